@@ -41,7 +41,8 @@ help:  ## Show this list
 serve: $(VENV)/compiled  ## Serve the demo cluster on 127.0.0.1:1053 (HSDNS_ARGS for other arguments)
 	@exec $(BIN)/hsdns serve $(HSDNS_ARGS)
 
-test: $(VENV)/test $(VENV)/compiled  ## Run the whole test suite (PYTEST_ARGS for other arguments)
+# HSDNS_TIER=ci takes those too that start processes, HSDNS_TIER=night all, with ten times as many examples.
+test: $(VENV)/test $(VENV)/compiled  ## Run the tests, in a minute or two (HSDNS_TIER for more, PYTEST_ARGS for others)
 	$(BIN)/pytest -n auto --maxprocesses 4 $(PYTEST_ARGS)
 
 check: format-check lint types contracts docs docs-examples  ## Check format, lint, types, imports and docs
@@ -104,8 +105,8 @@ contracts: $(VENV)/test  ## Check which part imports which
 docs: $(VENV)/test  ## Build the documentation into site/
 	$(BIN)/mkdocs --quiet build --strict
 
-docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run every command of the docs
-	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
+docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run every command of the docs, and look at the tree
+	HSDNS_TIER=$${HSDNS_TIER:-ci} $(BIN)/pytest --quiet tests/docs tests/test_layout.py tests/test_sizes.py tests/test_words.py
 
 pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig and chromium)
 	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard docs.pictures.load docs.pictures.audit loadtest.summary; do $(BIN)/python -m $$each || exit; done

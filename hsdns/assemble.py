@@ -18,10 +18,16 @@ from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice, Candidate, RequestFilter
 from hsdns.capability import has
 from hsdns.chain import Handler, Next
-from hsdns.corefile.arguments import HostPort
-from hsdns.corefile.errors import Errors, each_error
-from hsdns.corefile.keys import Key, parse_key
-from hsdns.corefile.tree import Corefile, Directive, Position, ServerBlock, Token
+from hsdns.corefile.keys import HostPort, Key, parse_key
+from hsdns.corefile.tree import (
+    Corefile,
+    Directive,
+    Errors,
+    Position,
+    ServerBlock,
+    Token,
+    each_error,
+)
 from hsdns.plugin import Block, Plugin
 from hsdns.plugins import ORDER
 from hsdns.wire.name import ROOT, Name

@@ -1,6 +1,6 @@
 """The limit of open file descriptors: raised for this process, and as it was for those that it starts.
 
-Path: cli/launch.py raises it; server/shares.py divides it; apiserver/kubeconfig.py starts a process.
+Path: cli/launch.py raises it; server/admission.py divides it; apiserver/kubeconfig.py starts a process.
 Rule 1: the soft limit (often 1,024) is raised to the hard one, as Go does: it is that low for programs that use
         select(), which may rely on it.
 """

@@ -1,6 +1,6 @@
-"""Statistics: median, percentiles, and the ratio to the other server's value.
+"""Statistics: median, percentiles, the ratio to the other server's value, and whether a figure is within its limit.
 
-Path: watch/startup.py, latency.py and churn.py, answering/results.py -> here -> the reports of both.
+Path: the results and goals of the benchmarks -> here -> their reports.
 """
 
 from __future__ import annotations
@@ -53,3 +53,19 @@ def median_of_known(values: Sequence[float | None]) -> float | None:
     """The median of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return median(known) if known else None
+
+
+def holds(value: float | None, limit: float | None) -> bool:
+    """Whether a figure is within its limit; always true without one, and false if it was not measured."""
+    return limit is None or (value is not None and value <= limit)
+
+
+def verdict(value: float | None, limit: float | None, aim: float | None) -> str:
+    """The verdict in one or two words."""
+    if value is None:
+        return "not measured"
+    if not holds(value, limit):
+        return "FAILS"
+    if aim is not None and value > aim:
+        return "holds, aim missed" if limit is not None else "aim missed"
+    return "holds" if aim is None else "aim reached"

@@ -1,10 +1,11 @@
-"""A process of the benchmark: its log, its CPU time and memory from /proc, and its termination.
+"""A process of the benchmark: its core, its log, its CPU time and memory from /proc, and its termination.
 
 Path: the benchmarks start their programs here, and each __main__.py runs its benchmark by run_benchmark().
 Rule 1: only processes that were started here are ended, by process ID.
 Rule 2: a benchmark that SIGTERM ends, from `timeout` or CI, leaves no process behind: it ends as with Ctrl-C.
-Rule 3: CPU time and memory include all descendants, so that no server hides them in a child process.
-Source: proc(5): stat fields 14 to 17, status VmRSS and VmHWM.
+Rule 3: CPU time and memory include all threads of all descendants, so that no server hides them in a child process.
+Rule 4: /proc/PID/task/TID/schedstat counts nanoseconds; without it, /proc/PID/stat counts ticks.
+Source: proc(5): stat fields 14 to 17, status VmRSS and VmHWM; Documentation/scheduler/sched-stats.rst.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
 _GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 _INTERRUPTED = 130  # exit status
 _TICKS = os.sysconf("SC_CLK_TCK")
+_STOP_TIMEOUT = 5.0  # seconds
+_STOP_PAUSE = 0.0005
 
 
 class BenchmarkError(RuntimeError):
@@ -36,6 +41,18 @@ def run_benchmark(main: Callable[[], int]) -> int:
         return _INTERRUPTED
 
 
+@contextmanager
+def on_core(core: int | None) -> Iterator[None]:
+    """Run the processes that are started in this context on one core; None: on any."""
+    before = os.sched_getaffinity(0)
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 class Memory(NamedTuple):
     """Resident memory in octets: current and maximum."""
 
@@ -44,7 +61,7 @@ class Memory(NamedTuple):
 
 
 class Process:
-    """A started program; a context manager that ends it."""
+    """A started program, perhaps on one core; a context manager that ends it."""
 
     def __init__(
         self,
@@ -54,12 +71,14 @@ class Process:
         *,
         cwd: Path | None = None,
         environ: Mapping[str, str] | None = None,
+        core: int | None = None,
     ) -> None:
         self.name = name
+        self._stopped: list[int] = []
         self._log = folder / f"{name}.log"
         env = None if environ is None else {**os.environ, **environ}
         try:
-            with self._log.open("wb") as log:
+            with self._log.open("wb") as log, on_core(core):
                 self._popen = subprocess.Popen(
                     words,
                     stdin=subprocess.DEVNULL,
@@ -89,7 +108,8 @@ class Process:
         return self._popen.poll() is None
 
     def end(self) -> None:
-        """Terminate the process, wait, and kill it if it does not end."""
+        """Terminate the process, wait, and kill it if it does not end; one that was stopped continues first."""
+        self.resume()
         if self._popen.poll() is None:
             self._popen.terminate()
             try:
@@ -97,6 +117,13 @@ class Process:
             except subprocess.TimeoutExpired:
                 self._popen.send_signal(signal.SIGKILL)
                 self._popen.wait()
+
+    def wait(self, seconds: float) -> int:
+        """Wait until it ends by itself; return its status; raise BenchmarkError."""
+        try:
+            return self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise BenchmarkError(f"{self.name} does not end:\n{self.printed()}") from None
 
     def kill(self) -> None:
         """Kill the process, as the kernel does when there is no memory, and wait."""
@@ -109,6 +136,42 @@ class Process:
         if status is not None:
             raise BenchmarkError(f"{self.name} ended with status {status}:\n{self.printed()}")
 
+    def wait_until(
+        self, is_reached: Callable[[], object], seconds: float, what: str, pause: float = 0.05
+    ) -> None:
+        """Wait until something is reached, which may raise OSError before.
+
+        Raises BenchmarkError if the process ends before, or after some seconds.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            with suppress(OSError):
+                if is_reached():
+                    return
+            self.check()
+            if time.monotonic() > deadline:
+                raise BenchmarkError(f"{self.name} {what} after {seconds:.0f} s:\n{self.printed()}")
+            time.sleep(pause)
+
+    def stop(self) -> None:
+        """Stop it, and wait until none of its threads runs."""
+        self.check()
+        self._stopped = self.pids()
+        for pid in self._stopped:
+            os.kill(pid, signal.SIGSTOP)
+        deadline = time.monotonic() + _STOP_TIMEOUT
+        while not all(state in "TZX" for pid in self._stopped for state in _states(pid)):
+            if time.monotonic() > deadline:
+                raise BenchmarkError(f"{self.name} does not stop")
+            time.sleep(_STOP_PAUSE)
+
+    def resume(self) -> None:
+        """Continue it if it was stopped."""
+        for pid in self._stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        self._stopped = []
+
     def printed(self, lines: int = 15) -> str:
         """The last lines of its log."""
         text = self._log.read_text(errors="replace")
@@ -120,28 +183,30 @@ class Process:
 
     def cpu(self) -> float:
         """CPU time in seconds, user and system, since the start; raise BenchmarkError if the process has ended."""
-        return sum(_cpu_ticks(pid) for pid in self._family()) / _TICKS
+        self.check()
+        return sum(_cpu_ticks(pid) for pid in self.pids()) / _TICKS
+
+    def cpu_ns(self) -> int:
+        """As cpu(), in nanoseconds; without children that have ended."""
+        self.check()
+        return sum(_cpu_ns(pid) for pid in self.pids())
 
     def memory(self) -> Memory:
         """Resident memory of the process and its descendants; raise BenchmarkError if the process has ended."""
-        found = [_memory(pid) for pid in self._family()]
+        self.check()
+        found = [_memory(pid) for pid in self.pids()]
         return Memory(sum(one.now for one in found), sum(one.peak for one in found))
 
-    def _family(self) -> list[int]:
-        self.check()
-        return family(self._popen.pid)
-
-
-def family(pid: int) -> list[int]:
-    """IDs of a process and all its descendants."""
-    found = [pid]
-    for parent in found:
-        for children in Path(f"/proc/{parent}/task").glob("*/children"):
-            try:
-                found.extend(int(child) for child in children.read_text().split())
-            except OSError:  # ended meanwhile
-                continue
-    return found
+    def pids(self) -> list[int]:
+        """The process and all its descendants."""
+        found = [self._popen.pid]
+        for parent in found:
+            for children in Path(f"/proc/{parent}/task").glob("*/children"):
+                try:
+                    found.extend(int(child) for child in children.read_text().split())
+                except OSError:  # ended meanwhile
+                    continue
+        return found
 
 
 def _cpu_ticks(pid: int) -> int:
@@ -171,3 +236,31 @@ def memory_of(status: str) -> Memory:
     values = dict(line.split(":", 1) for line in status.splitlines() if line.startswith("Vm"))
     now, peak = (int(values.get(name, "0 kB").split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
     return Memory(now, peak)
+
+
+def _cpu_ns(pid: int) -> int:
+    total = 0
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            total += schedstat_ns((task / "schedstat").read_text())
+        except FileNotFoundError:
+            if task.is_dir():  # a kernel without it
+                return _cpu_ticks(pid) * (1_000_000_000 // _TICKS)
+        except OSError:  # ended meanwhile
+            continue
+    return total
+
+
+def schedstat_ns(text: str) -> int:
+    """Read the time on a CPU from the text of a schedstat file."""
+    return int(text.split()[0])
+
+
+def _states(pid: int) -> list[str]:
+    states = []
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            states.append(stat.read_text().rpartition(")")[2].split()[0])
+        except OSError:
+            continue
+    return states

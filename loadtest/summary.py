@@ -17,13 +17,12 @@ from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.answering.programs import COREDNS, ECHO, NATIVE, PURE, TITLES
+from loadtest.bench import PAGE, replaced
 from loadtest.process import BenchmarkError
+from loadtest.programs import COREDNS, ECHO, NATIVE, PURE, TITLES
 
-PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
 PLOT: Final = "performance.svg"
-BEGIN: Final = "<!-- summary: begin -->"
-END: Final = "<!-- summary: end -->"
+NAME: Final = "summary"  # in the marks of the page
 MIX: Final = "cluster"  # the mix of the plot: every kind of query that clients of a cluster send
 SERVICES: Final = "10,000 Services"  # the size of the cluster in the sentences
 
@@ -169,13 +168,9 @@ def _axis(longest: float) -> tuple[float, int]:
 
 def refreshed(page: str) -> str:
     """The page with a new beginning; raise BenchmarkError if the marks or a figure are missing."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise BenchmarkError(
-            f"the page must have the lines {BEGIN} and {END} once each, in this order"
-        )
-    before, _, rest = page.partition(BEGIN)
-    written = f"![CPU time of an answer, by server; the table is below]({PLOT})\n\n{sentences(figures(page))}"
-    return f"{before}{BEGIN}\n\n{written}\n\n{END}{rest.partition(END)[2]}"
+    found = sentences(figures(page))
+    written = f"![CPU time of an answer, by server; the table is below]({PLOT})\n\n{found}"
+    return replaced(page, NAME, written)
 
 
 def write(path: Path, page: str) -> None:

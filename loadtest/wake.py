@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from loadtest.answering.programs import which
 from loadtest.process import BenchmarkError
+from loadtest.programs import compile_c
 
 COUNT: Final = 4_000  # waits in a round
 ROUNDS: Final = 7
@@ -41,24 +41,17 @@ Measure = Callable[[int, int, int], Waits]
 
 def compiled(folder: Path) -> Measure:
     """The command that measures a slice beside pieces with rests, all in microseconds; raise BenchmarkError."""
-    compiler, program = which("cc"), folder / "wake"
-    if compiler is None:
-        raise BenchmarkError("there is no C compiler (cc), which wake.c is compiled with")
-    source = Path(__file__).with_name("wake.c")
-    _run((compiler, "-O2", "-pthread", "-o", str(program), str(source)))
+    program = compile_c(Path(__file__).with_name("wake.c"), folder, "-pthread")
 
     def measure(slice_: int, piece: int, rest: int) -> Waits:
-        said = _run((str(program), *map(str, (slice_, piece, rest, COUNT))))
+        words = (str(program), *map(str, (slice_, piece, rest, COUNT)))
+        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        if done.returncode != 0:
+            raise BenchmarkError(f"{program} failed: {done.stderr[-500:]}")
+        said = done.stdout
         return Waits(*map(float, said.split()))
 
     return measure
-
-
-def _run(words: Sequence[str]) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    if done.returncode != 0:
-        raise BenchmarkError(f"{words[0]} failed: {done.stderr[-500:]}")
-    return done.stdout
 
 
 def compare(measure: Measure, rounds: int) -> list[str]:

@@ -1,6 +1,8 @@
 """What holds for every test."""
 
+import asyncio
 import gc
+import inspect
 import logging
 import os
 import tempfile
@@ -10,7 +12,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.coroutines import event_loops
 from tests.support.effort import tries
+from tests.support.tiers import (  # noqa: F401 - hooks
+    pytest_collection_modifyitems,
+    pytest_ignore_collect,
+    pytest_runtest_logreport,
+    pytest_runtest_makereport,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 
 # No test fails because the machine is busy: an example may take any time, and so may making one.
 # The same examples each time in CI, so that a red run can be seen again; new ones each time at a desk.
@@ -58,6 +70,22 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
         return (yield)
     finally:
         logger.handlers, logger.level, logger.propagate = before
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine; on the event loop that its argument or fixture `loop` names, if it has one."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {
+        name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
+    }
+    case = pyfuncitem.obj(**given)
+    if isinstance(loop := pyfuncitem.funcargs.get("loop"), str):
+        event_loops.run(case, loop)
+    else:
+        asyncio.run(case)
+    return True
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -134,91 +134,34 @@ def choose(
     return f"{found[1].__name__} {found[0].zone.to_text()} {found[0].view}"
 
 
+RED, GREEN, BLUE = ("red", ""), ("green", ""), ("blue", "")
+RED_WWW = ("red", "www")
+
+
 @pytest.mark.parametrize(
     ("zones", "qname", "qtype", "expected"),
     [
-        pytest.param(
-            {"example.org": [("red", "www"), ("green", "")]},
-            "www.example.org",
-            "A",
-            "red example.org. v-red",
-            id="first-that-takes-it",
-        ),
-        pytest.param(
-            {"example.org": [("red", "www"), ("green", "")]},
-            "ftp.example.org",
-            "A",
-            "green example.org. v-green",
-            id="second",
-        ),
-        pytest.param(
-            {"example.org": [("green", ""), ("red", "www")]},
-            "www.example.org",
-            "A",
-            "green example.org. v-green",
-            id="file-order",
-        ),
-        pytest.param(
-            {"example.org": [("red", "www")], "org": [("green", "")]},
-            "ftp.example.org",
-            "A",
-            "green org. v-green",
-            id="shorter-zone",
-        ),
-        pytest.param(
-            {"example.org": [("red", "www")], ".": [("green", "")]},
-            "ftp.example.org",
-            "A",
-            "green . v-green",
-            id="root-at-last",
-        ),
-        pytest.param(
-            {"example.org": [("red", "www")]}, "ftp.example.org", "A", None, id="no-block-takes-it"
-        ),
-        pytest.param({"example.org": [("red", "")]}, "example.net", "A", None, id="no-zone"),
-        pytest.param(
-            {"example.org": [(None, "www"), ("red", "")]},
-            "ftp.example.org",
-            "A",
-            None,
-            id="block-without-handlers-refuses",
-        ),
-        pytest.param(
-            {".": [(None, ""), ("red", "")]},
-            "example.org",
-            "A",
-            "red . v-red",
-            id="root-block-without-handlers-is-passed-over",
-        ),
-        pytest.param(
-            {"example.org": [("red", "")], "org": [("green", ""), ("blue", "")]},
-            "example.org",
-            "DS",
-            "blue org. v-blue",
-            id="ds-to-the-last-that-takes-it",
-        ),
-        pytest.param(
-            {"example.org": [("red", "")], ".": [("green", "")]},
-            "example.org",
-            "DS",
-            "red example.org. v-red",
-            id="ds-not-to-the-root",
-        ),
-        pytest.param(
-            {".": [("red", "www"), ("green", ""), ("blue", "")]},
-            "example.org",
-            "DS",
-            "green . v-green",
-            id="ds-to-the-first-of-the-root",
-        ),
-        pytest.param(
-            {".": [("red", ""), ("green", "")]}, ".", "DS", "green . v-green", id="ds-of-the-root"
-        ),
-        pytest.param(
-            {".": [("red", "www"), ("green", "")]}, ".", "A", "green . v-green", id="root-name"
-        ),
+        ({"example.org": [RED_WWW, GREEN]}, "www.example.org", "A", "red example.org. v-red"),
+        ({"example.org": [RED_WWW, GREEN]}, "ftp.example.org", "A", "green example.org. v-green"),
+        ({"example.org": [GREEN, RED_WWW]}, "www.example.org", "A", "green example.org. v-green"),
+        ({"example.org": [RED_WWW], "org": [GREEN]}, "ftp.example.org", "A", "green org. v-green"),
+        ({"example.org": [RED_WWW], ".": [GREEN]}, "ftp.example.org", "A", "green . v-green"),
+        ({"example.org": [RED_WWW]}, "ftp.example.org", "A", None),
+        ({"example.org": [RED]}, "example.net", "A", None),
+        ({"example.org": [(None, "www"), RED]}, "ftp.example.org", "A", None),
+        ({".": [(None, ""), RED]}, "example.org", "A", "red . v-red"),
+        ({"example.org": [RED], "org": [GREEN, BLUE]}, "example.org", "DS", "blue org. v-blue"),
+        ({"example.org": [RED], ".": [GREEN]}, "example.org", "DS", "red example.org. v-red"),
+        ({".": [RED_WWW, GREEN, BLUE]}, "example.org", "DS", "green . v-green"),
+        ({".": [RED, GREEN]}, ".", "DS", "green . v-green"),
+        ({".": [RED_WWW, GREEN]}, ".", "A", "green . v-green"),
     ],
-)
+    ids=[
+        "first-that-takes-it", "second", "file-order", "shorter-zone", "root-at-last", "no-block-takes-it", "no-zone",
+        "block-without-handlers-refuses", "root-block-without-handlers-is-passed-over", "ds-to-the-last-that-takes-it",
+        "ds-not-to-the-root", "ds-to-the-first-of-the-root", "ds-of-the-root", "root-name",
+    ],
+)  # fmt: skip
 def test_choose(
     zones: dict[str, list[tuple[str | None, str]]], qname: str, qtype: str, expected: str | None
 ) -> None:

@@ -115,45 +115,60 @@ def test_what_waits_goes_on_in_one_task() -> None:
     assert log == ["step 0", "step 1", "step 2"]
 
 
-def test_the_future_of_the_first_step_is_waited_for() -> None:
-    async def scenario(driver: Driver) -> None:
-        waits = [future(), future()]
-        driver.start(through_futures(waits))
-        waits[1].set_result("b")
-        await asyncio.sleep(0)
-        assert driver.delivered == []
-        waits[0].set_result("a")
-
-    assert run(scenario).delivered == ["a b"]
+async def the_first_step_is_waited_for(driver: Driver) -> None:
+    waits = [future(), future()]
+    driver.start(through_futures(waits))
+    waits[1].set_result("b")
+    await asyncio.sleep(0)
+    assert driver.delivered == []
+    waits[0].set_result("a")
 
 
-def test_a_future_that_is_done_before_the_task_begins() -> None:
-    async def scenario(driver: Driver) -> None:
-        wait = future()
+async def done_before_the_task_begins(driver: Driver) -> None:
+    wait = future()
+    driver.start(through_futures([wait]))
+    wait.set_result("early")
+
+
+async def an_error_reaches_the_coroutine(driver: Driver) -> None:
+    wait = future()
+    driver.start(catches(wait))
+    wait.set_exception(LookupError("late"))
+
+
+async def an_error_is_the_tasks(driver: Driver) -> None:
+    wait = future()
+    driver.start(through_futures([wait]))
+    wait.set_exception(LookupError("late"))
+
+
+async def many_at_once_do_not_mix(driver: Driver) -> None:
+    waits = [future() for _ in range(4)]
+    for wait in waits:
         driver.start(through_futures([wait]))
-        wait.set_result("early")
-
-    assert run(scenario).delivered == ["early"]
-
-
-def test_errors_of_futures_reach_the_coroutine() -> None:
-    async def scenario(driver: Driver) -> None:
-        wait = future()
-        driver.start(catches(wait))
-        wait.set_exception(LookupError("late"))
-
-    assert run(scenario).delivered == ["caught late"]
+    await asyncio.sleep(0)
+    for number, wait in reversed(list(enumerate(waits))):
+        wait.set_result(str(number))
 
 
-def test_errors_after_waiting_are_the_tasks() -> None:
-    async def scenario(driver: Driver) -> None:
-        wait = future()
-        driver.start(through_futures([wait]))
-        wait.set_exception(LookupError("late"))
-
+@pytest.mark.parametrize(
+    ("scenario", "delivered", "errors"),
+    [
+        (the_first_step_is_waited_for, ["a b"], []),
+        (done_before_the_task_begins, ["early"], []),
+        (an_error_reaches_the_coroutine, ["caught late"], []),
+        (an_error_is_the_tasks, [None], ["late"]),
+        (many_at_once_do_not_mix, ["3", "2", "1", "0"], []),
+    ],
+)
+def test_futures(
+    scenario: Callable[[Driver], Coroutine[Any, Any, None]],
+    delivered: list[str | None],
+    errors: list[str],
+) -> None:
     driver = run(scenario)
-    assert driver.delivered == [None]
-    assert isinstance(driver.tasks[0].exception(), LookupError)
+    assert driver.delivered == delivered
+    assert [str(task.exception()) for task in driver.tasks if task.exception()] == errors
 
 
 def test_cancelling_the_task_cancels_the_coroutine() -> None:
@@ -185,18 +200,6 @@ def test_timeouts_work_once_a_task_drives() -> None:
         wait.set_result("in time")
 
     assert run(scenario).delivered == ["in time"]
-
-
-def test_many_at_once_do_not_mix() -> None:
-    async def scenario(driver: Driver) -> None:
-        waits = [future() for _ in range(20)]
-        for wait in waits:
-            driver.start(through_futures([wait]))
-        await asyncio.sleep(0)
-        for number, wait in reversed(list(enumerate(waits))):
-            wait.set_result(str(number))
-
-    assert run(scenario).delivered == [str(number) for number in reversed(range(20))]
 
 
 # --- waits, which need no task ---

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 
 from hsdns.wire.framing import frame
 from loadtest.ports import free_port
+from tests.support.clients.command import serving
 
 pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 
@@ -122,20 +122,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     (folder / "zone").write_text(ZONE)
     corefile = folder / "Corefile"
     corefile.write_text(f"example.org:{port} {{\n bind 127.0.0.1\n file {folder / 'zone'}\n}}\n")
-    process = subprocess.Popen(
-        [*command, "-conf", str(corefile)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        assert any("CoreDNS-" in line for line in process.stdout), "it did not start"
+    with serving("-conf", str(corefile), program=command):
         yield kind, port
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
 
 
 def ask(check: Check, port: int) -> bytes:

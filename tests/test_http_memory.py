@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import platform
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -14,8 +12,9 @@ from typing import Final
 import pytest
 
 from loadtest.ports import free_port
+from tests.support.clients.command import serving
 
-pytestmark = pytest.mark.sockets
+pytestmark = [pytest.mark.sockets, pytest.mark.slow]  # a process is started
 MOST: Final = 100_000_000  # octets
 GROWTH: Final = 16_000_000
 SENT: Final = 64_000_000  # in each case
@@ -40,21 +39,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int,
     port = free_port()
     corefile, log = folder / "Corefile", folder / "log"
     corefile.write_text(COREFILE.format(dns=free_port(), http=port))
-    with (
-        log.open("wb") as out,
-        subprocess.Popen(
-            [sys.executable, "-m", "hsdns", "-conf", str(corefile)],
-            stdout=subprocess.PIPE,
-            stderr=out,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        assert any(b"CoreDNS-" in line for line in process.stdout), "it did not start"
-        try:
-            assert ask(port, "/metrics").startswith(b"HTTP/1.1 200")
-            yield process.pid, port, log
-        finally:
-            process.terminate()
+    with serving("-conf", str(corefile), log=log) as process:
+        assert ask(port, "/metrics").startswith(b"HTTP/1.1 200")
+        yield process.pid, port, log
 
 
 def ask(port: int, path: str) -> bytes:

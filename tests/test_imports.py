@@ -9,17 +9,15 @@ import sys
 # Packages beside hsdns and the standard library.
 PACKAGES = {"_distutils_hack", "httptools", "msgspec", "typing_extensions", "uvloop"}
 HSDNS = {
-    "allocator collector descriptor_limit metrics",
-    "apiserver apiserver.access apiserver.client apiserver.connections apiserver.endpoint apiserver.fault",
-    "apiserver.http_connection apiserver.in_cluster apiserver.obstacle apiserver.redaction apiserver.resource",
-    "apiserver.media_type apiserver.tls apiserver.token_file apiserver.transport",
-    "cli cli.control_path cli.coredns cli.corefile_source cli.flags cli.launch cli.output",
+    "allocator collector descriptor_limit errors metrics",
+    "apiserver apiserver.access apiserver.client apiserver.connections apiserver.redaction apiserver.resource",
+    "apiserver.transport",
+    "cli cli.command cli.control_path cli.coredns cli.corefile_source cli.flags cli.launch cli.output",
     "cluster cluster.objects cluster.selector",
-    "corefile corefile.arguments corefile.environment corefile.errors corefile.keys corefile.lexer corefile.parser",
-    "corefile.properties corefile.stream corefile.tree",
+    "corefile corefile.keys corefile.lexer corefile.parser corefile.properties corefile.tree",
     "plugins",
     "server server.corefile_files server.log_queue server.log_writer server.watch_thread",
-    "sources sources.ahead sources.api_access sources.watch_options",
+    "sources sources.ahead sources.api_access",
     "turns wire wire.name",
 }
 CODE = """

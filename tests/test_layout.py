@@ -38,18 +38,12 @@ MANDATORY = {*SECTIONS[:4], "Differences from CoreDNS"}
 METRIC = re.compile(r"(?:coredns|hsdns)_[a-z0-9_]+")
 # Made of its parts, or this file would find itself.
 MACHINE_WORDS = re.compile(
-    "|".join(
-        [
-            "/" + "work/",
-            "/opt/" + "peers",
-            r"\.\./" + "shared",
-            "/ro" + "ot/",
-            "py" + r"pi\.org",
-            "crates" + r"\.io",
-            "docs" + r"\.rs",
-        ]
-    )
+    "|".join(["/" + "work/", "/opt/" + "peers", r"\.\./" + "shared", "/ro" + "ot/"])
+    + "|"
+    + "|".join(["py" + r"pi\.org", "crates" + r"\.io", "docs" + r"\.rs"])
 )
+FOLDERS = "hsdns tests loadtest docs changes requirements deploy .ci .github".split()
+TEXTS = {".py", ".md", ".toml", ".yaml", ".yml", ".json", ".txt", ".hex", ""}
 
 
 def under_root(path: Path) -> str:
@@ -84,21 +78,6 @@ def test_modules() -> None:
     assert {name: mistakes for name, mistakes in found.items() if mistakes} == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "mistakes"),
-    [
-        ("a.py", '"""What it is.\n\nPath: here.\n"""\n', []),
-        ("__init__.py", '"""What it is."""\n', []),
-        ("a.py", "A = 1\n", ["no docstring says what the module is"]),
-        ("a.py", '"""What it is."""\n', ["the docstring does not say where on the path the module stands"]),
-        ("__init__.py", '"""What it is."""\n\nprint(1)\n', ["prints in lines [3]"]),
-    ],
-)  # fmt: skip
-def test_mistakes_are_found(tmp_path: Path, name: str, text: str, mistakes: list[str]) -> None:
-    (tmp_path / name).write_text(text)
-    assert list(mistakes_of(tmp_path / name)) == mistakes
-
-
 @pytest.mark.parametrize("folder", [PACKAGE, TESTS], ids=under_root)
 def test_names(folder: Path) -> None:
     stems = {path.stem for path in folder.rglob("*") if "__pycache__" not in path.parts}
@@ -106,34 +85,12 @@ def test_names(folder: Path) -> None:
 
 
 def texts() -> Iterator[Path]:
-    yield from (
-        path
-        for path in ROOT.iterdir()
-        if path.is_file() and path.suffix in {".md", ".toml", ".yml", ""} and path.name != ".git"
-    )
-    for folder in (
-        "hsdns",
-        "tests",
-        "loadtest",
-        "docs",
-        "changes",
-        "requirements",
-        "deploy",
-        ".ci",
-        ".github",
-    ):
-        for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and path.suffix in {
-                ".py",
-                ".md",
-                ".yaml",
-                ".yml",
-                ".json",
-                ".txt",
-                ".hex",
-                "",
-            }:
-                yield path
+    for paths in (ROOT.iterdir(), *((ROOT / folder).rglob("*") for folder in FOLDERS)):
+        yield from (
+            path
+            for path in paths
+            if path.suffix in TEXTS and path.is_file() and path.name != ".git"
+        )
 
 
 def test_the_tree_speaks_of_itself_alone() -> None:
@@ -155,14 +112,8 @@ def test_dependencies_are_pinned_with_hashes_and_without_addresses(pins: Path) -
 
 
 def test_what_serves_is_pinned_alike_for_tests() -> None:
-    run, test = (
-        set(
-            re.findall(
-                r"^\S+==\S+", (ROOT / "requirements" / f"{name}.txt").read_text(), re.MULTILINE
-            )
-        )
-        for name in ("run", "test")
-    )
+    texts = [(ROOT / "requirements" / f"{name}.txt").read_text() for name in ("run", "test")]
+    run, test = (set(re.findall(r"^\S+==\S+", text, re.MULTILINE)) for text in texts)
     assert run <= test
 
 

@@ -29,7 +29,7 @@ from tests.support.clients.messages import query
 from tests.support.coroutines.event_loops import DEADLINE, run
 from tests.support.upstreams.dns_upstream import answer, serve
 
-pytestmark = pytest.mark.sockets
+pytestmark = [pytest.mark.sockets, pytest.mark.slow]  # a process is started
 
 PEER = os.environ.get("HSDNS_PEER")
 START_DEADLINE = 20.0  # seconds; a start takes half a second on an idle machine

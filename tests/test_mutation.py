@@ -68,7 +68,7 @@ def test_the_fastest_tests_that_reach_it_are_run_first(
     ("path", "tests"),
     [
         ("hsdns/cluster/lookup.py", "tests/cluster"),
-        ("hsdns/rules/checks/selector.py", "tests/rules"),
+        ("hsdns/rules/checks/services.py", "tests/rules"),
     ],
 )
 def test_the_tests_near_a_module_are_those_of_its_folder(path: str, tests: str) -> None:

@@ -2,7 +2,7 @@
 
     make pictures
 
-Path: loadtest/demo -> its page in a headless Chromium -> docs/load.md.
+Path: loadtest/demo.py -> its page in a headless Chromium -> docs/load.md.
 Rule: nothing on the picture is typed in by hand: it is the report of a run that is made here.
 """
 
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from loadtest.demo.demo import run
+from loadtest.demo import run
 from tests.support.browser.chromium import PROGRAM, Tab, tab
 
 ROOT: Final = Path(__file__).resolve().parents[2]

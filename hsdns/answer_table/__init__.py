@@ -2,5 +2,5 @@
 
 fastpath/ is the table itself.  capabilities.py declares the protocols of handlers, policy.py decides about blocks and
 replies, writer.py stores replies, negative_zones.py has the zones in which all names that do not exist share one
-prepared reply, hits.py counts the hits and writes them to the query log.
+template, hits.py counts the hits and writes them to the query log.
 """

@@ -10,13 +10,13 @@ Rule 3: it makes addresses, SRV and PTR records of Services with and without a C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice
 from hsdns.cluster.freshness import versions_of
-from hsdns.fastpath import AnswerTable, ServiceReplies, Versions
+from hsdns.fastpath import AnswerTable, ServiceReplies, Terms, Versions
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
@@ -25,12 +25,12 @@ Note = Callable[[tuple[bytes, int, int, bool, bool], float], None]
 
 
 class Form(NamedTuple):
-    """What the replies of a form have in common: arguments of AnswerTable.store(), and what notes one in a cache.
+    """What the replies of a form have in common: their terms, and what notes one in a cache.
 
     `note` takes the key of `cache` and the time in monotonic seconds.
     """
 
-    terms: Mapping[str, Any]
+    terms: Terms
     note: Note | None
 
 
@@ -76,10 +76,10 @@ class MadeReplies:
         if maker is None:
             return
         if reply.answer:
-            maker.add_form(wire, out, reply.answer[0].ttl, b"", form.note, **form.terms)
+            maker.add_form(wire, out, reply.answer[0].ttl, b"", form.note, form.terms)
         elif len(reply.authority) == 1 and reply.authority[0].rrtype == RRType.SOA:
             soa = reply.authority[0]
-            maker.add_form(wire, out, soa.ttl, soa.rdata, form.note, **form.terms)
+            maker.add_form(wire, out, soa.ttl, soa.rdata, form.note, form.terms)
 
     def _maker(self, policy: BlockPolicy) -> object:
         source = policy.source

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones
@@ -25,7 +25,7 @@ from hsdns.answer_table.service_replies import Form, MadeReplies
 from hsdns.block_choice import BlockChoice
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import Dependencies
-from hsdns.fastpath import AnswerTable, ClusterNames, Tap, Versions
+from hsdns.fastpath import AnswerTable, ClusterNames, Tap, Terms, Versions
 from hsdns.fastpath.key import KEY_CD, KEY_DO
 from hsdns.fastpath.records import MAX_STORED_LEN
 from hsdns.wire.decode import decode
@@ -225,27 +225,21 @@ class AnswerTableWriter:
             wire,
             out,
             dependencies.pairs,
+            self._terms(answer, kind, mark_ttl),
             size=size,
             timed=None if cached is None else cached.timing,
             errors=errors,
             renewed=is_recomputed,
-            **self._terms(answer, kind, mark_ttl),
         )
 
-    def _terms(self, answer: _Answer, kind: str | None, mark_ttl: int) -> dict[str, Any]:
-        """The arguments of AnswerTable.store() that do not depend on the name."""
+    def _terms(self, answer: _Answer, kind: str | None, mark_ttl: int) -> Terms:
         policy = answer.policy
         names: ClusterNames | None = None
         if answer.dependencies.cached is None:
             assert policy.source is not None, "or the policy has a reason"
             names = policy.source.names
-        return {
-            "group": self.hits.number(
-                answer.zone, policy, answer.query.qtype, answer.reply.rcode, kind
-            ),
-            "rotate": policy.rotates_addresses,
-            "names": names,
-            "mark_ttl": mark_ttl,
-            "log": policy.log is not None,
-            "max_payload": policy.max_payload,
-        }
+        group = self.hits.number(answer.zone, policy, answer.query.qtype, answer.reply.rcode, kind)
+        is_logged = policy.log is not None
+        return Terms(
+            group, policy.rotates_addresses, names, mark_ttl, is_logged, policy.max_payload
+        )

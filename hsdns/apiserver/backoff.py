@@ -3,7 +3,7 @@
 Path: reflector.py calls it after a failure.
 Source: client-go 1.36 tools/cache/reflector.go (0.8 s doubling to 30 s, with jitter, reset after two minutes without a
 failure).  Unlike there, no pause exceeds 30 s with jitter, and a server that accepted no connections gets a request as
-soon as it accepts them again (returning.py).
+soon as it accepts them again (watcher.py).
 """
 
 from __future__ import annotations

@@ -26,14 +26,13 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from hsdns.apiserver.kubeconfig_file import (
+from hsdns.apiserver.kubeconfig import (
     INSTALL,
     PACKAGE,
     Context,
     Entry,
     KubeconfigError,
-    impersonation,
-    pem,
+    access_without_token,
     read_context,
 )
 from hsdns.apiserver.redaction import Redaction
@@ -58,15 +57,8 @@ def main() -> int:
 async def _find(path: str, name: str, remembered: Entry) -> Entry:
     """Return the access; raise KubeconfigError."""
     context = read_context(path, name)
-    cluster, user = context.cluster, context.user
-    found: Entry = {
-        "authority": pem(cluster, "certificate-authority", path),
-        "certificate": pem(user, "client-certificate", path),
-        "key": pem(user, "client-key", path),
-        "headers": impersonation(user),
-        "token_file": "",
-        "warnings": [],
-    }
+    user = context.user
+    found = access_without_token(context, path) | {"token_file": "", "warnings": []}
     asked: Entry = {
         key: user[key] for key in ("token", "username", "password", "exec") if key in user
     }
@@ -89,16 +81,14 @@ async def _find(path: str, name: str, remembered: Entry) -> Entry:
 
 
 async def _ask_package(context: Context, user: Entry, path: str) -> Entry:
-    """Let kubernetes_asyncio determine server and credentials; raise KubeconfigError."""
+    """Let kubernetes_asyncio determine the credentials; raise KubeconfigError."""
     module = load_package(path)
     if hasattr(module, "OpenIDRequestor"):
         module.OpenIDRequestor = _verifying(module.OpenIDRequestor)
-    keys = ("server", "insecure-skip-tls-verify", "tls-server-name", "proxy-url")
-    cluster = {key: context.cluster[key] for key in keys if context.cluster.get(key) is not None}
     config = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": cluster}],
+        "clusters": [{"name": "c", "cluster": {"server": context.cluster["server"]}}],
         "users": [{"name": "u", "user": user}],
     }
     chosen = SimpleNamespace(api_key={})
@@ -107,13 +97,7 @@ async def _ask_package(context: Context, user: Entry, path: str) -> Entry:
         loader = await module.load_kube_config_from_dict(
             config, client_configuration=chosen, temp_file_path=folder
         )
-        found = {
-            "server": chosen.host,
-            "insecure": not getattr(chosen, "verify_ssl", True),
-            "tls_server_name": str(getattr(chosen, "tls_server_name", "") or ""),
-            "proxy": str(getattr(chosen, "proxy", "") or ""),
-            "authorization": str(chosen.api_key.get("BearerToken", "")),
-        }
+        found: Entry = {"authorization": str(chosen.api_key.get("BearerToken", ""))}
         if "exec" in user:
             expiry = getattr(loader, "exec_plugin_expiry", None)
             found["expiry"] = expiry.timestamp() if expiry is not None else None

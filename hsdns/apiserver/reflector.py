@@ -28,23 +28,20 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from hsdns.apiserver.backoff import Backoff
-from hsdns.apiserver.lines import MAX_LINE_LEN
-from hsdns.apiserver.media_type import JSON, accepted, is_protobuf
-from hsdns.apiserver.protobuf import (
-    IS_READ,
-    ProtobufEvents,
-    ProtobufPage,
-    read_protobuf_page,
-)
-from hsdns.apiserver.resource import Resource, Scope
+from hsdns.apiserver.resource import JSON, Resource, Scope, accepted, is_protobuf
 from hsdns.apiserver.watch_event import (
+    IS_READ,
+    MAX_LINE_LEN,
     Event,
     JsonEvents,
     MalformedEvent,
     Page,
+    ProtobufEvents,
+    ProtobufPage,
     Status,
     decode_page,
     decode_status,
+    read_protobuf_page,
 )
 from hsdns.cluster import objects
 from hsdns.cluster.objects import Deleted, ObjectMeta

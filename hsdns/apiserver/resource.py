@@ -77,3 +77,23 @@ class Scope(NamedTuple):
         """The scope in messages: `endpointslices`, `pods in shop`."""
         plural = self.resource.plural
         return plural if self.namespace is None else f"{plural} in {self.namespace}"
+
+
+# The media types of responses: the Accept header of a request, and the type of a response.
+#
+# Rule: protobuf is requested only if compiled code reads it: msgspec reads JSON faster than Python reads protobuf.
+# Source: Kubernetes API concepts, "Alternate representations of resources"; docs/decisions/0030.
+
+
+JSON: Final = "application/json"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+
+
+def accepted(resource: Resource, *, is_compiled: bool) -> str:
+    """The Accept header of requests for a resource; `is_compiled`: whether compiled code reads protobuf."""
+    return f"{PROTOBUF}, {JSON}" if is_compiled and not resource.is_custom else JSON
+
+
+def is_protobuf(content_type: str) -> bool:
+    """Whether a response with this Content-Type is protobuf."""
+    return content_type.partition(";")[0].strip().lower() == PROTOBUF

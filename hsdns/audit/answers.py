@@ -1,6 +1,6 @@
 """The answers of one server: a verdict for each question, its latency and its TTL.
 
-Path: run.py passes the messages of the sending process -> here, with load/verifier.py -> report.py.
+Path: run.py passes the messages of the sending process -> here, with load/verify/verifier.py -> report.py.
 Rule 1: every question ends with one result; without a reply it is LOST, with an rcode other than NOERROR and NXDOMAIN
         it is an ERROR.
 Rule 2: a truncated answer is not judged here: run.py sends the query again over TCP, and passes the reply.  A lost
@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from hsdns.load.judge import RIGHT, TRUNCATED, UNDECIDED, Verdict
 from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, unpack_numbers, unpack_outcomes
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
-from hsdns.load.verifier import JUDGED, Judged, Verifier
+from hsdns.load.verify.judge import RIGHT, TRUNCATED, UNDECIDED, Verdict
+from hsdns.load.verify.verifier import JUDGED, Judged, Verifier
 from hsdns.wire.decode import HEADER_LEN, BadReply, decode_reply
 from hsdns.wire.message import RR, TC
 
@@ -30,7 +30,7 @@ _TTL_AT: Final = 6  # octets from the begin of a record whose owner is a pointer
 class Result(NamedTuple):
     """The result of a question.
 
-    `word` is one of load/judge.py or of this file; `age` and `latency` in seconds, the latency None without a reply;
+    `word` is one of verify/judge.py or of this file; `age` and `latency` in seconds, the latency None without a reply;
     `rcode` -1 without one; `ttl` None without records.
     """
 

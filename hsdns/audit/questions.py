@@ -18,9 +18,9 @@ from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.question import SVC
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.value import HEADLESS
-from hsdns.load.judge import Answer
 from hsdns.load.questions import ABSENT, Question
-from hsdns.load.said import answer_of
+from hsdns.load.verify.judge import Answer
+from hsdns.load.verify.verifier import answer_of
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 

@@ -16,9 +16,9 @@ import msgspec
 
 from hsdns.audit.answers import ERROR, LOST, Answers, Result, words
 from hsdns.load.histogram import Histogram
-from hsdns.load.judge import RIGHT, STALE, UNDECIDED, VERDICTS, Answer
 from hsdns.load.questions import Question
-from hsdns.load.said import answer_of
+from hsdns.load.verify.judge import RIGHT, STALE, UNDECIDED, VERDICTS, Answer
+from hsdns.load.verify.verifier import answer_of
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.text import rdata_to_text
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hsdns.audit.report import AuditReport, Finding, ServerReport
-from hsdns.load.figures import us_to_text
-from hsdns.load.judge import STALE
+from hsdns.load.histogram import us_to_text
+from hsdns.load.verify.judge import STALE
 
 MOST_LINES: Final = 10  # findings shown for a server
 MOST_RECORDS: Final = 3

@@ -2,15 +2,13 @@
 
     master file, or a transfer from a primary
         -> zone.py           the records of a zone, indexed for lookup; immutable
-        -> lookup.py         the answer to a question (RFC 1034 section 4.3.2)
-        -> answering.py      the answer as a Reply, with aliases that lead out of the zone resolved
+        -> lookup.py         the answer to a question (RFC 1034 section 4.3.2), as a Reply
     master_file.py           parser for master files (RFC 1035 section 5), on dnspython
     file_zone.py             a zone of a file that is reloaded when it changes
-    incoming.py              transfer from a primary (AXFR, RFC 5936), and its serial
+    transfer.py              transfer from a primary (AXFR, RFC 5936), its serial, and NOTIFY to secondaries (RFC 1996)
     outgoing.py              transfer to a secondary
     secondary_zone.py        a zone of a primary that is kept up to date (RFC 1034 section 4.3.5)
     catalog.py               catalog zones (RFC 9432)
-    notify.py                NOTIFY to secondaries (RFC 1996)
     address.py               parser for the addresses of primaries and secondaries
     template.py              zone names from file names
 

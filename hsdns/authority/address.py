@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from hsdns.chain import Endpoint
-from hsdns.corefile.arguments import split_ip_port
+from hsdns.corefile.keys import split_ip_port
 from hsdns.corefile.tree import Token
 
 DNS_PORT: Final = 53

@@ -1,22 +1,28 @@
 """Lookup of a question in a zone (RFC 1034 section 4.3.2, RFC 4592, RFC 6672, RFC 4035 section 3.1).
 
-Path: answering.py calls find(), resolves a target outside of the zone, and passes it to Found.with_target().
+Path: lookup.py calls find(), resolves a target outside of the zone, and passes it to Found.with_target().
 Source: CoreDNS 1.14.7 plugin/file lookup.go, for the records in each section.
 Rule 1: the lookup starts at the apex, so that a delegation or a DNAME hides the names below it.
 Rule 2: positive answers have the zone's NS records in the authority section, negative ones the SOA; referrals lack AA.
 Rule 3: an alias is followed within the zone as long as its target has records; otherwise the target is resolved by the
         whole server, which also finds a wildcard of this zone.
+
+Replies from a zone, including the targets of aliases outside of it:
+Rule 1: what an alias leads to in the cluster is as `fresh` in the reply as by itself, so that no cache keeps it after
+        an event.
+Source: CoreDNS 1.14.7 plugin/file file.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from enum import Enum
 from typing import Final, NamedTuple
 
 from hsdns.authority.zone import Node, Zone
+from hsdns.chain import Request
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import RR, Reply
+from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import read_name
 
@@ -249,3 +255,47 @@ def _denial(zone: Zone, name: Name, do: bool) -> tuple[RR, ...]:
 
 def _at(records: Iterable[RR], owner: Name) -> tuple[RR, ...]:
     return tuple(record._replace(owner=owner) for record in records)
+
+
+Resolve = Callable[[Request], Awaitable[Reply]]  # Runtime.resolve
+_RCODES: Final = {
+    Result.NXDOMAIN: Rcode.NXDOMAIN,
+    Result.SERVFAIL: Rcode.SERVFAIL,
+    Result.TOO_LONG: Rcode.YXDOMAIN,
+}
+
+
+async def answer(zone: Zone, request: Request, resolve: Resolve) -> tuple[Reply, bool]:
+    """Return the reply to a question in a zone, and whether the name has no records, for `fallthrough`.
+
+    Names outside of the zone are resolved with `resolve`, with the EDNS of the client.
+    """
+    query = request.query
+    found = find(zone, query.qname, query.qtype, query.do)
+    outside: Reply | None = None
+    if found.target is not None:
+        outside = await resolve(request.nested(found.target, query.qtype))
+        found = found.with_target(zone, outside, query.do)
+    if request.metadata is not None and found.wildcard is not None:
+        wildcard = found.wildcard.to_text()
+        request.metadata["zone/wildcard"] = lambda: wildcard
+    unknown = not found.answer and found.result in (Result.NXDOMAIN, Result.EMPTY_NON_TERMINAL)
+    if found.result == Result.SERVFAIL and not found.answer:
+        return unwritten(Rcode.SERVFAIL), False
+    reply = Reply(
+        rcode=_RCODES.get(found.result, Rcode.NOERROR),
+        answer=found.answer,
+        authority=found.authority,
+        additional=found.additional,
+        aa=found.result != Result.DELEGATION or bool(found.answer),
+    )
+    return reply if outside is None else reply.leading_to(outside), unknown
+
+
+def longest(qname: Name, zones: Container[Name]) -> Name | None:
+    """Return the longest zone that contains a name, None if there is none."""
+    for suffix in qname.ancestors():
+        zone = Name(suffix)
+        if zone in zones:
+            return zone
+    return None

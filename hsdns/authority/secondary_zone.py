@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from hsdns.authority.incoming import TransferError, fetch_zone, primary_serial
+from hsdns.authority.transfer import TransferError, fetch_zone, primary_serial
 from hsdns.authority.zone import Zone, is_newer, timers_of
 from hsdns.chain import Endpoint
-from hsdns.corefile.arguments import HostPort
+from hsdns.corefile.keys import HostPort
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 

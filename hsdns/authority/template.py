@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hsdns.corefile.pattern import compile_pattern
+from hsdns.corefile.properties import compile_pattern
 from hsdns.wire.name import Name
 
 DEFAULT_REGEXP: Final = r"db\.(.*)"

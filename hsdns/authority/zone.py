@@ -1,6 +1,6 @@
 """A version of a zone: its records, indexed for lookup.
 
-Path: master_file.py and incoming.py collect records -> Zone -> lookup.py.
+Path: master_file.py and transfer.py collect records -> Zone -> lookup.py.
 Rule 1: a Zone is immutable; a new version is a new Zone, and each query uses one of them.
 Rule 2: owners are lower case, and so are names in RDATA of the types that CoreDNS 1.14.7 converts (NS, SOA, CNAME, MX,
         SVCB, HTTPS); names in SRV and PTR keep their case.

@@ -1,16 +1,20 @@
 """Command line: runs a subcommand, or CoreDNS's own command line without one, and returns the exit status.
 
-Path: argv -> main() -> a subcommand's module, or cli/coredns.py for CoreDNS's own flags.
+Path: argv -> main() -> the class of a subcommand (command.py), or cli/coredns.py for CoreDNS's own flags.
 Rule 1: no logic here; each subcommand imports its dependencies when it runs.
+Rule 2: the class has the name of the command: `hsdns lookup` is Lookup in cli/lookup.py.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hsdns.cli.command import Command
 
 SUBCOMMANDS: Final = {
     "serve": "Serve a cluster from files, a simulated one, or the built-in demo",
@@ -33,15 +37,23 @@ SUBCOMMANDS: Final = {
     "completion": "Print the completion of a shell: bash, zsh or fish",
     "man": "Print a manual page, for man",
 }
+# The modules of commands with a package of their own.
+ELSEWHERE: Final = {"load": "hsdns.load.cli.load"}
+
+
+def find_command(name: str) -> type[Command]:
+    """The class of a subcommand, imported when it is needed."""
+    module = import_module(ELSEWHERE.get(name, f"hsdns.cli.{name}"))
+    found: type[Command] = getattr(module, name.capitalize())
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"
-    run: Callable[[list[str]], int] = import_module(f"hsdns.cli.{name}").run
     try:
-        return run(words)
+        return find_command(name).main(words)
     except BrokenPipeError:  # as in `hsdns -h | head -1`; a running server handles it itself
         # At exit Python flushes standard output, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from hsdns.cli.command import ANY, Command, flag
 from hsdns.cli.exchange import NoReply, Refused, ask_again
-from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, usage
+from hsdns.cli.flags import FlagError
 from hsdns.cli.lookup import servers_of
-from hsdns.cli.output import complain, say, say_text
-from hsdns.corefile.arguments import split_ip_port
+from hsdns.cli.output import say
+from hsdns.corefile.keys import split_ip_port
 from hsdns.wire.iana import rcode_to_text, type_from_text
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
@@ -24,30 +25,27 @@ from hsdns.wire.name import Name
 PORT: Final = 53
 EACH: Final = 1.0  # seconds for a reply
 TRIES: Final = 2
-FLAGS: Final = {
-    "server": Flag(list, "servers to ask (default: those in /etc/resolv.conf)", "ADDRESS..."),
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns ask`; return the exit status."""
-    plain, rest = leading_words(words)
-    try:
-        flags = parse_flags(rest, FLAGS, command="hsdns ask")
-        if flags.get("h"):
-            say_text(f"Usage: hsdns ask NAME/TYPE... [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
-            return 0
-        if not plain:
+class Ask(Command):
+    """Sends the questions; prints the answers of each server."""
+
+    name = "ask"
+    forms = "NAME/TYPE... [FLAG...]"
+    most_words = ANY
+
+    server: Annotated[
+        list[str], flag("servers to ask (default: those in /etc/resolv.conf)", "ADDRESS...")
+    ] = []
+
+    def run(self) -> int:
+        """Ask each server each question."""
+        if not self.words:
             raise FlagError("hsdns ask needs a question: hsdns ask NAME/TYPE...")
-        questions = {word: _query(word) for word in plain}
-        found = [_answers(host, port, questions) for host, port in _servers(flags)]
-    except FlagError as error:
-        complain(error)
-        return 2
-    say(json.dumps(found))
-    return 0
+        questions = {word: _query(word) for word in self.words}
+        servers = _servers(self.server)
+        say(json.dumps([_answers(host, port, questions) for host, port in servers]))
+        return 0
 
 
 def _answers(host: str, port: int, questions: Mapping[str, Query]) -> dict[str, Any]:
@@ -79,9 +77,9 @@ def _query(word: str) -> Query:
         ) from None
 
 
-def _servers(flags: Mapping[str, Any]) -> Sequence[tuple[str, int]]:
+def _servers(given: Sequence[str]) -> Sequence[tuple[str, int]]:
     found = []
-    for word in flags.get("server") or servers_of():
+    for word in given or servers_of():
         place = split_ip_port(word, PORT)
         if place is None:
             raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')

@@ -1,92 +1,91 @@
 """The flags of a command for the client of a lookup: a resolver, its resolv.conf, or a Pod.
 
-Path: cli/resolve.py, cli/explain.py -> here -> explanation/asking.py.
+Path: cli/resolve.py, cli/explain.py -> here -> explanation/question.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final
 
-from hsdns.cli.flags import Flag, FlagError
-from hsdns.explanation.asking import Asking, read_name, read_resolvers
+from hsdns.cli.command import flag
+from hsdns.cli.flags import FlagError
+from hsdns.cli.source_flag import SourceCommand
+from hsdns.explanation.question import LookupQuestion, read_name, read_resolvers
 from hsdns.resolver import MODELS, USUAL
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
-FLAGS: Final = {
-    "resolver": Flag(str, f"{', '.join(MODELS)} (default: {', '.join(USUAL)}, side by side)", "NAME"),
-    "search": Flag(str, "search domains in place of those of resolv.conf", "DOMAIN,..."),
-    "ndots": Flag(int, "ndots in place of that of resolv.conf", "N", what="number", high=15),
-    "resolv-conf": Flag(str, f"resolv.conf to use (default {RESOLV_CONF}); with -from, that of the node", "FILE"),
-    "from": Flag(str, "pod whose resolv.conf is used, as the kubelet writes it", "NS/POD"),
-    "cluster-dns": Flag(str, "with -from: nameserver the kubelet writes (default: of Service kube-dns)", "ADDRESS"),
-}  # fmt: skip
+FLAGS: Final = ("resolver", "search", "ndots", "resolv-conf", "from", "cluster-dns")
 
 
-def asks(plain: list[str], flags: Mapping[str, object]) -> Asking:
-    """The lookup described by the words and flags of `explain`; raise FlagError."""
-    given = next(flag for flag in FLAGS if flag in flags)
-    for other in ("server", "history"):
-        if other in flags:
-            raise FlagError(
-                f"-{other} is for one question, and -{given} for a whole lookup; leave one of them out"
-            )
-    name, types = name_and_types(plain, "explain")
-    return asking(name, types, flags)
+class AskerCommand(SourceCommand):
+    """A command with flags for the client of a lookup."""
 
+    resolver: Annotated[
+        str, flag(f"{', '.join(MODELS)} (default: {', '.join(USUAL)}, side by side)", "NAME")
+    ] = ""
+    search: Annotated[
+        str, flag("search domains in place of those of resolv.conf", "DOMAIN,...")
+    ] = ""
+    ndots: Annotated[
+        int | None, flag("ndots in place of that of resolv.conf", "N", what="number", high=15)
+    ] = None
+    resolv_conf: Annotated[
+        str,
+        flag(f"resolv.conf to use (default {RESOLV_CONF}); with -from, that of the node", "FILE"),
+    ] = ""
+    from_: Annotated[
+        str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NS/POD")
+    ] = ""
+    cluster_dns: Annotated[
+        str,
+        flag("with -from: nameserver the kubelet writes (default: of Service kube-dns)", "ADDRESS"),
+    ] = ""
 
-def asking(name: str, types: tuple[int, ...], flags: Mapping[str, object]) -> Asking:
-    """The lookup of a name with the flags; raise FlagError."""
-    if "cluster-dns" in flags and "from" not in flags:
-        raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
-    words = {flag: str(flags.get(flag, "")) for flag in FLAGS}
-    return Asking(
-        name,
-        types,
-        resolvers(flags),
-        words["from"],
-        resolv_conf(flags),
-        words["search"],
-        words["ndots"],
-        words["cluster-dns"],
-    )
-
-
-def are_in(flags: Mapping[str, object]) -> bool:
-    """Whether flags describe the client."""
-    return not FLAGS.keys().isdisjoint(flags)
-
-
-def resolvers(flags: Mapping[str, object]) -> tuple[str, ...]:
-    """The resolvers to show; raise FlagError."""
-    try:
-        return read_resolvers(str(flags.get("resolver", "")))
-    except ValueError as error:
-        raise FlagError(str(error)) from None
-
-
-def name_and_types(plain: list[str], command: str) -> tuple[str, tuple[int, ...]]:
-    """The name and the types that a program looks up; raise FlagError."""
-    if len(plain) not in (1, 2):
-        raise FlagError(
-            f"hsdns {command} needs a name, and may have a type: hsdns {command} NAME [TYPE]"
+    def asking(self) -> LookupQuestion:
+        """The lookup that the words and flags describe; raise FlagError."""
+        if "cluster-dns" in self.given and "from" not in self.given:
+            raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
+        name, types = self.name_and_types()
+        return LookupQuestion(
+            name,
+            types,
+            self.resolvers(),
+            self.from_,
+            self.resolv_conf_text(),
+            self.search,
+            self.ndots_text,
+            self.cluster_dns,
         )
-    try:
-        return read_name(*plain)
-    except ValueError as error:
-        raise FlagError(str(error)) from None
 
+    @property
+    def ndots_text(self) -> str:
+        """The word of -ndots, "" without it."""
+        return "" if self.ndots is None else str(self.ndots)
 
-def resolv_conf(flags: Mapping[str, object]) -> str:
-    """The text of the resolv.conf to use, "" for a Pod without that of its node; raise FlagError."""
-    path = flags.get("resolv-conf")
-    if path is None and "from" in flags:
-        return ""
-    path = str(path or RESOLV_CONF)
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError as error:
-        raise FlagError(
-            f"{path} cannot be read: {error.strerror}; give a resolv.conf with -resolv-conf"
-        ) from None
+    def resolvers(self) -> tuple[str, ...]:
+        """The resolvers to show; raise FlagError."""
+        try:
+            return read_resolvers(self.resolver)
+        except ValueError as error:
+            raise FlagError(str(error)) from None
+
+    def name_and_types(self) -> tuple[str, tuple[int, ...]]:
+        """The name and the types that a program looks up; raise FlagError."""
+        self.name_and_type()
+        try:
+            return read_name(*self.words)
+        except ValueError as error:
+            raise FlagError(str(error)) from None
+
+    def resolv_conf_text(self) -> str:
+        """The text of the resolv.conf to use, "" for a Pod without that of its node; raise FlagError."""
+        if "resolv-conf" not in self.given and "from" in self.given:
+            return ""
+        path = self.resolv_conf or RESOLV_CONF
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError as error:
+            raise FlagError(
+                f"{path} cannot be read: {error.strerror}; give a resolv.conf with -resolv-conf"
+            ) from None

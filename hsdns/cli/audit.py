@@ -12,19 +12,20 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns import collector
-from hsdns.cli import builtin
-from hsdns.cli.flags import NO_CODE, Flag, FlagError, output_format, parse_flags, read_time, usage
-from hsdns.cli.output import complain, say, say_json, say_text
+from hsdns.cli.command import flag
+from hsdns.cli.flags import FORMATS, FlagError
+from hsdns.cli.output import complain, say, say_json
+from hsdns.cli.source_flag import SourceCommand
 from hsdns.corefile.tree import CorefileError
-from hsdns.load.errors import LoadError
+from hsdns.errors import OperatorError
 from hsdns.load.target import read_targets
 
 if TYPE_CHECKING:
     from hsdns.audit.report import AuditReport
-    from hsdns.cli.audit_servers import Asked
+    from hsdns.cli.audit_servers import Asked, Targets
 
 RATE: Final = 1000
 HIGHEST_RATE: Final = 100_000
@@ -35,140 +36,185 @@ INTERVAL: Final = 300.0  # seconds
 BAD: Final = 2
 _COUNT: Final = "number"
 
-FLAGS: Final = {
-    "server": Flag(list, f"servers to ask (default port {PORT})", "[NAME=]ADDRESS[:PORT]..."),
-    "service": Flag(list, "Services each of whose ready endpoints is asked", "NAMESPACE/NAME..."),
-    "source": builtin.SOURCE,
-    "conf": Flag(str, "Corefile whose kubernetes block says the cluster, as the servers' does", "FILE"),
-    "kubeconfig": Flag(str, "how to reach the clusters of -contexts", "FILE"),
-    "contexts": Flag(list, "clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."),
-    "zone": Flag(str, "domain of the clusters of -contexts (default cluster.local)", "DOMAIN"),
-    "rate": Flag(int, f"queries a second to each (default {RATE})", "RATE", what=_COUNT, low=1, high=HIGHEST_RATE),
-    "absent": Flag(int, f"names that must not exist (default {ABSENT})", "NUMBER", what=_COUNT, high=1_000_000),
-    "seed": Flag(int, "seed by which these are drawn (default 1)", "NUMBER", what=_COUNT, high=999_999_999),
-    "slow": Flag(str, "from which latency a right answer is a finding (default 100ms)", "TIME"),
-    "ttl": Flag(int, "highest right TTL, in seconds (default: the Corefile's)", "NUMBER", what=_COUNT, high=604_800),
-    "watch": Flag(bool, "audit again and again"),
-    "every": Flag(str, "time from the begin of a pass to the next one, with -watch (default 5m)", "TIME"),
-    "metrics": Flag(str, "serve metrics for Prometheus there, with -watch", "HOST:PORT"),
-    "html": Flag(str, "write the report as a page to a file", "FILE"),
-    "o": Flag(str, "format of standard output: text (default) or json", "FORMAT"),
-    "i-own-this": Flag(list, "addresses of your own that are neither loopback nor private", "ADDRESS..."),
-    **NO_CODE,
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}  # fmt: skip
 
-USAGE: Final = """Usage: hsdns audit -server ADDRESS... -source NAME [ARGUMENT...] [FLAG...]
+class Audit(SourceCommand):
+    """Audits servers once, or again and again."""
+
+    name = "audit"
+    forms = """hsdns audit -server ADDRESS... -source NAME [ARGUMENT...] [FLAG...]
        hsdns audit -service NAMESPACE/NAME -conf FILE [FLAG...]
-       hsdns audit -contexts CONTEXT=ADDRESS,... [FLAG...]
-"""
+       hsdns audit -contexts CONTEXT=ADDRESS,... [FLAG...]"""
+    interrupted = ("interrupted before anything was asked", BAD)
 
+    server: Annotated[
+        list[str], flag(f"servers to ask (default port {PORT})", "[NAME=]ADDRESS[:PORT]...")
+    ] = []
+    service: Annotated[
+        list[str], flag("Services each of whose ready endpoints is asked", "NAMESPACE/NAME...")
+    ] = []
+    conf: Annotated[
+        str | None,
+        flag("Corefile whose kubernetes block says the cluster, as the servers' does", "FILE"),
+    ] = None
+    kubeconfig: Annotated[str | None, flag("how to reach the clusters of -contexts", "FILE")] = None
+    contexts: Annotated[
+        list[str],
+        flag("clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."),
+    ] = []
+    zone: Annotated[
+        str, flag("domain of the clusters of -contexts (default cluster.local)", "DOMAIN")
+    ] = "cluster.local"
+    rate: Annotated[
+        int,
+        flag(
+            f"queries a second to each (default {RATE})",
+            "RATE",
+            what=_COUNT,
+            low=1,
+            high=HIGHEST_RATE,
+        ),
+    ] = RATE
+    absent: Annotated[
+        int,
+        flag(
+            f"names that must not exist (default {ABSENT})", "NUMBER", what=_COUNT, high=1_000_000
+        ),
+    ] = ABSENT
+    seed: Annotated[
+        int,
+        flag("seed by which these are drawn (default 1)", "NUMBER", what=_COUNT, high=999_999_999),
+    ] = 1
+    slow: Annotated[
+        float,
+        flag(
+            "from which latency a right answer is a finding (default 100ms)", "TIME", time="100ms"
+        ),
+    ] = SLOW
+    ttl: Annotated[
+        int | None,
+        flag(
+            "highest right TTL, in seconds (default: the Corefile's)",
+            "NUMBER",
+            what=_COUNT,
+            high=604_800,
+        ),
+    ] = None
+    watch: Annotated[bool, flag("audit again and again")] = False
+    every: Annotated[
+        float,
+        flag(
+            "time from the begin of a pass to the next one, with -watch (default 5m)",
+            "TIME",
+            time="100ms",
+        ),
+    ] = INTERVAL
+    metrics: Annotated[
+        str, flag("serve metrics for Prometheus there, with -watch", "HOST:PORT")
+    ] = ""
+    html: Annotated[str | None, flag("write the report as a page to a file", "FILE")] = None
+    o: Annotated[
+        str,
+        flag("format of standard output: text (default) or json", "FORMAT", choices=FORMATS),
+    ] = "text"
+    i_own_this: Annotated[
+        list[str],
+        flag("addresses of your own that are neither loopback nor private", "ADDRESS..."),
+    ] = []
 
-def run(words: list[str]) -> int:
-    """Run `hsdns audit`; return the exit status."""
-    from hsdns.cli.audit_servers import Settings, Targets
-    from hsdns.cli.offline import CannotTell
+    def run(self) -> int:
+        """Audit, and show the report of each pass."""
+        from hsdns.cli.audit_servers import Targets
 
-    try:
-        flags = parse_flags(words, FLAGS, command="hsdns audit")
-        if flags.get("h"):
-            say_text(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
-            return 0
-        output = output_format(flags)
-        _check_together(flags)
-        settings = Settings(
-            int(str(flags.get("rate", RATE))),
-            int(str(flags.get("absent", ABSENT))),
-            int(str(flags.get("seed", 1))),
-            read_time(flags, "slow", SLOW, example="100ms"),
-            int(str(flags["ttl"])) if "ttl" in flags else None,
-        )
-        every = read_time(flags, "every", INTERVAL, example="100ms")
-        targets = Targets(_targets(flags), flags)
+        self._check_together()
+        targets = Targets(self._clusters(), self)
         collector.set_up()  # all names of a cluster are many long-lived objects
-        if flags.get("watch"):
-            return _watch(targets, settings, every, flags, output)
-        reports = targets.audit(settings)
-    except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
-        complain(error)
-        return BAD
-    except KeyboardInterrupt:
-        complain("interrupted before anything was asked")
-        return BAD
-    return _tell(reports, flags, output)
+        return self._watch(targets) if self.watch else self._tell(targets.audit())
 
+    def _watch(self, targets: Targets) -> int:
+        """Audit until Ctrl-C; return the exit status of the last complete pass."""
+        from hsdns.audit.gauges import Gauges
+        from hsdns.cli.audit_metrics import serve_metrics
 
-def _watch(targets: Any, settings: Any, every: float, flags: dict[str, Any], output: str) -> int:
-    """Audit until Ctrl-C; return the exit status of the last complete pass."""
-    from hsdns.audit.gauges import Gauges
-    from hsdns.cli.audit_metrics import serve_metrics
-    from hsdns.cli.offline import CannotTell
+        gauges = Gauges()
+        status = BAD
+        with serve_metrics(self.metrics, gauges) as address:
+            if address:
+                complain(f"metrics are at http://{address}/metrics")
+            try:
+                while True:
+                    began = time.monotonic()
+                    try:
+                        reports = targets.audit()
+                    except (CorefileError, FlagError):
+                        raise
+                    except (OperatorError, OSError) as error:
+                        complain(error)  # the next pass may succeed
+                        gauges.failed()
+                    else:
+                        if any(each.ended for each in reports):
+                            return status
+                        gauges.update(reports, time.time())
+                        status = self._tell(reports)
+                        sys.stdout.flush()
+                    time.sleep(max(0.0, began + self.every - time.monotonic()))
+            except KeyboardInterrupt:
+                return status
 
-    gauges = Gauges()
-    status = BAD
-    with serve_metrics(str(flags.get("metrics", "")), gauges) as address:
-        if address:
-            complain(f"metrics are at http://{address}/metrics")
-        try:
-            while True:
-                began = time.monotonic()
-                try:
-                    reports = targets.audit(settings)
-                except (LoadError, CannotTell, OSError) as error:
-                    complain(error)  # the next pass may succeed
-                    gauges.failed()
-                else:
-                    if any(each.ended for each in reports):
-                        return status
-                    gauges.update(reports, time.time())
-                    status = _tell(reports, flags, output)
-                    sys.stdout.flush()
-                time.sleep(max(0.0, began + every - time.monotonic()))
-        except KeyboardInterrupt:
-            return status
+    def _tell(self, reports: list[AuditReport]) -> int:
+        from hsdns.audit.text import lines
 
+        if self.o == "json":
+            say_json(reports)
+        else:
+            say(*lines(reports))
+        if self.html is not None:
+            from hsdns.audit.page import page
 
-def _tell(reports: list[AuditReport], flags: dict[str, Any], output: str) -> int:
-    from hsdns.audit.text import lines
+            try:
+                Path(self.html).write_text(page(reports), encoding="utf-8")
+            except OSError as error:
+                complain(f"the page cannot be written: {error}")
+                return BAD
+        if any(each.bad for each in reports):
+            return 1
+        return BAD if any(each.ended for each in reports) else 0
 
-    if output == "json":
-        say_json(reports)
-    else:
-        say(*lines(reports))
-    if "html" in flags:
-        from hsdns.audit.page import page
+    def _clusters(self) -> list[Asked]:
+        from hsdns.cli.audit_servers import Asked
 
-        try:
-            Path(str(flags["html"])).write_text(page(reports), encoding="utf-8")
-        except OSError as error:
-            complain(f"the page cannot be written: {error}")
-            return BAD
-    if any(each.bad for each in reports):
-        return 1
-    return BAD if any(each.ended for each in reports) else 0
+        owned = self.i_own_this
+        services = tuple(map(_service, self.service))
+        found: list[Asked] = []
+        for word in self.contexts:
+            context, equals, addresses = word.partition("=")
+            if not context or (equals and not addresses) or not (addresses or services):
+                raise FlagError(f'-contexts needs CONTEXT=ADDRESS,..., found "{word}"')
+            if any(each.context == context for each in found):
+                raise FlagError(
+                    f'-contexts: "{context}" is given twice; list its servers with commas'
+                )
+            listed = addresses.split(",") if addresses else []
+            found.append(Asked(context, read_targets(listed, PORT, owned), services))
+        if found:
+            return found
+        servers = read_targets(self.server, PORT, owned)
+        if not servers and not services:
+            raise FlagError("which servers? add -server ADDRESS..., or -service NAMESPACE/NAME")
+        return [Asked("", servers, services)]
 
-
-def _targets(flags: dict[str, Any]) -> list[Asked]:
-    from hsdns.cli.audit_servers import Asked
-
-    owned = list(flags.get("i-own-this", []))
-    services = tuple(_service(word) for word in flags.get("service", []))
-    found: list[Asked] = []
-    for word in flags.get("contexts", []):
-        context, equals, addresses = word.partition("=")
-        if not context or (equals and not addresses) or not (addresses or services):
-            raise FlagError(f'-contexts needs CONTEXT=ADDRESS,..., found "{word}"')
-        if any(each.context == context for each in found):
-            raise FlagError(f'-contexts: "{context}" is given twice; list its servers with commas')
-        listed = addresses.split(",") if addresses else []
-        found.append(Asked(context, read_targets(listed, PORT, owned), services))
-    if found:
-        return found
-    servers = read_targets(flags.get("server", []), PORT, owned)
-    if not servers and not services:
-        raise FlagError("which servers? add -server ADDRESS..., or -service NAMESPACE/NAME")
-    return [Asked("", servers, services)]
+    def _check_together(self) -> None:
+        for one in ("server", "source", "conf"):
+            self.exclusive(one, "contexts")
+        for one, other, is_given in (
+            ("kubeconfig", "contexts", self.contexts),
+            ("zone", "contexts", self.contexts),
+            ("every", "watch", self.watch),
+            ("metrics", "watch", self.watch),
+        ):
+            if one in self.given and not is_given:
+                raise FlagError(f"-{one} needs -{other}")
+        if not self.given & {"contexts", "source", "conf"}:
+            raise FlagError("which cluster? add -source, -conf, or -contexts")
 
 
 def _service(word: str) -> tuple[str, str]:
@@ -178,19 +224,3 @@ def _service(word: str) -> tuple[str, str]:
             f'-service needs NAMESPACE/NAME such as kube-system/kube-dns, found "{word}"'
         )
     return namespace, name
-
-
-def _check_together(flags: dict[str, Any]) -> None:
-    for one, other in (("server", "contexts"), ("source", "contexts"), ("conf", "contexts")):
-        if one in flags and other in flags:
-            raise FlagError(f"-{one} and -{other} exclude each other; leave one out")
-    for one, other in (
-        ("kubeconfig", "contexts"),
-        ("zone", "contexts"),
-        ("every", "watch"),
-        ("metrics", "watch"),
-    ):
-        if one in flags and not flags.get(other):
-            raise FlagError(f"-{one} needs -{other}")
-    if "contexts" not in flags and "source" not in flags and "conf" not in flags:
-        raise FlagError("which cluster? add -source, -conf, or -contexts")

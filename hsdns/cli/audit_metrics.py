@@ -13,7 +13,7 @@ from threading import Thread
 
 from hsdns.audit.gauges import Gauges
 from hsdns.cli.flags import FlagError
-from hsdns.corefile.arguments import split_host_port
+from hsdns.corefile.keys import split_host_port
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

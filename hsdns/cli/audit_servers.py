@@ -1,6 +1,6 @@
 """The servers of an audit, and the clusters that define the right answers.
 
-Path: cli/audit.py -> here -> load_cluster.py (right answers), load/sender_process.py (sends queries) -> audit/run.py.
+Path: cli/audit.py -> here -> load_cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
 Rule 1: the clusters are read again for each pass, so new names are queried.
 Rule 2: all servers of a cluster are queried at the same time, so differences between them exist at one moment.
 """
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.audit.answers import Answers
 from hsdns.audit.questions import audit_questions
@@ -21,24 +21,25 @@ from hsdns.audit.report import AuditReport, Limits, Pass, make_report
 from hsdns.audit.run import AskAgain, Asking, carry_out
 from hsdns.cli.builtin import quoted
 from hsdns.cli.exchange import NoReply, over_tcp, over_udp
-from hsdns.cli.flags import runs_code
-from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import configure
 from hsdns.cli.output import Progress
-from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import Token
+from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
-from hsdns.load.in_flight import sockets_for
 from hsdns.load.plan import Plan
-from hsdns.load.probe import find_target, probe
 from hsdns.load.questions import Question, Questions
-from hsdns.load.schedule import EVEN, SECOND, Stage
-from hsdns.load.sender_process import SenderProcess
+from hsdns.load.schedule import EVEN, SECOND, Schedule, Stage
+from hsdns.load.send.probe import find_target, probe
+from hsdns.load.send.process import SenderProcess
+from hsdns.load.send.udp import sockets_for
 from hsdns.load.target import Target, place_to_text
-from hsdns.load.truth import Truth
-from hsdns.load.verifier import Verifier
+from hsdns.load.verify.truth import Truth
+from hsdns.load.verify.verifier import Verifier
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.message import TC
+
+if TYPE_CHECKING:
+    from hsdns.cli.audit import Audit
 
 TIMEOUT: Final = 2.0  # seconds until a query is lost
 EDNS: Final = 1232  # octets, the default of most servers
@@ -48,19 +49,6 @@ AT_ONCE: Final = 128
 INTERRUPTED: Final = "interrupted"
 _ZONES: Final = "in-addr.arpa ip6.arpa"
 _SHOWN_EVERY: Final = 0.1  # seconds
-
-
-class Settings(NamedTuple):
-    """Queries per second to each server, the number of names that must not exist, and a seed.
-
-    `slow` in seconds; `ttl` None for the Corefile's.
-    """
-
-    rate: int
-    absent: int
-    seed: int
-    slow: float
-    ttl: int | None
 
 
 class Asked(NamedTuple):
@@ -75,22 +63,22 @@ class Asked(NamedTuple):
 
 
 class Targets:
-    """All clusters; `flags` describe how to read them."""
+    """All clusters; `settings` describe how to read and ask them."""
 
-    def __init__(self, asked: Sequence[Asked], flags: Mapping[str, object]) -> None:
+    def __init__(self, asked: Sequence[Asked], settings: Audit) -> None:
         self._asked = asked
-        self._flags = flags
-        self._objects = source_objects(flags)
+        self._settings = settings
+        self._objects = settings.objects()
 
-    def audit(self, settings: Settings) -> list[AuditReport]:
+    def audit(self) -> list[AuditReport]:
         """One pass over all clusters, one by one; raise LoadError, CannotTell, CorefileError or OSError."""
-        return [self._audit(each, settings) for each in self._asked]
+        return [self._audit(each) for each in self._asked]
 
-    def _audit(self, asked: Asked, settings: Settings) -> AuditReport:
-        conf = self._flags.get("conf")
+    def _audit(self, asked: Asked) -> AuditReport:
+        settings = self._settings
         text = self.corefile(asked.context) if asked.context else None
         configuration, _ = configure(
-            conf, self._objects, text=text, runs_code=runs_code(self._flags)
+            settings.conf, self._objects, text=text, runs_code=settings.runs_code
         )
         ttl, servers = settings.ttl, list(asked.servers)
 
@@ -112,22 +100,19 @@ class Targets:
         with LoadCluster(configuration, choose, verifies=True) as cluster:
             truth = cluster.truth
             assert truth is not None, "it verifies"
-            name = asked.context or _source_name(self._objects, conf)
+            name = asked.context or _source_name(self._objects, settings.conf)
             limits = Limits(settings.slow, ttl)
             return _pass(servers, list(cluster.questions.all), truth, settings, name, limits)
 
     def corefile(self, context: str) -> str:
         """The Corefile with which the cluster of a context is read."""
-        zone = str(self._flags.get("zone", "cluster.local"))
-        access = [context]
-        if "kubeconfig" in self._flags:
-            access.insert(0, str(self._flags["kubeconfig"]))
-        else:
+        path = self._settings.kubeconfig
+        if path is None:
             from hsdns.cli.doctor import find_kubeconfig
 
-            access.insert(0, find_kubeconfig({}))
-        line = " ".join(map(quoted, access))
-        zones = f"{quoted(zone)} {_ZONES}"
+            path = find_kubeconfig()
+        line = " ".join(map(quoted, (path, context)))
+        zones = f"{quoted(self._settings.zone)} {_ZONES}"
         return f"{zones} {{\n    kubernetes {zones} {{\n        kubeconfig {line}\n    }}\n}}\n"
 
 
@@ -155,7 +140,7 @@ def _pass(
     servers: Sequence[Target],
     questions: list[Question],
     truth: Truth,
-    settings: Settings,
+    settings: Audit,
     cluster: str,
     limits: Limits,
 ) -> AuditReport:
@@ -183,22 +168,16 @@ def _pass(
     )
 
 
-def _plan(
-    family: int, address: tuple[str | int, ...], wires: list[bytes], settings: Settings
-) -> Plan:
+def _plan(family: int, address: tuple[str | int, ...], wires: list[bytes], settings: Audit) -> Plan:
     stage = schedule_of(len(wires), settings)
     sockets = sockets_for(stage.first, TIMEOUT, SOCKETS)
-    stages = [(stage.seconds, stage.first, stage.last)]
     timeout = round(TIMEOUT * SECOND)
     return Plan(
         family,
         address,
         wires,
         [],
-        settings.seed,
-        stages,
-        EVEN,
-        1,
+        Schedule((stage,), EVEN, 1, settings.seed),
         timeout,
         sockets,
         replies=True,
@@ -206,7 +185,7 @@ def _plan(
     )
 
 
-def schedule_of(count: int, settings: Settings) -> Stage:
+def schedule_of(count: int, settings: Audit) -> Stage:
     """A stage with `count` queries, at the rate of the settings."""
     # The last query is due half an interval before the end: so there is exactly one for each question.
     return Stage((count - 0.5) / settings.rate, float(settings.rate), float(settings.rate))

@@ -1,19 +1,15 @@
-"""What the command line accepts, for completion and manual pages; read from each command's parser and help.
+"""What the command line accepts, for completion and manual pages; read from the class of each command.
 
-Path: cli/completion.py and cli/man.py -> here -> FLAGS and the help of each module of cli/.
-Rule: a command has FLAGS and prints its usage with -h; one that takes words without a flag lists suggestions in WORDS.
-      So a new option or command is completed and described without a change here.
+Path: cli/completion.py and cli/man.py -> here -> the flags, words and help of each command.
+Rule: a new flag or command is completed and described without a change here.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Final, NamedTuple
 
-from hsdns.cli import SUBCOMMANDS
+from hsdns.cli import SUBCOMMANDS, find_command
 from hsdns.cli.flags import Flag
 from hsdns.sources import SOURCES
 
@@ -21,7 +17,7 @@ HEADLINE: Final = "a DNS server for Kubernetes clusters"
 SOURCE: Final = "NAME [ARGUMENT...]"  # the argument of a flag that takes a source of the cluster
 
 
-class Command(NamedTuple):
+class Description(NamedTuple):
     """One command; `name` is empty for the one without a subcommand.
 
     `usage` has a line for each form; `words` are suggestions in places without a flag.
@@ -39,13 +35,13 @@ class Command(NamedTuple):
         return f"hsdns-{self.name}" if self.name else "hsdns"
 
 
-def commands() -> list[Command]:
+def described_commands() -> list[Description]:
     """All commands, the one without a subcommand first."""
     found = []
     for name, headline in {"": HEADLINE, **SUBCOMMANDS}.items():
-        module = import_module(f"hsdns.cli.{name or 'coredns'}")
-        words = tuple(SUBCOMMANDS) if not name else getattr(module, "WORDS", ())
-        found.append(Command(name, headline, _usage(module.run), module.FLAGS, words))
+        of = find_command(name or "coredns")
+        words = tuple(of.suggested)
+        found.append(Description(name, headline, _usage(of.help_text()), of.flags(), words))
     return found
 
 
@@ -59,10 +55,7 @@ def values(flag: Flag) -> tuple[str, ...]:
     return tuple(SOURCES) if flag.argument == SOURCE else ()
 
 
-def _usage(run: object) -> tuple[str, ...]:
-    assert callable(run)
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        run(["-h"])
-    forms = printed.getvalue().partition("Usage: ")[2].partition("\n\n")[0]
+def _usage(help_text: str) -> tuple[str, ...]:
+    forms = help_text.partition("Usage: ")[2].partition("\n\n")[0]
     # Text after two spaces is a remark.
     return tuple(line.strip().partition("  ")[0] for line in forms.splitlines())

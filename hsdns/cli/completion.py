@@ -9,42 +9,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hsdns.cli.commands import Command, commands, takes_file, values
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
-from hsdns.cli.output import complain, say_text
+from hsdns.cli.command import Command
+from hsdns.cli.commands import Description, described_commands, takes_file, values
+from hsdns.cli.flags import FlagError
+from hsdns.cli.output import say_text
 from hsdns.corefile.tree import did_you_mean
 
-WORDS: Final = ("bash", "zsh", "fish")
-FLAGS: Final = {
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
-EXAMPLES: Final = """
+
+class Completion(Command):
+    """Prints the script for a shell."""
+
+    name = "completion"
+    forms = "SHELL"
+    epilog = """
 To have it in every shell:
   bash  hsdns completion bash > ~/.local/share/bash-completion/completions/hsdns
   zsh   hsdns completion zsh > DIR/_hsdns, where DIR is in $fpath
   fish  hsdns completion fish > ~/.config/fish/completions/hsdns.fish"""
+    suggested = ("bash", "zsh", "fish")
+    most_words = 1
+    bad = 1
 
-
-def run(words: list[str]) -> int:
-    """Run `hsdns completion`; return the exit status."""
-    shell = words[0] if words and not words[0].startswith("-") else ""
-    try:
-        flags = parse_flags(words[1:] if shell else words, FLAGS, command="hsdns completion")
-        if flags.get("h"):
-            say_text(f"Usage: hsdns completion SHELL\n\nFlags:\n{usage(FLAGS)}\n{EXAMPLES}")
-            return 0
-        if shell not in WORDS:
+    def run(self) -> int:
+        """Print it."""
+        shell, known = "".join(self.words), self.suggested
+        if shell not in known:
             problem = f'"{shell}" is no shell that hsdns knows' if shell else "SHELL is missing"
-            raise FlagError(f"{problem}{did_you_mean(shell, WORDS) or '; use bash, zsh or fish'}")
-    except FlagError as error:
-        complain(error)
-        return 1
-    say_text({"bash": bash, "zsh": zsh, "fish": fish}[shell](commands()))
-    return 0
+            raise FlagError(f"{problem}{did_you_mean(shell, known) or '; use bash, zsh or fish'}")
+        say_text({"bash": bash, "zsh": zsh, "fish": fish}[shell](described_commands()))
+        return 0
 
 
-def bash(found: Sequence[Command]) -> str:
+def bash(found: Sequence[Description]) -> str:
     """The script for bash."""
     names = "|".join(command.name for command in found if command.name)
     cases, lists, words = [], [], []
@@ -103,7 +99,7 @@ complete -F _hsdns hsdns
 """
 
 
-def zsh(found: Sequence[Command]) -> str:
+def zsh(found: Sequence[Description]) -> str:
     """The script for zsh."""
     cases = []
     for command in sorted(found, key=lambda each: not each.name):  # the one without a name last
@@ -150,7 +146,7 @@ if [[ $funcstack[1] == _hsdns ]]; then _hsdns "$@"; else compdef _hsdns hsdns; f
 """
 
 
-def fish(found: Sequence[Command]) -> str:
+def fish(found: Sequence[Description]) -> str:
     """The script for fish."""
     names = " ".join(command.name for command in found if command.name)
     lines = [

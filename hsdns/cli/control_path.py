@@ -11,32 +11,25 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from hsdns.cli.flags import Flag, FlagError
-from hsdns.corefile.arguments import HostPort, split_host_port
+from hsdns.cli.command import flag
+from hsdns.cli.flags import FlagError
+from hsdns.corefile.keys import HostPort, split_host_port
 
 SYSTEM: Final = Path("/run/hsdns")  # for `control` in the Corefile of a service
 OFF: Final = "off"
 TOKEN: Final = "HSDNS_CONTROL_TOKEN"
-FLAG: Final = Flag(str, "open a control socket, for this user alone (default: none)", "PATH")
-CHOICE: Final = Flag(
-    str, "control socket of the server (default: of the one that runs), or ADDRESS:PORT", "PATH"
+FLAG: Final = flag("open a control socket, for this user alone (default: none)", "PATH")
+CHOICE: Final = flag(
+    "control socket of the server (default: of the one that runs), or ADDRESS:PORT", "PATH"
 )
 
 
 class ControlPathError(Exception):
     """A sentence: says why there is no folder for control sockets."""
-
-
-def check_alone(flags: Mapping[str, object]) -> None:
-    """Refuse -control with a flag that excludes a running server; raise FlagError."""
-    for other in ("conf", "source"):
-        if "control" in flags and other in flags:
-            raise FlagError(f"-control and -{other} exclude each other; leave one out")
 
 
 def address_of(control: str) -> HostPort | None:

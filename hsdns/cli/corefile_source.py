@@ -11,9 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from hsdns.corefile.errors import Errors
 from hsdns.corefile.parser import parse
-from hsdns.corefile.tree import Corefile
+from hsdns.corefile.tree import Corefile, Errors
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.server.corefile_files import CorefileFiles
 

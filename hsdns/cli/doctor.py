@@ -16,239 +16,220 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from hsdns.cli import demo, doctor_pod, istioctl
-from hsdns.cli.flags import (
-    NO_CODE,
-    Flag,
-    FlagError,
-    leading_words,
-    output_format,
-    parse_flags,
-    runs_code,
-    usage,
-)
+from hsdns.cli.command import ANY, ReadingCommand, flag
+from hsdns.cli.flags import FORMATS, FlagError
 from hsdns.cli.output import Progress, complain, say, say_text
-from hsdns.cli.rule import PREVIEW
+from hsdns.cli.rule import LEVEL, PREVIEW
 from hsdns.cli.silence_flag import FLAG, read_silences
+from hsdns.errors import OperatorError
 
 if TYPE_CHECKING:
-    from hsdns.rules.diagnosis import Diagnosis
+    from hsdns.sources.cluster_dump import ClusterDump
 
 BLIND: Final = 2
 CLUSTER: Final = "cluster"
-FLAGS: Final = {
-    "from": Flag(
-        str,
-        "judge a file: what -save wrote, kubectl get -o json or yaml, or manifests; - is standard input, "
-        f"and {demo.WORD} the demo cluster (./{demo.WORD} a file of that name)",
-        "FILE",
-    ),
-    "save": Flag(str, "write what was read to a file, for -from", "FILE"),
-    "kubeconfig": Flag(
-        str, "how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE"
-    ),
-    "context": Flag(str, "context of the kubeconfig (default: its current one)", "NAME"),
-    "against": Flag(
-        str,
-        "show how Services differ from those of another context, or of a file as for -from, instead of findings",
-        "CONTEXT|FILE",
-    ),
-    "server": Flag(list, "DNS servers to ask in place of the cluster's own", "ADDRESS..."),
-    "no-ask": Flag(bool, "ask no DNS server"),
-    "recording": Flag(
-        str, "file of hsdns record, for what the search list costs (new rule HS176)", "FILE"
-    ),
-    **doctor_pod.FLAGS,
-    "istioctl": istioctl.FLAG,
-    "config": FLAG,
-    "preview": PREVIEW,
-    "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
-    "o": Flag(str, "format: text (default) or json", "FORMAT"),
-    **NO_CODE,
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns doctor`; return the exit status."""
-    from hsdns.cli.doctor_view import as_json, as_lines
-    from hsdns.rules.diagnosis import diagnose
-    from hsdns.rules.rule import LEVELS, level_at_least
-    from hsdns.sources.cluster_dump import unread_kinds
+class Doctor(ReadingCommand):
+    """Reads a cluster or a dump, and shows the diagnosis."""
 
-    plain, rest = leading_words(words)
-    try:
-        flags = parse_flags(rest, FLAGS, command="hsdns doctor")
-        if flags.get("h"):
-            say_text(
-                f"Usage: hsdns doctor [NAMESPACE[/SERVICE|POD]] [FLAG...]\n\nFlags:\n{usage(FLAGS)}"
-            )
-            return 0
-        output = output_format(flags)
-        level = str(flags.get("level", "warning"))
-        if level not in LEVELS:
-            raise FlagError(f'-level needs error, warning or note, found "{level}"')
-        if len(plain) > 1:
-            raise FlagError(
-                f'hsdns doctor takes one namespace, Service or Pod, found also "{plain[1]}"'
-            )
-        target = plain[0] if plain else ""
-        for flag in ("kubeconfig", "context", "save", "server", "no-ask", "from-pod", "image"):
-            is_used = flag == "kubeconfig" and "against" in flags
-            if "from" in flags and flag in flags and not is_used:
-                raise FlagError(
-                    f"-{flag} is for a cluster that is read, and -from reads a file; leave one of them out"
-                )
-        if "from-pod" in flags and not runs_code(flags):
-            raise FlagError("-from-pod runs kubectl, and -no-code nothing; leave one of them out")
-        if "against" in flags:
-            return _against(flags, target, output)
-        _, patterns = read_silences(flags)
-        preview = bool(flags.get("preview"))
-        added = _added(flags)
-        asking = _asking(flags, target)
-        name, content = _read(flags, target.partition("/")[0], ask=lambda dump: added(asking(dump)))
-        if "from" in flags:
-            content = added(content)
-        found = diagnose(name, content, unread_kinds(content), target, patterns, preview=preview)
-    except (FlagError, OSError, ValueError) as error:
-        complain(error)
-        return BLIND
-    shown = [each for each in found.findings if level_at_least(each.level, level)]
-    mesh = [each for each in found.mesh if level_at_least(each.level, level)]
-    below = len(found.findings) - len(shown) + len(found.mesh) - len(mesh)
-    found = found._replace(findings=shown, mesh=mesh)
-    complain(*found.problems)
-    if output == "json":
-        say_text(as_json(found, below))
-    else:
-        say(*as_lines(found, below, name))
-    return _status(found)
+    name = "doctor"
+    forms = "[NAMESPACE[/SERVICE|POD]] [FLAG...]"
+    most_words = ANY
+    bad = BLIND
 
-
-def _status(found: Diagnosis) -> int:
-    return BLIND if found.is_blind else 1 if found.findings or found.mesh else 0
-
-
-def _against(flags: dict[str, Any], target: str, output: str) -> int:
-    """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
-    from hsdns.cli.doctor_against import Dump, other_flags, run_against
-    from hsdns.cli.drift_view import check_flags
-
-    check_flags(
-        flags,
-        (
-            "level",
-            "server",
-            "no-ask",
-            "from-pod",
-            "image",
-            "config",
-            "preview",
-            "recording",
-            "istioctl",
+    from_: Annotated[
+        str | None,
+        flag(
+            "judge a file: what -save wrote, kubectl get -o json or yaml, or manifests; - is standard input, "
+            f"and {demo.WORD} the demo cluster (./{demo.WORD} a file of that name)",
+            "FILE",
         ),
-    )
-    try:
-        kubeconfig = find_kubeconfig(flags)
-    except FlagError:
-        if "kubeconfig" in flags or "from" not in flags:
-            raise
-        kubeconfig = ""
-    other = other_flags(flags, kubeconfig)
-    namespace = target.partition("/")[0]
-    here = Dump(*_read(flags, namespace))
-    there = Dump(*_read(other, namespace, "against"))
-    return run_against(here, there, target, output)
+    ] = None
+    save: Annotated[str | None, flag("write what was read to a file, for -from", "FILE")] = None
+    kubeconfig: Annotated[
+        str, flag("how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE")
+    ] = ""
+    context: Annotated[
+        str, flag("context of the kubeconfig (default: its current one)", "NAME")
+    ] = ""
+    against: Annotated[
+        str | None,
+        flag(
+            "show how Services differ from those of another context, or of a file as for -from, instead of findings",
+            "CONTEXT|FILE",
+        ),
+    ] = None
+    server: Annotated[
+        list[str], flag("DNS servers to ask in place of the cluster's own", "ADDRESS...")
+    ] = []
+    no_ask: Annotated[bool, flag("ask no DNS server")] = False
+    recording: Annotated[
+        str | None,
+        flag("file of hsdns record, for what the search list costs (new rule HS176)", "FILE"),
+    ] = None
+    from_pod: Annotated[str | None, doctor_pod.FROM_POD] = None
+    image: Annotated[str, doctor_pod.IMAGE_FLAG] = doctor_pod.IMAGE
+    istioctl: Annotated[bool, istioctl.FLAG] = True
+    config: Annotated[str | None, FLAG] = None
+    preview: Annotated[bool, PREVIEW] = False
+    level: Annotated[str, LEVEL] = "warning"
+    o: Annotated[str, flag("format: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
 
-
-def _read(
-    flags: dict[str, Any],
-    namespace: str,
-    flag: str = "from",
-    ask: Callable[[bytes], bytes] = bytes,
-) -> tuple[str, bytes]:
-    """The name and the content of the dump; raise FlagError or OSError.
-
-    `ask` adds the answers of the DNS servers to the dump of a cluster.
-    """
-    path = flags.get("from")
-    if path == "-":
-        return "standard input", sys.stdin.buffer.read()
-    if path == demo.WORD:
-        return "the demo cluster", demo.manifests()
-    if path is not None:
-        if os.path.isdir(path):
+    def run(self) -> int:
+        """Diagnose, or compare two clusters."""
+        if len(self.words) > 1:
             raise FlagError(
-                f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
+                f'hsdns doctor takes one namespace, Service or Pod, found also "{self.words[1]}"'
             )
+        for each in ("kubeconfig", "context", "save", "server", "no-ask", "from-pod", "image"):
+            is_used = each == "kubeconfig" and self.against is not None
+            if self.from_ is not None and each in self.given and not is_used:
+                raise FlagError(
+                    f"-{each} is for a cluster that is read, and -from reads a file; leave one of them out"
+                )
+        if self.from_pod is not None and not self.runs_code:
+            raise FlagError("-from-pod runs kubectl, and -no-code nothing; leave one of them out")
         try:
-            with open(path, "rb") as file:
-                return path, file.read()
-        except OSError as error:
-            raise FlagError(
-                f"-{flag} {path}: it cannot be read: {error.strerror or error}"
-            ) from None
-    content = ask(asyncio.run(_collect(flags, namespace)))
-    if "save" in flags:
-        with open(flags["save"], "wb") as file:
-            file.write(content)
-    context = flags.get("context")
-    return f"{CLUSTER} {context}" if context else CLUSTER, content
+            return self._diagnose() if self.against is None else self._compare()
+        except ValueError as error:
+            raise OperatorError(str(error)) from None
+
+    @property
+    def target(self) -> str:
+        """NAMESPACE[/SERVICE|POD], or ""."""
+        return "".join(self.words)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the target, or ""."""
+        return self.target.partition("/")[0]
+
+    def _diagnose(self) -> int:
+        from hsdns.cli.doctor_view import as_json, as_lines
+        from hsdns.rules.diagnosis import diagnose
+        from hsdns.rules.rule import level_at_least
+        from hsdns.sources.cluster_dump import unread_kinds, with_object
+
+        _, patterns = read_silences(self.config)
+        recorded = self._recorded()
+        name, content = self.read(add=self._asking(recorded))
+        if self.from_ is not None and recorded:
+            content = with_object(content, recorded)
+        lacking = unread_kinds(content)
+        found = diagnose(name, content, lacking, self.target, patterns, preview=self.preview)
+        shown = [each for each in found.findings if level_at_least(each.level, self.level)]
+        mesh = [each for each in found.mesh if level_at_least(each.level, self.level)]
+        below = len(found.findings) - len(shown) + len(found.mesh) - len(mesh)
+        found = found._replace(findings=shown, mesh=mesh)
+        complain(*found.problems)
+        if self.o == "json":
+            say_text(as_json(found, below))
+        else:
+            say(*as_lines(found, below, name))
+        return BLIND if found.is_blind else 1 if found.findings or found.mesh else 0
+
+    def _compare(self) -> int:
+        """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
+        from hsdns.cli.doctor_against import Dump, other_side, run_against
+        from hsdns.cli.drift_view import check_flags
+
+        of_findings = "level server no-ask from-pod image config preview recording istioctl".split()
+        check_flags(self.given, of_findings)
+        try:
+            kubeconfig = find_kubeconfig(self.kubeconfig)
+        except FlagError:
+            if self.kubeconfig or self.from_ is None:
+                raise
+            kubeconfig = ""
+        there = other_side(self, kubeconfig)
+        return run_against(Dump(*self.read()), Dump(*there.read("against")), self.target, self.o)
+
+    def read(
+        self, flag: str = "from", add: Callable[[ClusterDump], None] = lambda dump: None
+    ) -> tuple[str, bytes]:
+        """The name and the content of the dump; raise FlagError or OSError.
+
+        `add` adds the answers of the DNS servers, and others, to the dump of a cluster.
+        """
+        path = self.from_
+        if path == "-":
+            return "standard input", sys.stdin.buffer.read()
+        if path == demo.WORD:
+            return "the demo cluster", demo.manifests()
+        if path is not None:
+            if os.path.isdir(path):
+                raise FlagError(
+                    f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
+                )
+            try:
+                with open(path, "rb") as file:
+                    return path, file.read()
+            except OSError as error:
+                raise FlagError(
+                    f"-{flag} {path}: it cannot be read: {error.strerror or error}"
+                ) from None
+        dump = asyncio.run(_collect(self))
+        add(dump)
+        content = dump.encode()
+        if self.save is not None:
+            with open(self.save, "wb") as file:
+                file.write(content)
+        return f"{CLUSTER} {self.context}" if self.context else CLUSTER, content
+
+    def _recorded(self) -> dict[str, Any]:
+        """The queries of a recording, as an object for a dump; empty if none is given; raise FlagError."""
+        if self.recording is None:
+            return {}
+        if not self.preview:
+            raise FlagError("-recording is for HS176, which is a new rule; add -preview")
+        from hsdns.cli.doctor_recording import recorded_queries
+
+        return recorded_queries(self.recording)
+
+    def _asking(self, recorded: dict[str, Any]) -> Callable[[ClusterDump], None]:
+        """A function that adds to a dump the answers of the DNS servers and what is recorded; raise FlagError."""
+        from hsdns.cli.doctor_servers import add_answers, given_servers
+
+        servers, runs_code = given_servers(self.server), self.runs_code
+        if servers and self.no_ask:
+            raise FlagError("-server and -no-ask exclude each other; leave one out")
+        view = doctor_pod.pod_view(self, ("", ""))
+
+        def add(dump: ClusterDump) -> None:
+            access = (find_kubeconfig(self.kubeconfig), self.context)
+            own = view._replace(access=access) if view is not None else None
+            add_answers(
+                dump,
+                access,
+                self.target,
+                servers,
+                asks=not self.no_ask,
+                view=own,
+                runs_code=runs_code,
+            )
+            add_analysis(dump, access, self.namespace, runs=self.istioctl and runs_code)
+            if recorded:
+                dump.items.append(recorded)
+
+        return add
 
 
-def _added(flags: dict[str, Any]) -> Callable[[bytes], bytes]:
-    """A function that adds the content of other files to a dump; raise FlagError."""
-    if "recording" not in flags:
-        return bytes
-    if not flags.get("preview"):
-        raise FlagError("-recording is for HS176, which is a new rule; add -preview")
-    from hsdns.cli.doctor_recording import recorded_queries
-    from hsdns.sources.cluster_dump import with_object
-
-    return partial(with_object, added=recorded_queries(flags["recording"]))
-
-
-def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
-    """A function that adds the answers of the DNS servers to a dump; raise FlagError."""
-    from hsdns.cli.doctor_servers import given_servers, with_servers
-
-    servers, asks = given_servers(flags), not flags.get("no-ask")
-    if servers and not asks:
-        raise FlagError("-server and -no-ask exclude each other; leave one out")
-    view = doctor_pod.pod_view(flags, ("", ""))
-
-    def ask(dump: bytes) -> bytes:
-        access = (find_kubeconfig(flags), str(flags.get("context", "")))
-        own = view._replace(access=access) if view is not None else None
-        dump = with_servers(
-            dump, access, target, servers, asks=asks, view=own, runs_code=runs_code(flags)
-        )
-        return with_mesh(
-            dump,
-            access,
-            target.partition("/")[0],
-            runs=flags.get("istioctl", True) and runs_code(flags),
-        )
-
-    return ask
-
-
-def with_mesh(dump: bytes, access: tuple[str, str], namespace: str, *, runs: bool) -> bytes:
-    """A dump with the output of istioctl, or why there is none; the dump unchanged if there is no mesh.
+def add_analysis(dump: ClusterDump, access: tuple[str, str], namespace: str, *, runs: bool) -> None:
+    """Add the output of istioctl to a dump, or why there is none, unless there is no mesh.
 
     `access` are FILE and CONTEXT of a kubeconfig.
     """
+    from hsdns.rules.judging import read_files
     from hsdns.rules.mesh import KIND, has_mesh
-    from hsdns.rules.reading import read_files
-    from hsdns.sources.cluster_dump import MESH, with_object, with_reason
+    from hsdns.sources.cluster_dump import MESH
 
-    if b"istio" not in dump or not has_mesh(read_files([("dump", dump)]).objects):
-        return dump
+    content = dump.encode()
+    if b"istio" not in content or not has_mesh(read_files([("dump", content)]).objects):
+        return
     words = istioctl.of_cluster(*access, namespace)
     try:
         if not runs:
@@ -257,14 +238,15 @@ def with_mesh(dump: bytes, access: tuple[str, str], namespace: str, *, runs: boo
         if messages is not None and not isinstance(messages, list):
             raise ValueError
     except istioctl.NotRun as error:
-        return with_reason(dump, MESH, str(error))
+        dump.unread[MESH] = str(error)
     except ValueError:
-        return with_reason(dump, MESH, "what istioctl printed is no JSON of istioctl analyze")
-    found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
-    return with_object(dump, {**found, "messages": messages or []})
+        dump.unread[MESH] = "what istioctl printed is no JSON of istioctl analyze"
+    else:
+        found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
+        dump.items.append({**found, "messages": messages or []})
 
 
-async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
+async def _collect(options: Doctor) -> ClusterDump:
     import logging
     import random
     import time
@@ -275,9 +257,9 @@ async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
     from hsdns.sources.api_access import ApiAccess, ConnectionOptions
     from hsdns.sources.cluster_dump import collect
 
-    kubeconfig = find_kubeconfig(flags)
-    words = (kubeconfig, str(flags.get("context", "")))
-    access = ApiAccess(ConnectionOptions(kubeconfig=words, runs_code=runs_code(flags)))
+    namespace = options.namespace
+    words = (find_kubeconfig(options.kubeconfig), options.context)
+    access = ApiAccess(ConnectionOptions(kubeconfig=words, runs_code=options.runs_code))
     missing = access.check()
     if missing:
         raise FlagError("; ".join(missing))
@@ -309,12 +291,10 @@ async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
         await transport.close()
 
 
-def find_kubeconfig(flags: dict[str, Any]) -> str:
+def find_kubeconfig(given: str = "") -> str:
     """The path of the kubeconfig that kubectl uses; the first of several in KUBECONFIG."""
-    import os
-
-    given = str(flags.get("kubeconfig") or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0])
-    path = given or os.path.expanduser("~/.kube/config")
+    path = given or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    path = path or os.path.expanduser("~/.kube/config")
     if not os.path.isfile(path):
         raise FlagError(
             f"there is no kubeconfig {path}; name one with -kubeconfig, or judge a file with -from"

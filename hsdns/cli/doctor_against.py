@@ -9,17 +9,21 @@ Rule 2: StatefulSets that could not be read on one side are reported as not comp
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hsdns.apiserver.kubeconfig_file import KubeconfigError, read_context
+from msgspec.structs import replace
+
+from hsdns.apiserver.kubeconfig import KubeconfigError, read_context
 from hsdns.cli import demo
 from hsdns.cli.drift_view import READ_TWICE, Compared, show
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain
 from hsdns.rules.drift import KINDS, SERVICE, SIDES, compare
-from hsdns.rules.reading import read_files
+from hsdns.rules.judging import read_files
 from hsdns.sources.cluster_dump import unread_kinds
+
+if TYPE_CHECKING:
+    from hsdns.cli.doctor import Doctor
 
 _PLURALS: Final = {"Service": "services", "StatefulSet": "statefulsets"}
 
@@ -31,23 +35,23 @@ class Dump(NamedTuple):
     content: bytes
 
 
-def other_flags(flags: Mapping[str, object], kubeconfig: str) -> dict[str, object]:
-    """The flags to read the other side: a context of the kubeconfig, if it exists, or else a file.
+def other_side(options: Doctor, kubeconfig: str) -> Doctor:
+    """The options to read the other side: a context of the kubeconfig, if it exists, or else a file.
 
     `kubeconfig` is empty if there is none.  Raise FlagError if it is neither.
     """
-    word = str(flags["against"])
+    word = str(options.against)
     try:
         if not kubeconfig:
             raise KubeconfigError("there is no kubeconfig for a context of that name")
         read_context(kubeconfig, word)
     except KubeconfigError as error:
-        if word == "-" and flags.get("from") == "-":
+        if word == "-" and options.from_ == "-":
             raise FlagError(READ_TWICE) from None
         if word in ("-", demo.WORD) or os.path.exists(word):
-            return {"from": word}
+            return replace(options, from_=word)
         raise FlagError(f'-against: there is no file "{word}", and {error}') from None
-    return {"kubeconfig": kubeconfig, "context": word}
+    return replace(options, from_=None, save=None, kubeconfig=kubeconfig, context=word)
 
 
 def run_against(here: Dump, there: Dump, target: str, output: str) -> int:

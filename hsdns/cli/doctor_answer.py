@@ -1,6 +1,6 @@
 """The answers of a DNS server, each with the right answer, as an object of a dump.
 
-Path: cli/doctor_servers.py (replies, and the output of `hsdns ask` in a Pod) -> here -> rules/checks/dns_answers.py.
+Path: cli/doctor_servers.py (replies, and the output of `hsdns ask` in a Pod) -> here -> rules/checks/dns.py.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from hsdns.audit.report import record_texts
 from hsdns.cli.doctor_questions import OWN
-from hsdns.load.judge import Answer
 from hsdns.load.questions import Question
-from hsdns.load.said import answer_of
+from hsdns.load.verify.judge import Answer
+from hsdns.load.verify.verifier import answer_of
 from hsdns.sources.cluster_dump import DNS_SERVER
 from hsdns.wire.iana import Rcode, RRClass, rcode_from_text, rcode_to_text, type_to_text
 from hsdns.wire.message import RR

@@ -14,10 +14,14 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns import __version__
-from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.command import flag
+from hsdns.cli.flags import FlagError
+
+if TYPE_CHECKING:
+    from hsdns.cli.doctor import Doctor
 
 PROGRAM: Final = "kubectl"
 IMAGE: Final = f"ghcr.io/hsdns/hsdns:{__version__}"
@@ -25,14 +29,13 @@ LIMIT: Final = 60.0  # seconds from the start of the container to its end
 PAUSE: Final = 1.0  # seconds between two checks of it
 CALL: Final = 30.0  # seconds for one call of kubectl
 USER: Final = 65532  # as in the image
-FLAGS: Final = {
-    "from-pod": Flag(
-        str,
-        "ask the DNS servers from this pod, too: an ephemeral container is added to it, by kubectl",
-        "NAMESPACE/POD",
-    ),
-    "image": Flag(str, f"image of hsdns for that container (default: {IMAGE})", "IMAGE"),
-}
+FROM_POD: Final = flag(
+    "ask the DNS servers from this pod, too: an ephemeral container is added to it, by kubectl",
+    "NAMESPACE/POD",
+)
+IMAGE_FLAG: Final = flag(
+    f"image of hsdns for that container (default: {IMAGE})", "IMAGE", name="image"
+)
 # The kubelet's reasons for an image that it cannot pull and keeps trying to pull.
 _NO_IMAGE: Final = frozenset({"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _ROLE: Final = "deploy/doctor/from-pod has the rights"
@@ -178,19 +181,19 @@ class PodView(NamedTuple):
         raise NotAsked(f"{PROGRAM} {words[0]} failed, for {self}: {said[:300]}")
 
 
-def pod_view(flags: Mapping[str, Any], access: tuple[str, str]) -> PodView | None:
+def pod_view(options: Doctor, access: tuple[str, str]) -> PodView | None:
     """The view for -from-pod and -image, None without them; raise FlagError."""
-    if "from-pod" not in flags:
-        if "image" in flags:
+    path = options.from_pod
+    if path is None:
+        if "image" in options.given:
             raise FlagError("-image is that of the container of -from-pod; add -from-pod")
         return None
-    namespace, slash, name = flags["from-pod"].removeprefix("pod/").partition("/")
+    namespace, slash, name = path.removeprefix("pod/").partition("/")
     if not slash or not namespace or not name or "/" in name:
-        raise FlagError(f'-from-pod needs NAMESPACE/POD, found "{flags["from-pod"]}"')
-    if flags.get("no-ask"):
+        raise FlagError(f'-from-pod needs NAMESPACE/POD, found "{path}"')
+    if options.no_ask:
         raise FlagError("-from-pod and -no-ask exclude each other; leave one out")
-    servers = flags.get("server", ())
-    return PodView(namespace, name, flags.get("image", IMAGE), access, servers)
+    return PodView(namespace, name, options.image, access, options.server)
 
 
 def _mapping(value: Any, *path: str) -> dict[str, Any]:

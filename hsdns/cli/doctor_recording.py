@@ -1,6 +1,6 @@
 """`hsdns doctor -recording FILE`: the queries of a recording, as an object of the dump.
 
-Path: cli/doctor.py -> here -> recording/reader.py, resolver/search_cost.py -> rules/checks/search_cost.py.
+Path: cli/doctor.py -> here -> recording/reader.py, resolver/search_cost.py -> rules/checks/pods.py.
 Rule: names without a failed query are omitted, so that the object is small: a recording may have millions of queries.
 """
 

@@ -1,7 +1,7 @@
 """Queries the DNS servers of a cluster one by one for the names of its objects; the answers are an object of the dump.
 
 Path: cli/doctor.py -> here -> load_cluster.py (right answers), exchange.py (sends queries) ->
-rules/checks/dns_answers.py.
+rules/checks/dns.py.
 Rule 1: the cluster is watched at the same time, as configured in the servers' Corefile.  The query of a wrong answer is
         repeated for a second, because a change takes a moment to reach a server.
 Rule 2: a silent pod counts only if another pod was reached: otherwise pods are unreachable from here, which is not
@@ -14,7 +14,6 @@ Rule 4: an error here does not affect the rest of the report: it is the reason w
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,26 +38,19 @@ from hsdns.cli.doctor_pod import PodView
 from hsdns.cli.doctor_questions import doctor_questions
 from hsdns.cli.exchange import NoReply, Refused, ask_again
 from hsdns.cli.flags import FlagError
-from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.cluster.controllers.dns_service import KNOWN, PORT
-from hsdns.corefile.arguments import split_ip_port
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import split_ip_port, zones_from_args
 from hsdns.corefile.tree import CorefileError
+from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
-from hsdns.load.judge import Answer
 from hsdns.load.questions import Question, Questions
-from hsdns.load.said import answer_of
+from hsdns.load.verify.judge import Answer
+from hsdns.load.verify.verifier import answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import SHAPING
-from hsdns.rules.corefile import CorefileText, zones_of
-from hsdns.sources.cluster_dump import (
-    OWN_ANSWERS,
-    POD_VIEW,
-    unread_kinds,
-    with_answers,
-    with_reason,
-)
+from hsdns.rules.objects import CorefileText, zones_of
+from hsdns.sources.cluster_dump import ANSWERS, OWN_ANSWERS, POD_VIEW, ClusterDump
 from hsdns.wire.iana import type_to_text
 
 POD: Final = "pod"
@@ -100,10 +92,10 @@ class NotAsked(Exception):
     """No server was queried; the message is a sentence that says why."""
 
 
-def given_servers(flags: Mapping[str, Any]) -> list[DnsServer]:
+def given_servers(words: Sequence[str]) -> list[DnsServer]:
     """The servers of -server; raise FlagError."""
     found = []
-    for word in flags.get("server", ()):
+    for word in words:
         place = split_ip_port(word, PORT)
         if place is None:
             raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')
@@ -111,8 +103,8 @@ def given_servers(flags: Mapping[str, Any]) -> list[DnsServer]:
     return found
 
 
-def with_servers(
-    dump: bytes,
+def add_answers(
+    dump: ClusterDump,
     access: Sequence[str],
     target: str,
     given: Sequence[DnsServer],
@@ -120,26 +112,24 @@ def with_servers(
     asks: bool = True,
     view: PodView | None = None,
     runs_code: bool = True,
-) -> bytes:
-    """A dump with the answers of the servers, also to the Pod of `view`, or why there are none; see ask_servers()."""
-    if not asks:
-        return with_answers(dump, [], "left out by -no-ask")
-    unread = unread_kinds(dump)
-    for plural in NEEDED:
-        if plural in unread:
-            return with_answers(dump, [], unread[plural])
+) -> None:
+    """Add the answers of the servers to a dump, also to the Pod of `view`, or why there are none; see ask_servers()."""
+    lacking = next((dump.unread[each] for each in NEEDED if each in dump.unread), "")
+    if lacking or not asks:
+        dump.unread[ANSWERS] = lacking if asks else "left out by -no-ask"
+        return
     try:
-        items = json.loads(dump)["items"]
-        answers, why = ask_servers(items, access, target, given, view, runs_code=runs_code)
+        answers, why = ask_servers(dump.items, access, target, given, view, runs_code=runs_code)
     except NotAsked as error:
-        return with_answers(dump, [], str(error))
-    counts = any(each["counts"] for each in answers)
-    is_known = any(each["known"] for each in answers)
-    reason = "" if counts else UNREACHED if answers else NO_SERVICE
-    found = with_answers(dump, answers, reason)
-    if counts and not is_known:
-        found = with_reason(found, OWN_ANSWERS, UNKNOWN)
-    return with_reason(found, POD_VIEW, why) if why else found
+        dump.unread[ANSWERS] = str(error)
+        return
+    dump.items += answers
+    if not any(each["counts"] for each in answers):
+        dump.unread[ANSWERS] = UNREACHED if answers else NO_SERVICE
+    elif not any(each["known"] for each in answers):
+        dump.unread[OWN_ANSWERS] = UNKNOWN
+    if why:
+        dump.unread[POD_VIEW] = why
 
 
 def ask_servers(

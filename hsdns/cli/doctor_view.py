@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hsdns.rules.diagnosis import Diagnosis
-from hsdns.rules.finding import Finding
 from hsdns.rules.mesh import TOOL
-from hsdns.rules.output.document import as_json as finding_as_json
+from hsdns.rules.output import as_json as finding_as_json
+from hsdns.rules.rule import Finding
 
 # Reasons that none of our rules needs, by their word.
 OTHERS: Final = {

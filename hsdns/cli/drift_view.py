@@ -6,14 +6,13 @@ Rule: the exit status is 0 without differences, 1 with some, 2 if something coul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain, say
 from hsdns.rules.drift import Difference, Drift
-from hsdns.rules.output.document import lines_of
-from hsdns.rules.output.github import annotation
+from hsdns.rules.output import annotation, lines_of
 from hsdns.wire import printable
 
 FORMATS: Final = ("text", "json", "github")
@@ -31,10 +30,10 @@ class Compared(NamedTuple):
     with_places: bool
 
 
-def check_flags(flags: Mapping[str, object], of_findings: Iterable[str]) -> None:
+def check_flags(given: Collection[str], of_findings: Iterable[str]) -> None:
     """Raise FlagError for a flag that does not apply to differences."""
     for flag in of_findings:
-        if flags.get(flag):
+        if flag in given:
             raise FlagError(
                 f"-{flag} is for findings, and -against shows differences; leave one of them out"
             )

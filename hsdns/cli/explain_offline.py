@@ -12,7 +12,7 @@ from typing import Final
 from hsdns.assemble import Configuration
 from hsdns.cli.offline import Problems, configure, kubernetes_blocks, make_runtime, read_clusters
 from hsdns.corefile.tree import Token
-from hsdns.explanation.asking import Asking
+from hsdns.explanation.question import LookupQuestion
 from hsdns.explanation.report import Explanation
 from hsdns.server.explaining import explain_lookup, make_explainer
 from hsdns.wire.name import Name
@@ -28,11 +28,11 @@ def explain_offline(
     objects: tuple[Token, ...] | None,
     qname: Name,
     qtype: int,
-    asks: Asking | None = None,
+    asks: LookupQuestion | None = None,
     *,
     runs_code: bool = True,
 ) -> tuple[Explanation, bool]:
-    """Explain a question, and return whether everything was read; raise CorefileError, AskingError or OSError.
+    """Explain a question, and return whether everything was read; raise CorefileError, QuestionError or OSError.
 
     `conf` is the flag, `objects` are the words of -source, `asks` is a program's lookup.
     """
@@ -46,7 +46,7 @@ async def _explain(
     qname: Name,
     qtype: int,
     problems: Problems,
-    asks: Asking | None,
+    asks: LookupQuestion | None,
 ) -> Explanation:
     runtime = make_runtime(configuration)
     blocks = kubernetes_blocks(configuration)

@@ -1,6 +1,6 @@
 """Queries a DNS server, to compare its answer with an explanation.
 
-Path: cli/explain.py, for -server -> here -> explanation/elsewhere.py.
+Path: cli/explain.py, for -server -> here -> explanation/report.py.
 Rule: it uses UDP, and TCP if the reply is truncated; a server without an answer is reported, and is not an error.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hsdns.explanation.elsewhere import Record, ServerAnswer
+from hsdns.explanation.report import Record, ServerAnswer
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.name import Name
 

@@ -13,42 +13,22 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
-from hsdns.cli import control_path
-from hsdns.cli.fault_scenario import SCENARIO_WORDS, check_flags, run_scenarios
-from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
-from hsdns.cli.output import complain, say, say_text
-from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
+from hsdns.cli.command import ANY, flag, no_command
+from hsdns.cli.fault_scenario import ONLY_WITH, SCENARIO_WORDS, run_scenarios
+from hsdns.cli.flags import FORMATS, FlagError
+from hsdns.cli.output import say
+from hsdns.cli.running_server import RunningServer, ServerCommand
 from hsdns.corefile.properties import duration_to_text
-from hsdns.corefile.tree import did_you_mean
 
 WORDS: Final = ("add", "list", "watch", "remove", "clear", *SCENARIO_WORDS)
 PAGE: Final = "/v1/faults"
 LAST: Final = 1000  # queries on which a rule is tried
 MOST: Final = 20  # lines shown for them
 DRY_RUN: Final = "dry-run"
-FLAGS: Final = {
-    "control": control_path.CHOICE,
-    DRY_RUN: Flag(
-        bool,
-        f"say which of the last {LAST} queries the rule would have hit; it does not stand",
-    ),
-    "name": Flag(
-        str, "run, matrix: the name that the scenario is about, in place of its own", "NAME"
-    ),
-    "own": Flag(bool, "run: bring a cluster of its own, although a server runs"),
-    "ask": Flag(bool, "run: look names up as resolvers do (default with a cluster of its own)"),
-    "server": Flag(str, "matrix: the server to put the faults in front of", "ADDRESS"),
-    "p": Flag(int, "matrix: port of -server (default 53)", "PORT", low=1),
-    "o": Flag(
-        str, "format: text (default), or json, a line for each rule, hit or scenario", "FORMAT"
-    ),
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
-USAGE: Final = """Usage: hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes; or try it
+USAGE: Final = """hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes; or try it
        hsdns fault list [FLAG...]         show the rules and their hits
        hsdns fault watch [FLAG...]        show each hit as it happens
        hsdns fault remove NAME [FLAG...]  end a rule
@@ -79,26 +59,63 @@ Options:
   seed NUMBER | times NUMBER | for TIME | named NAME"""
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns fault`; return the exit status."""
-    dry = [word for word in words if word.removeprefix("-") in ("dry-run", "-dry-run")]
-    plain, rest = leading_words([word for word in words if word not in dry])
-    rest += dry  # `add -dry-run RULE` is the same as `add RULE -dry-run`
-    try:
-        flags = parse_flags(rest, FLAGS, command="hsdns fault", commands=WORDS)
-        if flags.get("h"):
-            say_text(f"{USAGE}\n{ACTIONS}\n\nFlags:\n{usage(FLAGS)}")
-            return 0
-        output = output_format(flags)
-        command, *arguments = plain or [""]
-        check_flags(command, flags)
+class Fault(ServerCommand):
+    """Sends a rule, or plays a scenario."""
+
+    name = "fault"
+    forms = f"{USAGE}\n{ACTIONS}"
+    most_words = ANY
+    suggested = WORDS
+    bad = refused = 1
+    interrupted = ("", 0)
+
+    dry_run: Annotated[
+        bool,
+        flag(f"say which of the last {LAST} queries the rule would have hit; it does not stand"),
+    ] = False
+    about: Annotated[
+        str | None,
+        flag(
+            "run, matrix: the name that the scenario is about, in place of its own",
+            "NAME",
+            name="name",
+        ),
+    ] = None
+    own: Annotated[bool, flag("run: bring a cluster of its own, although a server runs")] = False
+    ask: Annotated[
+        bool | None,
+        flag("run: look names up as resolvers do (default with a cluster of its own)"),
+    ] = None
+    address: Annotated[
+        str | None,
+        flag("matrix: the server to put the faults in front of", "ADDRESS", name="server"),
+    ] = None
+    port: Annotated[int, flag("matrix: port of -server (default 53)", "PORT", name="p", low=1)] = 53
+    o: Annotated[
+        str,
+        flag(
+            "format: text (default), or json, a line for each rule, hit or scenario",
+            "FORMAT",
+            choices=FORMATS,
+        ),
+    ] = "text"
+
+    @classmethod
+    def split(cls, words: list[str]) -> tuple[list[str], list[str]]:
+        """`add -dry-run RULE` is the same as `add RULE -dry-run`."""
+        dry = [word for word in words if word.removeprefix("-") in ("dry-run", "-dry-run")]
+        plain, rest = super().split([word for word in words if word not in dry])
+        return plain, rest + dry
+
+    def run(self) -> int:
+        """Carry out the command of the first word."""
+        command, *arguments = self.words or [""]
+        self._check_flags(command)
         if command in SCENARIO_WORDS:
-            return run_scenarios(command, arguments, flags, as_json=output == "json")
+            return run_scenarios(command, arguments, self)
         act = _COMMANDS.get(command)
         if act is None:
-            problem = f'"{command}" is no command of hsdns fault' if command else "a command is missing"  # fmt: skip
-            hint = did_you_mean(command, WORDS) or f"; there are {', '.join(WORDS)}"
-            raise FlagError(f"{problem}{hint}")
+            raise no_command(self.program(), command, WORDS)
         if command in ("list", "watch", "clear") and arguments:
             raise FlagError(f'hsdns fault {command} takes no words, found "{arguments[0]}"')
         if command == "remove" and len(arguments) != 1:
@@ -107,21 +124,24 @@ def run(words: list[str]) -> int:
             )
         if command == "add" and not arguments:
             raise FlagError("hsdns fault add takes a rule, such as: drop type AAAA; -h shows more")
-        if flags.get(DRY_RUN):
+        if self.dry_run:
             if command != "add":
                 raise FlagError(f"hsdns fault {command} has no -{DRY_RUN}; hsdns fault add has it")
             act = _try
-        server = find_by(flags)
-        act(server, " ".join(arguments), output == "json")
-    except FlagError as error:
-        complain(error)
-        return 1
-    except ServerError as error:
-        complain(error)
-        return 1 if isinstance(error, Refused) else STATUS
-    except KeyboardInterrupt:
+        act(self.server(), " ".join(arguments), self.o == "json")
         return 0
-    return 0
+
+    def _check_flags(self, command: str) -> None:
+        """Raise FlagError for a flag of another command."""
+        for each, commands in ONLY_WITH.items():
+            if each in self.given and command not in commands:
+                *others, last = commands
+                known = f"{', '.join(others)} and {last}" if others else last
+                raise FlagError(f"-{each} is for hsdns fault {known}; leave it out")
+        if {"own", "control"} <= self.given:
+            raise FlagError(
+                "-own has a cluster of its own, and -control names another; leave one out"
+            )
 
 
 def _add(server: RunningServer, rule: str, as_json: bool) -> None:

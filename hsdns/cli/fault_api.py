@@ -1,6 +1,7 @@
 """A Kubernetes API for a scenario with rules about the watch: its separate cluster has one, in place of files.
 
-Path: fault_cluster.py -> here -> load/api.py in a separate thread; the objects are those that controllers would make.
+Path: fault_cluster.py -> here -> load/cluster/api.py in a separate thread; the objects are those that
+controllers would make.
 Rule: it listens on loopback, and serves only list and watch.
 """
 
@@ -13,10 +14,10 @@ from concurrent.futures import Future
 from typing import Final
 
 from hsdns.cluster.objects import Deleted, Event, Upserted
-from hsdns.fault_scenarios.cluster import Objects
+from hsdns.fault_scenarios.memory_server import Objects
 from hsdns.fault_scenarios.scenario import Step
-from hsdns.load.api import ClusterApi
-from hsdns.load.api_history import KINDS, ApiHistory
+from hsdns.load.cluster.api import ClusterApi
+from hsdns.load.cluster.history import KINDS, ApiHistory
 
 HOST: Final = "127.0.0.1"
 TIMEOUT: Final = 20.0  # seconds for any call

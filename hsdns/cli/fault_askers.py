@@ -12,10 +12,8 @@ from random import Random
 from typing import Any, Final
 
 from hsdns.cli.resolve_server import server_steps
-from hsdns.fault_scenarios.client import TYPES
-from hsdns.fault_scenarios.play import resolv_conf
+from hsdns.fault_scenarios.play import SERVERS, TYPES, resolv_conf
 from hsdns.fault_scenarios.scenario import Scenario, Seen
-from hsdns.fault_scenarios.stage import SERVERS
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Ended
 

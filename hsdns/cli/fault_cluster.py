@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import yaml
 
 from hsdns.cli.running_server import RunningServer, ServerError, find
+from hsdns.fault_scenarios.play import COREFILE, SERVERS
 from hsdns.fault_scenarios.scenario import Scenario, Step
-from hsdns.fault_scenarios.stage import COREFILE, SERVERS
 
 if TYPE_CHECKING:
     from hsdns.cli.fault_api import OwnApi

@@ -14,17 +14,21 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from threading import Event
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from hsdns.cli.fault_askers import Askers
 from hsdns.cli.fault_cluster import OwnCluster
+from hsdns.cli.fault_scenario import name_of as name_of_flag
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import say
-from hsdns.cli.running_server import NotRunning, Refused, RunningServer, ServerError, find_by
+from hsdns.cli.running_server import NotRunning, Refused, RunningServer, ServerError
 from hsdns.corefile.properties import duration_to_text
+from hsdns.fault_scenarios.play import SERVERS
 from hsdns.fault_scenarios.scenario import Scenario, Step, load, name_of
-from hsdns.fault_scenarios.stage import SERVERS
+
+if TYPE_CHECKING:
+    from hsdns.cli.fault import Fault
 
 PAGE: Final = "/v1/faults"
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
@@ -33,44 +37,42 @@ SPARE: Final = 60.0  # seconds that a rule would outlive its scenario, if it wer
 Change = Callable[[Step], None] | None
 
 
-def play_in_real_time(name: str, flags: Mapping[str, object], *, as_json: bool) -> int:
+def play_in_real_time(name: str, options: Fault) -> int:
     """Play a scenario; return the exit status; raise ScenarioError, FlagError or ServerError."""
-    scenario = load(name)
-    server = _running(flags)
+    scenario, as_json = load(name), options.o == "json"
+    server = _running(options)
     if server is None:
-        if "name" in flags:
+        if options.about is not None:
             raise FlagError("-name is for a server that runs; leave it out")
-        return _with_own_cluster(scenario, flags, as_json)
+        return _with_own_cluster(scenario, options)
     if scenario.own:
         raise FlagError(
             f"{scenario.name} is not for a server that runs: {scenario.own}; "
             "with -own it has a cluster of its own"
         )
-    if flags.get("ask"):
+    if options.ask:
         raise FlagError("-ask is for a cluster of its own; add -own, or ask with hsdns resolve")
-    if "name" in flags:
-        from hsdns.cli.fault_scenario import name_of as name_of_flag
-
-        scenario = scenario.about(name_of_flag(flags, ""))
+    if options.about is not None:
+        scenario = scenario.about(name_of_flag(options.about))
     run = _Run(scenario, server, as_json)
     run.say(f"the server at {server.path} (process {server.pid}) gets the rules")
     return run.play(None, None)
 
 
-def _running(flags: Mapping[str, object]) -> RunningServer | None:
-    if flags.get("own"):
+def _running(options: Fault) -> RunningServer | None:
+    if options.own:
         return None
     try:
-        return find_by(flags)
+        return options.server()
     except NotRunning:
         return None
 
 
-def _with_own_cluster(scenario: Scenario, flags: Mapping[str, object], as_json: bool) -> int:
+def _with_own_cluster(scenario: Scenario, options: Fault) -> int:
     with OwnCluster(scenario) as cluster:
-        run = _Run(scenario, cluster.server, as_json)
+        run = _Run(scenario, cluster.server, options.o == "json")
         run.say(f"a cluster of its own is served at {SERVERS[0]} port {cluster.port}")
-        askers = Askers(scenario, cluster.port) if flags.get("ask", True) else None
+        askers = Askers(scenario, cluster.port) if options.ask is not False else None
         return run.play(cluster.change, askers)
 
 

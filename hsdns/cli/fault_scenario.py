@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,8 @@ from hsdns.cli.output import complain, say, say_text
 from hsdns.wire.name import Name
 
 if TYPE_CHECKING:
-    from hsdns.fault_scenarios.ahead import OtherServer
+    from hsdns.cli.fault import Fault
+    from hsdns.fault_scenarios.memory_server import OtherServer
 
 SCENARIO_WORDS: Final = ("run", "scenarios", "matrix")
 ONLY_WITH: Final = {
@@ -29,50 +30,30 @@ ONLY_WITH: Final = {
     "p": ("matrix",),
     "control": ("add", "list", "watch", "remove", "clear", "run"),
 }
-PORT: Final = 53
 NAME: Final = "kubernetes.default.svc.cluster.local."  # a name that every cluster has
-Flags = Mapping[str, object]
 
 
-def check_flags(command: str, flags: Flags) -> None:
-    """Raise FlagError for a flag of another command."""
-    for flag, commands in ONLY_WITH.items():
-        if flag in flags and command not in commands:
-            *others, last = commands
-            known = f"{', '.join(others)} and {last}" if others else last
-            raise FlagError(f"-{flag} is for hsdns fault {known}; leave it out")
-    if "own" in flags and "control" in flags:
-        raise FlagError("-own has a cluster of its own, and -control names another; leave one out")
-
-
-def run_scenarios(command: str, words: Sequence[str], flags: Flags, *, as_json: bool) -> int:
-    """Run one of the commands; return the exit status; raise FlagError or ServerError."""
-    from hsdns.fault_scenarios.scenario import ScenarioError
-
+def run_scenarios(command: str, words: Sequence[str], options: Fault) -> int:
+    """Run one of the commands; return the exit status; raise FlagError, ScenarioError or ServerError."""
     if command == "scenarios" and words:
         raise FlagError(f'hsdns fault scenarios takes no words, found "{words[0]}"')
     if command == "run" and len(words) > 1:
         raise FlagError("hsdns fault run takes one scenario; hsdns fault scenarios lists them")
-    try:
-        if command == "matrix":
-            return _matrix(words, flags, as_json)
-        if command == "run" and words:
-            from hsdns.cli.fault_run import play_in_real_time
+    if command == "matrix":
+        return _matrix(words, options)
+    if command == "run" and words:
+        from hsdns.cli.fault_run import play_in_real_time
 
-            return play_in_real_time(words[0], flags, as_json=as_json)
-        return _list(as_json)
-    except ScenarioError as error:
-        raise FlagError(str(error)) from None
+        return play_in_real_time(words[0], options)
+    return _list(options.o == "json")
 
 
-def name_of(flags: Flags, default: str) -> str:
+def name_of(text: str) -> str:
     """The name for a scenario; raise FlagError."""
-    text = str(flags.get("name", default))
     try:
-        name = Name.from_text(text)
+        return Name.from_text(text).to_text()
     except ValueError as error:
         raise FlagError(f'-name: "{text}" is not a domain name: {error}') from None
-    return name.to_text()
 
 
 def _list(as_json: bool) -> int:
@@ -88,22 +69,22 @@ def _list(as_json: bool) -> int:
     return 0
 
 
-def _matrix(words: Sequence[str], flags: Flags, as_json: bool) -> int:
-    from hsdns.fault_scenarios.matrix import LEGEND, as_list, as_table, play_all
-    from hsdns.fault_scenarios.matrix import as_json as json_of
+def _matrix(words: Sequence[str], options: Fault) -> int:
+    from hsdns.fault_scenarios.page import LEGEND, as_list, as_table, play_all
+    from hsdns.fault_scenarios.page import as_json as json_of
     from hsdns.fault_scenarios.scenario import load, names
 
-    behind = _behind(flags)
+    behind = _behind(options)
     for flag in ("name", "p"):
-        if flag in flags and behind is None:
+        if flag in options.given and behind is None:
             raise FlagError(f"-{flag} is for -server; add -server ADDRESS, or leave -{flag} out")
-    name = name_of(flags, NAME)
+    name = name_of(NAME if options.about is None else options.about)
     scenarios = [load(word) for word in words or names()]
     # The servers in memory log the effects of rules, which the table shows already.
     log = logging.getLogger("hsdns")
     log.handlers, log.propagate = [logging.NullHandler()], False
     found = list(play_all(scenarios, behind, name))
-    if as_json:
+    if options.o == "json":
         for each in found:
             say(json.dumps(json_of(each)))
     elif len(words) == 1:
@@ -118,14 +99,13 @@ def _matrix(words: Sequence[str], flags: Flags, as_json: bool) -> int:
     return 1 if missed else 0
 
 
-def _behind(flags: Flags) -> OtherServer | None:
-    from hsdns.fault_scenarios.ahead import OtherServer
+def _behind(options: Fault) -> OtherServer | None:
+    from hsdns.fault_scenarios.memory_server import OtherServer
 
-    if "server" not in flags:
+    if options.address is None:
         return None
-    address = str(flags["server"])
     try:
-        ip_address(address)
+        ip_address(options.address)
     except ValueError:
-        raise FlagError(f'-server needs an IP address, found "{address}"') from None
-    return OtherServer(address, int(str(flags.get("p", PORT))))
+        raise FlagError(f'-server needs an IP address, found "{options.address}"') from None
+    return OtherServer(options.address, options.port)

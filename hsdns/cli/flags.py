@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import did_you_mean
+from hsdns.errors import OperatorError
 
 FORMATS: Final = ("text", "json")
 _BOOLEANS = {
@@ -22,7 +23,7 @@ _BOOLEANS = {
 _Default = TypeVar("_Default", float, None)
 
 
-class FlagError(Exception):
+class FlagError(OperatorError):
     """An error in the command line, as a sentence for the operator."""
 
 
@@ -30,7 +31,9 @@ class Flag(NamedTuple):
     """One flag: `kind` is str, int, bool, or list (all words up to the next flag).
 
     `what` describes the numbers that an int flag accepts, from `low` to `high`.  `adds`: each occurrence of a list adds
-    its words to those before.
+    its words to those before.  `time` is an example of the values of a flag that takes a time, 0 only if `is_zero`;
+    `choices` are all values of a flag that takes one of some words.  `name` is that of the flag where the field of a
+    command (command.py) has another one, and `alias` a second name.
     """
 
     kind: type
@@ -41,6 +44,11 @@ class Flag(NamedTuple):
     low: int = 0
     high: int = 65535
     adds: bool = False
+    time: str = ""
+    is_zero: bool = False
+    choices: tuple[str, ...] = ()
+    name: str = ""
+    alias: str = ""
 
 
 NO_CODE: Final = {

@@ -14,8 +14,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from hsdns.assemble import AssembledBlock, Configuration, plugin_class
-from hsdns.corefile.arguments import split_ip_port
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import split_ip_port, zones_from_args
 from hsdns.corefile.tree import Corefile, CorefileError, Directive, Position, ServerBlock, Token
 from hsdns.plugins import ORDER
 from hsdns.wire.name import Name

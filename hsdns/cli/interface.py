@@ -7,51 +7,50 @@ Rule: an existing interface is kept, so that the next pod uses that of the previ
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import Final
+from typing import Annotated, Final
 
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
-from hsdns.cli.output import complain, say, say_text
+from hsdns.cli.command import Command, flag
+from hsdns.cli.flags import FlagError
+from hsdns.cli.output import say
+from hsdns.errors import OperatorError
 
 MAX_NAME: Final = 15  # octets (IFNAMSIZ)
-FLAGS: Final = {
-    "name": Flag(str, 'name of the interface (default "hsdns")', "NAME"),
-    "address": Flag(list, "its IPv4 and IPv6 addresses", "ADDRESS..."),
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns interface`; return the exit status."""
-    try:
-        flags = parse_flags(words, FLAGS, command="hsdns interface")
-        if flags.get("h"):
-            say_text(f"Usage: hsdns interface [-name NAME] -address ADDRESS...\n\nFlags:\n{usage(FLAGS)}")  # fmt: skip
-            return 0
-        name = str(flags.get("name", "hsdns"))
+class Interface(Command):
+    """Creates the interface, and gives it the addresses."""
+
+    name = "interface"
+    forms = "[-name NAME] -address ADDRESS..."
+    bad = 1
+
+    interface: Annotated[
+        str, flag('name of the interface (default "hsdns")', "NAME", name="name")
+    ] = "hsdns"
+    address: Annotated[list[str], flag("its IPv4 and IPv6 addresses", "ADDRESS...")] = []
+
+    def run(self) -> int:
+        """Create it; an address of a family that is off is left out."""
+        name = self.interface
         if not 0 < len(name.encode()) <= MAX_NAME:
             raise FlagError(f'-name needs 1 to {MAX_NAME} octets, found "{name}"')
-        given = flags.get("address")
-        if not isinstance(given, list):
+        if not self.address:
             raise FlagError("-address is missing: the addresses of the interface")
         try:
-            addresses = [ip_address(word) for word in given]
+            addresses = [ip_address(word) for word in self.address]
         except ValueError as error:
             raise FlagError(f"-address: {error}") from None
-    except FlagError as error:
-        complain(error)
-        return 1
 
-    from hsdns.server.dummy_interface import DummyInterface
+        from hsdns.server.dummy_interface import DummyInterface
 
-    try:
-        with DummyInterface(name) as interface:
-            for address in addresses:
-                added = interface.add(address)
-                say(f"{name}: {address}{'' if added else ' is left out, because IPv6 is off here'}")
-    except OSError as error:
-        complain(
-            f"cannot create the interface {name}: {error.strerror or error}; this needs Linux and CAP_NET_ADMIN"
-        )
-        return 1
-    return 0
+        try:
+            with DummyInterface(name) as interface:
+                for address in addresses:
+                    added = interface.add(address)
+                    off = "" if added else " is left out, because IPv6 is off here"
+                    say(f"{name}: {address}{off}")
+        except OSError as error:
+            raise OperatorError(
+                f"cannot create the interface {name}: {error.strerror or error}; this needs Linux and CAP_NET_ADMIN"
+            ) from None
+        return 0

@@ -12,13 +12,12 @@ import subprocess
 from collections.abc import Sequence
 from typing import Final
 
-from hsdns.cli.flags import Flag
+from hsdns.cli.command import flag
 
 PROGRAM: Final = "istioctl"
 LIMIT: Final = 60.0  # seconds
 MOST: Final = 100_000  # maximum octets of a command line
-FLAG: Final = Flag(
-    bool,
+FLAG: Final = flag(
     "run istioctl analyze where there is a mesh and istioctl is on PATH (default: true)",
 )
 
@@ -35,8 +34,8 @@ def of_files(files: Sequence[str]) -> list[str]:
 def of_cluster(kubeconfig: str, context: str, namespace: str) -> list[str]:
     """The command for a cluster, or for one namespace of it."""
     words = [PROGRAM, "analyze"]
-    for flag, value in (("--kubeconfig", kubeconfig), ("--context", context)):
-        words += [flag, value] if value else []
+    for option, value in (("--kubeconfig", kubeconfig), ("--context", context)):
+        words += [option, value] if value else []
     return words + (["--namespace", namespace] if namespace else ["--all-namespaces"])
 
 

@@ -16,14 +16,14 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hsdns import allocator, collector
 from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.output import complain, say
-from hsdns.corefile.errors import Errors
-from hsdns.corefile.tree import Corefile, CorefileError, Token
+from hsdns.corefile.tree import Corefile, CorefileError, Errors, Token
 from hsdns.metrics import Registry
 from hsdns.server.corefile_files import CorefileFiles
 from hsdns.wire import printable
@@ -119,33 +119,37 @@ class _Start:
             self._ahead.drop()
 
 
-def serve(
-    source: CorefileSource,
-    port: int,
-    *,
-    quiet: bool = False,
-    pidfile: str | None = None,
-    banner: str = "",
-    objects: tuple[Token, ...] | None = None,
-    check: Callable[[Configuration], None] | None = None,
-    greet: Callable[[Configuration, Addresses], list[str]] | None = None,
-    workers: int | None = None,
-    verbose: bool = False,
-    as_json: Mapping[str, str] | None = None,
-    control: str | None = None,
-    control_token: str | None = None,
-    keeps_queries: bool = False,
-    faults: bool = False,
-) -> int:
-    """Serve until the process is told to stop; return the exit status.
+@dataclass(frozen=True)
+class ServeOptions:
+    """How a process serves, apart from its Corefile."""
 
-    `objects` replaces the `source` of the kubernetes blocks.  `check` gets each configuration before it starts, also at
-    reloads, and raises OSError if it must not start.  `greet` returns the lines to print once it serves.  `workers` is
-    the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).  `verbose` prints
-    for each block whether its answers are cached in the answer table.  With `as_json`, which describes the version, the
-    start prints only one line of JSON.  `control` is the path of a control socket, or with `control_token` an address.
-    With `keeps_queries` its pages have the last queries from the start; with `faults` it accepts rules of faults.
-    """
+    port: int
+    quiet: bool = False
+    pidfile: str | None = None
+    banner: str = ""
+    # Replaces the `source` of the kubernetes blocks.
+    objects: tuple[Token, ...] | None = None
+    # Gets each configuration before it starts, also at reloads, and raises OSError if it must not start.
+    check: Callable[[Configuration], None] | None = None
+    # Returns the lines to print once it serves.
+    greet: Callable[[Configuration, Addresses], list[str]] | None = None
+    # The number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
+    workers: int | None = None
+    # Prints for each block whether its answers are cached in the answer table.
+    verbose: bool = False
+    # Describes the version; then the start prints only one line of JSON.
+    as_json: Mapping[str, str] | None = None
+    # The path of a control socket, or with `control_token` an address.
+    control: str | None = None
+    control_token: str | None = None
+    # The pages of the control door have the last queries from the start.
+    keeps_queries: bool = False
+    # The control door accepts rules of faults.
+    faults: bool = False
+
+
+def serve(source: CorefileSource, options: ServeOptions) -> int:
+    """Serve until the process is told to stop; return the exit status."""
     from hsdns.descriptor_limit import raise_limit
     from hsdns.server.log_writer import queued_output
 
@@ -155,32 +159,13 @@ def serve(
     with queued_output() as output:
         set_up_logging(output.refuses)
         start = _Start(source)
-        if objects is None:
+        if options.objects is None:
             start.send_ahead()
         import uvloop
 
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                return runner.run(
-                    _serve(
-                        start,
-                        port,
-                        quiet,
-                        pidfile,
-                        banner,
-                        objects,
-                        check,
-                        greet,
-                        workers,
-                        verbose,
-                        as_json,
-                        control,
-                        control_token,
-                        keeps_queries,
-                        faults,
-                        output,
-                    )
-                )
+                return runner.run(_serve(start, options, output))
         except (
             Exception
         ):  # shown here, because later no thread writes, and an unread pipe would block forever
@@ -188,24 +173,7 @@ def serve(
             return 1
 
 
-async def _serve(
-    start: _Start,
-    port: int,
-    quiet: bool,
-    pidfile: str | None,
-    banner: str,
-    objects: tuple[Token, ...] | None,
-    check: Callable[[Configuration], None] | None,
-    greet: Callable[[Configuration, Addresses], list[str]] | None,
-    workers: int | None,
-    verbose: bool,
-    as_json: Mapping[str, str] | None,
-    control: str | None,
-    control_token: str | None,
-    keeps_queries: bool,
-    faults: bool,
-    output: LogWriter,
-) -> int:
+async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int:
     from hsdns.server.cpus import usable_cpus
     from hsdns.server.lifecycle import Server, StartError
     from hsdns.server.service_manager import ServiceManager
@@ -214,15 +182,18 @@ async def _serve(
 
     log = logging.getLogger("hsdns.server")
     door = None
-    if control is not None:
-        door = (control if control_token else f"{PREFIX}{control}", control_token)
+    if options.control is not None:
+        door = (
+            options.control if options.control_token else f"{PREFIX}{options.control}",
+            options.control_token,
+        )
 
     def configure(corefile: Corefile) -> Configuration:
-        if check is None:
-            return build(corefile, port, warn=log.warning, objects=objects)
+        if options.check is None:
+            return build(corefile, options.port, warn=log.warning, objects=options.objects)
         warnings: list[str] = []
-        configuration = build(corefile, port, warn=warnings.append, objects=objects)
-        check(configuration)  # its error is the only line, and may repeat a warning
+        configuration = build(corefile, options.port, warn=warnings.append, objects=options.objects)
+        options.check(configuration)  # its error is the only line, and may repeat a warning
         for sentence in warnings:
             log.warning(sentence)
         return configuration
@@ -230,11 +201,11 @@ async def _serve(
     server = Server(
         start.load,
         configure,
-        workers or usable_cpus(),
+        options.workers or usable_cpus(),
         watches_apart=True,
         control=door,
-        keeps_queries=keeps_queries,
-        faults=faults,
+        keeps_queries=options.keeps_queries,
+        faults=options.faults,
         has_changed=start.files.have_changed,
         manager=ServiceManager.of(os.environ),
         metrics=start.metrics,
@@ -253,32 +224,32 @@ async def _serve(
         return await server.run()
     collector.keep()
     try:
-        if pidfile is not None:
-            _write_pid(pidfile, log)
+        if options.pidfile is not None:
+            _write_pid(options.pidfile, log)
         zones = zone_lines(server.configuration, server.addresses)
-        if not quiet and as_json is None:
+        if not options.quiet and options.as_json is None:
             say(*zones)
         server.show_running()
-        if not quiet and as_json is not None:
-            say(start_json(server.configuration, zones, as_json, server.workers))
-        elif not quiet:
-            lines = banner.split("\n")
-            if verbose and greet is None:
+        if not options.quiet and options.as_json is not None:
+            say(start_json(server.configuration, zones, options.as_json, server.workers))
+        elif not options.quiet:
+            lines = options.banner.split("\n")
+            if options.verbose and options.greet is None:
                 lines.append(fast_path_line(server.workers))
-            if verbose:
+            if options.verbose:
                 lines += table_lines(server.configuration)
-            if greet is not None:
-                lines += greet(server.configuration, server.addresses)
+            if options.greet is not None:
+                lines += options.greet(server.configuration, server.addresses)
             say(*lines)
     except BaseException:
         # If the runner did this, the threads of a serving server would wait for each other forever.
         await server.close()
-        if pidfile is not None:
-            _remove_pid(pidfile)
+        if options.pidfile is not None:
+            _remove_pid(options.pidfile)
         raise
     status = await server.run()
-    if pidfile is not None:
-        _remove_pid(pidfile)
+    if options.pidfile is not None:
+        _remove_pid(options.pidfile)
     return status
 
 

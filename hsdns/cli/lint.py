@@ -1,6 +1,6 @@
 """`hsdns lint PATH...|-`: finds DNS errors in manifests and Corefiles before they are applied.
 
-Path: argv -> lint_files.py (contents) -> rules/reading.py -> rules/judging.py -> rules/output/ -> standard output.
+Path: argv -> lint_files.py (contents) -> rules/judging.py -> rules/output.py -> standard output.
 Rule 1: the exit status is 0 without findings, 1 with findings at or over -level, 2 if something could not be read.
 Rule 2: standard output has only the report; what is not checked goes to standard error.
 """
@@ -11,91 +11,102 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns.cli import istioctl
-from hsdns.cli.flags import NO_CODE, Flag, FlagError, parse_flags, runs_code, usage
-from hsdns.cli.output import complain, say, say_text
-from hsdns.cli.rule import PREVIEW
+from hsdns.cli.command import ReadingCommand, flag
+from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain, say
+from hsdns.cli.rule import LEVEL, PREVIEW
 from hsdns.cli.silence_flag import FLAG, is_everything, read_silences
-from hsdns.corefile.tree import did_you_mean
 
 if TYPE_CHECKING:
     from hsdns.cli.lint_files import Listed
-    from hsdns.rules.judging import Judgement
+    from hsdns.rules.judging import Files, Judgement
     from hsdns.rules.mesh import MeshFinding
-    from hsdns.rules.reading import Files
-    from hsdns.rules.silence_file import SilencePattern
+    from hsdns.rules.silence import SilencePattern
 
     MeshOf = Callable[[Files, Mapping[str, bytes]], tuple[list[MeshFinding], str]]
 
 UNREAD: Final = 2
 ROUNDS: Final = 5  # of -fix: a repair may reveal the next finding
-FLAGS: Final = {
-    "o": Flag(str, "format: text (default), json, sarif, junit or github", "FORMAT"),
-    "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
-    "against": Flag(
-        str, "show how Services differ from those of a file or folder, instead of findings", "PATH"
-    ),
-    "config": FLAG,
-    "preview": PREVIEW,
-    "istioctl": istioctl.FLAG,
-    "fix": Flag(bool, "repair what can be repaired safely, in the files"),
-    "stdin-filename": Flag(str, "name of what is on standard input, for messages", "FILE"),
-    **NO_CODE,
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns lint`; return the exit status."""
-    from hsdns.rules.output import FORMATS
-    from hsdns.rules.rule import LEVELS
+class Lint(ReadingCommand):
+    """Checks files, or compares them."""
 
-    try:
-        paths, rest = _split(words)
-        flags = parse_flags(rest, FLAGS, command="hsdns lint")
-        if flags.get("h"):
-            forms = "hsdns lint PATH... [FLAG...]\n       hsdns lint - [FLAG...]"
-            say_text(f"Usage: {forms}\n\nFlags:\n{usage(FLAGS)}")
-            return 0
-        output = _choice("o", str(flags.get("o", "text")), FORMATS)
-        level = _choice("level", str(flags.get("level", "warning")), LEVELS)
+    name = "lint"
+    forms = "hsdns lint PATH... [FLAG...]\n       hsdns lint - [FLAG...]"
+    bad = UNREAD
+
+    o: Annotated[
+        str,
+        flag(
+            "format: text (default), json, sarif, junit or github",
+            "FORMAT",
+            choices=("text", "json", "sarif", "junit", "github"),
+        ),
+    ] = "text"
+    level: Annotated[str, LEVEL] = "warning"
+    against: Annotated[
+        str,
+        flag(
+            "show how Services differ from those of a file or folder, instead of findings", "PATH"
+        ),
+    ] = ""
+    config: Annotated[str | None, FLAG] = None
+    preview: Annotated[bool, PREVIEW] = False
+    istioctl: Annotated[bool, istioctl.FLAG] = True
+    fix: Annotated[bool, flag("repair what can be repaired safely, in the files")] = False
+    stdin_filename: Annotated[
+        str, flag("name of what is on standard input, for messages", "FILE")
+    ] = ""
+
+    @classmethod
+    def split(cls, words: list[str]) -> tuple[list[str], list[str]]:
+        """The paths, which may also follow flags, and the flags with their values."""
+        paths, rest = list[str](), list[str]()
+        takes_value, flags = False, cls.flags()
+        for word in words:
+            if takes_value or (word.startswith("-") and word != "-"):
+                rest.append(word)
+                found = flags.get(word.lstrip("-"))
+                takes_value = not takes_value and found is not None and found.kind is not bool
+            else:
+                paths.append(word)
+        return paths, rest
+
+    def run(self) -> int:
+        """Check the paths, and report the findings or the differences."""
+        from hsdns.cli.lint_files import NAME, read_paths
+
+        paths, against = self.words, self.against
         if not paths:
             raise FlagError(
                 "hsdns lint needs a file or a folder, or - for standard input: hsdns lint PATH..."
             )
-        against = str(flags.get("against", ""))
         if against:
             from hsdns.cli.lint_against import check_flags
 
-            check_flags(flags, paths, output)
-        if flags.get("fix") and "-" in paths:
+            check_flags(self.given, paths, against, self.o)
+        if self.fix and "-" in paths:
             raise FlagError("-fix changes files, and standard input is none; name the files")
-        if "stdin-filename" in flags and "-" not in (*paths, against):
+        if "stdin-filename" in self.given and "-" not in (*paths, against):
             raise FlagError('-stdin-filename is the name of standard input; add "-" to the paths')
-        config, patterns = ("", []) if against else read_silences(flags)
-    except FlagError as error:
-        complain(error)
-        return UNREAD
-    from hsdns.cli.lint_files import NAME, read_paths
+        if against:
+            from hsdns.cli.lint_against import run_against
 
-    stdin_name = str(flags.get("stdin-filename", ""))
-    if against:
-        from hsdns.cli.lint_against import run_against
-
-        return run_against(paths, against, output, stdin_name)
-    listed = read_paths(paths, stdin_name or NAME, without=config)
-    judged = _judge(
-        patterns,
-        is_everything=bool(config) and is_everything(paths, config),
-        preview=bool(flags.get("preview")),
-    )
-    mesh_of = (
-        _mesh_of(stdin_name or NAME) if flags.get("istioctl", True) and runs_code(flags) else None
-    )
-    return _lint(paths, listed, judged, mesh_of, output, level, is_fixing=bool(flags.get("fix")))
+            return run_against(paths, against, self.o, self.stdin_filename)
+        config, patterns = read_silences(self.config)
+        stdin_name = self.stdin_filename or NAME
+        listed = read_paths(paths, stdin_name, without=config)
+        judged = _judge(
+            patterns,
+            is_everything=bool(config) and is_everything(paths, config),
+            preview=self.preview,
+        )
+        mesh_of = _mesh_of(stdin_name) if self.istioctl and self.runs_code else None
+        return _lint(paths, listed, judged, mesh_of, self.o, self.level, is_fixing=self.fix)
 
 
 def _mesh_of(stdin_name: str) -> MeshOf:
@@ -110,7 +121,7 @@ def _judge(
     """A function that checks files with the entries of a file of silences."""
     from hsdns.rules.diagnosis import without_objects
     from hsdns.rules.judging import judge
-    from hsdns.rules.silence_file import SilenceFile
+    from hsdns.rules.silence import SilenceFile
 
     def judged(read: Files) -> Judgement:
         unchecked = without_objects(read.objects)
@@ -130,8 +141,8 @@ def _lint(
     *,
     is_fixing: bool,
 ) -> int:
+    from hsdns.rules.judging import read_files
     from hsdns.rules.output import Report, formatted
-    from hsdns.rules.reading import read_files
     from hsdns.rules.rule import level_at_least
 
     files = listed.files
@@ -162,8 +173,8 @@ def _repair(
     files: Sequence[tuple[str, bytes]], judged: Callable[[Files], Judgement]
 ) -> tuple[list[tuple[str, bytes]], list[str]]:
     """Repair findings, write changed files, and return all files, and why some were not written."""
-    from hsdns.rules.reading import read_files
-    from hsdns.rules.repair import repaired
+    from hsdns.rules.judging import read_files
+    from hsdns.rules.silence import repaired
 
     now = dict(files)
     changed: dict[str, int] = {}
@@ -205,24 +216,3 @@ def _replace(file: Path, content: bytes) -> None:
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
-
-
-def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The paths, which may also follow flags, and the flags with their values."""
-    paths, rest = list[str](), list[str]()
-    takes_value = False
-    for word in words:
-        if takes_value or (word.startswith("-") and word != "-"):
-            rest.append(word)
-            flag = FLAGS.get(word.lstrip("-"))
-            takes_value = not takes_value and flag is not None and flag.kind is not bool
-        else:
-            paths.append(word)
-    return paths, rest
-
-
-def _choice(flag: str, word: str, choices: Sequence[str]) -> str:
-    if word in choices:
-        return word
-    listed = f"{', '.join(choices[:-1])} or {choices[-1]}"
-    raise FlagError(f'-{flag} needs {listed}, found "{word}"{did_you_mean(word, choices)}')

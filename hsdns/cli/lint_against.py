@@ -6,7 +6,7 @@ Rule: the exit status is 0 without differences, 1 with some, 2 if something coul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from hsdns.cli import drift_view
@@ -15,21 +15,21 @@ from hsdns.cli.flags import FlagError
 from hsdns.cli.lint_files import NAME, read_paths
 from hsdns.cli.output import complain
 from hsdns.rules.drift import compare
+from hsdns.rules.judging import read_files
 from hsdns.rules.objects import Objects
-from hsdns.rules.reading import read_files
 from hsdns.sources.manifest_folder import STANDARD_INPUT
 
 UNREAD: Final = 2
 
 
-def check_flags(flags: Mapping[str, object], paths: Sequence[str], output: str) -> None:
+def check_flags(given: Collection[str], paths: Sequence[str], against: str, output: str) -> None:
     """Raise FlagError for flags and paths that do not apply to differences."""
-    drift_view.check_flags(flags, ("level", "fix", "config", "preview", "istioctl"))
+    drift_view.check_flags(given, ("level", "fix", "config", "preview", "istioctl"))
     if output not in FORMATS:
         raise FlagError(
             f"-o {output} is for findings of rules; differences are shown as text, json or github"
         )
-    if flags["against"] == STANDARD_INPUT and STANDARD_INPUT in paths:
+    if against == STANDARD_INPUT and STANDARD_INPUT in paths:
         raise FlagError(READ_TWICE)
 
 

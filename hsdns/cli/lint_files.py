@@ -1,10 +1,10 @@
 """The files that `hsdns lint` checks, and their contents.
 
-Path: cli/lint.py -> here -> sources/manifest_folder.py; rules/reading.py parses the contents.
+Path: cli/lint.py -> here -> sources/manifest_folder.py; rules/judging.py parses the contents.
 Rule 1: in a folder, it reads the manifests that `hsdns serve` reads, and every Corefile.
 Rule 2: files that are not manifests before Helm or kustomize has run are skipped: the folder of a chart, which is
         reported, and the patches of a kustomization.
-Rule 3: settings of other programs are skipped too (sources/settings_file.py).
+Rule 3: settings of other programs are skipped too (sources/manifest_folder.py).
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from hsdns.rules.reading import COREFILE
-from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths
+from hsdns.rules.judging import COREFILE
+from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths, settings_remark
 from hsdns.sources.manifest_yaml import ManifestLoader
-from hsdns.sources.settings_file import settings_remark
 
 NAME: Final = "standard input"
 CHART: Final = "Chart.yaml"

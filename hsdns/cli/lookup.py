@@ -8,43 +8,36 @@ from __future__ import annotations
 
 import contextlib
 from ipaddress import ip_address
-from typing import Final
+from typing import Annotated, Final
 
-from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, usage
-from hsdns.cli.output import complain, say, say_text
+from hsdns.cli.command import ANY, Command, flag
+from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain, say
 
 TIMEOUT: Final = 5.0  # seconds
-FLAGS: Final = {
-    "server": Flag(str, "the server to ask (default: the first one in /etc/resolv.conf)", "ADDRESS"),
-    "p": Flag(int, "its port (default 53)", "PORT", low=1),
-    "tcp": Flag(bool, "ask over TCP; without, only where the reply does not fit"),
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}  # fmt: skip
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns lookup`; return the exit status: 0 if there is an answer."""
-    plain, rest = leading_words(words)
-    try:
-        flags = parse_flags(rest, FLAGS, command="hsdns lookup")
-        if flags.get("h"):
-            say_text(f"Usage: hsdns lookup NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
-            return 0
-        if len(plain) not in (1, 2):
-            raise FlagError(
-                "hsdns lookup needs a name, and may have a type: hsdns lookup NAME [TYPE]"
-            )
-        port = flags.get("p", 53)
-        assert isinstance(port, int)
-        server = str(flags.get("server", "")) or first_server()
-        is_tcp = bool(flags.get("tcp"))
-        printed, status = ask(plain[0], "".join(plain[1:]), server, port, is_tcp=is_tcp)
-    except FlagError as error:
-        complain(error)
-        return 1
-    (complain if status else say)(*printed)
-    return status
+class Lookup(Command):
+    """Sends the query; the exit status is 0 if there is an answer."""
+
+    name = "lookup"
+    forms = "NAME [TYPE] [FLAG...]"
+    most_words = ANY
+    bad = 1
+
+    server: Annotated[
+        str, flag("the server to ask (default: the first one in /etc/resolv.conf)", "ADDRESS")
+    ] = ""
+    port: Annotated[int, flag("its port (default 53)", "PORT", name="p", low=1)] = 53
+    tcp: Annotated[bool, flag("ask over TCP; without, only where the reply does not fit")] = False
+
+    def run(self) -> int:
+        """Ask, and print the records, or why there are none."""
+        name, rrtype = self.name_and_type()
+        server = self.server or first_server()
+        printed, status = ask(name, rrtype, server, self.port, is_tcp=self.tcp)
+        (complain if status else say)(*printed)
+        return status
 
 
 def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tuple[list[str], int]:

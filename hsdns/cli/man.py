@@ -8,51 +8,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from hsdns import __version__
 from hsdns.cli import SUBCOMMANDS
-from hsdns.cli.commands import Command, commands
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
-from hsdns.cli.output import complain, say_text
+from hsdns.cli.command import Command
+from hsdns.cli.commands import Description, described_commands
+from hsdns.cli.flags import FlagError
+from hsdns.cli.output import say_text
 from hsdns.corefile.tree import did_you_mean
 
-WORDS: Final = tuple(SUBCOMMANDS)
-FLAGS: Final = {
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
-EXAMPLES: Final = """
+
+class Man(Command):
+    """Prints the page of a command."""
+
+    name = "man"
+    forms = "[COMMAND]"
+    epilog = """
 To read a page, and to install one:
   hsdns man serve | man -l -
   hsdns man serve > ~/.local/share/man/man1/hsdns-serve.1"""
+    suggested = tuple(SUBCOMMANDS)
+    most_words = 1
+    bad = 1
 
-
-def run(words: list[str]) -> int:
-    """Run `hsdns man`; return the exit status."""
-    name = words[0] if words and not words[0].startswith("-") else ""
-    try:
-        flags = parse_flags(words[1:] if name else words, FLAGS, command="hsdns man")
-        if flags.get("h"):
-            say_text(f"Usage: hsdns man [COMMAND]\n\nFlags:\n{usage(FLAGS)}\n{EXAMPLES}")
-            return 0
-        if name and name not in WORDS:
-            hint = did_you_mean(name, WORDS) or "; hsdns -h lists them"
+    def run(self) -> int:
+        """Print it; without a command that of hsdns."""
+        name = "".join(self.words)
+        if name and name not in SUBCOMMANDS:
+            hint = did_you_mean(name, SUBCOMMANDS) or "; hsdns -h lists them"
             raise FlagError(f'hsdns has no command "{name}"{hint}')
-    except FlagError as error:
-        complain(error)
-        return 1
-    found = commands()
-    say_text(page(next(each for each in found if each.name == name), found))
-    return 0
+        found = described_commands()
+        say_text(page(next(each for each in found if each.name == name), found))
+        return 0
 
 
-def page(command: Command, found: Sequence[Command]) -> str:
+def page(command: Description, found: Sequence[Description]) -> str:
     """The page of a command; `found` are all commands, which pages refer to."""
     return "\n".join(_lines(command, found)) + "\n"
 
 
-def _lines(command: Command, found: Sequence[Command]) -> Iterator[str]:
+def _lines(command: Description, found: Sequence[Description]) -> Iterator[str]:
     yield f'.TH {command.title.upper()} 1 "" "hsdns {__version__}" "User Commands"'
     yield ".SH NAME"
     yield f"{_text(command.title)} \\- {_text(command.headline)}"

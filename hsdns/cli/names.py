@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from contextlib import suppress
+from typing import Annotated, Any
 
 from hsdns.assemble import Configuration
 from hsdns.cli import builtin, control_path
-from hsdns.cli.flags import NO_CODE, Flag, FlagError, output_format, parse_flags, runs_code, usage
+from hsdns.cli.command import flag
+from hsdns.cli.flags import FORMATS
 from hsdns.cli.offline import (
     CannotTell,
     configure,
@@ -25,65 +27,54 @@ from hsdns.cli.offline import (
     make_runtime,
     wait_for_clusters,
 )
-from hsdns.cli.output import complain, say, say_text
-from hsdns.cli.running_server import STATUS, NotRunning, RunningServer, ServerError, find_by
-from hsdns.cli.source_flag import source_objects
+from hsdns.cli.output import complain, say
+from hsdns.cli.running_server import STATUS, NotRunning, RunningServer, ServerError, find
+from hsdns.cli.source_flag import SourceCommand
 from hsdns.cluster.answer_set import texts, to_object
-from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.kubernetes import Kubernetes
 
 Line = dict[str, Any]  # an RRset, or a sentence, as in /v1/names
-FLAGS: Final = {
-    "source": builtin.SOURCE,
-    "conf": builtin.CONF._replace(
-        help="Corefile whose kubernetes blocks are listed, with exec plugins of its kubeconfig; or stdin"
-    ),
-    "control": control_path.CHOICE,
-    "o": Flag(str, "format: text, as in a zone file (default), or json", "FORMAT"),
-    **NO_CODE,
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns names`; return the exit status."""
-    try:
-        flags = parse_flags(words, FLAGS, command="hsdns names")
-        output = output_format(flags)
-        conf, words_of_source = flags.get("conf"), flags.get("source")
-        is_help = bool(flags.get("h"))
-        control_path.check_alone(flags)
-        objects = None if is_help else source_objects(flags)
-    except FlagError as error:
-        complain(error)
-        return 1
-    if is_help:
-        say_text(f"Usage: hsdns names [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
-        return 0
+class Names(SourceCommand):
+    """Lists the names of a source, of the running server, or of the demo cluster."""
 
-    write = _write_json if output == "json" else _write_text
-    if conf is None and words_of_source is None:
-        try:
-            return _list_running(find_by(flags), write)
-        except NotRunning:
-            pass  # list the demo cluster instead
-        except ServerError as error:
-            complain(error)
-            return STATUS
+    name = "names"
+    bad = 1
 
-    try:
-        configuration, problems = configure(conf, objects, runs_code=runs_code(flags))
+    conf: Annotated[
+        str | None,
+        builtin.CONF._replace(
+            help="Corefile whose kubernetes blocks are listed, with exec plugins of its kubeconfig; or stdin"
+        ),
+    ] = None
+    control: Annotated[str | None, control_path.CHOICE] = None
+    o: Annotated[
+        str,
+        flag("format: text, as in a zone file (default), or json", "FORMAT", choices=FORMATS),
+    ] = "text"
+
+    def run(self) -> int:
+        """List them."""
+        self.exclusive("control", "conf", "source")
+        objects = self.objects()
+        write = _write_json if self.o == "json" else _write_text
+        if self.conf is None and objects is None:
+            with suppress(NotRunning):  # list the demo cluster instead
+                return _list_running(find(self.control), write)
+        configuration, problems = configure(self.conf, objects, runs_code=self.runs_code)
         blocks = kubernetes_blocks(configuration)
         if not blocks:
             raise CannotTell(
                 f"{configuration.corefile.path}: there is no kubernetes block, so there are no names to list"
             )
         asyncio.run(_list(configuration, blocks, write))
-    except (CorefileError, FileNotFoundError, CannotTell) as error:
-        complain(error)
-        return 1
-    return 1 if problems.errors else 0
+        return 1 if problems.errors else 0
+
+    @classmethod
+    def status_of(cls, error: Exception) -> int:
+        """The exit status after an error: that of a running server is unknown."""
+        return STATUS if isinstance(error, ServerError) else cls.bad
 
 
 def _list_running(server: RunningServer, write: Callable[[Iterable[Line]], None]) -> int:

@@ -18,6 +18,7 @@ from hsdns.cli.output import complain
 from hsdns.cli.source_flag import check_sources, recorded_header
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.tree import Token
+from hsdns.errors import OperatorError
 from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.runtime import ServerRuntime
@@ -28,7 +29,7 @@ PORT: Final = 53  # for server blocks that specify none; nothing listens
 DENIED: Final = "the server denies access (403)"  # apiserver/reflector.py
 
 
-class CannotTell(Exception):
+class CannotTell(OperatorError):
     """A configuration has no result; the message is a sentence for the operator."""
 
 

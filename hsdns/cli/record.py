@@ -20,40 +20,19 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from threading import BoundedSemaphore, Thread
-from typing import IO, Final, NamedTuple
+from typing import IO, Annotated, Final, NamedTuple
 from urllib.parse import urlencode
 
-from hsdns.cli import control_path
-from hsdns.cli.flags import (
-    Flag,
-    FlagError,
-    leading_words,
-    output_format,
-    parse_flags,
-    read_time,
-    usage,
-)
-from hsdns.cli.output import Progress, complain, say, say_text
-from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
+from hsdns.cli.command import ANY, flag
+from hsdns.cli.flags import FORMATS, FlagError
+from hsdns.cli.output import Progress, complain, say
+from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerCommand, ServerError
 from hsdns.corefile.properties import duration_to_text
+from hsdns.errors import OperatorError
 from hsdns.recording.anonymise import Anonymiser
 from hsdns.recording.entry import End
-from hsdns.recording.recorder import Recorder
-from hsdns.recording.writer import RecordingWriter
+from hsdns.recording.recorder import Recorder, RecordingWriter
 
-FLAGS: Final = {
-    "control": control_path.CHOICE,
-    "zone": Flag(str, "a zone of the block to record, if the server has several", "ZONE"),
-    "duration": Flag(
-        str, "end after this time, such as 30s or 5m (default: at Ctrl-C)", "DURATION"
-    ),
-    "queries": Flag(bool, "record the queries too (default; -queries=false does not)"),
-    "anonymise": Flag(bool, "replace names and addresses by others"),
-    "o": Flag(str, "format of the line at the end: text (default), or json", "FORMAT"),
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
-USAGE: Final = "Usage: hsdns record FILE [FLAG...]  record into a file, - is standard output\n"
 WATCH: Final = "/v1/watch"
 QUERIES: Final = "/v1/queries"
 STANDARD_OUTPUT: Final = "-"
@@ -73,38 +52,56 @@ class _Line(NamedTuple):
     octets: bytes | ServerError
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns record`; return the exit status."""
-    is_output = words[:1] == [STANDARD_OUTPUT]  # a single dash is not a flag
-    plain, rest = (words[:1], words[1:]) if is_output else leading_words(words)
-    try:
-        flags = parse_flags(rest, FLAGS, command="hsdns record")
-        if flags.get("h"):
-            say_text(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
-            return 0
-        output = output_format(flags)
-        path, duration = _path(plain), read_time(flags, "duration", None, example="30s or 5m")
-        server = find_by(flags)
-    except FlagError as error:
-        complain(error)
-        return 1
-    except ServerError as error:
-        complain(error)
-        return STATUS
-    session = _Session(server, path, bool(flags.get("anonymise")), duration)
-    try:
-        with _signals(session.stop):
-            session.record(flags.get("zone"), queries=bool(flags.get("queries", True)))
-    except OSError as error:
-        complain(f"{path} cannot be written: {error.strerror or error}")
-        return 1
-    except ServerError as error:
-        complain(error)
-        return 1 if isinstance(error, Refused) else STATUS
-    finally:
-        session.close()
-    session.show(output)
-    return 0 if session.was_ended_here else STATUS
+class Record(ServerCommand):
+    """Records the server, until it is ended."""
+
+    name = "record"
+    forms = "hsdns record FILE [FLAG...]  record into a file, - is standard output"
+    most_words = ANY
+    bad = 1
+
+    zone: Annotated[
+        str | None, flag("a zone of the block to record, if the server has several", "ZONE")
+    ] = None
+    duration: Annotated[
+        float | None,
+        flag(
+            "end after this time, such as 30s or 5m (default: at Ctrl-C)",
+            "DURATION",
+            time="30s or 5m",
+        ),
+    ] = None
+    queries: Annotated[bool, flag("record the queries too (default; -queries=false does not)")] = (
+        True
+    )
+    anonymise: Annotated[bool, flag("replace names and addresses by others")] = False
+    o: Annotated[
+        str,
+        flag("format of the line at the end: text (default), or json", "FORMAT", choices=FORMATS),
+    ] = "text"
+
+    @classmethod
+    def split(cls, words: list[str]) -> tuple[list[str], list[str]]:
+        """A single dash, which is standard output, is no flag."""
+        if words[:1] == [STANDARD_OUTPUT]:
+            return words[:1], words[1:]
+        return super().split(words)
+
+    def run(self) -> int:
+        """Record; the status is 0 if the recording was ended here."""
+        path = _path(self.words)
+        session = _Session(self.server(), path, self.anonymise, self.duration)
+        try:
+            with _signals(session.stop):
+                session.record(self.zone, queries=self.queries)
+        except OSError as error:
+            raise OperatorError(f"{path} cannot be written: {error.strerror or error}") from None
+        except Refused as error:
+            raise OperatorError(str(error)) from None
+        finally:
+            session.close()
+        session.show(self.o)
+        return 0 if session.was_ended_here else STATUS
 
 
 class _Session:

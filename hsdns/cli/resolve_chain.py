@@ -16,11 +16,10 @@ from typing import Any, Final, Self
 from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint
 from hsdns.cli.offline import CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
-from hsdns.explanation.asking_pod import AskingPod, Tried, find_pod
+from hsdns.explanation.client import ClientPod, Tried, find_pod
 from hsdns.plugin import Plugin
 from hsdns.query import QueryProcessor
-from hsdns.resolver.message import answer_of, wire_of
-from hsdns.resolver.model import Answer, Packet
+from hsdns.resolver.model import Answer, Packet, answer_of, wire_of
 from hsdns.server.runtime import begin
 
 LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
@@ -59,8 +58,8 @@ class Chain:
         self._runner.run(self._stop())
         self._runner.close()
 
-    def find_pod(self, path: str, cluster_dns: str) -> AskingPod:
-        """Read a pod, which is the client from now on; raise AskingError."""
+    def find_pod(self, path: str, cluster_dns: str) -> ClientPod:
+        """Read a pod, which is the client from now on; raise QuestionError."""
         runtime = self._runtime
 
         async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:

@@ -15,8 +15,20 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final
 
-from hsdns.resolver.message import answer_of, query_of, wire_of
-from hsdns.resolver.model import Answer, Arrival, Ended, Model, Packet, Received, Result, Sent, Step
+from hsdns.resolver.model import (
+    Answer,
+    Arrival,
+    Ended,
+    Model,
+    Packet,
+    Received,
+    Result,
+    Sent,
+    Step,
+    answer_of,
+    query_of,
+    wire_of,
+)
 from hsdns.wire.decode import HEADER_LEN, BadReply, answers_question
 
 LONGEST: Final = 60.0  # seconds for a lookup

@@ -12,12 +12,15 @@ import http.client
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from hsdns import __version__
+from hsdns.cli import control_path
+from hsdns.cli.command import Command
 from hsdns.cli.control_path import TOKEN, address_of, sockets
+from hsdns.errors import OperatorError
 from hsdns.server.unix_socket import listens
 
 API: Final = "v1"
@@ -25,7 +28,7 @@ STATUS: Final = 2  # of a command without a result
 TIMEOUT: Final = 10.0  # seconds for the server to answer, or to continue
 
 
-class ServerError(Exception):
+class ServerError(OperatorError):
     """A request to a running server failed; the message is a sentence."""
 
 
@@ -116,10 +119,23 @@ def find(path: str | None) -> RunningServer:
     return _ask(running[0])
 
 
-def find_by(flags: Mapping[str, object]) -> RunningServer:
-    """The server of -control, or without it the only one that runs; raises the same as find()."""
-    control = flags.get("control")
-    return find(None if control is None else str(control))
+class ServerCommand(Command):
+    """A command for a running server; an error of the server ends it with STATUS, a refusal with `refused`."""
+
+    refused: ClassVar[int] = STATUS
+
+    control: Annotated[str | None, control_path.CHOICE] = None
+
+    def server(self) -> RunningServer:
+        """The server of -control, or without it the only one that runs; raises the same as find()."""
+        return find(self.control)
+
+    @classmethod
+    def status_of(cls, error: Exception) -> int:
+        """The exit status after an error."""
+        if isinstance(error, Refused):
+            return cls.refused
+        return STATUS if isinstance(error, ServerError) else cls.bad
 
 
 def _ask(path: Path) -> RunningServer:

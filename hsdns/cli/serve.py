@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns.cli import builtin, control_path
-from hsdns.cli.coredns import WORKERS, workers_of
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
-from hsdns.cli.output import complain, say, say_text
-from hsdns.cli.source_flag import check_sources, recorded_header, source_objects
-from hsdns.corefile.tree import CorefileError
+from hsdns.cli.command import flag
+from hsdns.cli.coredns import WORKERS
+from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain, say
+from hsdns.cli.source_flag import SourceOptions, check_sources, recorded_header
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
@@ -25,113 +25,109 @@ if TYPE_CHECKING:
 DEFAULT_LISTEN: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1053
 VARIABLE: Final = "HSDNS_LISTEN"  # the default of -listen, which the image sets to all addresses
-FLAGS: Final = {
-    "source": builtin.SOURCE,
-    "conf": builtin.CONF,
-    "listen": Flag(
-        str,
-        "address to listen on, without -conf: an IP address, localhost, or an interface "
-        f"(default {DEFAULT_LISTEN}, or {VARIABLE} in the environment)",
-        "ADDRESS",
-    ),
-    "forward": Flag(
-        list,
-        "servers for names outside the cluster, or a file such as /etc/resolv.conf, without -conf "
-        "(default: such names are REFUSED)",
-        "ADDRESS...",
-    ),
-    "log": Flag(bool, "log each query, without -conf"),
-    "dns.port": Flag(
-        int, f"port for keys of the Corefile that name none (default {DEFAULT_PORT})", "PORT"
-    ),
-    "p": Flag(int, "the same as -dns.port", "PORT", alias_of="dns.port"),
-    "quiet": Flag(bool, "do not show what is served, nor what changes"),
-    "workers": WORKERS,
-    "control": control_path.FLAG._replace(
-        help="control socket, for this user alone; or an address and port, for who has the token in "
-        f"{control_path.TOKEN}; or off (default: a socket in a folder of the user)"
-    ),
-    "faults": Flag(
-        bool, "let rules of faults come through the control door (default; -faults=false refuses)"
-    ),
-    "v": Flag(bool, "show which blocks' answers are cached in the answer table, and why not"),
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
 # The parts of a Corefile that correspond to flags that exclude -conf.
 IN_A_COREFILE: Final = {"listen": "bind", "forward": "forward", "log": "log"}
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns serve`; return the exit status."""
-    from hsdns.server.interfaces import interface_addresses
+class Serve(SourceOptions):
+    """Serves a cluster until it is stopped."""
 
-    try:
-        flags = parse_flags(words, FLAGS, command="hsdns serve")
-        for name, directive in IN_A_COREFILE.items():
-            if flags.get(name) and "conf" in flags:
+    name = "serve"
+    bad = 1
+
+    listen: Annotated[
+        str | None,
+        flag(
+            "address to listen on, without -conf: an IP address, localhost, or an interface "
+            f"(default {DEFAULT_LISTEN}, or {VARIABLE} in the environment)",
+            "ADDRESS",
+        ),
+    ] = None
+    forward: Annotated[
+        list[str],
+        flag(
+            "servers for names outside the cluster, or a file such as /etc/resolv.conf, without -conf "
+            "(default: such names are REFUSED)",
+            "ADDRESS...",
+        ),
+    ] = []
+    log: Annotated[bool, flag("log each query, without -conf")] = False
+    port: Annotated[
+        int,
+        flag(
+            f"port for keys of the Corefile that name none (default {DEFAULT_PORT})",
+            "PORT",
+            name="dns.port",
+            alias="p",
+        ),
+    ] = DEFAULT_PORT
+    quiet: Annotated[bool, flag("do not show what is served, nor what changes")] = False
+    workers: Annotated[int | None, WORKERS] = None
+    control: Annotated[
+        str | None,
+        control_path.FLAG._replace(
+            help="control socket, for this user alone; or an address and port, for who has the token in "
+            f"{control_path.TOKEN}; or off (default: a socket in a folder of the user)"
+        ),
+    ] = None
+    faults: Annotated[
+        bool,
+        flag("let rules of faults come through the control door (default; -faults=false refuses)"),
+    ] = True
+    v: Annotated[
+        bool, flag("show which blocks' answers are cached in the answer table, and why not")
+    ] = False
+
+    def run(self) -> int:
+        """Serve."""
+        from hsdns.server.interfaces import interface_addresses
+
+        for each, directive in IN_A_COREFILE.items():
+            if getattr(self, each) and self.conf is not None:
                 raise FlagError(
-                    f"-{name} and -conf exclude each other; write {directive} in the Corefile"
+                    f"-{each} and -conf exclude each other; write {directive} in the Corefile"
                 )
-        forward = flags.get("forward", [])
-        assert isinstance(forward, list)
-        builtin.check_upstreams(forward)
-        listen, flag = os.environ.get(VARIABLE) or DEFAULT_LISTEN, VARIABLE
-        if "listen" in flags:
-            listen, flag = str(flags["listen"]), "-listen"
-        is_used = "conf" not in flags
-        hosts = builtin.listen_hosts(listen, flag, interface_addresses) if is_used else ()
-        conf, is_help = flags.get("conf"), bool(flags.get("h"))
-        objects = None if is_help else source_objects(flags)
-        text = builtin.corefile(
-            hosts or (DEFAULT_LISTEN,),
-            forward=forward,
-            log=bool(flags.get("log")),
-            header=recorded_header(objects),
+        builtin.check_upstreams(self.forward)
+        listen, variable = os.environ.get(VARIABLE) or DEFAULT_LISTEN, VARIABLE
+        if self.listen is not None:
+            listen, variable = self.listen, "-listen"
+        hosts: tuple[str, ...] = (DEFAULT_LISTEN,)
+        if self.conf is None:
+            hosts = builtin.listen_hosts(listen, variable, interface_addresses) or hosts
+        objects = self.objects()
+        header = recorded_header(objects)
+        text = builtin.corefile(hosts, forward=self.forward, log=self.log, header=header)
+        token = control_path.token_for(self.control)
+
+        from hsdns.cli import launch
+        from hsdns.cli.coredns import version_text
+        from hsdns.server.cpus import usable_cpus
+
+        count = self.workers or usable_cpus()
+        conf = [] if self.conf is None else ["-conf", self.conf]
+        source = [] if self.source is None else ["-source", *self.source]
+        command = shlex.join(["hsdns", "names", *conf, *source])
+
+        def greet(configuration: Configuration, addresses: Addresses) -> list[str]:
+            return [launch.fast_path_line(count), *greeting(configuration, addresses, command)]
+
+        return launch.serve(
+            builtin.corefile_source(self.conf, text),
+            launch.ServeOptions(
+                self.port,
+                quiet=self.quiet,
+                banner=version_text(),
+                objects=objects,
+                check=check_sources if self.quiet else _check_and_follow,
+                greet=greet,
+                workers=count,
+                verbose=self.v,
+                control=_control(self.control),
+                control_token=token,
+                keeps_queries=True,
+                faults=self.faults,
+            ),
         )
-        control = None if flags.get("control") is None else str(flags["control"])
-        token = control_path.token_for(control)
-    except (FlagError, CorefileError) as error:
-        complain(error)
-        return 1
-    if is_help:
-        say_text(f"Usage: hsdns serve [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
-        return 0
-
-    from hsdns.cli import launch
-    from hsdns.cli.coredns import version_text
-    from hsdns.server.cpus import usable_cpus
-
-    count = workers_of(flags) or usable_cpus()
-    port = flags.get("dns.port", DEFAULT_PORT)
-    assert isinstance(port, int)
-    selecting = [
-        word
-        for name in ("conf", "source")
-        if name in flags
-        for word in (f"-{name}", *_words(flags[name]))
-    ]
-    command = shlex.join(["hsdns", "names", *selecting])
-
-    def greet(configuration: Configuration, addresses: Addresses) -> list[str]:
-        return [launch.fast_path_line(count), *greeting(configuration, addresses, command)]
-
-    quiet = bool(flags.get("quiet"))
-    return launch.serve(
-        builtin.corefile_source(conf, text),
-        port,
-        quiet=quiet,
-        banner=version_text(),
-        objects=objects,
-        check=check_sources if quiet else _check_and_follow,
-        greet=greet,
-        workers=count,
-        verbose=bool(flags.get("v")),
-        control=_control(control),
-        control_token=token,
-        keeps_queries=True,
-        faults=bool(flags.get("faults", True)),
-    )
 
 
 def _control(given: str | None) -> str | None:
@@ -189,7 +185,3 @@ def _where(configuration: Configuration, addresses: Addresses, block: Plugin) ->
             known = addresses.get(served.listen)
             return f"@{loopback.get(host, host)} -p {port if known is None else known.port}"
     return ""
-
-
-def _words(value: object) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, list) else [str(value)]

@@ -1,34 +1,35 @@
 """`-config FILE` of `hsdns lint` and `hsdns doctor`: the file of silences.
 
-Path: cli/lint.py, cli/doctor.py -> here -> rules/silence_file.py.
+Path: cli/lint.py, cli/doctor.py -> here -> rules/silence.py.
 Rule: the default is .hsdns.yaml in the working directory, if it exists.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.command import flag
+from hsdns.cli.flags import FlagError
 
 if TYPE_CHECKING:
-    from hsdns.rules.silence_file import SilencePattern
+    from hsdns.rules.silence import SilencePattern
 
 NAME: Final = ".hsdns.yaml"
-FLAG: Final = Flag(str, f"file of silences (default: {NAME} in the working folder)", "FILE")
+FLAG: Final = flag(f"file of silences (default: {NAME} in the working folder)", "FILE")
 
 
-def read_silences(flags: Mapping[str, object]) -> tuple[str, list[SilencePattern]]:
+def read_silences(config: str | None) -> tuple[str, list[SilencePattern]]:
     """The path of the file, empty if there is none, and its entries; raise FlagError."""
-    from hsdns.rules.silence_file import read_silence_file
+    from hsdns.rules.silence import read_silence_file
 
-    path = str(flags.get("config", NAME))
+    path = NAME if config is None else config
     try:
         with open(path, "rb") as file:
             return path, read_silence_file(path, file.read())
     except FileNotFoundError:
-        if "config" not in flags:
+        if config is None:
             return "", []
         raise FlagError(f"-config {path}: there is no such file; correct the path") from None
     except OSError as error:

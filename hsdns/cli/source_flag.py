@@ -7,26 +7,53 @@ Rule: standard input is read before anything is started, so that Ctrl-C ends the
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
-from hsdns.cli.flags import FlagError
+from hsdns.cli import builtin
+from hsdns.cli.command import Command
+from hsdns.cli.flags import NO_CODE, FlagError
 from hsdns.cli.output import complain
 from hsdns.corefile.tree import Position, Token
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
     from hsdns.recording.entry import Header
+    from hsdns.wire.name import Name
 
 _POSITION: Final = Position("-source", 0, 0)
 
 
-def source_objects(flags: Mapping[str, object]) -> tuple[Token, ...] | None:
-    """The words of -source in parsed flags, None without it; raise FlagError."""
-    words, conf = flags.get("source"), flags.get("conf")
-    if not isinstance(words, list):
-        return None
-    return source_tokens(words, conf if isinstance(conf, str) else None)
+class SourceOptions(Command):
+    """A command that reads a cluster: from a source, or as a Corefile says."""
+
+    source: Annotated[list[str] | None, builtin.SOURCE] = None
+    conf: Annotated[str | None, builtin.CONF] = None
+
+    def objects(self) -> tuple[Token, ...] | None:
+        """The words of -source, None without it; raise FlagError."""
+        return None if self.source is None else source_tokens(self.source, self.conf)
+
+    def question(self) -> tuple[Name, int]:
+        """The name and the type of the words; raise FlagError."""
+        from hsdns.explanation.question import read_question
+
+        self.name_and_type()
+        try:
+            return read_question(*self.words)
+        except ValueError as error:
+            raise FlagError(str(error)) from None
+
+
+class SourceCommand(SourceOptions):
+    """A command that reads a cluster, and runs none of the code that it names if told so."""
+
+    no_code: Annotated[bool, NO_CODE["no-code"]] = False
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether code that the input names may run."""
+        return not self.no_code
 
 
 def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
@@ -74,7 +101,7 @@ def check_sources(configuration: Configuration) -> None:
 
 
 def _read_standard_input() -> None:
-    from hsdns.sources.standard_input import standard_input
+    from hsdns.sources.manifest_folder import standard_input
 
     if sys.stdin.isatty():
         complain("reading manifests from standard input; end them with Ctrl-D")

@@ -16,29 +16,20 @@ import sys
 from collections.abc import Iterator
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode
 
-from hsdns.cli import control_path
-from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
-from hsdns.cli.output import complain, say, say_text
-from hsdns.cli.running_server import STATUS, RunningServer, ServerError, find_by
+from hsdns.cli.command import flag
+from hsdns.cli.flags import FORMATS
+from hsdns.cli.output import say
+from hsdns.cli.running_server import RunningServer, ServerCommand, ServerError
+from hsdns.errors import OperatorError
 from hsdns.wire import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 Picture = dict[str, Any]
-FLAGS: Final = {
-    "namespace": Flag(str, "show only names of this namespace", "NAMESPACE"),
-    "n": Flag(str, "the same as -namespace", "NAMESPACE", alias_of="namespace"),
-    "name": Flag(str, "show only this name and those below it", "NAME"),
-    "once": Flag(bool, "print one picture and exit, as without a terminal"),
-    "control": control_path.CHOICE,
-    "o": Flag(str, "format: text (default), or json, a line for each picture", "FORMAT"),
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
 LIBRARY: Final = "rich"
 NO_LIBRARY: Final = (
     'hsdns top draws with the library rich, which is not installed: run pip install "hsdns-server[top]", '
@@ -49,42 +40,42 @@ LOOK: Final = 0.1  # seconds between two checks of the keys and the size of the 
 QUIT: Final = b"qQ\x04"  # includes Ctrl-D; Ctrl-C is a signal
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns top`; return the exit status."""
-    try:
-        flags = parse_flags(words, FLAGS, command="hsdns top")
-        output = output_format(flags)
-    except FlagError as error:
-        complain(error)
-        return STATUS
-    if flags.get("h"):
-        say_text(f"Usage: hsdns top [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
-        return 0
-    if output == "text" and importlib.util.find_spec(LIBRARY) is None:
-        complain(NO_LIBRARY)
-        return STATUS
-    is_live = output == "text" and not flags.get("once") and sys.stdout.isatty()
-    is_once = bool(flags.get("once")) or (output == "text" and not is_live)
-    filters = ("namespace", "name")
-    asked: dict[str, str] = {name: str(flags[name]) for name in filters if name in flags}
-    if is_once:
-        asked["once"] = "1"
-    page = f"/v1/top?{urlencode(asked, errors='surrogateescape')}" if asked else "/v1/top"
-    try:
-        server = find_by(flags)
+class Top(ServerCommand):
+    """Shows pictures of the server until it is ended, or one."""
+
+    name = "top"
+    interrupted = ("", 0)
+
+    namespace: Annotated[str, flag("show only names of this namespace", "NAMESPACE", alias="n")] = (
+        ""
+    )
+    below: Annotated[str, flag("show only this name and those below it", "NAME", name="name")] = ""
+    once: Annotated[bool, flag("print one picture and exit, as without a terminal")] = False
+    o: Annotated[
+        str,
+        flag("format: text (default), or json, a line for each picture", "FORMAT", choices=FORMATS),
+    ] = "text"
+
+    def run(self) -> int:
+        """Show them; raise ServerError once the server ends."""
+        if self.o == "text" and importlib.util.find_spec(LIBRARY) is None:
+            raise OperatorError(NO_LIBRARY)
+        is_live = self.o == "text" and not self.once and sys.stdout.isatty()
+        is_once = self.once or (self.o == "text" and not is_live)
+        filters = {"namespace": self.namespace, "name": self.below}
+        query = {name: value for name, value in filters.items() if name in self.given}
+        if is_once:
+            query["once"] = "1"
+        page = f"/v1/top?{urlencode(query, errors='surrogateescape')}" if query else "/v1/top"
+        server = self.server()
         if is_live:
-            _show(server, page, str(flags.get("namespace", "")))
+            _show(server, page, self.namespace)
             return 0
         for picture in server.lines(page):
-            _print(server, picture, output, str(flags.get("namespace", "")))
+            _print(server, picture, self.o, self.namespace)
         if not is_once:
             raise ServerError(ENDED.format(path=server.path))
-    except ServerError as error:
-        complain(error)
-        return STATUS
-    except KeyboardInterrupt:
         return 0
-    return 0
 
 
 def _print(server: RunningServer, picture: Picture, output: str, namespace: str) -> None:

@@ -15,8 +15,7 @@ from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.hints import hints
 from hsdns.cli.launch import build
 from hsdns.cli.output import complain, say, say_text
-from hsdns.corefile.errors import Errors
-from hsdns.corefile.tree import CorefileError, Position
+from hsdns.corefile.tree import CorefileError, Errors, Position
 
 _PLACE: Final = re.compile(r"(.+?):([0-9]+):([0-9]+): (.*)", re.DOTALL)
 

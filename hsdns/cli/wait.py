@@ -12,51 +12,28 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-from hsdns.cli import builtin
-from hsdns.cli.flags import (
-    NO_CODE,
-    Flag,
-    FlagError,
-    leading_words,
-    output_format,
-    parse_flags,
-    read_time,
-    runs_code,
-    usage,
-)
-from hsdns.cli.output import complain, say, say_text
-from hsdns.cli.source_flag import source_objects
-from hsdns.corefile.tree import CorefileError
+from hsdns.cli.command import ANY, flag
+from hsdns.cli.flags import FORMATS, FlagError
+from hsdns.cli.output import say, say_text
+from hsdns.cli.source_flag import SourceCommand
+from hsdns.corefile.tree import Token
+from hsdns.errors import OperatorError
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.text import rdata_to_text
 
 if TYPE_CHECKING:
-    from hsdns.load.judge import Answer
+    from hsdns.load.verify.judge import Answer
     from hsdns.wire.name import Name
 
 PORT: Final = 53
 TIMEOUT: Final = 60.0  # seconds
 PAUSE: Final = 0.1  # seconds between two queries
 EACH: Final = 2.0  # seconds for a reply
-BAD: Final = 2
-
-FLAGS: Final = {
-    "server": Flag(list, "servers that must answer it (default: the first one in /etc/resolv.conf)", "ADDRESS..."),
-    "p": Flag(int, f"their port (default {PORT})", "PORT", low=1),
-    "count": Flag(str, "records: 3, 3+ for at least so many, 0 for none (default 1+, or the objects')", "NUMBER"),
-    "timeout": Flag(str, "how long to wait (default 60s)", "TIME"),
-    "source": builtin.SOURCE,
-    "conf": Flag(str, "Corefile whose kubernetes block says what is right, as the servers' does", "FILE"),
-    "o": Flag(str, "format: text (default) or json", "FORMAT"),
-    **NO_CODE,
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}  # fmt: skip
 
 
 class Count(NamedTuple):
@@ -110,47 +87,77 @@ def wait_until_right(
         sleep(min(PAUSE, timeout - (now - began)))
 
 
-def run(words: list[str]) -> int:
-    """Run `hsdns wait`; return the exit status."""
-    from hsdns.cli.offline import CannotTell
-    from hsdns.load.errors import LoadError
+class Wait(SourceCommand):
+    """Waits for the answer of each server."""
 
-    plain, rest = leading_words(words)
-    try:
-        flags = parse_flags(rest, FLAGS, command="hsdns wait")
-        if flags.get("h"):
-            say_text(f"Usage: hsdns wait NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
-            return 0
-        output = output_format(flags)
-        qname, qtype = _question(plain)
-        count, timeout = _count(flags), read_time(flags, "timeout", TIMEOUT, example="30s")
-        servers, port = _servers(flags), int(str(flags.get("p", PORT)))
-        objects = source_objects(flags)
+    name = "wait"
+    forms = "NAME [TYPE] [FLAG...]"
+    most_words = ANY
+    interrupted = ("interrupted", 2)
+
+    conf: Annotated[
+        str | None,
+        flag("Corefile whose kubernetes block says what is right, as the servers' does", "FILE"),
+    ] = None
+    server: Annotated[
+        list[str] | None,
+        flag(
+            "servers that must answer it (default: the first one in /etc/resolv.conf)", "ADDRESS..."
+        ),
+    ] = None
+    port: Annotated[int, flag(f"their port (default {PORT})", "PORT", name="p", low=1)] = PORT
+    count: Annotated[
+        str | None,
+        flag(
+            "records: 3, 3+ for at least so many, 0 for none (default 1+, or the objects')",
+            "NUMBER",
+        ),
+    ] = None
+    timeout: Annotated[float, flag("how long to wait (default 60s)", "TIME", time="30s")] = TIMEOUT
+    o: Annotated[str, flag("format: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
+
+    def run(self) -> int:
+        """Wait, and show each server's answer."""
+        qname, qtype = self.question()
+        count = _count(self.count)
+        servers = _servers(self.server)
+        objects = self.objects()
         cluster = None
-        if "conf" in flags or objects is not None:
+        if self.conf is not None or objects is not None:
             from hsdns.cli.wait_cluster import expecting
 
-            cluster = expecting(
-                flags.get("conf"), objects, qname, qtype, runs_code=runs_code(flags)
-            )
-        seen, seconds = _wait(Query.ask(qname, qtype), servers, port, count, timeout, cluster)
-    except (FlagError, CorefileError, CannotTell, LoadError, OSError) as error:
-        complain(error)
-        return BAD
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return BAD
-    met = all(each.is_right for each in seen)
-    why = "" if met else _why(flags, objects, qname, qtype)
-    if count is not None:
-        wanted = str(count)
-    else:
-        wanted = str(Count(1, None)) if cluster is None else "what the objects say"
-    if output == "json":
-        say_text(_json(qname, qtype, seen, seconds, wanted, why))
-    else:
-        say(*_lines(qname, qtype, seen, seconds, wanted, why))
-    return 0 if met else 1
+            cluster = expecting(self.conf, objects, qname, qtype, runs_code=self.runs_code)
+        seen, seconds = _wait(
+            Query.ask(qname, qtype), servers, self.port, count, self.timeout, cluster
+        )
+        met = all(each.is_right for each in seen)
+        why = "" if met else self._why(objects, qname, qtype)
+        if count is not None:
+            wanted = str(count)
+        else:
+            wanted = str(Count(1, None)) if cluster is None else "what the objects say"
+        if self.o == "json":
+            say_text(_json(qname, qtype, seen, seconds, wanted, why))
+        else:
+            say(*_lines(qname, qtype, seen, seconds, wanted, why))
+        return 0 if met else 1
+
+    def _why(self, objects: tuple[Token, ...] | None, qname: Name, qtype: int) -> str:
+        """The first line of an explanation, and its source; "" if there is none."""
+        from hsdns.cli.running_server import find
+
+        try:
+            if self.conf is None and objects is None:
+                from hsdns.cli.explain_running import explain_running
+
+                parameters = {"name": qname.to_text(), "type": type_to_text(qtype)}
+                return f"the server that runs here says: {explain_running(find(None), parameters).cause}"
+            from hsdns.cli.explain_offline import explain_offline
+
+            found, _ = explain_offline(self.conf, objects, qname, qtype, runs_code=self.runs_code)
+            return f"the objects say: {found.cause}"
+        except (OperatorError, OSError):
+            return ""
 
 
 def _wait(
@@ -190,7 +197,7 @@ def _look(
         return Seen(server, found)
     is_right = count is None or count.holds(len(_records(found, qtype)))
     if is_right and expected is not None:
-        from hsdns.load.said import answer_of
+        from hsdns.load.verify.verifier import answer_of
 
         right = expected()
         # If the objects do not determine the answer (an ExternalName's target, for example), only the number counts.
@@ -254,44 +261,9 @@ def _json(
     return json.dumps(value, indent=2)
 
 
-def _why(flags: Mapping[str, object], objects: Any, qname: Name, qtype: int) -> str:
-    """The first line of an explanation, and its source; "" if there is none."""
-    from hsdns.cli.running_server import ServerError, find_by
-    from hsdns.explanation.asking import AskingError
-
-    try:
-        if flags.get("conf") is None and objects is None:
-            from hsdns.cli.explain_running import explain_running
-
-            parameters = {"name": qname.to_text(), "type": type_to_text(qtype)}
-            return (
-                f"the server that runs here says: {explain_running(find_by({}), parameters).cause}"
-            )
-        from hsdns.cli.explain_offline import explain_offline
-
-        found, _ = explain_offline(
-            flags.get("conf"), objects, qname, qtype, runs_code=runs_code(flags)
-        )
-        return f"the objects say: {found.cause}"
-    except (ServerError, AskingError, CorefileError, OSError):
-        return ""
-
-
-def _question(plain: list[str]) -> tuple[Name, int]:
-    from hsdns.explanation.asked import read_question
-
-    if len(plain) not in (1, 2):
-        raise FlagError("hsdns wait needs a name, and may have a type: hsdns wait NAME [TYPE]")
-    try:
-        return read_question(*plain)
-    except ValueError as error:
-        raise FlagError(str(error)) from None
-
-
-def _count(flags: Mapping[str, object]) -> Count | None:
-    if "count" not in flags:
+def _count(text: str | None) -> Count | None:
+    if text is None:
         return None
-    text = str(flags["count"])
     digits = text.removesuffix("+")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 7):
         raise FlagError(
@@ -300,13 +272,12 @@ def _count(flags: Mapping[str, object]) -> Count | None:
     return Count(int(digits), None if text.endswith("+") else int(digits))
 
 
-def _servers(flags: Mapping[str, object]) -> list[str]:
+def _servers(found: list[str] | None) -> list[str]:
     from ipaddress import ip_address
 
     from hsdns.cli.lookup import first_server
 
-    found = flags.get("server")
-    if not isinstance(found, list):
+    if found is None:
         return [first_server()]
     for each in found:
         try:

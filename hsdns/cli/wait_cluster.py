@@ -1,6 +1,6 @@
 """The right answer to one question, from the objects of a cluster that changes.
 
-Path: cli/wait.py -> here -> load_cluster.py (the watch), load/truth.py.
+Path: cli/wait.py -> here -> load_cluster.py (the watch), load/verify/truth.py.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import configure
 from hsdns.corefile.tree import Token
-from hsdns.load.judge import Answer
+from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.questions import Question, Questions
+from hsdns.load.verify.judge import Answer
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.name import Name
 

@@ -4,14 +4,17 @@ Path: the kubernetes plugin finds the zone and asks; lookup.py finds the name, s
 nameserver.py those of the zone itself.
 Rule 1: a name that does not exist raises NoSuchName; the plugin turns that into a fallthrough, SERVFAIL or NXDOMAIN.
 Rule 2: every reply is `fresh`: it is computed from the newest event, so `cache` must not store it.
+Rule 3: nothing here waits.  A reply that needs names outside the zone, or the SRV records of a large Service, says so
+        (Needs), and who asks resolves them or lets other tasks run.
 Source: CoreDNS 1.14.7 plugin/kubernetes and plugin/backend_lookup.go.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from hsdns.cluster import reason, schema
 from hsdns.cluster.freshness import ANYTHING, Dependencies
@@ -20,7 +23,6 @@ from hsdns.cluster.nameserver import Nameserver
 from hsdns.cluster.question import ParsedName
 from hsdns.cluster.reverse import address_of
 from hsdns.cluster.value import Node
-from hsdns.turns import another_turn
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, nodata, unwritten
 from hsdns.wire.name import Name
@@ -33,26 +35,31 @@ MAX_CHAIN: Final = 10  # CNAMEs in a row
 # The most CNAMEs followed for one question: slices of addressType FQDN can lead to several names at every step.
 MAX_FOLLOWED: Final = 256
 
-ResolveOutside = Callable[[Name, int], Awaitable[Reply]]
+Outside = Mapping[Name, Reply]
+NOTHING_OUTSIDE: Final[Outside] = MappingProxyType({})
 
 
-class _NeedsResolving(Exception):
-    """The answer needs a name outside the zone, so the question's name exists."""
+class Needs(NamedTuple):
+    """What a reply needs: replies for names outside the zone, with the question's type, or time.
 
+    With the replies for all `targets`, answer() is called again.  `pieces` yields None wherever other tasks may run,
+    and at last the reply.
+    """
 
-async def _refuse(qname: Name, qtype: int) -> Reply:
-    raise _NeedsResolving
+    targets: tuple[Name, ...]
+    pieces: Iterator[Reply | None]
 
 
 class _CnameChase:
-    """The state of following one question's CNAMEs: dependencies, and how many may still be followed."""
+    """The state of following one question's CNAMEs: how many may still be followed, and what is missing outside."""
 
-    __slots__ = ("dependencies", "left", "resolve")
+    __slots__ = ("dependencies", "left", "missing", "outside")
 
-    def __init__(self, resolve: ResolveOutside, dependencies: Dependencies | None) -> None:
-        self.resolve = resolve
+    def __init__(self, outside: Outside, dependencies: Dependencies | None) -> None:
+        self.outside = outside
         self.dependencies = dependencies
         self.left = MAX_FOLLOWED
+        self.missing: dict[Name, None] = {}
 
 
 class ClusterAnswers:
@@ -76,21 +83,23 @@ class ClusterAnswers:
         )
         return RR(zone, RRType.SOA, min(self.ttl, SOA_TTL_CAP), rdata)
 
-    async def answer(
+    def answer(
         self,
         qname: Name,
         qtype: int,
         zone: Name,
-        resolve: ResolveOutside,
+        outside: Outside = NOTHING_OUTSIDE,
         dependencies: Dependencies | None = None,
-    ) -> Reply:
-        """The reply for a name in a zone; raise NoSuchName.  `resolve` looks up names outside the zone."""
+    ) -> Reply | Needs:
+        """The reply for a name in a zone; raise NoSuchName.  `outside` has what names outside the zone resolve to."""
         if qtype in (RRType.A, RRType.AAAA):
-            chase = _CnameChase(resolve, dependencies)
-            records, truncated = await self._addresses(qname, qtype, zone, chase, ())
+            chase = _CnameChase(outside, dependencies)
+            records, truncated = self._addresses(qname, qtype, zone, chase, ())
+            if chase.missing:
+                return Needs(tuple(chase.missing), iter(()))
             return self._positive(zone, records, tc=truncated)
         if qtype == RRType.SRV:
-            return self._positive(zone, *await self._srv(qname, zone, dependencies))
+            return self._srv(qname, zone, dependencies)
         if qtype == RRType.PTR:
             return self._positive(zone, self._ptr(qname, zone, dependencies))
         if qtype == RRType.SOA:
@@ -109,15 +118,21 @@ class ClusterAnswers:
         return self._positive(zone, ())
 
     def is_missing(self, qname: Name, qtype: int, zone: Name) -> bool:
-        """Whether a name does not exist now; resolves nothing outside the zone."""
-        answer = self.answer(qname, qtype, zone, _refuse)
+        """Whether a name does not exist now."""
         try:
-            answer.send(None)
+            self.answer(qname, qtype, zone)
         except NoSuchName:
             return True
-        except (StopIteration, _NeedsResolving):
-            pass
         return False
+
+    def answer_at_once(
+        self, qname: Name, qtype: int, zone: Name, outside: Outside = NOTHING_OUTSIDE
+    ) -> Reply | tuple[Name, ...]:
+        """The same without a turn for other tasks; the names outside the zone if it needs more of them."""
+        found = self.answer(qname, qtype, zone, outside)
+        if isinstance(found, Reply):
+            return found
+        return next(filter(None, found.pieces), found.targets)
 
     def nodata_reason(self, qname: Name, qtype: int, zone: Name) -> str:
         """Why a reply of answer() has no records, in a few words."""
@@ -141,7 +156,7 @@ class ClusterAnswers:
 
     # One method for each record type; all raise NoSuchName if the name does not exist.
 
-    async def _addresses(
+    def _addresses(
         self, qname: Name, qtype: int, zone: Name, chase: _CnameChase, before: tuple[RR, ...]
     ) -> tuple[tuple[RR, ...], bool]:
         """Records of one address type, with ExternalNames followed, and whether an outside answer was truncated."""
@@ -159,12 +174,12 @@ class ClusterAnswers:
         records = node.a if qtype == RRType.A else node.aaaa
         truncated = False
         for target in node.targets:
-            more, cut = await self._follow(qname, target, qtype, zone, chase, before)
+            more, cut = self._follow(qname, target, qtype, zone, chase, before)
             records, truncated = records + more, truncated or cut
         # Several targets, or a loop, can lead to the same record; an RRset contains it once (RFC 2181 section 5).
         return (tuple(dict.fromkeys(records)) if node.targets else records), truncated
 
-    async def _follow(
+    def _follow(
         self,
         qname: Name,
         target: Name,
@@ -183,23 +198,23 @@ class ClusterAnswers:
             return (), False
         if target.is_at_or_below(zone):
             try:
-                records, cut = await self._addresses(target, qtype, zone, chase, (*before, cname))
+                records, cut = self._addresses(target, qtype, zone, chase, (*before, cname))
             except NoSuchName:
                 return (), False
             return ((cname, *records) if records else ()), cut
-        reply = await chase.resolve(target, qtype)
-        if reply.dropped:
+        reply = chase.outside.get(target)
+        if reply is None:
+            chase.missing[target] = None
+        if reply is None or reply.dropped:
             return (), False
         return (cname, *reply.answer), reply.tc
 
-    async def _srv(
-        self, qname: Name, zone: Name, dependencies: Dependencies | None
-    ) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
+    def _srv(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> Reply | Needs:
         if self.nameserver.is_default(qname, zone):
-            return (), ()
+            return self._positive(zone, ())
         found = self.lookup.find(qname, zone, dependencies)
         if found is None:
-            return (), ()
+            return self._positive(zone, ())
         if isinstance(found, bytes):
             # Labels left of a pod's address are ignored, in the target too.
             target = Name.from_labels((*qname.below(zone)[-3:], *zone.labels))
@@ -207,14 +222,24 @@ class ClusterAnswers:
             assert parsed is not None, "found"
             weight = max(1, 100 // self.lookup.pod_entries(found, parsed.namespace))
             record = RR(qname.lowered(), RRType.SRV, self.ttl, srv(0, weight, 0, target))
-            return (record,), (RR(target, schema.address_type(found), self.ttl, found),)
+            additional = RR(target, schema.address_type(found), self.ttl, found)
+            return self._positive(zone, (record,), (additional,))
         node, parsed = found
-        value = self.lookup.values(zone)[parsed.namespace, parsed.name]
         if node.srv is None:
-            for _ in schema.make_srv(value, node, parsed, qname, zone, self.ttl):
-                await another_turn()
+            value = self.lookup.values(zone)[parsed.namespace, parsed.name]
+            pieces = schema.make_srv(value, node, parsed, qname, zone, self.ttl)
+            for _ in pieces:  # the first of several
+                return Needs((), self._srv_in_pieces(zone, node, pieces))
         assert node.srv is not None, "made"
-        return node.srv
+        return self._positive(zone, *node.srv)
+
+    def _srv_in_pieces(
+        self, zone: Name, node: Node, pieces: Iterator[None]
+    ) -> Iterator[Reply | None]:
+        yield None
+        yield from pieces
+        assert node.srv is not None, "made"
+        yield self._positive(zone, *node.srv)
 
     def _ptr(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> tuple[RR, ...]:
         address = address_of(qname)

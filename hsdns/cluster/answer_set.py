@@ -16,6 +16,7 @@ Rule 5: an EndpointSlice of addressType FQDN can make several CNAME records at o
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -172,14 +173,10 @@ class AnswerSet:
     def _ask(self, owner: Name, zone: Name, *rrtypes: int) -> Iterator[RRset]:
         """The answers to queries that need neither a Service's records nor another server."""
         for rrtype in rrtypes:
-            try:
-                self.answers.answer(owner, rrtype, zone, _resolve_nothing).send(None)
-            except StopIteration as stop:
-                reply: Reply = stop.value
-                if reply.answer:
+            with contextlib.suppress(NoSuchName):
+                reply = self.answers.answer(owner, rrtype, zone)
+                if isinstance(reply, Reply) and reply.answer:
                     yield reply.answer
-            except NoSuchName:
-                pass
 
 
 def to_object(zone: Name, rrset: RRset, records: list[str]) -> dict[str, Any]:
@@ -241,10 +238,6 @@ def port_labels(value: ServiceValue) -> list[Labels]:
         for name, protocol in dict.fromkeys((port.name, port.protocol) for port in ports)
         if 0 < len(name) < MAX_LABEL_LEN and 0 < len(protocol) < MAX_LABEL_LEN
     ]
-
-
-async def _resolve_nothing(qname: Name, qtype: int) -> Reply:
-    raise NoSuchName
 
 
 def _below(labels: Labels, zone: Name) -> Name:

@@ -1,6 +1,6 @@
 """How similar the labels of a pod are to a selector that does not match them.
 
-Path: explanation/endpoint_candidates.py and rules/checks/selector.py -> here.
+Path: explanation/candidates.py and rules/checks/services.py -> here.
 """
 
 from __future__ import annotations

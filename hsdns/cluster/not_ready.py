@@ -1,6 +1,6 @@
 """Why an endpoint is not ready, according to its conditions and those of its pod.
 
-Path: explanation/ and rules/checks/readiness.py -> here.
+Path: explanation/ and rules/checks/endpoints.py -> here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,11 @@ from hsdns.cluster.controllers.kinds import PodManifest
 from hsdns.cluster.objects import Endpoint, Pod
 
 AnyPod = TypeVar("AnyPod", Pod, PodManifest)
+
+
+def is_ready(endpoint: Endpoint) -> bool:
+    """Whether an endpoint is ready; one without the condition is."""
+    return endpoint.conditions is None or endpoint.conditions.ready is not False
 
 
 def pod_of(endpoint: Endpoint, pods: Sequence[AnyPod]) -> AnyPod | None:

@@ -7,6 +7,7 @@ valid wherever the API's Go types have a slice or a pointer, so such fields allo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -171,12 +172,29 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
 
 Object = Service | EndpointSlice | Namespace | Pod | ServiceImport
+Identity = tuple[type[Object], str, str]  # kind, namespace, name
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 # Labels on slices of a ServiceImport: its name, and the cluster of the endpoints.
 IMPORT_NAME_LABEL = "multicluster.kubernetes.io/service-name"
 SOURCE_CLUSTER_LABEL = "multicluster.kubernetes.io/source-cluster"
 # An annotation of Services that EndpointSlices ignore; publishNotReadyAddresses replaced it.
 TOLERATE = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Labels as a selector of the API, which matches those that have all of them."""
+    return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
+def identity(found: Object) -> Identity:
+    """The identity of an object."""
+    return type(found), found.metadata.namespace, found.metadata.name
+
+
+def stub(of: Identity) -> Object:
+    """An object with only an identity, such as that of a deleted one."""
+    kind, namespace, name = of
+    return kind(ObjectMeta(name=name, namespace=namespace))
 
 
 class Upserted(NamedTuple):

@@ -1,6 +1,6 @@
 """Services and EndpointSlices that compiled code has read from the API server's protobuf.
 
-Path: apiserver/protobuf.py -> here -> store.py, which needs them in packed form (pack.py).
+Path: apiserver/watch_event.py -> here -> store.py, which needs them in packed form (pack.py).
 Rule: the whole object is decoded only for other consumers of events, such as recordings, and for objects that compiled
       code does not pack.
 """

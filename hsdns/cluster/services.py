@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from hsdns.cluster.freshness import (
     Counters,
@@ -51,15 +51,23 @@ ADDED, CHANGED, DELETED = "added", "changed", "deleted"
 EXTERNAL_SERIAL = "external"  # its key among the replaced serials
 
 
-# A slice with the time of its change, its Service before and now, its parts before and now.
-_Applied = tuple[
-    EndpointSlice | ReadSlice,
-    str | None,
-    Key | None,
-    Key,
-    tuple[PackedSlice, ...],
-    tuple[PackedSlice, ...],
-]
+class _SliceChange(NamedTuple):
+    """A slice that was added or changed, with its Service and parts before and now."""
+
+    found: EndpointSlice | ReadSlice
+    changed_at: str | None
+    last_owner: Key | None
+    owner: Key
+    last_parts: tuple[PackedSlice, ...]
+    parts: tuple[PackedSlice, ...]
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether it changes an answer: all fields count except the slice's name and resourceVersion."""
+        last, parts = self.last_parts, self.parts
+        return self.last_owner != self.owner or [each[2:] for each in last] != [
+            each[2:] for each in parts
+        ]
 
 
 class Services:
@@ -100,7 +108,7 @@ class Services:
         self._pod_names = pod_names
         self._zonal = zonal
         self._counts_not_ready = counts_not_ready
-        self._applied: _Applied | None = None
+        self._shown: _SliceChange | None = None  # what finish() reports
         self.unlisted: list[Callable[[], None]] = []  # take off the names what is gone
         # The Service of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
@@ -168,9 +176,9 @@ class Services:
         return before.ports != new.ports or before.external_name != new.external_name
 
     def apply_slice(self, found: EndpointSlice | ReadSlice, gone: bool) -> bool:
-        """Apply an event about an EndpointSlice; return whether the serial of the cluster's zones changes.
+        """Apply an event about an EndpointSlice; return whether the serial of the cluster's zones changes by its end.
 
-        finish() does the rest for one that was added or changed.
+        For one that is added or changed, finish() says so.
         """
         if isinstance(found, ReadSlice):
             slice_key, changed_at = found.key, found.reading.changed_at
@@ -185,7 +193,7 @@ class Services:
                     if new is None:
                         return False
                     self.changes += 1
-                    self._applied = found, changed_at, before, owner, old, new
+                    self._shown = _SliceChange(found, changed_at, before, owner, old, new)
                     return False
         else:
             meta = found.metadata
@@ -224,7 +232,7 @@ class Services:
             before is not None and before != owner
         ):  # only now, so that its addresses always lead to a value
             self._replace_slice(before, name, ())
-        self._applied = found, changed_at, before, owner, old, new
+        self._shown = _SliceChange(found, changed_at, before, owner, old, new)
         return False
 
     def finish(self) -> bool:
@@ -236,17 +244,16 @@ class Services:
         for unlist in self.unlisted:
             unlist()
         self.unlisted.clear()
-        if self._applied is None:
+        shown, self._shown = self._shown, None
+        if shown is None:
             return False
-        found, changed_at, before, owner, old, new = self._applied
-        self._applied = None
+        found, changed_at, before, owner, old, new = shown
         self._finish("EndpointSlice", found, False)
         if self.history.is_open:
             event = ADDED if before is None else CHANGED
             self._note_slice(owner, found, changed_at, event, old, new)
         self._measure(changed_at, owner)
-        # All fields except the slice's name and resourceVersion.
-        return before != owner or [part[2:] for part in old] != [part[2:] for part in new]
+        return shown.is_seen
 
     def _finish(
         self, kind: str, found: Service | EndpointSlice | ReadService | ReadSlice, gone: bool

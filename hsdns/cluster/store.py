@@ -198,7 +198,7 @@ class Store:
                 return self._drop_unconfirmed()
             return False
         settings, found = self.settings, as_read(event)
-        is_selective = not (settings.labels is settings.namespace_labels is None)
+        is_selective = settings.labels is not None or settings.namespace_labels is not None
         gone = isinstance(event, Deleted) or (is_selective and not self.selects(found))
         new_serial = self._apply(found, gone)
         if self._unconfirmed:

@@ -1,9 +1,10 @@
-"""API objects from packed values: the inverse of pack.py, for snapshots.
+"""API objects from packed values: the inverse of pack.py, for snapshots and explanations.
 
-Path: snapshot.py encodes these objects as JSON.
+Path: snapshot.py encodes these objects as JSON; explanation/live.py takes stored_objects() if a source is unreadable.
 Rule: packing the objects again gives equal values.  An address that was not written in canonical form gets another
       non-canonical form; a label that came from a pod's name becomes the hostname of the endpoint.
-Lost: resource versions (restored objects are read again anyway), and Services that DNS cannot represent.
+Lost: resource versions (restored objects are read again anyway), and Services that DNS cannot represent.  A store has
+      no endpoints that are not ready, no selectors and no pods of endpoints.
 """
 
 from __future__ import annotations
@@ -12,8 +13,24 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
-from hsdns.cluster.objects import IMPORT_NAME_LABEL, SERVICE_NAME_LABEL, SOURCE_CLUSTER_LABEL
+import msgspec
+from msgspec import structs
+
+from hsdns.cluster.address import pack_address
+from hsdns.cluster.objects import (
+    IMPORT_NAME_LABEL,
+    SERVICE_NAME_LABEL,
+    SOURCE_CLUSTER_LABEL,
+    EndpointSlice,
+    Namespace,
+    Object,
+    Pod,
+    Service,
+    ServiceImport,
+)
 from hsdns.cluster.pods import PodKey
+from hsdns.cluster.reading import Lead
+from hsdns.cluster.store import Store
 from hsdns.cluster.value import (
     CLUSTER_IP,
     EXTERNAL_NAME,
@@ -27,6 +44,7 @@ from hsdns.cluster.value import (
 )
 from hsdns.wire.name import Name
 
+Versions = dict[tuple[type[Object], str, str], str]  # by kind, namespace and name
 SliceLabels = dict[tuple[bytes, str], dict[str, str]]  # by namespace and name of the slice
 
 # A value records only whether there is a selector; the selected endpoints are in the slices.
@@ -201,3 +219,64 @@ def _port(port: Port) -> dict[str, Any]:
 
 def _text(label: bytes) -> str:
     return label.decode("utf-8", "surrogatepass")
+
+
+def stored_objects(store: Store, lead: Lead) -> list[Object]:
+    """The objects of a lead, with the resource versions that the store has."""
+    found: list[Object] = [
+        msgspec.convert(unpack_namespace(each), Namespace)
+        for each in lead.namespaces
+        if each in store.namespaces
+    ]
+    for key in lead.services:
+        found += _of_service(store, key, lead.shared)
+    address = pack_address(lead.address) if lead.address else None
+    if address is not None:
+        pods = store.pods.by_address.get(address, ())
+        found += [msgspec.convert(unpack_pod(each, address, None), Pod) for each in pods]
+    versions = stored_versions(store, lead)
+    return [_versioned(each, versions) for each in found]
+
+
+def stored_versions(store: Store, lead: Lead) -> Versions:
+    """The resource versions of a lead's Services, ServiceImports and slices, as far as the store has them."""
+    found: Versions = {}
+    for key in lead.services:
+        value = _value(store, key, lead.shared)
+        if value is None:
+            continue
+        namespace, name = (each.decode("utf-8", "replace") for each in key)
+        if value.kind is not None:
+            kind = ServiceImport if lead.shared else Service
+            found[kind, namespace, name] = value.resource_version
+        for part in value.slices:
+            found[EndpointSlice, namespace, part.name] = part.resource_version
+    return found
+
+
+def _value(store: Store, key: Key, shared: bool) -> ServiceValue | None:
+    return (store.imports if shared else store.services).values.get(key)
+
+
+def _of_service(store: Store, key: Key, shared: bool) -> Iterator[Object]:
+    value = _value(store, key, shared)
+    if value is None:
+        return
+    made: Iterator[dict[str, Any]]
+    if shared:
+        made = unpack_import(key, value, import_slice_labels([(key, value)]))
+    else:
+        made = unpack_service(key, value, {})
+    for each in made:
+        if each["kind"] == "EndpointSlice":
+            yield msgspec.convert(each, EndpointSlice)
+        elif shared:
+            yield msgspec.convert(each, ServiceImport)
+        else:
+            yield msgspec.convert(each, Service)
+
+
+def _versioned(found: Object, versions: Versions) -> Object:
+    meta = found.metadata
+    version = versions.get((type(found), meta.namespace, meta.name), "")
+    return structs.replace(found, metadata=structs.replace(meta, resource_version=version))

@@ -16,14 +16,13 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hsdns.corefile.errors import Errors
 from hsdns.corefile.keys import parse_key, zone_warning
-from hsdns.corefile.lexer import Lexeme
-from hsdns.corefile.stream import Stream
+from hsdns.corefile.lexer import Lexeme, Stream
 from hsdns.corefile.tree import (
     Corefile,
     CorefileError,
     Directive,
+    Errors,
     Line,
     Position,
     ServerBlock,

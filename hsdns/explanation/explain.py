@@ -1,6 +1,6 @@
 """Explains one question: runs the observed chain, then finds the origin of the answer, or the missing changes.
 
-Path: cli/explain.py -> here -> observed.py (the answer), fate.py, changes.py, nearest.py -> report.Explanation.
+Path: cli/explain.py -> here -> observed.py (the answer), fate.py, scene.py, nearest.py -> report.Explanation.
 Rule 1: the explained answer is the reply of the chain.
 Rule 2: if the cluster could not be read, this is reported as the cause, never that objects do not exist.
 """
@@ -8,6 +8,7 @@ Rule 2: if the cluster could not be read, this is reported as the cause, never t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import structs
@@ -17,47 +18,133 @@ from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.objects import Object
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, ParsedName
 from hsdns.cluster.reading import Lead
 from hsdns.cluster.reverse import address_of, is_reverse
 from hsdns.cluster.value import Node
-from hsdns.explanation.candidates import candidates
-from hsdns.explanation.causes import cause_of
-from hsdns.explanation.changes import Change, Lacking, smallest
-from hsdns.explanation.edges import Edges, Pause
-from hsdns.explanation.edits import text
-from hsdns.explanation.endpoint_candidates import of_address
+from hsdns.explanation.candidates import candidates, of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import Seen, SeesObjects
 from hsdns.explanation.nearest import nearest
 from hsdns.explanation.observed import (
+    Edges,
     Observation,
+    Pause,
     Visit,
     cluster_visit,
     observed_chain,
     summary,
 )
-from hsdns.explanation.past import past
-from hsdns.explanation.records import keep_seconds, record_reports
+from hsdns.explanation.records import (
+    keep_seconds,
+    past,
+    record_reports,
+    table_state,
+    table_text,
+    table_use,
+)
 from hsdns.explanation.report import (
     VERSION,
     ChangeReport,
+    EndpointReport,
     Explanation,
     NeededChange,
     Outcome,
     PluginStep,
     ServiceReport,
 )
-from hsdns.explanation.scene import ClusterObjects, Replay, Scene
-from hsdns.explanation.table import table_state, table_text, table_use
+from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest, text
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
-from hsdns.wire import printable
+from hsdns.wire import counted, printable
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.rdata import address_to_text
+
+# The first line of the explanation of an existing name: its records, or why it has none of the type.
+
+
+def cause_of(
+    block: Kubernetes,
+    qtype: int,
+    reply: Reply,
+    found: tuple[Node, ParsedName] | bytes | None,
+    service: ServiceReport | None,
+    owners: str,
+) -> str:
+    """Why an existing name of the cluster has its records, without the rcode; `owners` have the queried address."""
+    if isinstance(found, bytes):
+        if not reply.answer:
+            return f"the address in the name has no {type_to_text(qtype)} record"
+        if block.options["pods"] == "verified":
+            return "a pod of the namespace has the address (`pods verified`)"
+        return "the address is in the name itself, whether a pod has it or not (`pods insecure`)"
+    if service is None or found is None:
+        if reply.answer:
+            where = owners or "the zone itself"
+            return f"{counted(len(reply.answer), f'{type_to_text(qtype)} record')} of {where}"
+        return f"the name exists, but has no {type_to_text(qtype)} record"
+    place = f"{service.object} {service.namespace}/{service.name}"
+    if service.kind == "ExternalName":
+        own = f"{service.name}.{service.namespace}.svc."
+        if not reply.answer and service.external_name.lower().startswith(own):
+            return f"{place} is of type ExternalName, and its externalName is its own name"
+        if not reply.answer:
+            return f"{place} is of type ExternalName, and {service.external_name} has no such record in the cluster"
+        return f"CNAME to {service.external_name}, the externalName of {place}"
+    endpoints = [each for part in service.slices for each in part.endpoints]
+    _, parsed = found
+    if service.kind != "headless" and not parsed.endpoint:
+        if reply.answer and service.kind == "ClusterSetIP":
+            return f"the IP address of {place}"
+        if reply.answer:
+            return (
+                f"the cluster IP of {place}, which is not headless: its pods are not in the answer"
+            )
+        return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {_listed(service.cluster_ips)}"
+    if not reply.answer:
+        return f"{place} has no {type_to_text(qtype)} record{_why_no_record(endpoints, qtype)}"
+    if parsed.endpoint:
+        label = parsed.endpoint.decode("utf-8", "replace")
+        return f"endpoint {label} of {place}{_notable(endpoints)}"
+    return f"{_share(endpoints)} of headless {place}{_notable(endpoints)}"
+
+
+def _share(endpoints: Sequence[EndpointReport]) -> str:
+    answered = sum(each.fate == "answered" for each in endpoints)
+    return f"{answered} of {counted(len(endpoints), 'endpoint')}"
+
+
+def _notable(endpoints: Sequence[EndpointReport]) -> str:
+    """The endpoints that are left out, and the suspicious endpoints in the answer, with the first reason."""
+    found = ""
+    odd = [each for each in endpoints if each.fate == "answered" and each.why]
+    if odd:
+        found += f"; {len(odd)} {odd[0].why}"
+    out = [each for each in endpoints if each.fate == "left out"]
+    about = [each for each in out if not each.why.startswith(("its name", "no hostname"))]
+    if about:
+        reasons = list(dict.fromkeys(each.why for each in about))
+        more = " and others" if len(reasons) > 1 else ""
+        found += f"; {len(about)} left out ({reasons[0]}{more})"
+    return found
+
+
+def _why_no_record(endpoints: Sequence[EndpointReport], qtype: int) -> str:
+    if qtype in (RRType.A, RRType.AAAA) and endpoints:
+        family = "IPv4" if qtype == RRType.A else "IPv6"
+        return f": none of its ready endpoints has an {family} address"
+    if qtype == RRType.SRV and endpoints:
+        return ": its EndpointSlices have no port number"
+    return ""
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words) or "none"
+
 
 CLIENT: Final = Endpoint("127.0.0.1", 0)
 
@@ -65,56 +152,111 @@ CLIENT: Final = Endpoint("127.0.0.1", 0)
 class Explainer:
     """Explains answers of the server blocks of a configuration, whose kubernetes blocks have started.
 
-    `seeing` finds the objects of each kubernetes block by id().  `lacking` has the changes that the last name needs.
+    `seeing` finds the objects of each kubernetes block by id().
     """
 
     def __init__(
         self, configuration: Configuration, seeing: Mapping[int, SeesObjects], edges: Edges
     ) -> None:
         self._configuration, self._seeing, self._edges = configuration, seeing, edges
-        self.lacking = Lacking(Scene.of(()))
 
     async def explain(
         self, qname: Name, qtype: int, now: float, problems: Sequence[str] = ()
     ) -> Explanation:
         """Explain one question; `now` in monotonic seconds, `problems` are errors of reading the cluster."""
+        explanation, _ = await self.explain_with_changes(qname, qtype, now, problems)
+        return explanation
+
+    async def explain_with_changes(
+        self, qname: Name, qtype: int, now: float, problems: Sequence[str] = ()
+    ) -> tuple[Explanation, Lacking]:
+        """Explain one question, and return the changes that its name needs."""
         edges, listener = self._edges, self._listener(qname)
-        server = listener.listen.server
         visits: list[Visit] = []
         processor = await self._processor(listener, visits)
         query = Query.ask(qname, qtype)
-        protocol = "udp" if edges.asks else "tcp"
-        counted = None if edges.counters is None else Dependencies(edges.counters)
+        dependencies = None if edges.counters is None else Dependencies(edges.counters)
         request = Request(
             query,
             CLIENT,
             CLIENT,
-            protocol,
-            server,
+            "udp" if edges.asks else "tcp",
+            listener.listen.server,
             ROOT,
             now,
-            dependencies=counted,
+            dependencies=dependencies,
             resolver=processor,
         )
         reply = await edges.run(processor.resolve(request))
         await edges.pause()
         visits = [each for each in visits if each.request.depth == 0]
-        blocks = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
-        question = _Question(query, reply, visits, blocks, edges.pause)
-        question.problems = problems
-        if question.block is not None:
-            seeing = self._seeing[id(question.block)]
-            seen = await seeing.see(question.lead)
+        visit, cluster = cluster_visit(visits), None
+        if visit is not None:
+            question = _ClusterQuestion(visit)
+            seen = await self._seeing[id(question.block)].see(question.lead)
             await edges.pause()
-            question.look(question.block, seen)
+            cluster = _Cluster(question, seen, problems)
             await edges.pause()
-        explanation = await question.explanation(*self._block(listener, qname, visits))
-        self.lacking = question.lacking
-        if counted is None or not visits:
-            return explanation
-        use = table_use(listener, visits, query, reply, counted)
+        explanation, lacking = await self._explanation(query, reply, visits, cluster)
+        server_block, reason = self._block(listener, qname, visits)
+        explanation = structs.replace(explanation, server_block=server_block, block_reason=reason)
+        if dependencies is None or not visits:
+            return explanation, lacking
+        use = table_use(listener, visits, query, reply, dependencies)
         state = table_state(edges.peek, self._servers(listener, qname), query, edges.clock())
-        return structs.replace(explanation, table=table_text(use, state), in_table=state)
+        return structs.replace(explanation, table=table_text(use, state), in_table=state), lacking
+
+    async def _explanation(
+        self, query: Query, reply: Reply, visits: Sequence[Visit], cluster: _Cluster | None
+    ) -> tuple[Explanation, Lacking]:
+        pause = self._edges.pause
+        needed: tuple[Change, ...] = ()
+        service, is_missing = None, False
+        if cluster is not None:
+            service, is_missing = await cluster.service(pause), cluster.question.is_missing
+            if is_missing and cluster.block.store.serves:
+                needed = await cluster.needed(pause)
+        await pause()
+        outcome, cause = _outcome(reply, visits, cluster, needed, service)
+        near = []
+        if outcome != "resolves" and reply.rcode:
+            every = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
+            asked = query if cluster is None else cluster.question.query
+            for block in every if cluster is None else [cluster.block]:
+                if block.store.serves:
+                    near += await nearest(block, asked.qname, asked.qtype, pause)
+        if near and not needed and (is_missing or not visits):
+            cause = f"{cause}; {near[0].why}"
+        await pause()
+        records = await record_reports(
+            reply,
+            visits,
+            cluster.question.visit if cluster is not None else None,
+            cluster.found if cluster is not None else None,
+            pause,
+        )
+        rcode = rcode_to_text(reply.rcode)
+        explanation = Explanation(
+            VERSION,
+            query.qname.to_text(),
+            type_to_text(query.qtype),
+            outcome,
+            rcode,
+            printable(cause if outcome == "could not tell" else f"{rcode}: {cause}"),
+            cluster.blind if cluster is not None else [],
+            "",
+            "",
+            [PluginStep(each.handler.name, each.did) for each in visits],
+            cluster.reading if cluster is not None else {},
+            service,
+            records,
+            [NeededChange(each.place, each.cause, each.needed) for each in needed],
+            near,
+            cluster.history if cluster is not None else [],
+            keep_seconds=keep_seconds(reply),
+        )
+        scene = Scene.of(()) if cluster is None else cluster.scene
+        return explanation, Lacking(scene, needed)
 
     async def ask(
         self, wire: bytes, client: Endpoint, transport: str, now: float
@@ -185,223 +327,155 @@ class Explainer:
         return name, "the only zone that has the name"
 
 
-class _Question:
-    """One question with its reply, and the findings about them."""
-
-    def __init__(
-        self,
-        query: Query,
-        reply: Reply,
-        visits: Sequence[Visit],
-        blocks: Sequence[Kubernetes],
-        pause: Pause,
-    ) -> None:
-        self.blocks, self._pause = blocks, pause
-        self.problems: Sequence[str] = ()
-        self.qname, self.qtype, self.reply = query.qname, query.qtype, reply
-        self.visits = visits
-        self.cluster = cluster_visit(visits)
-        handler = self.cluster.handler if self.cluster is not None else None
-        self.block = handler if isinstance(handler, Kubernetes) else None
-        self.seen = Seen(ClusterObjects())
-        self.parsed: ParsedName | None = None
-        self.found: tuple[Node, ParsedName] | bytes | None = None
-        self.asked = self.cluster.request.query.qname if self.cluster is not None else self.qname
-        self.asked_type = (
-            self.cluster.request.query.qtype if self.cluster is not None else self.qtype
+def _outcome(
+    reply: Reply,
+    visits: Sequence[Visit],
+    cluster: _Cluster | None,
+    needed: Sequence[Change],
+    service: ServiceReport | None,
+) -> tuple[Outcome, str]:
+    """Whether the name resolves, and why."""
+    if cluster is not None and not cluster.block.store.serves:
+        return "could not tell", f"hsdns cannot see the cluster: {cluster.blind[0]}"
+    lacks = ""
+    if cluster is not None and cluster.question.is_missing:
+        lacks = cluster.lacks(needed)
+    asking = next((each for each in visits if each.would_ask), None)
+    if asking is not None:
+        why = f"not in the cluster: {lacks}; then " if lacks else ""
+        return "could not tell", f"{why}{asking.handler.name} {asking.would_ask}"
+    if lacks and cluster is not None and cluster.question.visit.passed is None:
+        if cluster.seen.is_partial or cluster.block.remark():
+            return "could not tell", f"{cluster.blind[0]}; as far as is known, {lacks}"
+        return "does not resolve", lacks
+    outcome: Outcome = "resolves" if reply.answer and not reply.rcode else "does not resolve"
+    made = next((each for each in reversed(visits) if each.passed is None), None)
+    if made is None:
+        return outcome, "no server block has a zone for the name"
+    if cluster is not None and made is cluster.question.visit:
+        assert made.reply is not None, "it did not raise"
+        question = cluster.question
+        return outcome, cause_of(
+            cluster.block, question.query.qtype, made.reply, cluster.found, service, cluster.owners
         )
-        self.scene = Scene.of(())
-        self.replay: Replay | None = None
-        self.lacking = Lacking(self.scene)
-        if self.block is not None:
-            zone = self.asked.longest_of(self.block.zones)
-            assert zone is not None, "visited"
-            self.parsed = self.block.answers.lookup.parse(self.asked, zone)
-            self.replay = Replay(self.block, zone)
+    if made.told:
+        error = f": {made.reply.error}" if made.reply is not None and made.reply.error else ""
+        return outcome, f"plugin {made.handler.name} {made.did}{error}"
+    if made.reply is not None and not made.reply.written and made.reply.rcode == Rcode.SERVFAIL:
+        return outcome, f"no plugin after {made.handler.name} answers the name"
+    return outcome, f"plugin {made.handler.name} answered {summary(reply)}"
 
-    @property
-    def known(self) -> ClusterObjects:
-        """The objects that the name leads to, and their pods."""
-        return self.seen.objects
+
+class _ClusterQuestion:
+    """A question as a kubernetes block got it, and the parts of its name."""
+
+    def __init__(self, visit: Visit) -> None:
+        assert isinstance(visit.handler, Kubernetes), "as cluster_visit() has looked"
+        self.visit, self.block, self.query = visit, visit.handler, visit.request.query
+        zone = self.query.qname.longest_of(self.block.zones)
+        assert zone is not None, "visited"
+        self.replay = Replay(self.block, zone)
+        lookup = self.block.answers.lookup
+        self.parsed = lookup.parse(self.query.qname, zone)
+        self.is_shared = lookup.is_multicluster(zone)
+        self.is_reverse = is_reverse(self.query.qname)
+        self.address = address_of(self.query.qname) if self.is_reverse else None
 
     @property
     def lead(self) -> Lead:
         """The lead from the question to its objects."""
-        replay, parsed = self.replay, self.parsed
-        address = address_of(self.asked) if is_reverse(self.asked) else None
-        if address is not None:
-            return Lead(address=address_to_text(address))
-        if replay is None or parsed is None or not parsed.namespace:
+        parsed = self.parsed
+        if self.address is not None:
+            return Lead(address=address_to_text(self.address))
+        if parsed is None or not parsed.namespace:
             return Lead()
         lead = Lead((parsed.namespace,))
         if parsed.kind == POD:
             pod = address_in(parsed.name)
             return lead._replace(address=address_to_text(pod)) if pod is not None else lead
-        shared = replay.block.answers.lookup.is_multicluster(replay.zone)
         keys = ((parsed.namespace, parsed.name),) if parsed.name else ()
-        return lead._replace(services=keys, shared=shared)
-
-    def look(self, block: Kubernetes, seen: Seen) -> None:
-        """Read the objects of the lead."""
-        self.seen = seen
-        address = address_of(self.asked) if is_reverse(self.asked) else None
-        if address is not None:
-            self.scene = Scene.of(self.known.of_address(address))
-        elif self.parsed is not None:
-            assert self.replay is not None, "there is a block"
-            shared = block.answers.lookup.is_multicluster(self.replay.zone)
-            self.scene = Scene.of(self.known.of_name(self.parsed, shared=shared))
-        assert self.replay is not None, "there is a block"
-        try:
-            self.found = block.answers.lookup.find(self.asked, self.replay.zone, None)
-        except NoSuchName:
-            self.found = None
-
-    async def explanation(self, server_block: str, block_reason: str) -> Explanation:
-        blind = self._blind()
-        needed: tuple[Change, ...] = ()
-        service = await self._service()
-        if self._is_missing and not (self.block and not self.block.store.serves):
-            needed = await self._needed()
-        self.lacking = Lacking(self.scene, needed)
-        await self._pause()
-        outcome, cause = self._cause(blind, needed, service)
-        near = []
-        if outcome != "resolves" and self.reply.rcode:
-            blocks = [self.block] if self.block is not None else self.blocks
-            for block in blocks:
-                if block.store.serves:
-                    near += await nearest(block, self.asked, self.asked_type, self._pause)
-        if near and not needed and (self._is_missing or not self.visits):
-            cause = f"{cause}; {near[0].why}"
-        await self._pause()
-        records = await record_reports(
-            self.reply, self.visits, self.cluster, self.found, self._pause
-        )
-        rcode = rcode_to_text(self.reply.rcode)
-        return Explanation(
-            VERSION,
-            self.qname.to_text(),
-            type_to_text(self.qtype),
-            outcome,
-            rcode,
-            printable(cause if outcome == "could not tell" else f"{rcode}: {cause}"),
-            blind,
-            server_block,
-            block_reason,
-            [PluginStep(each.handler.name, each.did) for each in self.visits],
-            self._reading(),
-            service,
-            records,
-            [NeededChange(each.place, each.cause, each.needed) for each in needed],
-            near,
-            self._history(),
-            keep_seconds=keep_seconds(self.reply),
-        )
-
-    def _history(self) -> list[ChangeReport]:
-        if self.block is None or self.parsed is None:
-            return []
-        return past(self.block.store.services.history, self.lead, self.parsed.endpoint)
+        return lead._replace(services=keys, shared=self.is_shared)
 
     @property
-    def _is_missing(self) -> bool:
+    def is_missing(self) -> bool:
         """Whether the cluster does not have the name."""
-        replay = self.replay
-        if replay is None:
-            return False
-        return replay.block.answers.is_missing(self.asked, self.asked_type, replay.zone)
+        return self.lacks(self.query.qtype)
+
+    def lacks(self, qtype: int) -> bool:
+        """Whether the cluster does not have the name, asked for with a type."""
+        return self.block.answers.is_missing(self.query.qname, qtype, self.replay.zone)
+
+
+class _Cluster:
+    """A question, and the objects of the cluster that its name leads to; `problems` are errors of reading them."""
+
+    def __init__(self, question: _ClusterQuestion, seen: Seen, problems: Sequence[str]) -> None:
+        self.question, self.seen, self.block = question, seen, question.block
+        self._problems = problems
+        objects: Iterable[Object] = ()
+        if question.address is not None:
+            objects = seen.objects.of_address(question.address)
+        elif question.parsed is not None:
+            objects = seen.objects.of_name(question.parsed, shared=question.is_shared)
+        self.scene = Scene.of(objects)
+        self.found: tuple[Node, ParsedName] | bytes | None = None
+        with suppress(NoSuchName):
+            lookup = self.block.answers.lookup
+            self.found = lookup.find(question.query.qname, question.replay.zone, None)
 
     @property
-    def _exists_now(self) -> bool:
-        """Whether the name exists with the objects as their source has them."""
-        replay = self.replay
-        return replay is not None and replay.exists(self.scene, self.asked, self.asked_type)
-
-    @property
-    def _would_ask(self) -> str:
-        return next((each.would_ask for each in self.visits if each.would_ask), "")
-
-    def _blind(self) -> list[str]:
-        if self.block is None:
-            return []
+    def blind(self) -> list[str]:
+        """What could not be read."""
         if not self.block.store.serves:
-            reasons = [each.removeprefix("plugin/kubernetes: ") for each in self.problems]
+            reasons = [each.removeprefix("plugin/kubernetes: ") for each in self._problems]
             return [*reasons, f"the cluster has not been read from {self.block.source}"]
         found = [*self.seen.remarks, *self.seen.behind]
         if remark := self.block.remark():
             found.insert(0, f"{remark}; a snapshot has no endpoint that was not ready")
         return found
 
-    async def _needed(self) -> tuple[Change, ...]:
-        replay, parsed = self.replay, self.parsed
-        if replay is None:
-            return ()
+    @property
+    def history(self) -> list[ChangeReport]:
+        """The last changes of the name."""
+        parsed = self.question.parsed
+        if parsed is None:
+            return []
+        return past(self.block.store.services.history, self.question.lead, parsed.endpoint)
+
+    async def needed(self, pause: Pause) -> tuple[Change, ...]:
+        """The smallest set of changes with which the name exists."""
+        question, replay = self.question, self.question.replay
         options: Iterable[Change | None] = ()
-        if is_reverse(self.asked):
-            options = of_address(address_of(self.asked) or b"", self.scene, self.known)
-        elif parsed is not None and parsed.name:
-            options = candidates(parsed, self.scene, self.known, replay)
-        return await smallest(replay, self.scene, options, self.asked, self.asked_type, self._pause)
+        if question.is_reverse:
+            options = of_address(question.address or b"", self.scene, self.seen.objects)
+        elif question.parsed is not None and question.parsed.name:
+            options = candidates(question.parsed, self.scene, self.seen.objects, replay)
+        qname, qtype = question.query.qname, question.query.qtype
+        return await smallest(replay, self.scene, options, qname, qtype, pause)
 
-    async def _service(self) -> ServiceReport | None:
-        parsed = self.parsed
-        if self.replay is None or parsed is None or not parsed.name or parsed.kind == POD:
+    async def service(self, pause: Pause) -> ServiceReport | None:
+        """The Service or ServiceImport that the name leads to."""
+        question, parsed = self.question, self.question.parsed
+        if parsed is None or not parsed.name or parsed.kind == POD:
             return None
-        if is_reverse(self.asked) or not (self.scene.services or self.scene.imports):
+        if question.is_reverse or not (self.scene.services or self.scene.imports):
             return None
-        assert self.cluster is not None, "as there is a replay"
-        own = self.cluster.reply.answer if self.cluster.reply is not None else ()
-        if self.cluster.passed is not None:
-            own = ()
-        fates = Fates(
-            self.replay, self.scene, self.known, parsed, (self.asked, self.asked_type), own
-        )
-        if self.scene.imports:
-            return await fates.imported(self.scene.imports[0], self._pause)
-        return await fates.service(self.scene.services[0], self._pause)
+        visit = question.visit
+        own = visit.reply.answer if visit.reply is not None and visit.passed is None else ()
+        asked = question.query.qname, question.query.qtype
+        fates = Fates(question.replay, self.scene, self.seen.objects, parsed, asked, own)
+        return await fates.report((self.scene.imports or self.scene.services)[0], pause)
 
-    def _cause(
-        self, blind: Sequence[str], needed: Sequence[Change], service: ServiceReport | None
-    ) -> tuple[Outcome, str]:
-        block, reply = self.block, self.reply
-        if block is not None and not block.store.serves:
-            return "could not tell", f"hsdns cannot see the cluster: {blind[0]}"
-        lacks = self._lacks(needed) if self._is_missing else ""
-        if self._would_ask:
-            why = f"not in the cluster: {lacks}; then " if lacks else ""
-            plugin = next(each.handler.name for each in self.visits if each.would_ask)
-            return "could not tell", f"{why}{plugin} {self._would_ask}"
-        if lacks and self.cluster is not None and self.cluster.passed is None:
-            if self.seen.is_partial or (block is not None and block.remark()):
-                return "could not tell", f"{blind[0]}; as far as is known, {lacks}"
-            return "does not resolve", lacks
-        outcome: Outcome = "resolves" if reply.answer and not reply.rcode else "does not resolve"
-        made = next((each for each in reversed(self.visits) if each.passed is None), None)
-        if made is None:
-            return outcome, "no server block has a zone for the name"
-        if block is not None and made is self.cluster:
-            assert made.reply is not None, "it did not raise"
-            return outcome, cause_of(
-                block, self.asked_type, made.reply, self.found, service, self._owners()
-            )
-        if made.told:
-            error = f": {made.reply.error}" if made.reply is not None and made.reply.error else ""
-            return outcome, f"plugin {made.handler.name} {made.did}{error}"
-        if made.reply is not None and not made.reply.written and made.reply.rcode == Rcode.SERVFAIL:
-            return outcome, f"no plugin after {made.handler.name} answers the name"
-        return outcome, f"plugin {made.handler.name} answered {summary(reply)}"
-
-    def _lacks(self, needed: Sequence[Change]) -> str:
+    def lacks(self, needed: Sequence[Change]) -> str:
         """Explain why the cluster does not have the name."""
-        if self.seen.behind and self._exists_now:
+        question, replay = self.question, self.question.replay
+        qname, qtype, parsed = question.query.qname, question.query.qtype, question.parsed
+        if self.seen.behind and replay.exists(self.scene, qname, qtype):
             return f"{self.seen.behind[0]}; with that the name exists"
         if needed:
             return "; and ".join(each.cause for each in needed)
-        parsed, block = self.parsed, self.block
-        assert block is not None, "the cluster was asked"
-        if is_reverse(self.asked):
-            if address_of(self.asked) is None:
+        if question.is_reverse:
+            if question.address is None:
                 return "names of the zone are those of whole addresses, and this is none"
             return "no Service has the address as its cluster IP, and no ready endpoint has it"
         if parsed is not None and parsed.kind == POD and parsed.name:
@@ -409,21 +483,19 @@ class _Question:
                 f'in the pod zone names are addresses, such as 10-0-0-1, and "{text(parsed.name)}" '
                 "is none"
             )
-        replay = self.replay
-        assert replay is not None, "the cluster was asked"
-        lookup = block.answers
-        if not lookup.is_missing(self.asked, RRType.A, replay.zone):
-            rrtype = type_to_text(self.asked_type)
+        if not question.lacks(RRType.A):
+            rrtype = type_to_text(qtype)
             return f"the name has an A record, but {rrtype} is answered so, as CoreDNS does"
         if parsed is None:
             return f"no name of zone {replay.zone.to_text()} has this form"
         if not parsed.name:
             return f"there is no namespace {text(parsed.namespace)}"
-        return f"no object of the cluster has the name {self.asked.to_text()}"
+        return f"no object of the cluster has the name {qname.to_text()}"
 
-    def _owners(self) -> str:
+    @property
+    def owners(self) -> str:
         """The objects that have the address of a reverse name."""
-        address = address_of(self.asked) if is_reverse(self.asked) else None
+        address = self.question.address
         if address is None:
             return ""
         for service in self.scene.services:
@@ -433,11 +505,13 @@ class _Question:
         places = [f"{each.metadata.namespace}/{each.metadata.name}" for each in self.scene.slices]
         return f"an endpoint in EndpointSlice {', '.join(places)}"
 
-    def _reading(self) -> dict[str, str]:
-        parsed = self.parsed
-        if parsed is None or self.replay is None:
+    @property
+    def reading(self) -> dict[str, str]:
+        """The parts of the name by their meaning."""
+        parsed = self.question.parsed
+        if parsed is None:
             return {}
-        found = {"zone": self.replay.zone.to_text()}
+        found = {"zone": self.question.replay.zone.to_text()}
         fields = ("kind", "namespace", "endpoint", "cluster", "port", "protocol", "topology_zone")
         for field in fields:
             value = getattr(parsed, field)

@@ -7,7 +7,7 @@ Rule: the query is repeated over a scene with only this endpoint.  If the answer
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
@@ -22,11 +22,12 @@ from hsdns.cluster.objects import (
     Service,
     ServiceImport,
     ServicePort,
+    ServiceSpec,
 )
 from hsdns.cluster.question import ParsedName
-from hsdns.explanation.edits import text
+from hsdns.explanation.observed import Pause
 from hsdns.explanation.report import EndpointReport, Fate, ServiceReport, SliceReport
-from hsdns.explanation.scene import ClusterObjects, Replay, Scene, Trial
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene, Trial, text
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -53,11 +54,16 @@ class Fates:
         self._answered = {_content(each) for each in answered}
         self._seen: dict[tuple[int, bytes], str] = {}
 
-    async def service(self, found: Service, pause: Callable[[], Awaitable[None]]) -> ServiceReport:
-        """A Service with its slices and their endpoints; `pause` is awaited in between."""
+    async def report(self, found: Service | ServiceImport, pause: Pause) -> ServiceReport:
+        """A Service or ServiceImport with its slices and their endpoints; `pause` is awaited in between."""
         meta, spec = found.metadata, found.spec
-        ips = spec.cluster_ips or ([spec.cluster_ip] if spec.cluster_ip else [])
-        kind = "headless" if ips[:1] == ["None"] else spec.type or "ClusterIP"
+        service = found.spec if isinstance(found, Service) else ServiceSpec()
+        if isinstance(found, Service):
+            ips = service.cluster_ips or ([service.cluster_ip] if service.cluster_ip else [])
+            kind = "headless" if ips[:1] == ["None"] else service.type or "ClusterIP"
+        else:
+            ips = found.spec.ips or []
+            kind = "headless" if spec.type == "Headless" else "ClusterSetIP"
         return ServiceReport(
             meta.namespace,
             meta.name,
@@ -65,33 +71,14 @@ class Fates:
             meta.resource_version,
             [] if kind == "headless" else list(ips),
             _ports(spec.ports or ()),
-            dict(spec.selector or {}),
-            spec.external_name or "",
-            bool(spec.publish_not_ready_addresses),
+            dict(service.selector or {}),
+            service.external_name or "",
+            bool(service.publish_not_ready_addresses),
             await self._slices(pause),
+            type(found).__name__,
         )
 
-    async def imported(
-        self, found: ServiceImport, pause: Callable[[], Awaitable[None]]
-    ) -> ServiceReport:
-        """A ServiceImport with its slices and their endpoints."""
-        meta, spec = found.metadata, found.spec
-        is_headless = spec.type == "Headless"
-        return ServiceReport(
-            meta.namespace,
-            meta.name,
-            "headless" if is_headless else "ClusterSetIP",
-            meta.resource_version,
-            [] if is_headless else list(spec.ips or ()),
-            _ports(spec.ports or ()),
-            {},
-            "",
-            False,
-            await self._slices(pause),
-            "ServiceImport",
-        )
-
-    async def _slices(self, pause: Callable[[], Awaitable[None]]) -> list[SliceReport]:
+    async def _slices(self, pause: Pause) -> list[SliceReport]:
         slices = []
         await pause()
         for part in self._scene.slices:
@@ -99,17 +86,11 @@ class Fates:
             for each in part.endpoints or ():
                 endpoints.append(self._endpoint(part, each))
                 await pause()
-            slices.append(self._slice(part, endpoints))
+            meta, ports = part.metadata, _ports(part.ports or ())
+            slices.append(
+                SliceReport(meta.name, meta.resource_version, part.address_type, ports, endpoints)
+            )
         return slices
-
-    def _slice(self, found: EndpointSlice, endpoints: list[EndpointReport]) -> SliceReport:
-        return SliceReport(
-            found.metadata.name,
-            found.metadata.resource_version,
-            found.address_type,
-            _ports(found.ports or ()),
-            endpoints,
-        )
 
     def _endpoint(self, part: EndpointSlice, endpoint: Endpoint) -> EndpointReport:
         fate, why = self._fate(part, endpoint)

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple, Protocol
 from msgspec import structs
 
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.objects import Object, Pod, Service
+from hsdns.cluster.objects import Object, Pod, Service, identity
 from hsdns.cluster.pack import pack_key
 from hsdns.cluster.reading import Fault, Lead, Reading
-from hsdns.cluster.stored_objects import Versions, stored_objects, stored_versions
-from hsdns.explanation.scene import ClusterObjects, identity
+from hsdns.cluster.unpack import Versions, stored_objects, stored_versions
+from hsdns.explanation.scene import ClusterObjects
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.api_server import ApiServer
 

@@ -11,12 +11,14 @@ Rule 3: without `asks`, an explanation sends no queries: a plugin that would que
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from ipaddress import ip_address
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hsdns.capability import has
 from hsdns.chain import Handler, Next, Request, Spawn, WaitsInTask, link
+from hsdns.cluster.freshness import Counters
+from hsdns.fastpath import Peeked
 from hsdns.faults.handler import FaultHandler
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.fault import Fault
@@ -24,8 +26,47 @@ from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.secondary import Secondary
 from hsdns.upstream.target import HostTarget, Target
+from hsdns.wire import counted
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 from hsdns.wire.message import Reply, unwritten
+
+# The interface of explanations to their surroundings: a command, or a running server.
+
+
+Run = Callable[[Coroutine[Any, Any, Reply]], Awaitable[Reply]]
+Pause = Callable[[], Awaitable[None]]
+Peek = Callable[[str, bytes, float], Peeked | None]
+
+
+async def _at_once(asking: Coroutine[Any, Any, Reply]) -> Reply:
+    return await asking
+
+
+async def _go_on() -> None:
+    pass
+
+
+def _nothing(server: str, query: bytes, now: float) -> Peeked | None:
+    return None
+
+
+class Edges(NamedTuple):
+    """The surroundings of explanations: whether other servers are queried, how a chain runs, when to pause.
+
+    `run` runs a coroutine that may wait, `spawn` runs handlers in tasks, `pause` lets other work run, `clock` is
+    monotonic seconds.  `counters` are the counters of the answer tables, None if there are none.  `peek` looks a
+    query's octets up in the table of a server, as metrics name it, at a time in monotonic seconds, without changing the
+    table.
+    """
+
+    spawn: Spawn
+    asks: bool = False
+    run: Run = _at_once
+    pause: Pause = _go_on
+    clock: Callable[[], float] = lambda: 0.0
+    counters: Counters | None = None
+    peek: Peek = _nothing
+
 
 # They write logs and metrics, or look after the server.
 LEFT_OUT: Final = frozenset(
@@ -92,7 +133,7 @@ def summary(reply: Reply) -> str:
     """A description of a reply."""
     rcode = rcode_to_text(reply.rcode)
     if reply.answer:
-        return f"{rcode} with {_counted(len(reply.answer), 'record')}"
+        return f"{rcode} with {counted(len(reply.answer), 'record')}"
     return rcode if reply.rcode else f"{rcode} without records"
 
 
@@ -115,10 +156,6 @@ def _changes(below: Reply | None, reply: Reply) -> list[str]:
         else:
             found.append(f"changed the answer to {summary(reply)}")
     return found
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 class Observation(NamedTuple):

@@ -1,14 +1,15 @@
 """The objects and options that an answer depends on; copies are changed, and answered by the server's code.
 
-Path: live.py -> ClusterObjects -> Scene -> changes.py and fate.py change it -> Replay answers.
+Path: live.py -> ClusterObjects -> Scene -> smallest() and fate.py change it -> Replay answers.
 Rule 1: the objects come from the source, because a store has no endpoints that are not ready.
 Rule 2: a scene has only the objects that can affect the name, so that the cost does not grow with the cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
@@ -18,6 +19,7 @@ from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
+    Identity,
     Namespace,
     Object,
     Pod,
@@ -25,6 +27,7 @@ from hsdns.cluster.objects import (
     ServiceImport,
     Synced,
     Upserted,
+    identity,
 )
 from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
 from hsdns.cluster.question import POD, ParsedName
@@ -34,12 +37,10 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
 
-Identity = tuple[type[Object], str, str]  # kind, namespace, name
 
-
-def identity(found: Object) -> Identity:
-    """The identity of an object."""
-    return type(found), found.metadata.namespace, found.metadata.name
+def text(label: bytes) -> str:
+    """A label as text."""
+    return label.decode("utf-8", "replace")
 
 
 class ClusterObjects:
@@ -197,13 +198,13 @@ class Trial:
 
     def records(self, qname: Name, qtype: int) -> tuple[RR, ...]:
         """The answer section, without what is outside the zone; empty for a name that does not exist."""
-        answering = self.answers.answer(qname, qtype, self._zone, _nothing)
+        outside: dict[Name, Reply] = {}
         try:
-            while True:  # it yields to let other queries run; there are none
-                answering.send(None)
-        except StopIteration as stop:
-            reply: Reply = stop.value
-            return reply.answer
+            while True:
+                found = self.answers.answer_at_once(qname, qtype, self._zone, outside)
+                if isinstance(found, Reply):
+                    return found.answer
+                outside |= dict.fromkeys(found, Reply())
         except NoSuchName:
             return ()
 
@@ -220,5 +221,74 @@ class Trial:
         return self.records(qname, qtype)
 
 
-async def _nothing(qname: Name, qtype: int) -> Reply:
-    return Reply()
+# Finds the smallest set of changes with which the server's own code finds a missing name.
+#
+# Rule 1: every possible change is a candidate (candidates.py); only a set that makes the name exist is reported.
+# Rule 2: the smallest such set is reported, and among sets of equal size the one with the first candidates.  A set
+#         larger than MOST_TOGETHER is only minimal: it needs each of its changes.
+
+
+MOST_TOGETHER: Final = 3  # changes; all sets up to this size are tried
+
+
+class Change(NamedTuple):
+    """One possible change: `place` is an object or the Corefile, `make` changes it in a scene."""
+
+    place: str
+    cause: str
+    needed: str
+    make: Callable[[Scene], Scene]
+
+
+class Lacking(NamedTuple):
+    """The changes that a missing name needs, and the scene that they apply to."""
+
+    scene: Scene
+    changes: tuple[Change, ...] = ()
+
+    def made(self, left_out: int | None = None) -> Scene:
+        """The scene after the changes, or after all but one of them."""
+        return made(self.scene, [each for at, each in enumerate(self.changes) if at != left_out])
+
+
+def made(scene: Scene, changes: Sequence[Change]) -> Scene:
+    """The scene after some changes."""
+    for change in changes:
+        scene = change.make(scene)
+    return scene
+
+
+async def smallest(
+    replay: Replay,
+    scene: Scene,
+    options: Iterable[Change | None],
+    qname: Name,
+    qtype: int,
+    pause: Callable[[], Awaitable[None]],
+) -> tuple[Change, ...]:
+    """The smallest set of changes with which the name exists; empty if there is none.
+
+    `pause` is awaited between two trials, and for each None in the options.
+    """
+    candidates: list[Change] = []
+    for option in options:
+        if option is None:
+            await pause()
+        else:
+            candidates.append(option)
+    if not candidates:
+        return ()
+    for count in range(1, min(MOST_TOGETHER, len(candidates)) + 1):
+        for chosen in combinations(candidates, count):
+            await pause()
+            if replay.exists(made(scene, chosen), qname, qtype):
+                return chosen
+    if not replay.exists(made(scene, candidates), qname, qtype):
+        return ()
+    left = list(candidates)
+    for change in reversed(candidates):
+        await pause()
+        without = [each for each in left if each is not change]
+        if replay.exists(made(scene, without), qname, qtype):
+            left = without
+    return tuple(left)

@@ -20,7 +20,7 @@ from hsdns.explanation.report import (
     ServerReport,
     ServiceReport,
 )
-from hsdns.resolver.text import as_list, rows
+from hsdns.resolver.report import as_list, rows
 from hsdns.wire import printable
 
 WIDTH: Final = 80

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hsdns.corefile.pattern import compile_pattern
+from hsdns.corefile.properties import compile_pattern
 from hsdns.corefile.tree import did_you_mean
 from hsdns.expression import tree
 from hsdns.expression.builtins import BUILTINS, REFUSED

@@ -12,6 +12,8 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from hsdns.fastpath.terms import Terms
+
 __all__ = [
     "IMPLEMENTATION",
     "AnswerTable",
@@ -31,6 +33,7 @@ __all__ = [
     "SliceStore",
     "Tap",
     "TapRecord",
+    "Terms",
     "Versions",
     "WatchFrames",
     "dashed_labels",

@@ -11,6 +11,8 @@ Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or W
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, final
 
+from hsdns.fastpath.terms import Terms
+
 __all__ = [
     "AnswerTable",
     "AnswerTableStatistics",
@@ -147,14 +149,9 @@ class AnswerTable:
         query: bytes,
         reply: bytes,
         dependencies: Sequence[tuple[int, int]],
-        group: int,
+        terms: Terms,
         *,
         size: int,
-        rotate: bool,
-        names: ClusterNames | None,
-        mark_ttl: int,
-        log: bool = False,
-        max_payload: int = 65535,
         timed: tuple[float, int, float] | None = None,
         errors: bytes | None = None,
         renewed: bool = False,
@@ -262,7 +259,7 @@ class LoadWorld(Protocol):
 
 @final
 class LoadSender:
-    """Sends the queries of a load test: hsdns/load/sender.py, compiled; times in nanoseconds.
+    """Sends the queries of a load test: hsdns/load/send/loop.py over udp.py, compiled; times in nanoseconds.
 
     `queries` have no IDs.  With `kinds`, one for each query, outcomes are counted (results.py), and told only if
     `replies` are wanted.  There are as many sockets as `first_ids`, and `window` queries may wait at once (0: as many
@@ -459,13 +456,7 @@ class ServiceReplies:
         ttl: int,
         soa: bytes,
         note: object,
-        *,
-        group: int,
-        rotate: bool,
-        names: ClusterNames | None,
-        mark_ttl: int,
-        log: bool,
-        max_payload: int,
+        terms: Terms,
     ) -> bool:
         """Add the form of a reply; False if it would make another one.  After 8 of these, `lacks` is False.
 

@@ -13,8 +13,7 @@ from hsdns.fastpath.hit_counts import AnswerTableStatistics
 from hsdns.fastpath.log import LogRecord
 from hsdns.fastpath.miss_queue import MissQueue
 from hsdns.fastpath.mmsg import IS_AVAILABLE
-from hsdns.fastpath.peek import Peeked
-from hsdns.fastpath.table import AnswerTable
+from hsdns.fastpath.table import AnswerTable, Peeked
 from hsdns.fastpath.tap import Tap, TapRecord
 from hsdns.fastpath.versions import ClusterNames, Versions
 

@@ -4,8 +4,7 @@ Path: steps 1, 2 and 7 for UDP; server/udp.py calls serve() when the socket is r
 Twin of native/src/batch.rs; portable_batch.py is used if the platform lacks these system calls.
 Rule 1: the structures that the kernel reads and writes are in memory that is allocated once.  Each batch reads and
         writes them through a few strided views, without touching a ctypes object for each datagram.
-Rule 2: nothing is copied twice: prepared replies and their IDs are joined into one block of octets, which the kernel
-        reads.
+Rule 2: the replies are joined into one block of octets, which the kernel reads.
 Rule 3: a datagram that cannot be sent is dropped and counted by errno, as if the network had dropped it.
 Rule 4: a reply is sent from the address that the query was sent to: on wildcard sockets it has the control data of the
         query (control.py).
@@ -19,16 +18,15 @@ import os
 import socket
 import time
 from collections.abc import Sequence
-from itertools import accumulate, repeat
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from hsdns.fastpath.control import (
     MAPPED,
     SOCKADDR_IN6_LEN,
     SOCKADDR_IN_LEN,
+    family_of,
 )
-from hsdns.fastpath.descriptor import family_of
-from hsdns.fastpath.entry import FREQUENCY
 from hsdns.fastpath.hit_counts import IPV6
 from hsdns.fastpath.mmsg import (
     CALLS,
@@ -41,12 +39,11 @@ from hsdns.fastpath.mmsg import (
     NAME_LEN,
     WORDS,
     Memory,
+    Sender,
     places,
     to_words,
 )
-from hsdns.fastpath.sender import Sender
 from hsdns.fastpath.table import AnswerTable
-from hsdns.fastpath.versions import CHANGES
 from hsdns.wire.decode import MAX_QUERY_LEN
 
 BATCH_LEN: Final = 64
@@ -132,75 +129,34 @@ class Batch:
             ]
         begin = time.monotonic_ns()
         now = begin / 1_000_000_000
-        changes = CHANGES[0]
-        inbox, may_be_ipv6 = self._inbox.octets, self._may_be_ipv6
-        find, answer_normalized = table.find_prepared(now), table.answer_normalized
-        negative_replies = table.negative_replies
+        inbox, may_be_ipv6, answer = self._inbox.octets, self._may_be_ipv6, table.answer
         misses: list[Miss] = []
         hits: list[int] = []
-        parts: list[bytes] = []
-        sizes: list[int] = []
+        replies: list[bytes] = []
         kinds: list[int] = []
-        prepared_hits = negative_hits = 0
         for index, start, length in zip(_INDEXES, _STARTS, lengths, strict=False):
-            query = inbox[start : start + length]
-            form = query[2:]
-            prepared = find(form)
-            if (
-                prepared is not None
-                and ((entry := prepared.entry).changes == changes or table.is_still_valid(prepared))
-                and entry.marked_until > now
-            ):
-                prepared_hits += 1
-                if entry.state & FREQUENCY < FREQUENCY:
-                    entry.state += 1
-                kind = prepared.kind
-                parts.append(query[:2])
-                if prepared.step:
-                    parts += prepared.rotated()
-                else:
-                    parts.append(prepared.body)
-                sizes.append(prepared.length)
-            else:
-                negative = negative_replies.answer(query) if negative_replies.is_likely else None
-                if negative is not None:
-                    head, question, tail, size, kind = negative
-                    parts += (query[:2], head, question, tail)
-                    sizes.append(size)
-                    negative_hits += 1
-                elif prepared is None and (adapted := answer_normalized(form, now)) is not None:
-                    pieces, size, kind = adapted
-                    parts.append(query[:2])
-                    parts += pieces
-                    sizes.append(size)
-                    prepared_hits += 1
-                else:
-                    found = table.answer(query, None, now)
-                    if found is None:
-                        misses.append(self._miss(index, length))
-                        continue
-                    reply, kind = found
-                    parts.append(reply)
-                    sizes.append(len(reply))
+            found = answer(inbox[start : start + length], None, now)
+            if found is None:
+                misses.append(self._miss(index, length))
+                continue
+            reply, kind = found
             if may_be_ipv6:
                 at = index * _NAME_STRIDE + 8
                 if self._names.octets[at : at + 12] != MAPPED:
                     kind |= IPV6
             hits.append(index)
+            replies.append(reply)
             kinds.append(kind)
         if hits:
-            table.hits += prepared_hits
-            table.negative_hits += negative_hits
             duration = time.monotonic_ns() - begin
             table.hit_counts.add(kinds, duration)
-            arena = b"".join(parts)
-            self._send_hits(hits, arena, sizes)
-            if table.logs:
-                table.log.push(self._describe(hits, lengths, arena, sizes), kinds, duration)
-            if table.tap is not None and table.tap.mode:
-                described = self._describe(hits, lengths, arena, sizes)
-                end = time.monotonic_ns()
-                table.tap.push_hits(described, sizes, kinds, table.source, end, duration)
+            self._send_hits(hits, replies)
+            if table.logs or (table.tap is not None and table.tap.mode):
+                described = [
+                    (*self._received_as(index, lengths[index]), reply)
+                    for index, reply in zip(hits, replies, strict=True)
+                ]
+                table.note_hits(described, kinds, time.monotonic_ns(), duration)
         return misses
 
     def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:
@@ -220,16 +176,6 @@ class Batch:
         sender = self._sender
         return BatchStatistics(self._received, sender.sent, self._batches, dict(sender.errors))
 
-    def _describe(
-        self, hits: list[int], lengths: list[int], arena: bytes, sizes: list[int]
-    ) -> list[tuple[bytes, bytes, int]]:
-        """The query, socket address and header flags of the reply for each hit."""
-        starts = accumulate(sizes, initial=0)
-        return [
-            (*self._received_as(index, lengths[index]), arena[at + 2] << 8 | arena[at + 3])
-            for index, at in zip(hits, starts, strict=False)
-        ]
-
     def _received_as(self, index: int, length: int) -> tuple[bytes, bytes]:
         start, name = index * _STRIDE, index * _NAME_STRIDE
         return (
@@ -245,12 +191,12 @@ class Batch:
         start = index * CONTROL_ROOM
         return self._controls.octets[start : start + self._control_lens[index]]
 
-    def _send_hits(self, hits: list[int], arena: bytes, sizes: list[int]) -> None:
+    def _send_hits(self, hits: list[int], replies: list[bytes]) -> None:
         addresses = self._name_addresses
         controls = [self._control(index) for index in hits] if self._wildcard else []
         self._sender.send(
-            arena,
-            sizes,
+            b"".join(replies),
+            [*map(len, replies)],
             addresses[: len(hits)]
             if hits[-1] + 1 == len(hits)
             else to_words([addresses[index] for index in hits]),

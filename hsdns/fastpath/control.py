@@ -5,10 +5,12 @@ Rule 1: the layout is that of 64-bit Linux on every platform: sockaddr_in and so
         of the machine's byte order, control messages with an eight-octet length and aligned to eight.
 Rule 2: a reply is sent from the address that the query was sent to, through the interface that routing chooses: the
         interface index is cleared, except for link-local addresses, which are ambiguous without it.
+Rule 3: the owner of a descriptor closes it; lent() makes a socket object that does not.
 """
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 from collections.abc import Iterable, Iterator
@@ -81,3 +83,19 @@ def write_address(family: int, address: tuple[Any, ...]) -> bytes:
 def is_ipv6(address: bytes) -> bool:
     """Return whether a socket address is an IPv6 one; an IPv4-mapped one is not."""
     return len(address) == _SOCKADDR_IN6.size and address[8:20] != MAPPED
+
+
+def family_of(fd: int) -> socket.AddressFamily:
+    """The address family of an open socket; raise OSError if the descriptor is not a socket."""
+    with lent(fd) as sock:
+        return socket.AddressFamily(sock.family)
+
+
+@contextlib.contextmanager
+def lent(fd: int) -> Iterator[socket.socket]:
+    """A context manager with a socket object for a descriptor, which stays open."""
+    sock = socket.socket(fileno=fd)
+    try:
+        yield sock
+    finally:
+        sock.detach()

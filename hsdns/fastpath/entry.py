@@ -1,6 +1,6 @@
 """One stored reply: its records, the counters that they depend on, and how a reply is written from them.
 
-Path: step 2; table.py stores entries.  Twin of native/src/entry.rs and reply.rs.
+Path: step 2; table.py stores entries.  Twin of native/src/entry.rs, reply.rs and timing.rs.
 Rule 1: the reply copies from the query the ID, RD, CD and the question in the client's letter case; it has an OPT
         record if the query has one.
 Rule 2: owners may point into the question, which has the same length for every query of the key; RDATA never does
@@ -8,180 +8,199 @@ Rule 2: owners may point into the question, which has the same length for every 
 Rule 3: the OPT repeats the client's payload size (after any lowering), DO, and those of its options that are echoed; if
         these leave no room, the OPT has no options.  Records that do not fit are left out from the end, and TC is set.
         Extended DNS Errors follow the echoed options and are left out first (hsdns/wire/encode.py, rule 4).
-Rule 4: an entry is small, because a table may have 200,000 of them: several entries share the data that they have in
-        common (their shared header), and numbers are packed.
+Rule 4: the SOA serial is the current one wherever it occurs: it changes with every event, while the rest of the records
+        stays, so it is written when an entry is first found valid after an event.
 Rule 5: a timed reply is one that `cache` has stored.  All its records have one TTL, the seconds left; they are written
-        again in each second in which a client queries it.
+        again in each second in which a client queries it.  TTL and expiry are those of plugins/cache/store.py at the
+        same time, so that the table's reply equals that of the chain.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
-from hsdns.fastpath.key import VARIANT_FLAGS, Form
-from hsdns.fastpath.records import cut, with_ttl
-from hsdns.fastpath.shared_header import SharedHeader
-from hsdns.fastpath.timing import Timing
+from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, kind_of
+from hsdns.fastpath.key import VARIANT_AD, VARIANT_EDNS, VARIANT_FLAGS, Form
+from hsdns.fastpath.records import NO_ROTATION, Outline, cut, with_ttl
+from hsdns.fastpath.terms import Terms
 from hsdns.fastpath.versions import CHANGES, Versions
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import OPT_FIXED_LEN, with_options
-from hsdns.wire.message import TC
+from hsdns.wire.message import AD, TC
 
-# Memory in CPython 3.11 on 64 bits: an entry with eight fields; its place in a queue and in the dictionary while that
-# grows; a bytes object beside its octets; a number or float.  The allocator rounds up to multiples of 16.
-_ENTRY_LEN: Final = 96
-_PLACES_LEN: Final = 8 + 56
-_BYTES_LEN: Final = 33
-_NUMBER_LEN: Final = 32
-_TIMING_LEN: Final = 80 + 3 * _NUMBER_LEN  # with the end of its second, in marked_until
-_GRAIN: Final = 16
-_INDEXES_IN_A_NUMBER: Final = 3  # fit in 32 octets; more take two grains
-
+MAX_USES: Final = 3
 NEVER: Final = float("inf")
 ALWAYS: Final = -NEVER
-# The parts of Entry.state.
-FREQUENCY: Final = 3  # mask; the number of recent uses, at most this
-IN_MAIN: Final = 4
-ROTATION_SHIFT: Final = 3
-ONE_ROTATION: Final = 1 << ROTATION_SHIFT
-_INDEX_LEN: Final = 16
-_INDEX: Final = (1 << _INDEX_LEN) - 1
+# Memory in CPython 3.11 on 64 bits: an entry with its fields and numbers, its place in the queue and in the dictionary
+# while that grows; a bytes object beside its octets; a tuple beside its members; a number.  The allocator rounds up to
+# multiples of 16.
+_ENTRY_LEN: Final = 144 + 36 + 8 + 56
+_BYTES_LEN: Final = 33
+_TUPLE_LEN: Final = 40 + 16
+_MEMBER_LEN: Final = 8 + 32
+_NUMBER_LEN: Final = 32
+_TIMING_LEN: Final = 80 + 3 * _NUMBER_LEN
+_GRAIN: Final = 16
+_MAX_HEADERS: Final = 1024
 _HEAD: Final = struct.Struct("!HHHHH")  # all of the header but the ID
+
+
+class Timing(NamedTuple):
+    """When `cache` has stored a reply, its TTL then, and when it expires; monotonic seconds.
+
+    A TTL of 0 means that the TTLs of the records do not change.
+    """
+
+    stored: float
+    ttl: int
+    expires: float
+
+    def left(self, now: float) -> int | None:
+        """The remaining seconds, None if the reply has expired; 0 if TTLs do not change."""
+        if now >= self.expires:
+            return None
+        left = self.ttl - self._age(now)
+        return left if left > 0 else 0 if not self.ttl else None
+
+    def next_change(self, now: float) -> float:
+        """When that number changes."""
+        return min(self.stored + self._age(now) + 1, self.expires) if self.ttl else self.expires
+
+    def _age(self, now: float) -> int:
+        return int(max(0.0, now - self.stored)) if self.ttl else 0
+
+
+class Header(NamedTuple):
+    """The header of a reply; `heads` are its octets after the ID for each variant of query (key.py)."""
+
+    flags: int
+    counts: tuple[int, int, int]
+    is_timed: bool
+    heads: tuple[bytes, ...]
+
+    def flags_for(self, variant: int) -> int:
+        """The flags of a reply to a variant of query but RD and CD; a timed reply has AD only for clients that ask."""
+        return self.flags & ~AD if self.is_timed and not variant & VARIANT_AD else self.flags
+
+
+@lru_cache(_MAX_HEADERS)
+def header_of(flags: int, counts: tuple[int, int, int], is_timed: bool = False) -> Header:
+    """The header of replies with these flags and counts, without OPT; the same object for many of them."""
+    answer, authority, additional = counts
+    header = Header(flags, counts, is_timed, ())
+    heads = (
+        _HEAD.pack(
+            header.flags_for(variant) | of_query,
+            1,
+            answer,
+            authority,
+            additional + (1 if variant & VARIANT_EDNS else 0) & 0xFFFF,
+        )
+        for variant, of_query in enumerate(VARIANT_FLAGS)
+    )
+    return header._replace(heads=tuple(heads))
 
 
 class Entry:
     """A stored reply.
 
-    `records` are those of the shared header if it has some.  `indexes` are the indexes of its counters, packed by
-    pack_indexes().  `changes` is the value of CHANGES when the entry was last found valid.  `marked_until` is when its
-    mark ends (monotonic seconds; see AnswerTable.store), NEVER if it has none; with a `timing`, until when the TTL in
-    `records` is right.  `state` packs how often it was used,
-    which queue it is in and, if records rotate, the number of hits.  `form` is the newest of its prepared forms
-    (prepared_reply.py).
+    `indexes` are those of its counters; it needs a lease if one of them is a counter of a store (the first one of a
+    timed reply is that of `cache`).  `changes` is the value of CHANGES when it was last found valid.  `until` is when
+    its mark ends (monotonic seconds; see Terms), NEVER if it has none; with a `timing`, until when the TTL in `records`
+    is right.  `uses` is how often it was used, at most MAX_USES, less each time that it was not evicted for that;
+    `turn` counts hits if records rotate.  `kind` is that of a hit (hit_counts.py) without what depends on the query.
     """
 
     __slots__ = (
-        "changes", "form", "indexes", "marked_until", "records", "shared", "state", "timing",
+        "changes", "errors", "header", "indexes", "kind", "needs_lease", "records", "rotation", "serials", "terms",
+        "timing", "turn", "until", "uses",
     )  # fmt: skip
 
     def __init__(
         self,
-        shared: SharedHeader,
-        records: bytes,
-        indexes: int,
-        marked_until: float,
-        timing: Timing | None = None,
+        outline: Outline,
+        terms: Terms,
+        indexes: tuple[int, ...],
+        *,
+        size: int,
+        timing: Timing | None,
+        errors: bytes,
     ) -> None:
-        self.state = 0
-        self.form: bytes | None = None
-        self.update(shared, records, indexes, marked_until, timing)
-
-    def update(
-        self,
-        shared: SharedHeader,
-        records: bytes,
-        indexes: int,
-        marked_until: float,
-        timing: Timing | None = None,
-    ) -> None:
-        """Replace the reply by a valid one; rotation and place in a queue stay."""
-        shared.update_serial()
-        self.shared = shared
-        self.records = records if shared.names is None else shared.records
+        mark_ttl = terms.mark_ttl
+        cache = CACHE_HIT if timing is not None else CACHE_MISS if mark_ttl == 0 else 0
+        self.header = header_of(outline.flags, outline.counts, timing is not None)
+        self.terms = terms
+        self.kind = kind_of(terms.group, size, outline.counts[0] if terms.log else None, cache)
+        self.records = outline.records
+        self.rotation = outline.rotation if terms.rotate else NO_ROTATION
+        self.serials = outline.serials if timing is None else ()
         self.indexes = indexes
-        self.marked_until = marked_until
+        self.needs_lease = len(indexes) > (timing is not None)
         self.timing = timing
-        self.changes = CHANGES[0]
+        self.until = (
+            NEVER if timing is None else ALWAYS
+        )  # the first hit of a timed reply writes the TTL
+        self.errors = errors
+        self.uses = self.turn = 0
+        self.revalidate(CHANGES[0])
 
     def is_valid(self, versions: Versions) -> bool:
         """Return whether none of its counters has changed since it was last found valid."""
         changes = self.changes
         if changes == CHANGES[0]:
             return True
-        moved, indexes = versions.moved, self.indexes
-        while indexes > 1:
-            if moved[indexes & _INDEX] > changes:
-                return False
-            indexes >>= _INDEX_LEN
-        return True
-
-    @property
-    def needs_lease(self) -> bool:
-        """Whether it depends on counters of a store; the first one of a timed reply is that of `cache`."""
-        return self.indexes >= 1 << (_INDEX_LEN if self.timing is None else 2 * _INDEX_LEN)
-
-    def has_old_serial(self) -> bool:
-        """Return whether the SOA serial in its records is outdated."""
-        shared = self.shared
-        return shared.names is not None and (
-            shared.has_old_serial or self.records is not shared.records
-        )
+        moved = versions.moved
+        return not any(moved[index] > changes for index in self.indexes)
 
     def revalidate(self, changes: int) -> None:
         """Record the value of CHANGES before it was found valid, and update the serial in the records."""
-        shared = self.shared
-        if shared.names is not None:
-            shared.update_serial()
-            self.records = shared.records
+        if self.serials:
+            assert self.terms.names is not None, "table.py has refused it"
+            serial, records = self.terms.names.serial.to_bytes(4, "big"), self.records
+            for at in self.serials:
+                records = records[:at] + serial + records[at + 4 :]
+            self.records = records
         self.changes = changes
 
     def count_down(self, now: float) -> bool:
         """Write the current TTL into the records of a timed reply; return False if it has expired."""
-        timing = self.timing
-        left = timing.left(now) if timing is not None else None
-        if timing is None or left is None:
+        assert self.timing is not None, "a timed reply"
+        left = self.timing.left(now)
+        if left is None:
             return False
         if left:
-            self.records = with_ttl(self.records, sum(self.shared.counts), left)
-        self.marked_until = timing.next_change(now)
+            self.records = with_ttl(self.records, sum(self.header.counts), left)
+        self.until = self.timing.next_change(now)
         return True
 
     def rotated(self) -> bytes:
         """The records with the next rotation of the addresses, for an entry whose records rotate."""
-        shared, records = self.shared, self.records
-        first, stop = shared.first, shared.stop
-        at = first + (self.state >> ROTATION_SHIFT) % shared.count * shared.step
-        self.state += ONE_ROTATION
+        (step, first, count), records = self.rotation, self.records
+        stop = first + step * count
+        at = first + self.turn % count * step
+        self.turn += 1
         return b"".join((records[:first], records[at:stop], records[first:at], records[stop:]))
 
 
-def pack_indexes(indexes: Sequence[int]) -> int:
-    """Pack the indexes of counters into one number: 16 bits each, below a leading one bit."""
-    packed = 1
-    for index in indexes:
-        packed = packed << _INDEX_LEN | index
-    return packed
-
-
 def octets_of(key: bytes, entry: Entry) -> int:
-    """The memory of an entry in octets, without its shared header and its prepared replies."""
-    shared = entry.shared
-    octets = _ENTRY_LEN + _PLACES_LEN + bytes_octets(key)
-    if entry.indexes > 1:
-        octets += _NUMBER_LEN
-        if entry.indexes.bit_length() > _INDEXES_IN_A_NUMBER * _INDEX_LEN + 1:
-            octets += _GRAIN
-    if shared.names is None and entry.records:
-        octets += bytes_octets(entry.records)
-    if shared.mark_ttl > 0:
+    """The memory of an entry in octets."""
+    octets = _ENTRY_LEN + _bytes_len(key) + _bytes_len(entry.records) + _bytes_len(entry.errors)
+    octets += _TUPLE_LEN + _MEMBER_LEN * len(entry.indexes)
+    if entry.serials:
+        octets += _TUPLE_LEN + _MEMBER_LEN * len(entry.serials)
+    if entry.terms.mark_ttl > 0:
         octets += _NUMBER_LEN
     if entry.timing is not None:
-        octets += _TIMING_LEN
-    if shared.step:
-        octets += _NUMBER_LEN
+        octets += _TIMING_LEN + _NUMBER_LEN
+    if entry.rotation.step:
+        octets += _TUPLE_LEN + 3 * _MEMBER_LEN
     return octets
 
 
-def bytes_octets(octets: bytes) -> int:
-    """The memory of a bytes object."""
-    return _BYTES_LEN + len(octets) + _GRAIN - 1 & -_GRAIN
-
-
-def without_options(opt: bytes) -> bytes:
-    """The OPT record without its options."""
-    return opt[: OPT_FIXED_LEN - 2] + b"\0\0"
+def _bytes_len(octets: bytes) -> int:
+    return _BYTES_LEN + len(octets) + _GRAIN - 1 & -_GRAIN if octets else 0
 
 
 def write(
@@ -189,15 +208,14 @@ def write(
     end: int,
     form: Form,
     limit: int,
-    flags: int,
-    counts: Sequence[int],
+    header: Header,
     records: bytes,
     errors: bytes = b"",
 ) -> bytes:
     """Write a reply of at most `limit` octets; header, question and an OPT without options are always written."""
-    opt = form.opt
+    opt, flags, counts = form.opt, header.flags_for(form.variant), header.counts
     if opt and len(opt) > limit - end:
-        opt = without_options(opt)
+        opt = opt[: OPT_FIXED_LEN - 2] + b"\0\0"
     room = limit - end - len(opt)
     flags |= VARIANT_FLAGS[form.variant]
     if len(records) > room:

@@ -1,6 +1,6 @@
 """IP fragmentation of UDP replies: forbidden, except for a reply that is longer than the path MTU.
 
-Path: server/sockets.py forbids it for UDP sockets; sender.py, portable_batch.py and native/src/system/sender.rs allow
+Path: server/sockets.py forbids it for UDP sockets; mmsg.py, portable_batch.py and native/src/system/sender.rs allow
 it for a reply that the kernel refused with EMSGSIZE.
 Rule 1: the kernel generates a fragment ID for each IPv4 datagram that may be fragmented, even with DF, by a hash and an
         atomic addition, which cost a fiftieth of a hit.  With IP_PMTUDISC_DO it generates none.

@@ -124,23 +124,6 @@ class HitCounter:
             if self._count > MAX_KINDS:
                 self._fold()
 
-    def add_one(self, kind: int, nanoseconds: int) -> None:
-        """Count one hit."""
-        bucket = bisect_left(_TIME_BOUNDS, nanoseconds)
-        with self._lock:
-            found = self._kinds.get(bucket)
-            if found is None:
-                found = self._kinds[bucket] = {}
-            count = found.get(kind)
-            if count is None:
-                count = 0
-                self._count += 1
-            found[kind] = count + 1
-            row, times = row_of(kind), self._times
-            times[row] = times.get(row, 0) + nanoseconds
-            if self._count > MAX_KINDS:
-                self._fold()
-
     def take_counts(self) -> list[Row]:
         """Return a row of cells for each group and transport that had hits, and reset the counts to 0."""
         with self._lock:

@@ -47,11 +47,11 @@ class LogRing:
         self._octets = 0
 
     def push(
-        self, hits: Sequence[tuple[bytes, bytes, int]], kinds: Sequence[int], nanoseconds: int
+        self, hits: Sequence[tuple[bytes, bytes, bytes]], kinds: Sequence[int], nanoseconds: int
     ) -> None:
-        """Add the hits of a batch whose kinds have LOGGED: query, address and header flags of each."""
+        """Add the hits of a batch whose kinds have LOGGED: query, address and reply of each."""
         seconds = nanoseconds / 1_000_000_000
-        for (query, address, flags), kind in zip(hits, kinds, strict=True):
+        for (query, address, reply), kind in zip(hits, kinds, strict=True):
             if not kind & LOGGED:
                 continue
             octets = self._octets + len(query)
@@ -63,7 +63,7 @@ class LogRing:
                 LogRecord(
                     query,
                     address,
-                    flags,
+                    reply[2] << 8 | reply[3],
                     size_of(kind),
                     kind >> ANSWERS_SHIFT,
                     seconds,

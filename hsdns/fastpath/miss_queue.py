@@ -9,7 +9,7 @@ Rule 3: the total is bounded, in number and in octets.  If a new miss does not f
         the client with the most misses, or the new one if no client has more than its sender.  It counts the dropped
         miss; to the client this looks like a loss in the network.  So a client with less than its share, which is the
         capacity divided by the number of clients, loses nothing while the octets fit.
-Rule 4: the capacity may change; server/queue_bound.py lowers it under lasting overload.
+Rule 4: the capacity may change; server/admission.py lowers it under lasting overload.
 Rule 5: a caller that has taken a miss and answered it at no cost may give the client's turn back.
 """
 

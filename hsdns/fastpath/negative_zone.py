@@ -1,30 +1,31 @@
 """Negative zones: zones in which all existing names are known, so that all other names need no entry.
 
-Path: step 2; table.py calls it if it has no entry.  Twin of native/src/negative_zone.rs.
+Path: step 2; table.py calls it if it has no entry.  Twin of native/src/negative_zone.rs and soa_template.rs.
 Rule 1: it answers only for a name strictly below the zone and not at or below an exclusion (a name that another handler
         may answer), only while an unlisted name is NXDOMAIN (ClusterNames.open), and only for the types that the zone
         has a group for.  With `no_edns`, queries with an OPT record go to the chain, whose reply gives the reason.
 Rule 2: names have the forms of the Kubernetes DNS specification 1.1.0: SERVICE.NAMESPACE.svc.ZONE and below, and
         ADDRESS.NAMESPACE.pod.ZONE and below.  A query for a name that may exist goes to the chain: empty non-terminals,
-        Services, listed names below these, and every name that looks like an address of a Pod, whatever `pods` says;
-        where every address has such a name, pod_names.py answers it.
-Rule 3: the reply is made from a template, which is one real reply of the chain: the zone's SOA and nothing else
-        (soa_template.py).
+        Services, listed names below these, and every name that looks like an address of a Pod, whatever `pods` says.
+Rule 3: the reply is made from a template, which is one real reply of the chain: the zone's SOA and nothing else.  The
+        SOA's owner points at the zone's labels in the question, pointers within its RDATA move with the question's
+        length, and its serial is the current one.
 Rule 4: a name is walked once, from its first label to the zone, and labels are compared with their lengths.  The walk
         also detects octets that only end like a name, because the query may not have been parsed (key.py, cut_query()).
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, Self
 
-from hsdns.fastpath.hit_counts import CACHE_MISS, SIZE_SHIFT, kind_of
-from hsdns.fastpath.key import KEY_EDNS, PlainQuery
-from hsdns.fastpath.pod_names import PodNames, PodReply
-from hsdns.fastpath.soa_template import SoaTemplate
+from hsdns.fastpath.entry import Header, header_of, write
+from hsdns.fastpath.hit_counts import CACHE_MISS, LENGTH_SHIFT, SIZE_SHIFT, kind_of
+from hsdns.fastpath.key import KEY_EDNS, Form, PlainQuery, lower_size
+from hsdns.fastpath.records import BadRecords, read_outline, soa_serial, step_over_name, walk
 from hsdns.fastpath.versions import ClusterNames, Hashes, has_label, has_port
-from hsdns.wire.iana import Rcode
+from hsdns.wire.decode import HEADER_LEN
+from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
 
 NOT_BELOW: Final = -1
@@ -36,13 +37,18 @@ _PODS: Final = b"\3pod"
 _IN_ADDRESSES: Final = b"0123456789abcdef-."
 # Labels directly below the zone whose subtrees are not listed in ClusterNames.
 _UNLISTED: Final = frozenset({b"\3dns", b"\x0bdns-version"})
-_FIRST_LABELS: Final = frozenset(label[1:] for label in (_SERVICES, _PODS, *_UNLISTED))
 # Names with three or more labels below a Service exist only below this label, if it is listed.
 _TOPOLOGY: Final = b"\5_zone"
 # The distance to the next label, by the octet that a label starts with; beyond every name for an invalid length.
 _STEPS: Final = [
     1 + length if 0 < length <= MAX_LABEL_LEN else MAX_NAME_LEN + 1 for length in range(256)
 ]
+_COUNTS: Final = (0, 1, 0)
+_RCODE: Final = 0x000F
+_CLASS_IN: Final = b"\0\1"
+_POINTER: Final = 0xC000
+# Two names and some numbers; pointers reach offsets up to 16,383.
+_MAX_RECORD_LEN: Final = 600
 
 
 class NegativeZone:
@@ -60,13 +66,12 @@ class NegativeZone:
         no_edns: bool,
     ) -> None:
         self.zone = zone
-        self.max_payload = max_payload
+        self._max_payload = max_payload
         self._no_edns = no_edns
-        self.template: SoaTemplate | None = None
-        self.pods = PodNames(len(zone))
-        self._log = log
+        self._template: SoaTemplate | None = None
+        cache = CACHE_MISS if mark_ttl == 0 else 0
         self._groups = {
-            qtype.to_bytes(2, "big"): self._kind_of(group, 0, mark_ttl)
+            qtype.to_bytes(2, "big"): kind_of(group, 0, 0 if log else None, cache)
             for qtype, group in groups.items()
         }
         self._names = names
@@ -88,7 +93,7 @@ class NegativeZone:
         if at != end:
             return NOT_BELOW
         kind = self._groups.get(key[-3:-1])
-        names, template = self._names, self.template
+        names, template = self._names, self._template
         if (
             kind is None
             or template is None
@@ -140,97 +145,29 @@ class NegativeZone:
         hashes = names.services.get(within, {}).get(key[service + 1 : namespace])
         return hashes is not None and (not service or has_label(hashes, key[:service]))
 
-    def labels_left_to_chain(self, parent: bytes) -> Container[bytes]:
-        """The labels directly below a name for which find() returns LEFT_TO_CHAIN, until CHANGES is incremented.
+    def answer(
+        self, kind: int, query: bytes, end: int, form: Form, limit: int | None
+    ) -> tuple[bytes, int]:
+        """The reply to a name that find() has found absent, and its kind over UDP and IPv4.
 
-        The name is at or below the zone, and find() has found that a name directly below it does not exist.
+        The question ends at `end`; `limit` None: the limit is the query's over UDP.
         """
-        excluded = {
-            name[1 : 1 + name[0]] for name in self._exclusions if name[1 + name[0] :] == parent
-        }
-        found = self._possible_below(parent)
-        return _Either(excluded, found) if excluded else found
-
-    def record(self, end: int) -> bytes:
-        """The SOA record for a question that ends at this offset, with the current serial."""
-        assert self.template is not None, "a negative zone without template answers nothing"
-        return self.template.record(end, self._names.serial)
+        template = self._template
+        assert template is not None, "find() has found a name absent"
+        if form.limit > self._max_payload:
+            form = lower_size(form, self._max_payload)
+        limit = form.limit if limit is None else limit
+        record = template.record(end, self._names.serial)
+        reply = write(query, end, form, limit, template.header, record)
+        return reply, kind | len(query) << LENGTH_SHIFT | form.do
 
     def set_template(self, plain: PlainQuery, query: bytes, reply: bytes, size: int) -> bool:
         """Make a template from a reply of the chain; return False if the reply cannot be one."""
         if not self._is_above(plain.qname):
             return False
-        found = SoaTemplate.of(len(self.zone), plain, query, reply, Rcode.NXDOMAIN, size)
-        self.template = self.template if found is None else found
+        found = SoaTemplate.of(len(self.zone), plain, query, reply, size)
+        self._template = self._template if found is None else found
         return found is not None
-
-    def set_pod_form(
-        self,
-        plain: PlainQuery,
-        query: bytes,
-        reply: bytes,
-        size: int,
-        group: int,
-        mark_ttl: int,
-    ) -> bool:
-        """Take the form of a reply about the name of a Pod, for all of them; False if that is not possible."""
-        if not self._is_above(plain.qname):
-            return False
-        kinds = (self._kind_of(group, 0, mark_ttl), self._kind_of(group, 1, mark_ttl))
-        labels = self._labels_left_of_zone(plain.key)
-        return self.pods.set_form(labels, plain, query, reply, size, kinds)
-
-    def find_pod(self, key: bytes, end: int) -> PodReply | None:
-        """The reply about the name of a Pod, to a question that ends at this offset; None if the chain must answer."""
-        names = self._names
-        if not self.pods.has_form(key[-3:-1]) or not names.open or not self._is_above(key[:-3]):
-            return None
-        if self._no_edns and key[-1] & KEY_EDNS:
-            return None
-        labels = self._labels_left_of_zone(key)
-        if len(labels) < 3 or labels[-2] not in names.namespaces:
-            return None
-        if self._exclusions and self._is_excluded(key[:-3]):
-            return None
-        return self.pods.find(labels, key, end, names.serial)
-
-    def _labels_left_of_zone(self, key: bytes) -> list[bytes]:
-        end, at = len(key) - 3 - len(self.zone), 0
-        labels = []
-        while at < end:
-            labels.append(key[at + 1 : at + 1 + key[at]])
-            at += 1 + key[at]
-        return labels
-
-    def _kind_of(self, group: int, answers: int, mark_ttl: int) -> int:
-        cache = CACHE_MISS if mark_ttl == 0 else 0
-        return kind_of(group, 0, answers if self._log else None, cache)
-
-    def _possible_below(self, parent: bytes) -> Container[bytes]:
-        end = len(parent) - len(self.zone)
-        at = first = second = third = 0
-        while at < end:
-            third, second, first = second, first, at
-            at += _STEPS[parent[at]]
-        if not end:
-            return _FIRST_LABELS
-        kind = parent[first:end]
-        if kind not in (_SERVICES, _PODS):
-            return ()
-        if not first:
-            return self._names.namespaces
-        namespace = parent[second + 1 : first]
-        if namespace not in self._names.namespaces:
-            return ()
-        if kind == _PODS:
-            return () if second else _ADDRESSES  # only labels below an address matter
-        services = self._names.services.get(namespace, {})
-        if not second:
-            return services
-        hashes = services.get(parent[third + 1 : second])
-        if hashes is None or 0 < third != _STEPS[parent[0]]:
-            return ()  # with three labels or more, none of them exists
-        return _Listed(hashes, parent[1:third])
 
     def _is_above(self, qname: bytes) -> bool:
         end, at = len(qname) - len(self.zone), 0
@@ -247,46 +184,93 @@ class NegativeZone:
         return True
 
 
-class _Either:
-    """The labels in one of two sets."""
+class SoaTemplate:
+    """The SOA record of a reply of the chain.
 
-    __slots__ = ("_first", "_second")
+    `size` is the length of the reply without compression and without question.
+    """
 
-    def __init__(self, first: Container[bytes], second: Container[bytes]) -> None:
-        self._first = first
-        self._second = second
+    def __init__(
+        self,
+        zone_len: int,
+        flags: int,
+        body: bytes,
+        serial_at: int,
+        pointers: tuple[tuple[int, int], ...],
+        size: int,
+    ) -> None:
+        """`body` is the record after its owner, `serial_at` an offset in it.
 
-    def __contains__(self, label: object) -> bool:
-        return label in self._first or label in self._second
+        `pointers` have an offset in it, and the target, counted from the end of the question.
+        """
+        self.header: Header = header_of(flags, _COUNTS)
+        self.size = size
+        self._zone_len = zone_len
+        self._body = body
+        self._serial_at = serial_at
+        self._pointers = pointers
+        self._serial = -1
+        # Where a question ends -> the SOA record for it.
+        self._records: dict[int, bytes] = {}
 
+    @classmethod
+    def of(
+        cls, zone_len: int, plain: PlainQuery, query: bytes, reply: bytes, size: int
+    ) -> Self | None:
+        """Take it from a reply to a name below the zone that does not exist; None if that is not possible."""
+        question = query[HEADER_LEN : plain.end]
+        outline = read_outline(question, reply)
+        if (
+            outline is None
+            or outline.flags & _RCODE != Rcode.NXDOMAIN
+            or outline.counts != _COUNTS
+            or size < len(question)
+        ):
+            return None
+        end = plain.end
+        soa = next(walk(reply, end, 1))
+        if (
+            soa.rrtype != RRType.SOA
+            or reply[soa.owner_end + 2 : soa.owner_end + 4] != _CLASS_IN
+            or soa.owner_end != end + 2
+            or soa.pointer != end - 4 - zone_len
+        ):
+            return None
+        pointers = []
+        at = soa.rdata
+        try:
+            for _ in range(2):
+                start = at
+                at, target = step_over_name(reply, at)
+                if target is None:
+                    continue
+                if not end <= target < start:
+                    return None
+                pointers.append((at - 2 - soa.owner_end, target - end))
+        except BadRecords:
+            return None
+        serial = soa_serial(reply, soa)
+        if serial is None or soa.end - end > _MAX_RECORD_LEN:
+            return None
+        body, serial_at = reply[soa.owner_end : soa.end], serial - soa.owner_end
+        return cls(zone_len, outline.flags, body, serial_at, tuple(pointers), size - len(question))
 
-class _Addresses:
-    """The labels that may stand for an address."""
+    def record(self, end: int, serial: int) -> bytes:
+        """The SOA record for a question that ends at this offset."""
+        if serial != self._serial:
+            self._serial = serial
+            self._records.clear()
+        found = self._records.get(end)
+        if found is None:
+            found = self._records[end] = self._make_record(end, serial)
+        return found
 
-    __slots__ = ()
-
-    def __contains__(self, label: object) -> bool:
-        assert isinstance(label, bytes), "as all labels"
-        return _may_be_address(label)
-
-
-_ADDRESSES: Final = _Addresses()
-
-
-class _Listed:
-    """The labels directly below a Service, or below one label below it, that may exist."""
-
-    __slots__ = ("_hashes", "_nearest")
-
-    def __init__(self, hashes: Hashes, nearest: bytes) -> None:
-        self._hashes = hashes
-        self._nearest = nearest
-
-    def __contains__(self, label: object) -> bool:
-        assert isinstance(label, bytes), "as all labels"
-        if self._nearest:
-            return has_port(self._hashes, label, self._nearest)
-        return has_label(self._hashes, bytes((len(label),)) + label)
+    def _make_record(self, end: int, serial: int) -> bytes:
+        body = bytearray(self._body)
+        body[self._serial_at : self._serial_at + 4] = serial.to_bytes(4, "big")
+        for at, target in self._pointers:
+            body[at : at + 2] = (_POINTER | end + target).to_bytes(2, "big")
+        return (_POINTER | end - 4 - self._zone_len).to_bytes(2, "big") + bytes(body)
 
 
 def _may_be_address(label: bytes) -> bool:

@@ -21,13 +21,13 @@ from hsdns.fastpath.batch import (
     Miss,
 )
 from hsdns.fastpath.control import (
+    family_of,
     is_ipv6,
     read_address,
     reply_messages,
     write_address,
     write_messages,
 )
-from hsdns.fastpath.descriptor import family_of
 from hsdns.fastpath.fragments import fragments_allowed
 from hsdns.fastpath.hit_counts import IPV6
 from hsdns.fastpath.table import AnswerTable
@@ -66,7 +66,7 @@ class PortableBatch:
         misses: list[Miss] = []
         replies: list[tuple[bytes, bytes, bytes]] = []
         kinds: list[int] = []
-        hits: list[tuple[bytes, bytes, int]] = []
+        hits: list[tuple[bytes, bytes, bytes]] = []
         for miss in received:
             found = table.answer(miss.query, None, begin / 1_000_000_000)
             if found is None:
@@ -75,17 +75,12 @@ class PortableBatch:
             reply, kind = found
             replies.append((reply, miss.address, miss.control))
             kinds.append(kind | IPV6 if is_ipv6(miss.address) else kind)
-            hits.append((miss.query, miss.address, reply[2] << 8 | reply[3]))
+            hits.append((miss.query, miss.address, reply))
         if kinds:
             duration = time.monotonic_ns() - begin
             table.hit_counts.add(kinds, duration)
             self.send(replies)
-            if table.logs:
-                table.log.push(hits, kinds, duration)
-            if table.tap is not None and table.tap.mode:
-                sizes = [len(reply) for reply, *_ in replies]
-                end = time.monotonic_ns()
-                table.tap.push_hits(hits, sizes, kinds, table.source, end, duration)
+            table.note_hits(hits, kinds, time.monotonic_ns(), duration)
         return misses
 
     def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:

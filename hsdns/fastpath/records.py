@@ -13,7 +13,7 @@ Rule 4: the addresses of an answer can rotate if they are its last records, have
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hsdns.wire.decode import HEADER_LEN
@@ -157,7 +157,9 @@ def soa_serial(wire: bytes, record: Record) -> int | None:
     return at if at + _SOA_NUMBERS_LEN == record.end else None
 
 
-def cut(records: bytes, counts: Sequence[int], room: int) -> tuple[int, list[int]]:
+def cut(
+    records: bytes, counts: tuple[int, int, int], room: int
+) -> tuple[int, tuple[int, int, int]]:
     """The number of octets of complete records that fit in `room`, and of these records in each section."""
     end, fitting, left = 0, 0, sum(counts)
     for record in walk(records, 0, left):
@@ -165,11 +167,9 @@ def cut(records: bytes, counts: Sequence[int], room: int) -> tuple[int, list[int
             break
         end = record.end
         fitting += 1
-    found = []
-    for count in counts:
-        found.append(min(count, fitting))
-        fitting -= found[-1]
-    return end, found
+    answer = min(counts[0], fitting)
+    authority = min(counts[1], fitting - answer)
+    return end, (answer, authority, fitting - answer - authority)
 
 
 def with_ttl(records: bytes, count: int, ttl: int) -> bytes:

@@ -4,43 +4,52 @@ Path: step 2; batch.py calls it for datagrams, server/tcp.py calls lookup() for 
 Rule 1: an entry is a hit only while all counters that it was computed from have the values that they had (versions.py).
 Rule 2: an entry takes precedence over a negative zone.  A stale entry counts as missing; it keeps its place until it is
         stored again or evicted.
-Rule 3: replies to frequent queries are prepared (prepared_reply.py, prepared_negative_reply.py); others are composed of
-        the shared header, the client's question and the records.
-Rule 4: memory is bounded: everything counts with Python's overhead, and eviction.py chooses the entries to drop.
-Rule 5: replies that depend on counters, and those of negative zones, are misses after the counters' lease has ended.
-Rule 6: while another thread applies an event, nothing is stored (versions.py, rule 6).
-Rule 7: each hit of a logging block adds a record to the log ring (log.py), over UDP and over TCP.
+Rule 3: memory is bounded: everything counts with Python's overhead.  The oldest entry is evicted, unless it was used:
+        each use puts one eviction off, so a flood of names that are queried once evicts none that are in use.
+Rule 4: replies that depend on counters, and those of negative zones, are misses after the counters' lease has ended.
+Rule 5: while another thread applies an event, nothing is stored (versions.py, rule 6).
+Rule 6: each hit of a logging block adds a record to the log ring (log.py), over UDP and over TCP.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from hsdns.fastpath import hit_counts
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
-from hsdns.fastpath.entry import ALWAYS, FREQUENCY, NEVER, Entry, octets_of, pack_indexes, write
-from hsdns.fastpath.eviction import Queues
+from hsdns.fastpath.entry import MAX_USES, Entry, Timing, octets_of, write
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, IPV6, LENGTH_SHIFT, TCP, HitCounter
-from hsdns.fastpath.key import Form, cut_query, key_of, lower_size, read_query
-from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_mark, refuse_numbers, refuse_payload
+from hsdns.fastpath.key import cut_query, key_of, lower_size, read_query
 from hsdns.fastpath.log import LogRecord, LogRing
-from hsdns.fastpath.negative_zone import NegativeZone
-from hsdns.fastpath.negative_zones import NegativeZones
-from hsdns.fastpath.peek import Peeked, peek_at
-from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
-from hsdns.fastpath.prepared_reply import ROOM_TO_PREPARE, SHARE, PreparedReplies, PreparedReply
+from hsdns.fastpath.negative_zone import NOT_BELOW, NegativeZone
 from hsdns.fastpath.records import read_outline
-from hsdns.fastpath.shared_header import TIMED, SharedHeaders, make_key
 from hsdns.fastpath.tap import Tap
-from hsdns.fastpath.timing import Timing
+from hsdns.fastpath.terms import Terms
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
 from hsdns.wire.decode import HEADER_LEN
-from hsdns.wire.edns import MAX_PAYLOAD_SIZE
+from hsdns.wire.edns import MAX_PAYLOAD_SIZE, with_options
+from hsdns.wire.encode import MAX_UDP_LEN, MIN_UDP_LEN
 
 MAX_DEPENDENCIES: Final = 8
-_NOTHING_PREPARED: Final[dict[bytes, PreparedReply]] = {}
+MAX_ERRORS_LEN: Final = 1024  # octets of the Extended DNS Errors of an entry
+MAX_ROUNDS: Final = (
+    64  # entries in use that one eviction steps over, because no query is answered meanwhile
+)
+_32_BITS: Final = (1 << 32) - 1
+
+
+class Peeked(NamedTuple):
+    """A hit; `is_denial` of a name that does not exist, as others in its negative zone.
+
+    For a reply of `cache` it has the times when it was stored and when it expires; in monotonic seconds.
+    """
+
+    is_denial: bool
+    stored: float | None
+    expires: float | None
 
 
 class AnswerTable:
@@ -53,18 +62,16 @@ class AnswerTable:
         self.hit_counts = HitCounter()
         self.log = LogRing()
         self.logs = False  # whether a hit may have to be logged
-        self.hits = self.negative_hits = 0
-        self.prepared_replies = PreparedReplies()
         self._versions = versions
-        self.set_capacity(capacity)
-        self._queues = Queues(self._entry_capacity, versions)
-        self._entries = self._queues.entries
-        self.negative_replies = PreparedNegativeReplies(self._entries)
-        self._shared_headers = SharedHeaders()
-        self._negative_zones = NegativeZones()
-        self._misses = self._stored = self._refused = self._stale = self._evicted = (
-            self._not_plain
-        ) = 0
+        self._capacity = capacity
+        self._entries: dict[bytes, Entry] = {}
+        self._oldest: deque[bytes] = deque()  # their keys
+        self._octets = 0
+        self._terms: dict[Terms, Terms] = {}  # one object for all replies of a kind
+        self._zones: list[NegativeZone] = []  # by number
+        self._longest_zones: list[NegativeZone] = []  # the longest first
+        self._hits = self._negative_hits = self._misses = self._not_plain = 0
+        self._stored = self._refused = self._stale = self._evicted = 0
 
     @property
     def log_drops(self) -> int:
@@ -76,88 +83,65 @@ class AnswerTable:
         query: bytes,
         reply: bytes,
         dependencies: Sequence[tuple[int, int]],
-        group: int,
+        terms: Terms,
         *,
         size: int,
-        rotate: bool,
-        names: ClusterNames | None,
-        mark_ttl: int,
-        log: bool = False,
-        max_payload: int = MAX_PAYLOAD_SIZE,
         timed: tuple[float, int, float] | None = None,
         errors: bytes | None = None,
         renewed: bool = False,
     ) -> bool:
         """Store the reply to a query; False if it cannot be stored.
 
-        `dependencies` are the counters that were read before the reply was computed, as (index, value); `group` is the
-        number under which take_counts() counts hits.  `size` is the reply's length without compression and without OPT.
-        `rotate`: its addresses rotate.  `names` has the serial of its SOA records.  `mark_ttl` says how `cache` counts
-        hits: an entry is marked when it is stored, and a hit counts as a hit of `cache` within this many seconds after
-        a mark, else as a miss that marks the entry again; 0: each hit is a miss of `cache`; -1: `cache` counts nothing.
-        `log`: hits are added to the log ring.  `max_payload`: larger payload sizes of queries are lowered to it, in the
-        reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.  `timed`: a reply of
-        `cache`, as (when it was stored, its TTL then, when it expires), in monotonic seconds; all records get the
-        remaining TTL, or keep theirs if that TTL is 0; AD is set only for clients that ask for it; each hit is a hit of
-        `cache`, and `names` and `mark_ttl` do not apply.  `errors`: Extended DNS Errors for the OPT. `renewed`:
-        recomputed without a query; it is not marked, and keeps the mark of the reply that it replaces.
+        `dependencies` are the counters that were read before the reply was computed, as (index, value).  `size` is the
+        reply's length without compression and without OPT.  `timed`: a reply of `cache`, as (when it was stored, its
+        TTL then, when it expires), in monotonic seconds; all records get the remaining TTL, or keep theirs if that TTL
+        is 0; AD is set only for clients that ask for it; each hit is a hit of `cache`, and `names` and `mark_ttl` of
+        the terms do not apply.  `errors`: Extended DNS Errors for the OPT.  `renewed`: recomputed without a query; it
+        is not marked, and keeps the mark of the reply that it replaces.
 
-        Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
+        Raise OverflowError for numbers that do not fit, ValueError for a wrong `max_payload`.
         """
-        timing = None if timed is None else Timing(*timed)
-        refuse_numbers(group, size, timing.ttl if timing is not None else 0)
-        refuse_payload(max_payload)
+        errors, timing = errors or b"", None if timed is None else Timing(*timed)
+        _refuse_numbers(terms.group, size, timing.ttl if timing is not None else 0)
+        _refuse_payload(terms.max_payload)
+        if timing is not None:
+            terms = terms._replace(mark_ttl=-1)
+        terms = self._terms.setdefault(terms, terms)
         dependencies = tuple((index % Versions.SIZE, value) for index, value in dependencies)
         plain, changes, values = read_query(query), CHANGES[0], self._versions.values
+        outline = None if plain is None else read_outline(query[HEADER_LEN : plain.end], reply)
         if (
             plain is None
+            or outline is None
+            or (outline.serials and terms.names is None and timing is None)
             or len(dependencies) > MAX_DEPENDENCIES
-            or len(errors or b"") > MAX_ERRORS_LEN
+            or len(errors) > MAX_ERRORS_LEN
             or any(values[index] != value for index, value in dependencies)
             or self._versions.is_held_elsewhere()
         ):
             return self._refuse()
-        outline = read_outline(query[HEADER_LEN : plain.end], reply)
-        if outline is None or (outline.serials and names is None and timing is None):
-            return self._refuse()
-        if timing is not None:
-            mark_ttl = TIMED
-        shared_key = make_key(
-            outline, group=group, size=size, rotate=rotate, names=names, mark_ttl=mark_ttl, log=log,
-            max_payload=max_payload, errors=errors or b"",
-        )  # fmt: skip
-        shared = self._shared_headers.acquire(shared_key)
-        now = time.monotonic()
-        # The first hit of a timed reply writes the TTL.
-        mark = 0.0 if renewed else now + mark_ttl
-        marked_until = mark if mark_ttl > 0 else NEVER if timing is None else ALWAYS
-        key, indexes = plain.key, pack_indexes([index for index, _ in dependencies])
-        entry = Entry(shared, outline.records, indexes, marked_until, timing)
+        key, indexes = plain.key, tuple(index for index, _ in dependencies)
+        entry = Entry(outline, terms, indexes, size=size, timing=timing, errors=errors)
         octets = octets_of(key, entry)
-        if octets + shared.octets > self._entry_capacity:
-            self._shared_headers.release(shared)
+        if octets > self._capacity:
             return self._refuse()
-        if (stored := self._entries.get(key)) is None:
-            self._make_room(octets)
-            self._queues.push(key, entry)
+        now, last = time.monotonic(), self._entries.get(key)
+        if terms.mark_ttl > 0:
+            entry.until = 0.0 if renewed else now + terms.mark_ttl
+        if last is not None:
+            if terms.mark_ttl > 0 < last.terms.mark_ttl and (renewed or last.until > now):
+                entry.until = last.until
+            entry.turn = last.turn
+            entry.uses = min(last.uses, MAX_USES - 1)  # so that a use can be detected
+            self._octets -= octets_of(key, last)
         else:
-            self.prepared_replies.forget(stored)
-            before, last = octets_of(key, stored), stored.shared
-            if mark_ttl > 0 < last.mark_ttl and (renewed or stored.marked_until > now):
-                marked_until = stored.marked_until
-            stored.update(shared, outline.records, indexes, marked_until, timing)
-            if stored.state & FREQUENCY == FREQUENCY:
-                stored.state -= 1  # so that a use can be detected
-            self._shared_headers.release(last)
-            self._queues.resize(stored, octets - before)
-            entry = stored
-            self._make_room(0)  # may evict this entry
+            self._oldest.append(key)
         entry.changes = changes
-        self.logs |= log
+        self._entries[key] = entry
+        self._octets += octets
+        self._make_room()  # may evict this entry
+        self.logs |= terms.log
         self._stored += 1
-        room, is_kept = self._room_for_prepared(), self._entries.get(key) is entry
-        if is_kept and timing is None and self.prepared_replies.octets + ROOM_TO_PREPARE <= room:
-            self._prepare(key, entry, query, plain.end, plain.form, room)
         return True
 
     def add_negative_zone(
@@ -167,42 +151,36 @@ class AnswerTable:
         """Answer absent names below a zone after set_template() was called; return the negative zone's number.
 
         `zone` and `exclusions` are lower-case wire names; `groups` maps each type that is answered to its group.
-        `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log` and `max_payload` as in store().
+        `mark_ttl` is 0 or -1, as in Terms; raise ValueError for others.  `log` and `max_payload` as in Terms.
         `no_edns`: queries with an OPT record go to the chain.
         """
-        refuse_mark(mark_ttl)
-        for group in groups.values():
-            refuse_numbers(group, 0)
-        refuse_payload(max_payload)
+        if mark_ttl not in (0, -1):
+            raise ValueError(f"mark_ttl of a negative zone is 0 or -1, not {mark_ttl}")
+        _refuse_numbers(*groups.values())
+        _refuse_payload(max_payload)
         added = NegativeZone(zone, names, exclusions, groups, mark_ttl, log, max_payload, no_edns)
         self.logs |= log
-        self.negative_replies.clear()
-        return self._negative_zones.add(added)
+        self._zones.append(added)
+        self._longest_zones = sorted(self._zones, key=lambda each: -len(each.zone))
+        return len(self._zones) - 1
 
     def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool:
         """Make a template from an NXDOMAIN reply of the chain to a name in a negative zone; False if it cannot be one.
 
         Raise IndexError if there is no such negative zone.
         """
-        refuse_numbers(0, size)
-        zone = self._negative_zones[negative_zone]
+        _refuse_numbers(size)
+        if not 0 <= negative_zone < len(self._zones):
+            raise IndexError("the table has no such negative zone")
         plain = read_query(query)
-        self.negative_replies.clear()
+        zone = self._zones[negative_zone]
         return plain is not None and zone.set_template(plain, query, reply, size)
 
     def set_pod_form(
         self, negative_zone: int, query: bytes, reply: bytes, size: int, group: int, mark_ttl: int
     ) -> bool:
-        """Take the form of a reply of the chain about the name of a Pod; False if that is not possible.
-
-        Such names are answered from then on, as every address has one in each namespace.  `size`, `group` and
-        `mark_ttl` as in store() and add_negative_zone(), with their errors.
-        """
-        refuse_mark(mark_ttl)
-        refuse_numbers(group, size)
-        zone = self._negative_zones[negative_zone]
-        plain = read_query(query)
-        return plain is not None and zone.set_pod_form(plain, query, reply, size, group, mark_ttl)
+        """Take the form of a reply of the chain about the name of a Pod: only the compiled twin does, so False."""
+        return False
 
     def lookup(self, query: bytes, *, client: bytes, limit: int | None, now: float) -> bytes | None:
         """Answer a query over TCP, in at most `limit` octets; `now` in monotonic seconds, `client` a socket address.
@@ -211,58 +189,61 @@ class AnswerTable:
         """
         begin = time.monotonic_ns()
         counted = self._misses, self._not_plain, self._stale
-        prepared = self.prepared_replies.by_form.get(query[2:])
-        if (
-            prepared is not None
-            and limit is not None
-            and now < self._versions.lease_end
-            and prepared.length <= (limit or 0)
-            and (prepared.entry.changes == CHANGES[0] or self.is_still_valid(prepared))
-            and prepared.entry.marked_until > now
-        ):
-            reply = query[:2] + (b"".join(prepared.rotated()) if prepared.step else prepared.body)
-            kind = prepared.kind
-            self.hits += 1
-            prepared.entry.state += prepared.entry.state & FREQUENCY < FREQUENCY
-        else:
-            found = self.answer(query, limit, now)
-            if found is None:
-                if limit is None:
-                    self._misses, self._not_plain, self._stale = counted
-                return None
-            reply, kind = found
+        found = self.answer(query, limit, now)
+        if found is None:
+            if limit is None:
+                self._misses, self._not_plain, self._stale = counted
+            return None
+        reply, kind = found
         kind |= IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else 0
         kind |= TCP if limit is not None else 0
         duration = time.monotonic_ns() - begin
-        self.hit_counts.add_one(kind, duration)
-        hits = ((query, client, reply[2] << 8 | reply[3]),)
-        if self.logs:
-            self.log.push(hits, [kind], duration)
-        if self.tap is not None and self.tap.mode:
-            self.tap.push_hits(hits, [len(reply)], [kind], self.source, begin + duration, duration)
+        self.hit_counts.add((kind,), duration)
+        self.note_hits([(query, client, reply)], [kind], begin + duration, duration)
         return reply
+
+    def note_hits(
+        self,
+        hits: Sequence[tuple[bytes, bytes, bytes]],
+        kinds: Sequence[int],
+        end: int,
+        duration: int,
+    ) -> None:
+        """Add hits of a batch to the log ring and the tap: query, address and reply of each; times in nanoseconds."""
+        if self.logs:
+            self.log.push(hits, kinds, duration)
+        if self.tap is not None and self.tap.mode:
+            self.tap.push_hits(hits, kinds, self.source, end, duration)
 
     def is_listed(self, query: bytes) -> bool:
         """Whether a query is for the name of an existing Service in a negative zone, or of one of its endpoints."""
         key = key_of(query)
-        return key is not None and self._negative_zones.is_listed(key)
+        return key is not None and any(each.is_listed(key) for each in self._zones)
 
     def uses(self, query: bytes) -> int | None:
         """The number of recent uses of a query's entry (0 to 3, below 3 when just replaced); None without entry."""
         plain = read_query(query)
         entry = None if plain is None else self._entries.get(plain.key)
-        return None if entry is None else entry.state & FREQUENCY
+        return None if entry is None else entry.uses
 
     def peek(self, query: bytes, *, now: float) -> Peeked | None:
         """The result that lookup() would have for a query, None for a miss; nothing is counted or changed."""
         plain = read_query(query)
         if plain is None:
             return None
-        entry = self._entries.get(plain.key)
-        found = None if entry is None else peek_at(entry, self._versions, now)
-        if found is None and now < self._versions.lease_end:
-            return self._negative_zones.peek(plain.key, plain.end)
-        return found
+        entry, is_leased = self._entries.get(plain.key), now < self._versions.lease_end
+        if (
+            entry is not None
+            and entry.is_valid(self._versions)
+            and (is_leased or not entry.needs_lease)
+        ):
+            timing = entry.timing
+            if timing is None:
+                return Peeked(False, None, None)
+            if timing.left(now) is not None:
+                return Peeked(False, timing.stored, timing.expires)
+        is_absent = is_leased and self._find_absent(plain.key)[1] >= 0
+        return Peeked(True, None, None) if is_absent else None
 
     def take_log(self, most: int) -> list[LogRecord]:
         """Remove the oldest records of the log ring, at most this many; raise OverflowError for a negative number."""
@@ -275,13 +256,12 @@ class AnswerTable:
     def set_capacity(self, octets: int) -> None:
         """Limit the octets of entries, beginning with the next one that is stored."""
         self._capacity = octets
-        self._entry_capacity = octets - octets // SHARE
 
     def clear(self) -> None:
         """Drop all entries; negative zones and their templates stay."""
-        self.prepared_replies.clear()
-        self._queues.clear()
-        self._shared_headers.clear()
+        self._entries.clear()
+        self._oldest.clear()
+        self._octets = 0
 
     def take_counts(self) -> list[hit_counts.Row]:
         """The counts since the last call: (group, whether over TCP, cells); hit_counts.py names the cells."""
@@ -289,15 +269,15 @@ class AnswerTable:
 
     def statistics(self) -> hit_counts.AnswerTableStatistics:
         """The contents of the table, and its counts so far."""
-        octets = self._queues.octets + self._shared_headers.octets + self.prepared_replies.octets
         return hit_counts.AnswerTableStatistics(
-            len(self._entries), octets, self.hits, self._misses, self.negative_hits, self._stored,
+            len(self._entries), self._octets, self._hits, self._misses, self._negative_hits, self._stored,
             self._refused, self._stale, self._evicted, self._not_plain,
         )  # fmt: skip
 
     def answer(self, query: bytes, limit: int | None, now: float) -> tuple[bytes, int] | None:
         """The reply and its kind over UDP and IPv4, or None; `limit` None: the limit is the query's over UDP."""
         found = cut_query(query)
+        is_parsed = found is None
         if found is None:
             plain = read_query(query)
             if plain is None:
@@ -311,141 +291,103 @@ class AnswerTable:
             key = query[HEADER_LEN:cut] + form.tail
             entry = self._entries.get(key)
             if entry is None:
-                lower = query[HEADER_LEN : cut - 2].lower() + key[-3:]
-                if lower != key:
-                    key = lower
-                    entry = self._entries.get(key)
+                key = query[HEADER_LEN : cut - 2].lower() + key[-3:]
+                entry = self._entries.get(key)
         is_leased = now < self._versions.lease_end
         if (
             entry is None
-            or not (
-                (entry.changes == CHANGES[0] and (entry.timing is None or entry.marked_until > now))
-                or self._revalidate(entry, now)
-            )
+            or not (entry.changes == CHANGES[0] or self._revalidate(entry))
+            or not (entry.timing is None or entry.until > now or self._count_down(entry, now))
             or not (is_leased or not entry.needs_lease)
         ):
-            return self._answer_negative(key, query, end, form, limit, is_leased)
-        shared = entry.shared
+            zone, kind = self._find_absent(key) if is_leased else (None, NOT_BELOW)
+            if zone is not None and kind >= 0:
+                self._negative_hits += 1
+                return zone.answer(kind, query, end, form, limit)
+            # cut_query() does not read the labels, so this may be no valid query.  A zone has read them.
+            if is_parsed or zone is not None or read_query(query) is not None:
+                self._misses += 1
+            else:
+                self._not_plain += 1
+            return None
+        terms, errors = entry.terms, entry.errors
+        if form.limit > terms.max_payload:
+            form = lower_size(form, terms.max_payload)
         _, variant, opt, most, do = form
-        if most > shared.adapted_above:
-            form, opt = shared.adapt(form)
-            most = form.limit
-        kind = shared.kind | len(query) << LENGTH_SHIFT | do
-        state = entry.state
-        if state & FREQUENCY:
-            self.prepared_replies.countdown -= 1
-            if not self.prepared_replies.countdown:
-                self._prepare(key, entry, query, end, form, self._room_for_prepared())
-        entry.state = state + (state & FREQUENCY < FREQUENCY)
-        if shared.mark_ttl > 0:
-            if entry.marked_until > now:
+        if errors and opt:
+            opt = with_options(opt, errors)
+        kind = entry.kind | len(query) << LENGTH_SHIFT | do
+        if entry.uses < MAX_USES:
+            entry.uses += 1
+        if terms.mark_ttl > 0:
+            if entry.until > now:
                 kind |= CACHE_HIT
             else:
                 kind |= CACHE_MISS
-                entry.marked_until = now + shared.mark_ttl
-        self.hits += 1
-        self.negative_replies.is_likely = False
-        records = entry.rotated() if shared.step else entry.records
+                entry.until = now + terms.mark_ttl
+        self._hits += 1
+        records = entry.rotated() if entry.rotation[0] else entry.records
         limit = most if limit is None else limit
         if end + len(records) + len(opt) > limit:
-            flags = shared.flags_for(variant)
-            errors = shared.errors
-            return write(query, end, form, limit, flags, shared.counts, records, errors), kind
-        parts = query[:2], shared.heads[variant], query[HEADER_LEN:end], records, opt
-        return b"".join(parts), kind
+            return write(query, end, form, limit, entry.header, records, errors), kind
+        head = entry.header.heads[variant]
+        return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
 
-    def find_prepared(self, now: float) -> Callable[[bytes], PreparedReply | None]:
-        """A function that finds the prepared reply to a form of query in a batch at `now` (monotonic seconds)."""
-        if now < self._versions.lease_end:
-            return self.prepared_replies.by_form.get
-        self.negative_replies.is_likely = False
-        return _NOTHING_PREPARED.get
-
-    def answer_normalized(
-        self, form: bytes, now: float
-    ) -> tuple[tuple[bytes, ...], int, int] | None:
-        """PreparedReply.adapted() of the prepared reply to the normalized form of a query; None if there is none."""
-        prepared = self.prepared_replies.find_normalized(form)
-        if prepared is None or now >= self._versions.lease_end:
-            return None
-        entry = prepared.entry
-        is_valid = entry.changes == CHANGES[0] or self.is_still_valid(prepared)
-        if not is_valid or entry.marked_until <= now:
-            return None
-        entry.state += entry.state & FREQUENCY < FREQUENCY
-        self.negative_replies.is_likely = False
-        return prepared.adapted(form)
-
-    def is_still_valid(self, prepared: PreparedReply) -> bool:
-        """Return whether a prepared reply can be sent after a change; otherwise answer() decides about its entry."""
-        entry, changes = prepared.entry, CHANGES[0]
-        if entry.has_old_serial() or not entry.is_valid(self._versions):
-            return False
-        entry.revalidate(changes)
-        return True
-
-    def _revalidate(self, entry: Entry, now: float) -> bool:
-        """Return whether an entry is still valid after a change or in another second; update its serial or TTL."""
+    def _revalidate(self, entry: Entry) -> bool:
+        """Return whether an entry is still valid after a change; update its serial."""
         changes = CHANGES[0]
-        is_old = entry.timing is not None and entry.marked_until <= now
-        if not entry.is_valid(self._versions) or (is_old and not entry.count_down(now)):
-            self._stale += 1
-            self.prepared_replies.forget(entry)
-            return False
-        if is_old:
-            self.prepared_replies.update(entry)
-        elif entry.has_old_serial():
-            self.prepared_replies.forget(entry)
-        entry.revalidate(changes)
-        return True
+        if entry.is_valid(self._versions):
+            entry.revalidate(changes)
+            return True
+        self._stale += 1
+        return False
 
-    def _answer_negative(
-        self, key: bytes, query: bytes, end: int, form: Form, limit: int | None, is_leased: bool
-    ) -> tuple[bytes, int] | None:
-        changes = CHANGES[0]
-        zones = self._negative_zones
-        found = zones.find(key) if is_leased else None
-        hit = None if found is None else zones.answer(found, key, query, end, form, limit)
-        if hit is None:
-            # cut_query() does not read the labels, so this may be no valid query.  find() has read them.
-            is_plain = found is not None or read_query(query) is not None
-            self._misses += is_plain
-            self._not_plain += not is_plain
-            return None
-        reply, kind, form, zone = hit
-        self.negative_replies.is_likely = zone is not None
-        if zone is None:
-            self.hits += 1
-        else:
-            self.negative_hits += 1
-            self.negative_replies.prepare(zone, key, query, end, form, kind, changes)
-        return reply, kind
+    def _count_down(self, entry: Entry, now: float) -> bool:
+        """Return whether a timed entry has not expired; update its TTL."""
+        is_fresh = entry.count_down(now)
+        self._stale += not is_fresh
+        return is_fresh
 
-    def _make_room(self, octets: int) -> None:
-        while self._queues.octets + self._shared_headers.octets + octets > self._entry_capacity:
-            if (gone := self._queues.evict()) is None:
-                break
-            _, entry = gone
+    def _find_absent(self, key: bytes) -> tuple[NegativeZone | None, int]:
+        """The longest negative zone above a name, and the kind of its reply, negative if it has none."""
+        for zone in self._longest_zones:
+            kind = zone.find(key)
+            if kind != NOT_BELOW:
+                return zone, kind
+        return None, NOT_BELOW
+
+    def _make_room(self) -> None:
+        rounds = 0
+        while self._octets > self._capacity:
+            key = self._oldest.popleft()
+            entry = self._entries[key]
+            if entry.uses and rounds < MAX_ROUNDS and entry.is_valid(self._versions):
+                rounds += 1
+                entry.uses -= 1
+                self._oldest.append(key)
+                continue
+            del self._entries[key]
+            self._octets -= octets_of(key, entry)
             self._evicted += 1
-            self.prepared_replies.forget(entry)
-            self._shared_headers.release(entry.shared)
-        self.prepared_replies.shrink(self._room_for_prepared() - octets)
-
-    def _prepare(
-        self, key: bytes, entry: Entry, query: bytes, end: int, form: Form, room: int
-    ) -> None:
-        shared = entry.shared
-        if shared.errors and form.opt:
-            return  # a prepared reply ends with the options of its query
-        if form.limit > shared.max_payload:
-            form = lower_size(form, shared.max_payload)
-        kind = shared.kind | len(query) << LENGTH_SHIFT | form.do
-        kind |= CACHE_HIT if shared.mark_ttl > 0 else 0
-        self.prepared_replies.prepare(key, entry, query, end, form, kind, room)
-
-    def _room_for_prepared(self) -> int:
-        return self._capacity - self._queues.octets - self._shared_headers.octets
 
     def _refuse(self) -> bool:
         self._refused += 1
         return False
+
+
+def _refuse_numbers(*numbers: int) -> None:
+    """Raise OverflowError for groups, sizes and TTLs that do not fit the compiled twin."""
+    for number in numbers:
+        if not 0 <= number <= _32_BITS:
+            raise OverflowError(f"groups, sizes and TTLs have 32 bits, {number} does not fit")
+
+
+def _refuse_payload(max_payload: int) -> None:
+    """Raise OverflowError or ValueError for an invalid limit of payload sizes."""
+    if not 0 <= max_payload <= MAX_PAYLOAD_SIZE:
+        raise OverflowError(f"a payload size has 16 bits, {max_payload} does not fit")
+    if not MIN_UDP_LEN <= max_payload <= MAX_UDP_LEN and max_payload != MAX_PAYLOAD_SIZE:
+        raise ValueError(
+            f"max_payload is {MIN_UDP_LEN} to {MAX_UDP_LEN}, or {MAX_PAYLOAD_SIZE} where none is lowered,"
+            f" not {max_payload}"
+        )

@@ -83,19 +83,21 @@ class Tap:
 
     def push_hits(
         self,
-        hits: Iterable[tuple[bytes, bytes, int]],
-        sizes: Iterable[int],
+        hits: Iterable[tuple[bytes, bytes, bytes]],
         kinds: Iterable[int],
         source: int,
         end: int,
         duration: int,
     ) -> None:
-        """Add the hits of a batch that ended at `end`: query, address and flags of each; times in nanoseconds."""
+        """Add the hits of a batch that ended at `end`: query, address and reply of each; times in nanoseconds."""
         seconds, at = duration / 1_000_000_000, end / 1_000_000_000
-        for (query, address, flags), size, kind in zip(hits, sizes, kinds, strict=True):
-            query = query[:MAX_QUERY_LEN]
-            is_tcp = bool(kind & TCP)
-            self._add(TapRecord(query, address, source, flags, size, seconds, at, is_tcp, True))
+        for (query, address, reply), kind in zip(hits, kinds, strict=True):
+            query, flags = query[:MAX_QUERY_LEN], reply[2] << 8 | reply[3]
+            self._add(
+                TapRecord(
+                    query, address, source, flags, len(reply), seconds, at, bool(kind & TCP), True
+                )
+            )
 
     def take(self) -> tuple[int, list[TapRecord]]:
         """Remove and return the contents, oldest first, with the number of all queries since the last call."""

@@ -1,21 +1,30 @@
 """A server in memory, without sockets: it answers messages, has rules, and can be killed and restarted.
 
-Path: stage.py -> here -> assemble.py, query.py, server/faults.py.
+Path: play.py -> here -> assemble.py, query.py, server/faults.py.
 Rule 1: no socket is opened; the time is the event loop's.
 Rule 2: rules for listeners and the process (server/faulty_connection.py, server/restarts.py) are applied here to single
         queries: a connection ends without a reply, or its reply is late.  There is no API server: while a rule blocks a
-        watch (apiserver/obstacle.py), its events are held back.
+        watch (apiserver/transport.py), its events are held back.
+
+The objects of a scenario's cluster: manifests in, events out; the controllers are simulated.
+
+The upstream of a server in memory: the server behind a node cache, or a real server:
+Rule 1: a real server's reply is stored by its question, so that all clients of all scenarios get the same reply, and no
+        virtual time passes during the wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 from hsdns.assemble import assemble
-from hsdns.chain import Endpoint
+from hsdns.chain import Endpoint, Next, Request
+from hsdns.cluster.controllers.document import Document
+from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.freshness import NoCounters
 from hsdns.cluster.objects import (
     Deleted,
@@ -28,22 +37,127 @@ from hsdns.cluster.objects import (
     Upserted,
 )
 from hsdns.corefile.parser import parse
-from hsdns.corefile.tree import CorefileError
-from hsdns.fault_scenarios.ahead import Ahead, Exchange
+from hsdns.corefile.properties import Property
+from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.fault_scenarios.scenario import ScenarioError
-from hsdns.faults.asked import Asked
-from hsdns.faults.connection import Hang, Refuse, Reset, Slow
+from hsdns.faults.action import Hang, Refuse, Reset, Slow
 from hsdns.faults.handler import NO_PODS
-from hsdns.faults.rule import Bite, RuleError
+from hsdns.faults.rules import Bite, RuleError
+from hsdns.faults.selector import Asked
 from hsdns.faults.state import WatchAction
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.server.faults import LIFETIME, StandingFaults
 from hsdns.server.runtime import ServerRuntime, Tasks, begin
-from hsdns.sources.handed import Handed
+from hsdns.sources.manifest_file import read_manifest_file
+from hsdns.sources.push import PushSource
+from hsdns.wire.decode import decode_reply
+from hsdns.wire.encode import encode_query
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+
+_Key = tuple[type[Object], str, str]
+
+
+class Objects:
+    """The current objects; each change returns its events."""
+
+    def __init__(self) -> None:
+        self._documents: dict[tuple[str, str, str], Document] = {}
+        self.current: dict[_Key, Object] = {}
+
+    def change(self, manifests: str, delete: Iterable[str] = ()) -> list[Event]:
+        """Add, replace and delete objects; raise ScenarioError."""
+        found = read_manifest_file(manifests.encode(), "manifests")
+        if found.problems:
+            raise ScenarioError(found.problems[0])
+        self._documents.update((each.key, each) for each in found.documents)
+        for written in delete:
+            kind, _, path = written.partition(" ")
+            namespace, _, name = path.partition("/")
+            if self._documents.pop((kind, namespace, name), None) is None:
+                raise ScenarioError(f"there is no {written} that could be deleted")
+        before = self.current
+        self.current = {_key(each): each for each in simulate(self._documents.values())}
+        changed: list[Event] = [
+            Upserted(each) for key, each in self.current.items() if before.get(key) != each
+        ]
+        return changed + [Deleted(each) for key, each in before.items() if key not in self.current]
+
+
+def _key(each: Object) -> _Key:
+    return type(each), each.metadata.namespace, each.metadata.name
+
+
+Exchange = Callable[[bytes, str], Awaitable[bytes | None]]  # a message and "udp" or "tcp"
+BUDGET: Final = 5.0  # seconds, after which `forward` gives up
+TIMEOUT: Final = 2.0  # seconds for a real server
+
+
+class Ahead(Plugin):
+    """Queries another server; `exchange` returns its reply, None if there is none."""
+
+    name: ClassVar[str] = "forward"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Never called, because it is not in a Corefile."""
+        raise NotImplementedError
+
+    async def start(self, runtime: Runtime) -> None:
+        """Do nothing."""
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Query the server; as with `forward`, no reply gives SERVFAIL."""
+        query = request.query
+        wire = await self._exchange(encode_query(query, query.id), request.protocol)
+        if wire is None:
+            await asyncio.sleep(BUDGET)
+            return unwritten(Rcode.SERVFAIL, "no reply from the server behind")
+        return decode_reply(wire, query)
+
+
+class OtherServer:
+    """A real DNS server at an address and a port; `problem` is the reason for a missing reply."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self.address, self.port = address, port
+        self.problem: ScenarioError | None = None
+        self._replies: dict[tuple[bytes, str], bytes] = {}
+
+    async def exchange(self, message: bytes, transport: str) -> bytes | None:
+        """Return the reply to a message, None if there is none.  It blocks, so the virtual clock does not advance."""
+        key = message[2:], transport
+        if key not in self._replies:
+            try:
+                self._replies[key] = self._ask(message, transport)
+            except OSError as error:
+                where = f"{self.address} port {self.port} over {transport.upper()}"
+                self.problem = ScenarioError(f"no reply from {where}: {error}")
+                return None
+        return message[:2] + self._replies[key][2:]
+
+    def _ask(self, message: bytes, transport: str) -> bytes:
+        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+        kind = socket.SOCK_STREAM if transport == "tcp" else socket.SOCK_DGRAM
+        with socket.socket(family, kind) as sock:
+            sock.settimeout(TIMEOUT)
+            sock.connect((self.address, self.port))
+            if transport == "udp":
+                sock.send(message)
+                return sock.recv(65535)
+            sock.sendall(len(message).to_bytes(2, "big") + message)
+            with sock.makefile("rb") as stream:
+                return stream.read(int.from_bytes(stream.read(2), "big"))
+
 
 SEED: Final = 1  # of rules without one
 PLURALS: Final[dict[type[Object], str]] = {
@@ -61,7 +175,7 @@ class MemoryServer:
         loop = asyncio.get_running_loop()
         self._text, self._ahead, self._clock = text, ahead, loop.time
         self._metrics = Registry()
-        self.source = Handed()
+        self.source = PushSource()
         self._is_dead = False
         self._lives = 0
         self.pending = 0
@@ -133,7 +247,7 @@ class MemoryServer:
         seen: list[Event] = []
         for event in events:
             (self._hidden if self._hides(event) else seen).append(event)
-        self.source.hand(seen)
+        self.source.push(seen)
 
     def add(self, rule: str) -> None:
         """Activate a rule; raise ScenarioError."""

@@ -1,32 +1,272 @@
 """Runs a scenario for one client in virtual time, and measures its effect.
 
-Path: matrix.py, tests -> here -> stage.py, client.py, on a virtual_loop.py.
+Path: page.py, tests -> here -> memory_server.py, resolver/.
 Rule 1: each client has its own servers, so that clients do not influence each other.
 Rule 2: an answer is right if it equals the correct answer at the time of the query or at the time of the reply.
+
+An event loop whose time advances only when all tasks wait: an hour of a scenario takes milliseconds:
+Rule: ready tasks run; if there are none, the time jumps to the next timer.  So every run is the same.
+
+Runs a resolver model against the servers of a scenario, on the clock of the event loop:
+Rule: each query is a separate task, so that replies can arrive out of order as over a network.
+
+The servers of a scenario, in memory: the cluster's server with its faults, a node cache, and the truth:
+Rule: the truth is a second server with the same objects and without rules, which gives play.py the correct answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+import selectors
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
 from random import Random
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from hsdns.fault_scenarios.ahead import OtherServer
-from hsdns.fault_scenarios.client import TYPES, Client, Lookup
-from hsdns.fault_scenarios.scenario import Asked, Scenario, ScenarioError, Seen
-from hsdns.fault_scenarios.stage import SERVERS, Stage
-from hsdns.fault_scenarios.virtual_loop import VirtualLoop
+from hsdns.chain import Endpoint
+from hsdns.fault_scenarios.memory_server import MemoryServer, Objects, OtherServer
+from hsdns.fault_scenarios.scenario import Asked, Scenario, ScenarioError, Seen, Step
 from hsdns.resolver import MODELS
-from hsdns.resolver.pod import PodDns, pod_resolv_conf
-from hsdns.wire.decode import decode_reply
+from hsdns.resolver.model import Answer, Arrival, Model, Packet, Result, answer_of, wire_of
+from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
+from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
+from hsdns.wire.iana import RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import address_to_text
+
+
+class Stuck(RuntimeError):
+    """All tasks wait, and no timer is set."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """The loop; its time begins with 0."""
+
+    def __init__(self) -> None:
+        self._passed = 0.0
+        super().__init__(_Selector(self))
+
+    def time(self) -> float:
+        """Seconds since it was made."""
+        return self._passed
+
+    def pass_time(self, seconds: float) -> None:
+        """Advance the time, for the selector."""
+        self._passed += seconds
+
+
+class _Selector(selectors.BaseSelector):
+    """Waits only for the loop's own descriptors, through which threads wake the loop."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._real = selectors.DefaultSelector()
+        self._loop = loop
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._real.unregister(fileobj)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        found = self._real.select(0)
+        if found or timeout == 0:
+            return found
+        if timeout is None:
+            raise Stuck("nothing can happen any more, and something waits for it")
+        self._loop.pass_time(timeout)
+        return []
+
+    def close(self) -> None:
+        self._real.close()
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._real.get_map()
+
+
+Ask = Callable[[bytes, str, int, int], Awaitable[bytes | None]]  # as Stage.ask
+FIRST_PORT: Final = 10_000
+PORTS: Final = 500  # of each program
+TYPES: Final = (RRType.A, RRType.AAAA)
+ONE_WAY: Final = 0.001  # seconds to the server, and the same back
+INSTANT: Final = 1e-6  # seconds: a reply that is due at a timeout comes before it
+
+
+class Lookup(NamedTuple):
+    """One lookup; `seconds` is its duration, None if it has not ended with the scenario."""
+
+    at: float
+    seconds: float | None
+    result: Result
+
+
+class Client:
+    """A resolver model; `queries` counts its queries.  Each `number` has its own range of ports."""
+
+    def __init__(
+        self, model: Model, ask: Ask, number: int = 0, *, keeps_socket: bool = False
+    ) -> None:
+        self._model = model
+        self._ask = ask
+        self._first_port = FIRST_PORT + number * PORTS
+        self._keeps_socket = keeps_socket
+        self._ports: dict[str, int] = {}
+        self.queries = 0
+
+    async def look_up(self, name: str, until: float) -> Lookup:
+        """Look a name up; a lookup without an end is abandoned at the time `until`."""
+        clock = asyncio.get_running_loop().time
+        model, began = self._model, clock()
+        arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
+        sent: list[asyncio.Task[None]] = []
+        arrival: Arrival | None = None
+        try:
+            model.now = began
+            lookup = model.lookup(name, TYPES)
+            while True:
+                model.now = clock()
+                try:
+                    deadline = lookup.send(arrival)
+                except StopIteration as end:
+                    return Lookup(began, clock() - began, end.value)
+                for packet in model.outbox:
+                    self.queries += 1
+                    sent.append(asyncio.create_task(self._send(packet, arrivals)))
+                model.outbox.clear()
+                wait = (max(until, clock() + INSTANT) if deadline is None else deadline) - clock()
+                arrival = None
+                with contextlib.suppress(TimeoutError):
+                    arrival = await asyncio.wait_for(arrivals.get(), max(wait, INSTANT))
+                if arrival is None and deadline is None:
+                    return Lookup(began, None, Result((), "no result: still waiting", ""))
+        finally:
+            for task in sent:
+                task.cancel()
+            for found in await asyncio.gather(*sent, return_exceptions=True):
+                if isinstance(found, Exception):
+                    raise found
+
+    async def _send(self, packet: Packet, arrivals: asyncio.Queue[Arrival]) -> None:
+        name = "udp" if self._keeps_socket and packet.transport == "udp" else packet.port
+        number = self._ports.setdefault(name, len(self._ports))
+        message = wire_of(packet, packet.qid & 0xFFFF)
+        await asyncio.sleep(ONE_WAY)
+        port = self._first_port + number % PORTS
+        try:
+            reply = await self._ask(message, packet.transport, port, packet.server)
+        except ConnectionResetError:
+            await asyncio.sleep(ONE_WAY)
+            arrivals.put_nowait((packet, Answer(is_closed=True)))
+            return
+        if reply is not None:
+            await asyncio.sleep(ONE_WAY)
+            with contextlib.suppress(BadReply):
+                arrivals.put_nowait((packet, answer_of(reply, packet)))
+
+
+SERVERS: Final = ("127.0.0.1", "127.0.0.2", "127.0.0.3")  # the addresses of the cluster's server
+CLIENT: Final = "127.0.0.1"
+FRONT: Final = Endpoint("169.254.20.10", 53)  # of the node cache
+ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
+# As in a cluster whose upstream answers NXDOMAIN to all names.
+COREFILE: Final = f"""\
+{ZONES} {{
+    kubernetes {ZONES} {{
+        pods insecure
+        ttl 30
+        source manifests /
+    }}
+}}
+. {{
+    template ANY ANY {{
+        rcode NXDOMAIN
+    }}
+}}
+"""
+
+
+class Stage:
+    """The servers of a scenario; `cache` is Seen.cache, `behind` a server to be used instead of a simulated cluster.
+
+    A context manager for a task of the event loop; on entry, its timeline starts.
+    """
+
+    def __init__(self, scenario: Scenario, cache: str, behind: OtherServer | None) -> None:
+        self._scenario = scenario
+        self._objects = Objects()
+        ahead = behind.exchange if behind else None
+        text = ". {\n}\n" if behind else scenario.corefile or COREFILE
+        self.cluster = MemoryServer(text, ahead)
+        self.truth = MemoryServer(text, ahead)
+        self._servers = [self.cluster, self.truth]
+        self.front: MemoryServer | None = None
+        if cache:
+            self.front = MemoryServer(f". {{\n    {cache}\n}}\n", self._ask_cluster)
+            self._servers.append(self.front)
+        self._has_objects = behind is None
+        self._truths: dict[bytes, bytes | None] = {}
+        self._timers: list[asyncio.TimerHandle] = []
+        self.problems: list[ScenarioError] = []
+
+    async def __aenter__(self) -> Stage:
+        """Start the servers, and run the steps of second 0."""
+        for server in self._servers:
+            await server.start()
+        self._change(Step(apply=self._scenario.manifests))
+        loop = asyncio.get_running_loop()
+        for step in self._scenario.steps:
+            if step.at:
+                self._timers.append(loop.call_at(step.at, self._do, step))
+            else:
+                self._do(step)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Stop them."""
+        for timer in self._timers:
+            timer.cancel()
+        for server in self._servers:
+            await server.stop()
+
+    async def ask(self, message: bytes, transport: str, port: int, server: int) -> bytes | None:
+        """Return the reply to a client that sends from a port to one of its nameservers."""
+        client = Endpoint(CLIENT, port)
+        if self.front is not None:
+            return await self.front.answer(message, transport, client, FRONT)
+        return await self.cluster.answer(message, transport, client, Endpoint(SERVERS[server], 53))
+
+    async def ask_truth(self, message: bytes) -> bytes | None:
+        """Return the complete reply without faults; it is cached until an object changes."""
+        if message not in self._truths:
+            here = Endpoint(CLIENT, 53)
+            self._truths[message] = await self.truth.answer(message, "tcp", here, here)
+        return self._truths[message]
+
+    async def _ask_cluster(self, message: bytes, transport: str) -> bytes | None:
+        return await self.cluster.answer(message, transport, FRONT, Endpoint(SERVERS[0], 53))
+
+    def _do(self, step: Step) -> None:
+        try:
+            self._change(step)
+            for name in step.remove:
+                self.cluster.remove(name)
+            for rule in step.add:
+                self.cluster.add(rule)
+        except ScenarioError as error:
+            self.problems.append(error)
+
+    def _change(self, step: Step) -> None:
+        if self._has_objects and (step.apply or step.delete):
+            events = self._objects.change(step.apply, step.delete)
+            self._truths.clear()
+            self.cluster.hand(events)
+            self.truth.hand(events)
+
 
 DOMAIN: Final = "cluster.local"
 

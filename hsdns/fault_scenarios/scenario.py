@@ -17,7 +17,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from hsdns.corefile.tree import did_you_mean
-from hsdns.faults.rule import RuleError
+from hsdns.errors import OperatorError
+from hsdns.faults.rules import RuleError
 from hsdns.faults.state import StateAction, WatchAction
 from hsdns.faults.words import read_rule
 from hsdns.resolver import MODELS
@@ -32,7 +33,7 @@ _OBJECT: Final = re.compile(r"[A-Z]\w+ [a-z0-9-]+/[a-z0-9.-]+")
 T = TypeVar("T")
 
 
-class ScenarioError(ValueError):
+class ScenarioError(OperatorError, ValueError):
     """An unknown scenario or an error in its file, as a sentence."""
 
 

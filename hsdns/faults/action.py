@@ -1,20 +1,28 @@
 """The actions of rules: drop or delay a reply, or change it.
 
-Path: words.py creates them -> rule.py draws random values for them -> handler.py applies them to the reply.
+Path: words.py creates them -> rules.py draws random values for them -> handler.py applies them to the reply.
 Rule 1: draw() is called when the query arrives, before any wait, so that the order of replies has no influence.
 Rule 2: an action changes a reply after all plugins, including `cache`, so that none of them stores a changed reply.
 Rule 3: replies of zone transfers can be dropped, delayed or refused, but not changed.
+
+The actions on connections: TCP, and TLS and HTTPS over TCP:
+Rule 1: a rule is evaluated once, when a client connects, so no name or type is known.  Open connections are not
+        affected.
+Rule 2: `refuse` and `hang` act before a TLS handshake, `slow` and `reset` on replies inside TLS.
+
+The actions on the process: its queue of misses is full, or it is killed and restarted:
+Rule 1: of a miss, only its client and listener are known; the query has not been decoded yet.
+Rule 2: a rule restarts the process once, at its time, or whenever too many queries are pending.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import ClassVar, Final
 
-from hsdns.faults.asked import Asked
-from hsdns.faults.selector import TRANSFERS, Selector
+from hsdns.faults.selector import TRANSFERS, UNKNOWN, And, Asked, Period, Selector
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
 from hsdns.wire.message import RR, Query, Reply, unwritten
@@ -293,3 +301,108 @@ def _rrsets(records: tuple[RR, ...]) -> list[list[RR]]:
 
 def _rank(seed: int, address: bytes) -> bytes:
     return hashlib.blake2b(address, key=seed.to_bytes(8, "big"), digest_size=8).digest()
+
+
+STREAMS: Final = ("tcp", "dot", "doh")
+_OF_CONNECTIONS: Final = (
+    "client", "pod", "asked", "listener", "transport", "share", "nth", "after", "before",
+)  # fmt: skip
+
+
+class ConnectionAction(Action):
+    """An action on connections."""
+
+    about: ClassVar[str] = "connection"
+    in_corefile: ClassVar[bool] = False
+
+    def fits(self, asked: Asked) -> bool:
+        return asked.transport in (*STREAMS, UNKNOWN)
+
+    def misfit(self, selector: Selector) -> str:
+        return foreign_selector(self.text, "when a client connects", selector, _OF_CONNECTIONS)
+
+
+class Refuse(ConnectionAction):
+    """Reset the connection as soon as it is accepted."""
+
+    text = "refuse"
+    replaces = True
+
+
+class Hang(ConnectionAction):
+    """Accept the connection and never send anything."""
+
+    text = "hang"
+    replaces = True
+
+
+class Slow(ConnectionAction):
+    """Limit replies to a number of octets a second."""
+
+    def __init__(self, rate: int) -> None:
+        self.rate = rate
+        self.text = f"slow {rate}"
+
+
+class Reset(ConnectionAction):
+    """Reset the connection after a number of octets of replies; None: after half of the first data that is sent."""
+
+    replaces = True
+
+    def __init__(self, octets: int | None) -> None:
+        self.octets = octets
+        self.text = "reset" if octets is None else f"reset {octets}"
+
+
+def foreign_selector(text: str, when: str, selector: Selector, known: Sequence[str]) -> str:
+    """Return an error if a selector cannot be used with an action, "" if all parts can."""
+    words = [part.text.split()[0] for part in selector.parts()]
+    foreign = next((word for word in words if word not in known), "")
+    if not foreign:
+        return ""
+    return f'"{text.split()[0]}" is decided {when}, so it has no "{foreign}"; it has {", ".join(known)}'
+
+
+_OF_PROCESS: Final = ("client", "pod", "asked", "listener", "share", "nth", "after", "before")
+
+
+class QueueFull(Action):
+    """Drop the UDP queries that are misses of the answer table."""
+
+    about: ClassVar[str] = "miss"
+    in_corefile: ClassVar[bool] = False
+    text = "queue-full"
+    replaces = True
+
+    def fits(self, asked: Asked) -> bool:
+        return asked.transport in ("udp", UNKNOWN)
+
+    def misfit(self, selector: Selector) -> str:
+        return foreign_selector(self.text, "before a query is read", selector, _OF_PROCESS)
+
+
+class Restart(Action):
+    """Kill the process, and restart it after `dead` seconds; with `pending`, whenever this number of queries wait."""
+
+    about: ClassVar[str] = "process"
+    in_corefile: ClassVar[bool] = False
+    replaces = True
+
+    def __init__(self, text: str, dead: float = 0.0, pending: int | None = None) -> None:
+        self.text, self.dead, self.pending = text, dead, pending
+        self.times = 1 if pending is None else None
+
+    def misfit(self, selector: Selector) -> str:
+        if isinstance(selector, And) and not selector.inside:
+            return ""
+        if isinstance(selector, Period) and selector.word == "after":
+            return ""
+        word = self.text.split()[0]
+        return (
+            f'"{word}" is about the process, so "after TIME" is the only selector that it has, once'
+        )
+
+
+def due_at(selector: Selector) -> float:
+    """The age of the rule, in seconds, at which a Restart is due."""
+    return selector.seconds if isinstance(selector, Period) else 0.0

@@ -4,19 +4,173 @@ Path: server/control/dry_run.py passes the last queries, in the order in which t
 Rule 1: the rule is evaluated with its seed as if it had been added right before the first query, with the times,
         clients and five-tuples of the queries.
 Rule 2: facts that are not recorded are not guessed; a sentence names them.
+
+Finds rules that can never match, so that the operator gets an error at once instead of no hits:
+Rule: a rule is evaluated for generated queries: all combinations of the names, types, transports, clients and listeners
+      in the rule, and one of each that is not in the rule.  If any query might match, the rule is accepted.  The
+      destination address is the listener's, if it has one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from ipaddress import ip_address
+from itertools import product
 from typing import Final, NamedTuple
 
-from hsdns.faults.asked import UNKNOWN, Asked
-from hsdns.faults.flow import Flow
-from hsdns.faults.process import Restart, due_at
-from hsdns.faults.rule import Bite, Rule
-from hsdns.faults.selector import AskedIs, Nth, Share
-from hsdns.wire.name import ROOT
+from hsdns.chain import Endpoint
+from hsdns.corefile.keys import split_host_port
+from hsdns.faults.action import Restart, due_at
+from hsdns.faults.rules import Bite, Rule, Wanted
+from hsdns.faults.selector import (
+    TRANSPORTS,
+    UNKNOWN,
+    Asked,
+    AskedIs,
+    ClientIs,
+    Flow,
+    ListenerIs,
+    NameIs,
+    Nth,
+    PodIs,
+    Selector,
+    Share,
+    TransportIs,
+    TypeIs,
+    Zone,
+    transport_of,
+)
+from hsdns.wire.iana import RRType
+from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
+
+MAX_TRIES: Final = 20_000  # a rule with more combinations is accepted
+_BEFORE_NAMES: Final = {"connection": "tcp", "miss": "udp"}  # with the transport of dns:// keys
+_EXCLUDE: Final = "its action and its selectors exclude each other"
+Local = Callable[
+    [str], str
+]  # the name of a listener in metrics -> the address that its clients query
+_OTHER: Final = b"any"  # a label that is in no rule
+
+
+def never_matches(wanted: Wanted, zones: Sequence[Zone], *, knows_addresses: bool = True) -> str:
+    """Return why no query for these zones can match, "" if one can.
+
+    Without `knows_addresses`, clients may use addresses other than the listeners' own.
+    """
+    local = _local if knows_addresses else lambda server: UNKNOWN
+    why, endless = _why_never(wanted, zones, local), wanted._replace(lifetime=None)
+    if why and not _why_never(endless, zones, local):
+        return 'it ends before it is due; give it a longer time with "for"'
+    return why
+
+
+def _why_never(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
+    about = wanted.action.about
+    if about in _BEFORE_NAMES:
+        return _never_comes(wanted, zones, local)
+    if about == "process":
+        if wanted.times is not None and wanted.times > (wanted.action.times or wanted.times):
+            return f"{wanted.action.text} is done once, not {wanted.times} times"
+        ends = wanted.lifetime is not None and due_at(wanted.selector) >= wanted.lifetime
+        return _EXCLUDE if ends else ""
+    if about not in ("query", "watch"):
+        return ""
+    parts = wanted.selector.parts()
+    named = _names(part for part in parts if isinstance(part, NameIs))
+    names = [*named, *dict.fromkeys(zone.apex for zone in zones)]
+    served = [name for name in names if any(zone.has(name) for zone in zones)]
+    types = {RRType.A, RRType.AAAA, RRType.TXT, RRType.SRV}
+    types |= {each.qtype for each in parts if isinstance(each, TypeIs)}
+    transports = TRANSPORTS if any(isinstance(each, TransportIs) for each in parts) else (UNKNOWN,)
+    clients, owners = _clients(parts), _owners(parts)
+    servers = sorted({zone.server for zone in zones})
+    if not any(isinstance(each, ListenerIs | AskedIs) for each in parts):
+        servers = servers[:1]
+    combinations = product(served, types, transports, clients, servers, owners)
+    for tries, (name, qtype, transport, client, server, owner) in enumerate(combinations):
+        end, pod_of = Endpoint(client, 0), {client: owner}.get
+        asked = Asked(name, qtype, transport, end, local(server), server, pod_of)
+        if tries >= MAX_TRIES or (wanted.action.fits(asked) and _may_match(wanted, asked)):
+            return ""
+    if named and not any(name in served for name in named):
+        shown = ", ".join(dict.fromkeys(zone.apex.to_text() for zone in zones))
+        return f"no server block has a zone for its names; the zones are {shown}"
+    return _foreign_address(parts, zones, local) or _EXCLUDE
+
+
+def _never_comes(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
+    """The same for actions that are decided before a name is known, at the listeners of these zones."""
+    parts, transport = wanted.selector.parts(), _BEFORE_NAMES[wanted.action.about]
+    servers = sorted({zone.server for zone in zones})
+    combinations = product(servers, _clients(parts), _owners(parts))
+    for tries, (server, client, owner) in enumerate(combinations):
+        over, pod_of = transport_of(server, transport), {client: owner}.get
+        asked = Asked(ROOT, 0, over, Endpoint(client, 0), local(server), server, pod_of)
+        if tries >= MAX_TRIES or (wanted.action.fits(asked) and _may_match(wanted, asked)):
+            return ""
+    shown = ", ".join(f"{transport_of(server, transport)} at {server}" for server in servers)
+    return (
+        _foreign_address(parts, zones, local)
+        or f"{_EXCLUDE}, or there is no such listener; there is {shown}"
+    )
+
+
+def _local(server: str) -> str:
+    """The address that clients of a listener query; UNKNOWN if it listens on all addresses of the host."""
+    parts = split_host_port(server.partition("://")[2])
+    if parts is None or not parts.host or ip_address(parts.host).is_unspecified:
+        return UNKNOWN
+    return str(ip_address(parts.host))
+
+
+def _foreign_address(parts: Sequence[Selector], zones: Sequence[Zone], local: Local) -> str:
+    """Return an error if no listener has an address of the rule, "" if each address is, or may be, a listener's."""
+    asked = [part.address for part in parts if isinstance(part, AskedIs)]
+    known = list(dict.fromkeys(local(zone.server) for zone in zones))
+    foreign = next((each for each in asked if each not in known), "")
+    if not foreign or UNKNOWN in known:
+        return ""
+    return f"no listener has the address {foreign}; they have {', '.join(known)}"
+
+
+def _clients(parts: Sequence[Selector]) -> list[str]:
+    """A client that is in no rule, and one client of each network in the rule."""
+    networks = [each.network for each in parts if isinstance(each, ClientIs)]
+    return ["192.0.2.1", *(str(network.network_address) for network in networks)]
+
+
+def _owners(parts: Sequence[Selector]) -> list[tuple[bytes, str] | None]:
+    """The Pods of the clients: none, and each Pod in the rule."""
+    pods = [each for each in parts if isinstance(each, PodIs)]
+    return [None, *((pod.namespace, pod.name) for pod in pods)]
+
+
+def _may_match(wanted: Wanted, asked: Asked) -> bool:
+    """Whether a query may match at age 0 or at one of the ages at which a condition changes."""
+    ages = {0.0}
+    for part in wanted.selector.parts():
+        seconds = getattr(part, "seconds", None)
+        if isinstance(seconds, float):
+            ages.add(seconds)
+    lifetime = wanted.lifetime
+    return any(
+        wanted.selector.foresee(asked, age) is not False
+        for age in ages
+        if lifetime is None or age < lifetime
+    )
+
+
+def _names(parts: Iterable[Selector]) -> list[Name]:
+    """Names that match the conditions: the names themselves, one below each, and one with a label for each `*`."""
+    found: dict[Name, None] = {}
+    for part in parts:
+        assert isinstance(part, NameIs), "given such alone"
+        labels = [_OTHER if label == b"*" else label for label in part.name.labels]
+        found[Name.from_labels(labels)] = None
+        if part.below and len(part.name.wire) + 1 + len(_OTHER) <= MAX_NAME_LEN:
+            found[Name.from_labels([_OTHER, *labels])] = None
+    return list(found)
+
 
 BESIDE: Final = {
     "connection": "connections are known by their queries alone, and one that was open before counts as new",

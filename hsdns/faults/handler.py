@@ -15,8 +15,8 @@ from typing import ClassVar, Final
 
 from hsdns.chain import Next, Request
 from hsdns.faults.action import Course
-from hsdns.faults.asked import UNKNOWN, Asked, PodOf
 from hsdns.faults.rules import Rules
+from hsdns.faults.selector import UNKNOWN, Asked, PodOf
 from hsdns.faults.state import decisive, earlier_for
 from hsdns.wire.iana import RRClass
 from hsdns.wire.message import Reply, is_notify

@@ -1,22 +1,81 @@
 """The selectors of a rule: conditions on queries, and their combinations.
 
-Path: words.py creates them -> rule.py evaluates them for each query of the blocks that they may match.
+Path: words.py creates them -> rules.py evaluates them for each query of the blocks that they may match.
 Rule 1: conditions are evaluated from left to right until one is not met: `type AAAA share 0.5` matches half of the AAAA
-        queries.  Conditions on five-tuples (flow.py) see every query.
+        queries.  Conditions on five-tuples (selector.py) see every query.
 Rule 2: time is the age of the rule in seconds, randomness its Random; both are arguments.
 Rule 3: a condition remembers a limited number of names; the oldest is forgotten first.
+
+The facts that a rule evaluates: a query and its origin:
+Rule: for a connection, and for a query that has not been decoded, the name is the root and the type is 0.
+
+Conditions on five-tuples: the transport, and address and port of both sides:
+Rule 1: queries answered from the answer table are not noted, so a rule knows five-tuples only since it was added.
+Rule 2: at most MAX_REMEMBERED five-tuples are remembered; the oldest is forgotten first.
+Source: netfilter's connection tracking, where two first datagrams of one five-tuple race for one entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
-from hsdns.faults.asked import UNKNOWN, Asked
+from hsdns.chain import Endpoint, Request
 from hsdns.wire.iana import RRType, type_to_text
-from hsdns.wire.name import Name
+from hsdns.wire.name import ROOT, Name
+
+PodOf = Callable[[str], tuple[bytes, str] | None]  # address -> namespace in lower case, and name
+TRANSPORTS: Final = ("udp", "tcp", "dot", "doh")
+UNKNOWN: Final = (
+    "?"  # a transport or destination address that is not known, for example in an explanation
+)
+_SCHEMES: Final = {"tls": "dot", "https": "doh"}
+
+
+class Asked(NamedTuple):
+    """A query; `local` is its destination address, `server` the listener in the form of metric labels."""
+
+    qname: Name
+    qtype: int
+    transport: str
+    client: Endpoint
+    local: str
+    server: str
+    pod_of: PodOf
+
+    @classmethod
+    def unread(
+        cls, server: str, protocol: str, client: Endpoint, local: Endpoint, pod_of: PodOf
+    ) -> Asked:
+        """Return the facts that are known before a query is decoded; the protocol is udp or tcp."""
+        over = transport_of(server, protocol)
+        return cls(ROOT, 0, over, client, local.address, server, pod_of)
+
+    @classmethod
+    def of(cls, request: Request, pod_of: PodOf) -> Asked:
+        """Return the facts of a request."""
+        query = request.query
+        return cls(
+            query.qname,
+            query.qtype,
+            transport_of(request.server, request.protocol),
+            request.client,
+            request.local.address,
+            request.server,
+            pod_of,
+        )
+
+
+# Stands for a query where conditions need none.
+NO_QUERY: Final = Asked(ROOT, 0, UNKNOWN, Endpoint("", 0), UNKNOWN, "", lambda address: None)
+
+
+def transport_of(server: str, protocol: str) -> str:
+    """One of TRANSPORTS."""
+    return _SCHEMES.get(server.partition(":")[0], protocol)
+
 
 MAX_REMEMBERED: Final = 65_536
 Network = IPv4Network | IPv6Network
@@ -293,3 +352,77 @@ def _enclosed(selector: Selector, kinds: tuple[type[Selector], ...]) -> str:
 
 # Types of zone transfers, whose replies are streams of records.
 TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})
+
+
+Key = tuple[str, str, int, str]
+
+
+class Flow(Selector):
+    """A condition on the five-tuple of a query."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Key, list[float]] = {}  # first time, number of queries
+
+    def note(self, asked: Asked, age: float) -> None:
+        """Count the query for its five-tuple."""
+        key = _key(asked)
+        found = self._seen.get(key)
+        if found is not None:
+            found[1] += 1
+            return
+        if len(self._seen) >= MAX_REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+        self._seen[key] = [age, 1]
+
+    def matches(self, asked: Asked, age: float, random: Random) -> bool:
+        """Whether the five-tuple of a noted query meets the condition."""
+        began, count = self._seen[_key(asked)]
+        return self.holds(age, began, count)
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        """Return None, because the result depends on earlier queries."""
+        return None
+
+    def holds(self, age: float, began: float, count: float) -> bool:
+        """Whether a five-tuple meets the condition; `began` is the age of the rule at its first query, in seconds."""
+        raise NotImplementedError
+
+
+class FirstOfFlow(Flow):
+    """The first query of a five-tuple."""
+
+    text = "flow first"
+
+    def holds(self, age: float, began: float, count: float) -> bool:
+        """Whether it is the first."""
+        return count == 1
+
+
+class SecondOfFlow(Flow):
+    """The second query of a five-tuple, if it comes soon after the first."""
+
+    def __init__(self, seconds: float, shown: str) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self.text = f"flow second {shown}"
+
+    def holds(self, age: float, began: float, count: float) -> bool:
+        """Whether it is the second, in time."""
+        return count == 2 and age - began <= self.seconds
+
+
+class FlowSince(Flow):
+    """From a given age of the rule on, the queries of five-tuples that were seen before it, or of all others."""
+
+    def __init__(self, word: str, seconds: float, shown: str) -> None:
+        super().__init__()
+        self.word, self.seconds = word, seconds
+        self.text = f"flow {word} {shown}"
+
+    def holds(self, age: float, began: float, count: float) -> bool:
+        """Whether the rule is old enough, and the five-tuple was, or was not, seen before."""
+        return age >= self.seconds and (began < self.seconds) == (self.word == "existing")
+
+
+def _key(asked: Asked) -> Key:
+    return asked.server + asked.transport, asked.client.address, asked.client.port, asked.local

@@ -19,7 +19,7 @@ from hsdns.chain import Earlier
 from hsdns.cluster.replaced import Need
 from hsdns.corefile.properties import duration_to_text
 from hsdns.faults.action import Action, Course
-from hsdns.faults.rule import Bite, Rule
+from hsdns.faults.rules import Bite, Rule
 from hsdns.faults.selector import Period, Selector, Share
 
 RESOURCES: Final = ("services", "endpointslices", "namespaces", "pods", "serviceimports")

@@ -1,6 +1,6 @@
 """Reads the text of a rule: words on a line of a Corefile, or on a command line.
 
-Path: plugins/fault.py and server/faults.py -> here -> action.py, selector.py, flow.py.
+Path: plugins/fault.py and server/faults.py -> here -> action.py, selector.py.
 
     ACTION [SELECTOR...] [OPTION...]
     drop name below shop.svc.cluster.local. type AAAA share 0.5 seed 7 for 10m named lossy
@@ -30,20 +30,25 @@ from hsdns.faults.action import (
     Drop,
     Empty,
     Endpoints,
+    Hang,
+    QueueFull,
+    Refuse,
+    Reset,
+    Restart,
     SetRcode,
     SetTtl,
     Shuffle,
+    Slow,
     Truncate,
 )
-from hsdns.faults.asked import TRANSPORTS
-from hsdns.faults.connection import Hang, Refuse, Reset, Slow
-from hsdns.faults.flow import FirstOfFlow, FlowSince, SecondOfFlow
-from hsdns.faults.process import QueueFull, Restart
-from hsdns.faults.rule import MAX_SEED, RuleError, Wanted
+from hsdns.faults.rules import MAX_SEED, RuleError, Wanted
 from hsdns.faults.selector import (
+    TRANSPORTS,
     And,
     AskedIs,
     ClientIs,
+    FirstOfFlow,
+    FlowSince,
     ListenerIs,
     NameIs,
     Not,
@@ -51,6 +56,7 @@ from hsdns.faults.selector import (
     Or,
     Period,
     PodIs,
+    SecondOfFlow,
     Selector,
     Share,
     TransportIs,

@@ -5,15 +5,24 @@ Rule 1: the slot of a value is at most 1/1024 of it wide: exact up to 2,047, abo
 Rule 2: only used slots are stored, and merging adds their counts: histograms merge exactly, in any order.
 Rule 3: a percentile is the value that this share of all values does not exceed; lost queries are above all values.
 Rule 4: a long run has thousands of histograms.  Those that no longer change are packed, in a tenth of the memory.
+
+The percentiles of a run, and which of them are refused because the generator was the limit:
+Rule 1: a latency includes the generator's lateness.  A percentile is stated only if the same percentile of the lateness
+        is at most half of it, or at most TRIFLE.
+Rule 2: a lost query counts as slower than any answered one.
+Rule 3: if this machine sent less than the share ENOUGH of what was due, the rate was not the planned one, and no
+        latency is stated.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import Final, Self
+
+import msgspec
 
 DIGITS: Final = 11  # bits
 _HALF: Final = 1 << DIGITS - 1
@@ -34,9 +43,6 @@ def highest_in(slot: int) -> int:
         return slot
     shift = (slot >> DIGITS - 1) - 1
     return ((slot & _HALF - 1) + _HALF + 1 << shift) - 1
-
-
-Slots = list[tuple[int, int]]
 
 
 class Histogram:
@@ -119,10 +125,87 @@ class Histogram:
 
     __hash__ = None  # type: ignore[assignment] # it changes
 
-    def pairs(self, known: dict[tuple[int, int], tuple[int, int]] | None = None) -> Slots:
-        """Slots and counts in order; Histogram(pairs) is equal to this one.
+    def pairs(self) -> list[tuple[int, int]]:
+        """Slots and counts in order; Histogram(pairs) is equal to this one."""
+        return sorted(self.items())
 
-        Those that are in `known` are taken from there and the others added, so that many histograms share them.
-        """
-        found = sorted(self.items())
-        return found if known is None else [known.setdefault(each, each) for each in found]
+
+PERCENTS: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0)
+TRIFLE: Final = 50  # microseconds
+ENOUGH: Final = 0.99
+
+LOST: Final = "lost"
+LATE: Final = "generator"
+NOTHING: Final = "none"
+
+
+class Percentile(msgspec.Struct, frozen=True):
+    """`name` is p50 ... p99.99 or max; `why` there is none: lost, generator (the limit), few, never, none."""
+
+    name: str
+    us: int | None
+    why: str = ""
+
+
+def name_of(percent: float) -> str:
+    """The name of a percentile: p50, p99.9, max."""
+    return "max" if percent == 100 else f"p{percent:g}"
+
+
+def percentiles(histogram: Histogram) -> list[Percentile]:
+    """The percentiles of a histogram, such as that of the generator's own lateness."""
+    return [
+        Percentile(name_of(percent), us, "" if us is not None else NOTHING)
+        for percent, us in zip(PERCENTS, histogram.percentiles(PERCENTS), strict=True)
+    ]
+
+
+def latency_figures(
+    latency: Histogram, lost: int, lateness: Histogram, *, refused: bool = False
+) -> list[Percentile]:
+    """The percentiles of a latency; `refused`: none of them is stated."""
+    late = lateness.percentiles(PERCENTS)
+    found = []
+    for percent, us, own in zip(PERCENTS, latency.percentiles(PERCENTS, lost), late, strict=True):
+        name = name_of(percent)
+        if us is None:
+            found.append(Percentile(name, None, LOST if lost else NOTHING))
+        elif refused or (own is not None and own > TRIFLE and own * 2 > us):
+            found.append(Percentile(name, None, LATE))
+        else:
+            found.append(Percentile(name, us))
+    return found
+
+
+def us_to_text(us: float) -> str:
+    """Microseconds as text with three digits, in a suitable unit."""
+    for unit, size in (("s", 1_000_000.0), ("ms", 1000.0)):
+        if us >= size:
+            value = us / size
+            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
+    return f"{us:.0f} us"
+
+
+def all_sent(sent: int, not_sent: int) -> bool:
+    """Whether enough of what was due was sent."""
+    return sent >= (sent + not_sent) * ENOUGH
+
+
+def refusal(
+    figures: Sequence[Percentile], lateness: Sequence[Percentile], sent: int, not_sent: int
+) -> str:
+    """A sentence about why some latencies are refused; "" if all are stated."""
+    if not all_sent(sent, not_sent):
+        return (
+            f"the generator was the limit: this machine could not send {not_sent} of {sent + not_sent} queries that "
+            "were due, so no latency of this run stands; give a lower -rate, or run it on a machine of its own"
+        )
+    refused = [figure.name for figure in figures if figure.why == LATE]
+    if not refused:
+        return ""
+    own = next(each.us for each in lateness if each.name == refused[0]) or 0
+    return (
+        f"the generator was the limit: it was late by {us_to_text(own)} at {refused[0]}, so the latency at "
+        f"{', '.join(refused)} would be its own and is left out; "
+        "give a lower -rate, or run it on a machine of its own"
+    )

@@ -1,6 +1,6 @@
 """The search for the highest rate at which limits hold: the knee.
 
-Path: cli/load_knee.py carries out each step as a separate run -> here, which returns the next one.
+Path: cli/knee.py carries out each step as a separate run -> here, which returns the next one.
 Rule 1: a rate is tried until one run holds, two have broken, or the generator was the limit three times: other work of
         the machine can break a run, but cannot make one hold.
 Rule 2: the rate rises (or falls) by a factor until one rate holds and one does not; then the middle of the two is tried
@@ -17,7 +17,7 @@ from collections.abc import Generator, Sequence
 from math import ceil, floor, log10, sqrt
 from typing import Final, NamedTuple
 
-from hsdns.load.thresholds import LATENCIES, LATENESS, Limit, Measured, is_met
+from hsdns.load.limits import LATENCIES, LATENESS, Limit, Measured, is_met
 
 HELD: Final = "held"
 BROKEN: Final = "broken"
@@ -47,13 +47,13 @@ class Step(NamedTuple):
 class Knee(NamedTuple):
     """The result: a rate at which the limits held, and one at which they did not, if there are any.
 
-    `found`: they are at most WIDTH apart, and confirmed.  `said` is a sentence.
+    `found`: they are at most WIDTH apart, and confirmed.  `sentence` says it.
     """
 
     found: bool
     holds: float | None
     breaks: float | None
-    said: str
+    sentence: str
 
 
 class KneeSearch:
@@ -67,7 +67,7 @@ class KneeSearch:
         self._ceiling = ceiling
         self._queries = queries
         self._shortest = shortest
-        self._said = ""
+        self._given_up = ""
         self._found = False
         self._length = 1
         self._confirmed: set[float] = set()  # rates tried in the longer runs of Rule 3
@@ -80,7 +80,7 @@ class KneeSearch:
         """The next step, None at the end."""
         return self._step
 
-    def tell(self, outcome: str) -> None:
+    def step_ended(self, outcome: str) -> None:
         """Set the outcome of the step: HELD, BROKEN or GENERATOR."""
         self._steps += 1
         try:
@@ -89,7 +89,7 @@ class KneeSearch:
             self._step = None
             return
         if self._steps >= MOST_STEPS:
-            self._said = (
+            self._given_up = (
                 f"the figures differ from run to run: no rate was found in {self._steps} of them"
             )
             self._step = None
@@ -98,15 +98,15 @@ class KneeSearch:
         """The result so far."""
         known = self._known()
         if self._found:
-            said = (
+            sentence = (
                 f"the knee is at {self.holds:.10g} queries a second: "
                 f"the limits hold there, and not at {self.breaks:.10g}"
             )
-        elif self._said:
-            said = f"{self._said}; {known}" if known else self._said
+        elif self._given_up:
+            sentence = f"{self._given_up}; {known}" if known else self._given_up
         else:
-            said = f"the search did not end; {known}" if known else "the search did not end"
-        return Knee(self._found, self.holds, self.breaks, said)
+            sentence = f"the search did not end; {known}" if known else "the search did not end"
+        return Knee(self._found, self.holds, self.breaks, sentence)
 
     def _known(self) -> str:
         holds, breaks = self.holds, self.breaks
@@ -121,7 +121,7 @@ class KneeSearch:
     def _run(self, first: float) -> Generator[Step, str, None]:
         yield from self._narrow(first)
         self._length = CONFIRMED
-        while not self._said:
+        while not self._given_up:
             holds, breaks = self.holds, self.breaks
             assert holds is not None, "there is a bracket"
             assert breaks is not None, "there is a bracket"
@@ -140,7 +140,7 @@ class KneeSearch:
     def _narrow(self, rate: float, factor: float = 0.0) -> Generator[Step, str, None]:
         """Continue from a rate until one that holds and one that does not are at most WIDTH apart."""
         yield from self._bracket(rate, factor)
-        while not self._said and self.holds is not None and self.breaks is not None:
+        while not self._given_up and self.holds is not None and self.breaks is not None:
             middle = _rounded(sqrt(self.holds * self.breaks))
             if self.breaks / self.holds <= WIDTH or not self.holds < middle < self.breaks:
                 return
@@ -151,17 +151,17 @@ class KneeSearch:
         up, down = factor or UP, factor or DOWN
         if self.holds is None and self.breaks is None:
             yield from self._try(rate)
-        while not self._said and (self.holds is None or self.breaks is None):
+        while not self._given_up and (self.holds is None or self.breaks is None):
             if self.breaks is None:
                 assert self.holds is not None, "one of the two is known"
                 if self.holds >= self._ceiling:
-                    self._said = "the knee is above the ceiling, which -max-rate lifts"
+                    self._given_up = "the knee is above the ceiling, which -max-rate lifts"
                     return
                 yield from self._try(min(_rounded(self.holds * up), self._ceiling))
                 up = min(up * up, UP)
             else:
                 if self.breaks <= LEAST:
-                    self._said = f"no rate from {LEAST:g} queries a second on holds the limits"
+                    self._given_up = f"no rate from {LEAST:g} queries a second on holds the limits"
                     return
                 yield from self._try(max(_rounded(self.breaks / down), LEAST))
                 down = min(down * down, DOWN)
@@ -181,9 +181,9 @@ class KneeSearch:
         if counts[BROKEN] == BREAKS:
             self.breaks = rate
             return BROKEN
-        self._said = f"the generator was the limit at {rate:.10g} queries a second"
+        self._given_up = f"the generator was the limit at {rate:.10g} queries a second"
         if self.breaks is None and self.holds is not None:
-            self._said = f"the knee is above {self.holds:.10g}: the generator is the limit"
+            self._given_up = f"the knee is above {self.holds:.10g}: the generator is the limit"
         return GENERATOR
 
 

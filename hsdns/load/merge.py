@@ -1,6 +1,6 @@
 """Merges the reports of several generators into one.
 
-Path: cli/load_merge.py reads reports -> here -> results.py, and make_report() as after a run.
+Path: cli/merge.py reads reports -> here -> results.py, and make_report() as after a run.
 Rule 1: counts and histograms are added slot by slot, without loss: the report is the one that a single generator would
         have written, except for the machines and the begin.
 Rule 2: only reports of one plan are added: the portions of -part, or runs of the same plan.
@@ -11,20 +11,15 @@ Rule 3: all generators saw the same changes of the cluster, so the report has th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Final
 
 import msgspec
 
-from hsdns.load.comparison import differences, shown_together
-from hsdns.load.connection_report import connection_counts
 from hsdns.load.errors import LoadError
-from hsdns.load.histogram import Histogram
-from hsdns.load.lookup_report import lookups_of
-from hsdns.load.portion import read_portion
-from hsdns.load.propagation_counts import PropagationReport, propagation_counts
-from hsdns.load.questions import Question
+from hsdns.load.limits import Limit, read_limits
+from hsdns.load.output.words import differences, shown_together
 from hsdns.load.report import (
-    Counts,
     Machine,
     OfServer,
     PlanReport,
@@ -33,10 +28,9 @@ from hsdns.load.report import (
     ServerReport,
     make_report,
 )
-from hsdns.load.results import Part, Results, Second, StaleName
-from hsdns.load.thresholds import Limit, read_limits
-from hsdns.wire.iana import rcode_from_text, type_from_text
-from hsdns.wire.name import Name
+from hsdns.load.results import PropagationReport, Results, VerdictReport, add
+from hsdns.load.schedule import read_portion
+from hsdns.wire.iana import type_from_text
 
 OF_CLUSTER: Final = " questions of the cluster"  # as cli/load.py describes them
 Named = tuple[str, Report]  # the name of its file, and the report
@@ -70,42 +64,14 @@ def merge(reports: Sequence[Named]) -> Report:
 
 def results_of(server: ServerReport) -> Results:
     """The results of a server from its report; the run begins at 0."""
-    found = Results([], 0)
-    for kind in server.kinds:
-        part = found.kinds[kind.group, type_from_text(kind.type)] = Part()
-        _fill(part, kind.counts, kind.slots)
-    for each in server.per_second:
-        second = found.seconds[each.second] = Second()
-        _fill(second, each.counts, each.slots)
-        second.lateness = Histogram(each.late_slots)
-        second.verdicts.update(each.verdicts)
-        second.worst_age = each.worst_age_ms / 1000
-        second.changes = each.changes
-    if server.verdicts is not None:
-        found.reasons.update(server.verdicts.undecided)
-        found.ages = Histogram(server.verdicts.stale_slots)
-        found.behind = Histogram(server.verdicts.behind_slots)
-        since, until = server.verdicts.old_since_s, server.verdicts.old_until_s
-        if since is not None and until is not None:
-            found.old.add(since, until)
-        for number, stale in enumerate(server.verdicts.stale_names):
-            found.questions.append(
-                Question(Name.from_text(stale.name), type_from_text(stale.type), "")
-            )
-            name = found.stale[number] = StaleName()
-            name.count, name.first = stale.count, stale.first_s
-            name.worst_age = stale.worst_age_ms / 1000
-    if server.lookups is not None:
-        found.lookups = lookups_of(server.lookups)
-    if server.connections is not None:
-        found.connections = connection_counts(server.connections)
+    found, server = Results([], 0), deepcopy(server)
+    found.kinds = {(each.group, type_from_text(each.type)): each for each in server.kinds}
+    found.seconds = {each.second: each for each in server.per_second}
+    found.verdicts = server.verdicts or VerdictReport()
+    found.stale = {(each.name, each.type): each for each in found.verdicts.stale_names}
+    found.lookups = server.lookups or found.lookups
+    found.connections = server.connections or found.connections
     return found
-
-
-def _fill(part: Part, counts: Counts, slots: Sequence[tuple[int, int]]) -> None:
-    part.rcodes.update({rcode_from_text(text): count for text, count in counts.rcodes.items()})
-    part.lost, part.not_sent, part.truncated = counts.lost, counts.not_sent, counts.truncated
-    part.latency = Histogram(slots)
 
 
 def _server(servers: Sequence[ServerReport], names: Sequence[str], missing: str) -> OfServer:
@@ -114,7 +80,7 @@ def _server(servers: Sequence[ServerReport], names: Sequence[str], missing: str)
         other = results_of(server)
         for second in other.seconds.values():
             second.changes = 0
-        _append(whole, other)
+        whole.merge(other)
     ended = [
         f"{name}: {each.ended}" for name, each in zip(names, servers, strict=True) if each.ended
     ]
@@ -130,10 +96,10 @@ def _propagation(servers: Sequence[ServerReport]) -> PropagationReport | None:
     found = [each.propagation for each in servers if each.propagation is not None]
     if not found:
         return None
-    whole = propagation_counts(found[0])
-    for each in found[1:]:
-        whole.merge(propagation_counts(each))
-    return whole.report()
+    whole = PropagationReport()
+    for each in found:
+        add(whole, each)
+    return whole.finish()
 
 
 def _limits_of(report: Report) -> list[Limit]:
@@ -148,14 +114,6 @@ def _limits_of(report: Report) -> list[Limit]:
         has_pods=True,
         finds_knee=report.knee is not None,
     )
-
-
-def _append(whole: Results, other: Results) -> None:
-    """Add the results of another report, which numbers its questions separately."""
-    shift = len(whole.questions)
-    whole.questions += other.questions
-    other.stale = {number + shift: name for number, name in other.stale.items()}
-    whole.merge(other)
 
 
 def _index(plan: PlanReport) -> int:

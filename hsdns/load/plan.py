@@ -1,20 +1,74 @@
 """The plan of a run for the process that sends, in one message.
 
-Path: run.py makes it -> sender_process.py -> sender.py.
+Path: run.py makes it -> send/process.py -> send/loop.py.
+
+The plan of a load over connections, for the process that sends:
+Rule: without -tls-name, the certificate is verified for the server's address.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
 from hsdns.load.pods import PodPlan
-from hsdns.load.portion import Portion
 from hsdns.load.questions import Recorded, order
-from hsdns.load.schedule import Schedule, Stage
-from hsdns.load.stream_plan import StreamPlan
+from hsdns.load.schedule import Portion, Schedule
+
+UDP: Final = "udp"
+TCP: Final = "tcp"
+DOT: Final = "dot"
+DOH: Final = "doh"
+TRANSPORTS: Final = {UDP: "UDP", TCP: "TCP", DOT: "DNS over TLS", DOH: "DNS over HTTPS"}
+PORTS: Final = {UDP: 53, TCP: 53, DOT: 853, DOH: 443}
+GET: Final = "get"
+POST: Final = "post"
+PATH: Final = "/dns-query"
+STAYS: Final = -1  # an idle connection stays open
+
+
+class StreamPlan(msgspec.Struct, frozen=True):
+    """Connections over `transport`.
+
+    At most `connections` at once, `pipeline` queries in flight on each, `queries` on each in all (0: any number), and
+    `idle` nanoseconds until one without a query in flight is closed (STAYS: it stays open; with `queries`, 0).
+    `for_truncated`: only UDP queries with a truncated answer are sent over them.
+    """
+
+    transport: str = TCP
+    connections: int = 20
+    pipeline: int = 100
+    queries: int = 0
+    idle: int = STAYS
+    tls_ca: str = ""
+    tls_name: str = ""
+    tls_insecure: bool = False
+    path: str = PATH
+    method: str = POST
+    for_truncated: bool = False
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connections use TLS."""
+        return self.transport in (DOT, DOH)
+
+
+def transport_words(streams: StreamPlan | None) -> str:
+    """The transport of a load, as text."""
+    if streams is None:
+        return TRANSPORTS[UDP]
+    if streams.for_truncated:
+        return f"{TRANSPORTS[UDP]} (TCP for what is truncated)"
+    return TRANSPORTS[streams.transport]
+
+
+def authority(host: str, port: int) -> str:
+    """The authority of a URL: host, and the port unless it is that of HTTPS."""
+    name = f"[{host}]" if ":" in host else host
+    return name if port == PORTS[DOH] else f"{name}:{port}"
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -25,7 +79,7 @@ class Plan(msgspec.Struct, frozen=True):
     `recorded` has the times and the order of a recording in place of schedule and order.  `portion` is the part that
     this process sends: its number, and how many there are.  With `pods`, these look up names in place of `queries`, so
     the schedule is that of lookups.  `streams`: all queries, or those truncated over UDP, go over connections; None:
-    over UDP.  `window` is how many queries over UDP may wait at once (in_flight.window_for); 0: the number of IDs.  At
+    over UDP.  `window` is how many queries over UDP may wait at once (udp.window_for); 0: the number of IDs.  At
     most `most` queries over UDP wait for their replies at once, and the schedule waits for room; 0: it never waits.
     """
 
@@ -33,10 +87,7 @@ class Plan(msgspec.Struct, frozen=True):
     address: tuple[str | int, ...]
     queries: list[bytes]
     weights: list[float]
-    seed: int
-    stages: list[tuple[float, float, float]]
-    arrival: str
-    burst: int
+    schedule: Schedule
     timeout: int
     sockets: int
     replies: bool
@@ -48,12 +99,6 @@ class Plan(msgspec.Struct, frozen=True):
     window: int = 0
     most: int = 0
 
-    @property
-    def schedule(self) -> Schedule:
-        """When each query is due."""
-        stages = tuple(Stage(*each) for each in self.stages)
-        return Schedule(stages, self.arrival, self.burst, self.seed)
-
     def times(self) -> Iterator[int]:
         """When each query is due, in nanoseconds from the begin; they never fall."""
         portion = Portion(*self.portion)
@@ -63,7 +108,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     def order(self) -> Iterator[int]:
         """The indexes into `queries` in the order of sending; at least as many as there are times."""
-        found = order(len(self.queries), self.weights, self.seed)
+        found = order(len(self.queries), self.weights, self.schedule.seed)
         if self.recorded is not None:
             found = iter(array("I", self.recorded.order))
         return Portion(*self.portion).of(found)

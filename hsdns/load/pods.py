@@ -1,6 +1,7 @@
 """The pods of a run: their resolvers, the names that they look up, and the forms of these names.
 
-Path: cli/load_pods.py makes the plan -> here, in the process that sends -> pod_sender.py takes lookups one by one.
+Path: cli/settings.py makes the plan -> here, in the process that sends -> send/pods.py takes
+lookups one by one.
 Rule 1: the lookups depend only on the plan; the same seed gives the same lookups.
 Rule 2: first a name is drawn, then its form, then the pod: one in the name's namespace if only those use that form.
 Rule 3: if each pod waits for an exponential time between its lookups, the lookups of all pods are a Poisson process
@@ -20,7 +21,7 @@ import msgspec
 from hsdns.load.errors import LoadError
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Model, candidates
-from hsdns.resolver.pod import PodDns, pod_resolv_conf
+from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 from hsdns.wire.name import MAX_NAME_LEN
 
 EXTERNAL: Final = "external"  # the kind of names outside the cluster
@@ -60,7 +61,7 @@ class PodPlan(msgspec.Struct, frozen=True):
     seed: int
 
 
-class Wanted(NamedTuple):
+class PodLookup(NamedTuple):
     """A lookup: the number of the pod, the name as written, the intended name, and the kinds of both."""
 
     pod: int
@@ -87,7 +88,7 @@ class Pods:
         }
         self._idle: list[list[Model]] = [[self._new(pod)] for pod in range(plan.count)]
 
-    def lookups(self) -> Iterator[Wanted]:
+    def lookups(self) -> Iterator[PodLookup]:
         """The lookups, without end."""
         plan, random = self.plan, Random(self.plan.seed)
         targets, target_weights = plan.targets, list(accumulate(plan.weights))
@@ -111,7 +112,7 @@ class Pods:
         text = self.plan.resolv_confs[pod % len(self.plan.namespaces)]
         return MODELS[self.resolvers[pod]](text, self._random)
 
-    def _wanted(self, target: Target, form: str, random: Random) -> Wanted:
+    def _wanted(self, target: Target, form: str, random: Random) -> PodLookup:
         pod = random.randrange(self.plan.count)
         whole = meant(target, self.plan.domain)
         if not target.namespace:
@@ -122,7 +123,7 @@ class Pods:
                 pod = neighbours[random.randrange(len(neighbours))]
             else:
                 form = NAMESPACE
-        return Wanted(pod, _written(target, form, whole), whole, target.kind, form)
+        return PodLookup(pod, _written(target, form, whole), whole, target.kind, form)
 
 
 def meant(target: Target, domain: str) -> str:

@@ -1,14 +1,23 @@
 """The questions of a load, and their order.
 
-Path: query_file.py or cluster_names.py makes the questions -> here -> sender.py takes the numbers one by one.
+Path: read_queries() or cluster/names.py makes the questions -> here -> send/loop.py takes the numbers one by one.
 Rule 1: an order depends only on its arguments; the same seed gives the same order.
 Rule 2: the questions of a file are sent from the first line to the last, repeatedly, as dnsperf does; names of a
         cluster are drawn.
+
+Flags that give shares to kinds: `KIND=SHARE`, separated by commas; shares are relative to their sum.
+
+Reads dnsperf's files of queries: a line for each, `NAME TYPE`:
+Rule 1: empty lines and those that begin with `;` are skipped, as dnsperf does; here also those that begin with `#`,
+        which dnsperf would send as queries.
+Rule 2: anything else must be a query.  dnsperf takes the first type that begins with the given text (C for CNAME), and
+        ignores what follows the type; here the type must be complete, and may be followed by its class, IN.
+Source: dnsperf 2.14, "Constructing a query input file", src/dns.c and src/qtype.c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate, count, cycle
 from random import Random
@@ -16,14 +25,56 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from hsdns.load.judge import Answer
+from hsdns.corefile.tree import did_you_mean
+from hsdns.load.errors import LoadError
 from hsdns.load.pods import PodPlan, meant
+from hsdns.load.verify.judge import Answer
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
-from hsdns.wire.iana import RRClass, RRType
+from hsdns.wire.iana import RRClass, RRType, type_from_text
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import ROOT, Name
+
+MOST_DIGITS: Final = 9
+
+
+def read_shares(
+    text: str,
+    known: Iterable[str],
+    flag: str,
+    what: str,
+    *,
+    example: int = 20,
+    alone: bool = False,
+    nothing: str = "",
+    unknown: Callable[[str], str] = lambda kind: "",
+) -> dict[str, int]:
+    """Read the shares in a flag, in its order; raise LoadError.
+
+    `what` names a kind in messages, `example` is a share to propose, `nothing` describes the effect of shares that are
+    all 0.  `alone`: a kind without a share has a share of 1.  `unknown` may return why a kind is not one of these.
+    """
+    known = list(known)
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        kind, equals, share = part.strip().partition("=")
+        if kind not in known:
+            reason = unknown(kind) or did_you_mean(kind, known) or f"; there are {', '.join(known)}"
+            raise LoadError(f'-{flag}: "{kind}" is no {what}{reason}')
+        if not equals and alone:
+            share = "1"
+        if not (share.isascii() and share.isdigit() and len(share) <= MOST_DIGITS):
+            raise LoadError(
+                f'-{flag}: {kind} needs a share, such as {kind}={example}; found "{share}"'
+            )
+        if kind in found:
+            raise LoadError(f"-{flag}: {kind} is given twice; remove one of them")
+        found[kind] = int(share)
+    if not any(found.values()):
+        raise LoadError(f'-{flag}: the shares of "{text}" are all 0{nothing}')
+    return found
+
 
 AT_ONCE: Final = 1024  # numbers drawn together
 _IN: Final = RRClass.IN.to_bytes(2, "big")
@@ -118,3 +169,46 @@ def order(length: int, weights: Sequence[float], seed: int) -> Iterator[int]:
 def zipf(length: int, exponent: float) -> Iterator[float]:
     """Weights by rank: 1, 1/2^s, 1/3^s ...; all equal for an exponent of 0."""
     return (1.0 / rank**exponent for rank, _ in zip(count(1), range(length), strict=False))
+
+
+GROUP: Final = "file"
+BLOCKS: Final = ("require", "prohibit", "add", "delete", "send")  # of dynamic updates
+# Types that have names in dnsperf but not in the rest of hsdns.
+MORE_TYPES: Final = {
+    "NSAP": 22, "NSAP-PTR": 23, "A6": 38, "SINK": 40, "DOA": 259, "AMTRELAY": 260,
+}  # fmt: skip
+_TYPES: Final = ("A", "AAAA", "ANY", "CNAME", "HTTPS", "MX", "NS", "PTR", "SOA", "SRV", "TXT")
+
+
+def read_queries(lines: Iterable[str], path: str) -> list[Question]:
+    """The questions of a file; raise LoadError.  `path` is used in messages."""
+    found = []
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words or line[0] in ";#":
+            continue
+        if "\0" in line:
+            raise LoadError(f"{path}:{number}: this is no text; a file for dnsperf -B is not read")
+        if words[0].lower() in BLOCKS and (len(words) == 1 or len(words) > 2):
+            raise LoadError(
+                f'{path}:{number}: "{line.strip()}" is of a dynamic update (dnsperf -u), and only queries are sent'
+            )
+        if len(words) not in (2, 3) or (len(words) == 3 and words[2].upper() != "IN"):
+            raise LoadError(
+                f'{path}:{number}: "{line.strip()}" is not a name and a type; write a line such as www.example.com A'
+            )
+        name, qtype = words[:2]
+        try:
+            qname = Name.from_text(name)
+        except ValueError as error:
+            raise LoadError(f'{path}:{number}: "{name}" is no name: {error}') from None
+        known = MORE_TYPES.get(qtype.upper())
+        try:
+            found.append(Question(qname, known or type_from_text(qtype.upper()), GROUP))
+        except ValueError as error:
+            raise LoadError(f"{path}:{number}: {error}{did_you_mean(qtype, _TYPES)}") from None
+    if not found:
+        raise LoadError(
+            f"{path}: there are no queries in it; write lines such as www.example.com A"
+        )
+    return found

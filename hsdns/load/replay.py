@@ -1,11 +1,21 @@
 """Queries of a recording or a capture, with their times.
 
-Path: cli/load_replay.py -> here -> questions.Recorded, which the process that sends takes.
+Path: cli/settings.py -> here -> questions.Recorded, which the process that sends takes.
 Rule 1: the first query is due at the begin, the others at their original distance from it, divided by the speed.
         Queries that are out of order in a capture are sorted.
 Rule 2: question, flags (RD, CD, AD), payload size and DO of a query are kept.  EDNS options, such as cookies, belong to
         the client and are omitted; a recording has only the question.
 Rule 3: everything that is omitted is counted.  A damaged file is refused or, on request, used up to the damage.
+
+Reads captures of packets: pcap and pcapng, as tcpdump and Wireshark write them:
+Rule 1: nothing is guessed.  After the intact packets, damage raises Damaged with the number of the packet.
+Rule 2: a file of any length is read as it is needed; lengths in it may be up to MOST_OCTETS.
+Source: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+
+The UDP datagram in a captured packet:
+Rule: it reads Ethernet with VLANs, Linux cooked (SLL, SLL2), loopback and raw IP, with IPv4 and IPv6.  For all else it
+      returns why there is no datagram.
+Source: https://www.tcpdump.org/linktypes.html, RFC 791, RFC 8200, RFC 768.
 """
 
 from __future__ import annotations
@@ -13,10 +23,9 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from struct import Struct
+from typing import IO, Final, Literal, NamedTuple
 
-from hsdns.load.capture_file import Damaged, is_capture, read_capture
-from hsdns.load.datagram import CUT, OTHER, find_datagram
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Recorded
 from hsdns.load.schedule import SECOND
@@ -27,8 +36,266 @@ from hsdns.wire.iana import Opcode, RRClass, type_from_text
 from hsdns.wire.message import AD, CD, RD
 from hsdns.wire.name import Name
 
+MOST_OCTETS: Final = 1 << 24  # octets of a packet or block
+_SECOND: Final = 1_000_000_000  # nanoseconds
+_MICRO: Final = 0xA1B2C3D4
+_NANO: Final = 0xA1B23C4D
+_SECTION: Final = b"\x0a\x0d\x0d\x0a"
+_SECTION_ORDER: Final = 0x1A2B3C4D
+_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 1, 2, 3, 6
+_END_OPTION, _RESOLUTION, _OFFSET = 0, 9, 14
+
+
+class Captured(NamedTuple):
+    """A packet: its number from 1, nanoseconds of the wall clock, the link type, and its octets.
+
+    `is_whole` is False if the capture truncated it.
+    """
+
+    number: int
+    time: int
+    link: int
+    octets: bytes
+    is_whole: bool
+
+
+class Damaged(Exception):
+    """Where and why no more packets can be read, as the predicate of a sentence."""
+
+
+class _Interface(NamedTuple):
+    link: int
+    units: int  # per second
+    offset: int  # seconds
+
+
+def is_capture(begin: bytes) -> bool:
+    """Whether a file that begins with these octets, at least four, is a capture."""
+    if begin[:4] == _SECTION:
+        return True
+    magics = (int.from_bytes(begin[:4], "little"), int.from_bytes(begin[:4], "big"))
+    return any(each in (_MICRO, _NANO) for each in magics)
+
+
+def read_capture(file: IO[bytes]) -> Iterator[Captured]:
+    """The packets of a capture; raise Damaged, or OSError."""
+    begin = file.read(4)
+    if begin == _SECTION:
+        yield from _Blocks(file).packets()
+        return
+    order = "<" if int.from_bytes(begin, "little") in (_MICRO, _NANO) else ">"
+    magic = int.from_bytes(begin, "little" if order == "<" else "big")
+    header = file.read(20)
+    if len(header) < 20:
+        raise Damaged("ends in the header of the file")
+    # The high bits are the length of a frame check sequence.
+    link = Struct(f"{order}HHIIII").unpack(header)[5] & 0x0FFFFFFF
+    units = _SECOND if magic == _NANO else 1_000_000
+    head = Struct(f"{order}IIII")
+    number = 0
+    while octets := file.read(head.size):
+        number += 1
+        if len(octets) < head.size:
+            raise Damaged(f"ends in packet {number}")
+        seconds, parts, length, original = head.unpack(octets)
+        if length > MOST_OCTETS:
+            raise Damaged(f"is broken at packet {number}: that would have {length} octets")
+        if parts >= units:
+            raise Damaged(f"is broken at packet {number}: its time is no time")
+        data = file.read(length)
+        if len(data) < length:
+            raise Damaged(f"ends in packet {number}")
+        time = seconds * _SECOND + parts * (_SECOND // units)
+        yield Captured(number, time, link, data, length >= original)
+
+
+class _Blocks:
+    """The blocks of a pcapng file, after its first four octets."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._order = "<"
+        self._interfaces: list[_Interface] = []
+        self._number = 0  # of the last packet
+
+    def packets(self) -> Iterator[Captured]:
+        kind: bytes = _SECTION
+        while kind:
+            if len(kind) < 4:
+                raise self._damaged("ends in a block")
+            if kind == _SECTION:
+                self._begin_section()
+            else:
+                number, body = self._kind(kind), self._body()
+                if number == _INTERFACE:
+                    self._add_interface(body)
+                elif number in (_PACKET, _OLD_PACKET, _SIMPLE_PACKET):
+                    self._number += 1
+                    yield self._packet(number, body)
+            kind = self._file.read(4)
+
+    def _damaged(self, why: str) -> Damaged:
+        return Damaged(f"{why} after packet {self._number}")
+
+    def _kind(self, octets: bytes) -> int:
+        return int.from_bytes(octets, "little" if self._order == "<" else "big")
+
+    def _begin_section(self) -> None:
+        length, order = self._file.read(4), self._file.read(4)
+        names: tuple[tuple[str, Literal["little", "big"]], ...] = (("<", "little"), (">", "big"))
+        for sign, name in names:
+            if len(order) == 4 and int.from_bytes(order, name) == _SECTION_ORDER:
+                self._order = sign
+                break
+        else:
+            raise self._damaged("has a broken section header")
+        self._interfaces.clear()
+        self._rest(self._kind(length), 12)
+
+    def _body(self) -> bytes:
+        length = self._file.read(4)
+        if len(length) < 4:
+            raise self._damaged("ends in a block")
+        return self._rest(self._kind(length), 8)
+
+    def _rest(self, length: int, read: int) -> bytes:
+        """The rest of a block of `length` octets, without the length at its end."""
+        if length % 4 or not read + 4 <= length <= MOST_OCTETS:
+            raise self._damaged(f"has a block of {length} octets")
+        found = self._file.read(length - read)
+        if len(found) < length - read:
+            raise self._damaged("ends in a block")
+        if self._kind(found[-4:]) != length:
+            raise self._damaged("has a block with two lengths")
+        return found[:-4]
+
+    def _add_interface(self, body: bytes) -> None:
+        if len(body) < 8:
+            raise self._damaged("has a broken description of an interface")
+        link = Struct(f"{self._order}H").unpack_from(body)[0]
+        units, offset, at = 1_000_000, 0, 8
+        head = Struct(f"{self._order}HH")
+        while at + 4 <= len(body):
+            code, length = head.unpack_from(body, at)
+            value = body[at + 4 : at + 4 + length]
+            at += 4 + (length + 3 & ~3)
+            if code == _END_OPTION:
+                break
+            if code == _RESOLUTION and len(value) == 1:
+                exponent = value[0] & 0x7F
+                units = 1 << exponent if value[0] & 0x80 else 10**exponent
+            elif code == _OFFSET and len(value) == 8:
+                offset = Struct(f"{self._order}q").unpack(value)[0]
+        self._interfaces.append(_Interface(link, units, offset))
+
+    def _packet(self, kind: int, body: bytes) -> Captured:
+        at = f"is broken at packet {self._number}"
+        if kind == _SIMPLE_PACKET:
+            raise Damaged(f"{at}: it has no time")
+        if len(body) < 20:
+            raise Damaged(f"{at}: its block has {len(body)} octets")
+        if kind == _PACKET:
+            which, high, low, length, original = Struct(f"{self._order}IIIII").unpack_from(body)
+        else:
+            which, _, high, low, length, original = Struct(f"{self._order}HHIIII").unpack_from(body)
+        if which >= len(self._interfaces):
+            raise Damaged(f"{at}: its interface {which} is not described")
+        if length > len(body) - 20:
+            raise Damaged(f"{at}: it would have {length} octets")
+        link, units, offset = self._interfaces[which]
+        time = ((high << 32 | low) * _SECOND) // units + offset * _SECOND
+        return Captured(self._number, time, link, body[20 : 20 + length], length >= original)
+
+
+NULL, ETHERNET, LOOP, SLL, SLL2 = 0, 1, 108, 113, 276
+RAW: Final = (
+    12,
+    14,
+    101,
+    228,
+    229,
+)  # the old numbers of raw IP, the newer one, and those of IPv4 only and IPv6 only
+_IPV4, _IPV6 = 0x0800, 0x86DD
+_VLANS: Final = (0x8100, 0x88A8, 0x9100)
+_UDP, _TCP = 17, 6
+_EXTENSIONS: Final = (0, 43, 60, 135)  # hop-by-hop, routing, destination options, mobility
+_FRAGMENT: Final = 44
+
+TCP: Final = "TCP"
+FRAGMENTS: Final = "fragments"
+CUT: Final = "cut by the capture"
+OTHER: Final = "other packets"
+
+
+class Datagram(NamedTuple):
+    """A UDP datagram; addresses as octets."""
+
+    source: bytes
+    port: int  # of the destination
+    octets: bytes
+
+
+def find_datagram(link: int, octets: bytes) -> Datagram | str:
+    """The datagram of a packet, or why there is none: TCP, FRAGMENTS, CUT or OTHER."""
+    try:
+        return _find(link, octets)
+    except IndexError:
+        return CUT
+
+
+def _find(link: int, octets: bytes) -> Datagram | str:
+    if link in RAW:
+        return _ip(octets)
+    if link in (NULL, LOOP):
+        return _ip(octets[4:])
+    if link == ETHERNET:
+        at = 12
+    elif link == SLL:
+        at = 14
+    elif link == SLL2:
+        return _ip(octets[20:]) if _word(octets, 0) in (_IPV4, _IPV6) else OTHER
+    else:
+        return OTHER
+    while _word(octets, at) in _VLANS:
+        at += 4
+    return _ip(octets[at + 2 :]) if _word(octets, at) in (_IPV4, _IPV6) else OTHER
+
+
+def _ip(octets: bytes) -> Datagram | str:
+    version = octets[0] >> 4
+    if version == 4:
+        protocol, start = octets[9], (octets[0] & 15) * 4
+        if _word(octets, 6) & 0x3FFF:  # more fragments, or an offset
+            return FRAGMENTS
+        return _transport(octets, protocol, start, octets[12:16])
+    if version != 6:
+        return OTHER
+    protocol, start = octets[6], 40
+    while protocol in _EXTENSIONS:
+        protocol, start = octets[start], start + (octets[start + 1] + 1) * 8
+    if protocol == _FRAGMENT:
+        return FRAGMENTS
+    return _transport(octets, protocol, start, octets[8:24])
+
+
+def _transport(octets: bytes, protocol: int, start: int, source: bytes) -> Datagram | str:
+    if protocol == _TCP:
+        return TCP
+    if protocol != _UDP:
+        return OTHER
+    length = _word(octets, start + 4)
+    found = octets[start + 8 : start + length]
+    if length < 8 or len(found) < length - 8:
+        return CUT
+    return Datagram(source, _word(octets, start + 2), found)
+
+
+def _word(octets: bytes, at: int) -> int:
+    return octets[at] << 8 | octets[at + 1]
+
+
 RECORDED: Final = "recorded"  # the arrival, and the group of the questions
-MOST: Final = 50_000_000  # queries
+MOST_QUERIES: Final = 50_000_000  # queries
 _NOT_DNS: Final = "no queries"
 
 # The time (nanoseconds), the client, and the question.
@@ -67,8 +334,8 @@ def read_replay(path: str, *, speed: float, port: int, longest: float | None) ->
         )
         for asked in reading:
             found.append(asked)
-            if len(found) > MOST:
-                raise LoadError(f"{path} has more than {MOST} queries; cut it into parts")
+            if len(found) > MOST_QUERIES:
+                raise LoadError(f"{path} has more than {MOST_QUERIES} queries; cut it into parts")
     except Damaged as damage:
         problem = f"{path} {damage}"
     found.sort(key=lambda each: each[0])

@@ -1,6 +1,6 @@
 """The report of a run, as values: written as JSON, and the input of text and page.
 
-Path: run.py -> here (make_report) -> text.py, page.py, or JSON as docs/load.schema.json describes it.
+Path: run.py -> here (make_report) -> output/text.py, output/page.py, or JSON as docs/load.schema.json describes it.
 Rule 1: times in microseconds are whole numbers; None if a figure is refused, and `why` is the reason.
 Rule 2: Report has what all servers of a run share, a ServerReport what was measured of one server.
 """
@@ -8,55 +8,36 @@ Rule 2: Report has what all servers of a run share, a ServerReport what was meas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from hsdns.load.connection_report import ConnectionsReport, connections_report
 from hsdns.load.errors import LoadError
-from hsdns.load.figures import (
-    Figure,
-    Percentile,
-    all_sent,
-    latency_figures,
-    lateness_figures,
-    name_of,
-    refusal,
+from hsdns.load.histogram import Histogram, Percentile, all_sent, latency_figures, refusal
+from hsdns.load.limits import KNEE, Limit, Measured, figure_of, has_aborted, is_met, knee_rate
+from hsdns.load.plan import StreamPlan
+from hsdns.load.results import (
+    ConnectionsReport,
+    Counts,
+    KindReport,
+    LookupsReport,
+    PropagationReport,
+    Results,
+    Second,
+    VerdictReport,
+    measured_of,
+    with_lookups,
 )
-from hsdns.load.histogram import Slots
-from hsdns.load.judge import VERDICTS
-from hsdns.load.lookup_report import LookupsReport, lookups_report
-from hsdns.load.measured import measured_of, with_lookups
-from hsdns.load.propagation_counts import PropagationReport
-from hsdns.load.results import OldSpan, Part, Results, Second, StaleName
-from hsdns.load.stream_plan import StreamPlan
-from hsdns.load.thresholds import (
-    KNEE,
-    Limit,
-    Measured,
-    figure_of,
-    has_aborted,
-    is_met,
-    knee_rate,
-)
-from hsdns.wire.iana import rcode_to_text, type_to_text
+from hsdns.load.schedule import Stage
 
 FORMAT = "hsdns load 2"
-
-
-class StageReport(msgspec.Struct, frozen=True):
-    """A part of the schedule: seconds, and queries per second at its begin and its end."""
-
-    seconds: float
-    first: float
-    last: float
 
 
 class PlanReport(msgspec.Struct, frozen=True):
     """The plan of the run; `what` describes the questions in words, a query is lost after `timeout_ms`."""
 
     transport: str
-    stages: list[StageReport]
+    stages: list[Stage]
     arrival: str
     burst: int
     seed: int
@@ -80,73 +61,6 @@ class Machine(msgspec.Struct, frozen=True):
     system: str
     processors: int
     sockets_by: str  # rust or python: the code that sends and receives
-
-
-class Counts(msgspec.Struct, frozen=True):
-    """Counts of queries; `due` includes those that this machine could not send."""
-
-    due: int
-    sent: int
-    not_sent: int
-    answered: int
-    lost: int
-    truncated: int
-    rcodes: dict[str, int]
-
-
-class KindReport(msgspec.Struct, frozen=True):
-    """Queries of one kind of name and one type; `slots` are the histogram of the latency (docs/load.md)."""
-
-    group: str
-    type: str
-    counts: Counts
-    latency: list[Percentile]
-    slots: Slots
-
-
-class StaleReport(msgspec.Struct, frozen=True):
-    """A name that had stale answers; the time of the first is in seconds after the begin."""
-
-    name: str
-    type: str
-    count: int
-    worst_age_ms: float
-    first_s: float
-
-
-class VerdictReport(msgspec.Struct, frozen=True):
-    """Verdicts on the answers, with the ages of stale ones and of those behind by less than the slack.
-
-    `stale_names` has all of them, the stalest first.  `old_since_s` is the time of the first change that a stale answer
-    lacked, `old_until_s` the time of the last query with a stale answer, `old_for_s` later; in seconds after the begin.
-    """
-
-    counts: dict[str, int]
-    undecided: dict[str, int]
-    slack_ms: float
-    changes: int
-    stale_age: list[Percentile]
-    behind: list[Percentile]
-    stale_names: list[StaleReport]
-    stale_slots: Slots
-    behind_slots: Slots
-    old_since_s: float | None = None
-    old_until_s: float | None = None
-    old_for_s: float | None = None
-
-
-class SecondReport(msgspec.Struct, frozen=True):
-    """One second of the schedule; `slots` and `late_slots` are the histograms of latency and lateness."""
-
-    second: int
-    counts: Counts
-    latency: list[Percentile]
-    lateness: list[Percentile]
-    verdicts: dict[str, int]
-    worst_age_ms: float
-    changes: int
-    slots: Slots
-    late_slots: Slots
 
 
 class LimitReport(msgspec.Struct, frozen=True):
@@ -182,7 +96,7 @@ class ServerReport(msgspec.Struct, frozen=True):
     verdicts: VerdictReport | None
     propagation: PropagationReport | None
     limits: list[LimitReport]
-    per_second: list[SecondReport]
+    per_second: list[Second]
     connections: ConnectionsReport | None = None
     lookups: LookupsReport | None = None  # lookups by pods
 
@@ -205,7 +119,7 @@ class KneeReport(msgspec.Struct, frozen=True):
     found: bool
     holds: float | None
     breaks: float | None
-    said: str
+    sentence: str = msgspec.field(name="said")
     limits: list[str]
     steps: list[KneeStep]
 
@@ -253,12 +167,14 @@ def make_report(run: Run, servers: Sequence[OfServer]) -> Report:
     return Report(FORMAT, run.started, run.plan, run.machine, found, knee=run.knee)
 
 
-def make_step(
-    rate: float, seconds: float, outcome: str, whole: Second, measured: Measured
-) -> KneeStep:
-    """The report of a step of a search."""
-    latency, lateness = _percentiles(measured.latency), _percentiles(measured.lateness)
-    return KneeStep(rate, seconds, outcome, whole.sent, whole.lost, latency, lateness)
+def plain(value: object) -> Any:
+    """A report, or a part of one, as objects that module json can write."""
+    return msgspec.to_builtins(value, enc_hook=Histogram.pairs)
+
+
+def encode(value: object) -> bytes:
+    """A report, or a part of one, as JSON."""
+    return msgspec.json.encode(value, enc_hook=Histogram.pairs)
 
 
 def read_report(octets: bytes, name: str) -> Report:
@@ -270,7 +186,7 @@ def read_report(octets: bytes, name: str) -> Report:
                 f'{name}: the report is of the format "{head.format}", and only "{FORMAT}" can be read; '
                 "write it again with this version"
             )
-        return msgspec.json.decode(octets, type=Report)
+        return msgspec.json.decode(octets, type=Report, dec_hook=lambda kind, found: kind(found))
     except msgspec.MsgspecError as error:
         raise LoadError(
             f"{name}: that is no report of hsdns load ({error}); -json FILE writes one"
@@ -284,45 +200,38 @@ class _Head(msgspec.Struct):
 def _server(run: Run, server: OfServer) -> ServerReport:
     results = server.results
     whole = results.whole()
-    measured = measured_of(whole)
-    latency, lateness = measured.latency, measured.lateness
-    refused = not all_sent(whole.sent, whole.not_sent)
-    said = refusal(latency, lateness, whole.sent, whole.not_sent)
-    lookups = lookups_report(results.lookups, whole.lateness, refused=refused)
-    known: dict[tuple[int, int], tuple[int, int]] = {}
-    measured = with_lookups(measured, lookups)._replace(knee=_knee_rates(run.knee))
+    counts = whole.counts
+    refused = not all_sent(counts.sent, counts.not_sent)
+    seconds = [
+        each for _, each in sorted(results.seconds.items()) if each.counts.due or each.changes
+    ]
+    whole.finish(refused=refused)
+    for second in seconds:
+        second.finish(refused=refused)
+    kinds = [kind for _, kind in sorted(results.kinds.items()) if kind.counts.due]
+    for kind in kinds:
+        kind.counts.finish()
+        kind.latency = latency_figures(
+            kind.slots, kind.counts.lost, whole.late_slots, refused=refused
+        )
+    lookups = results.lookups.finish(whole.late_slots, refused=refused)
+    measured = with_lookups(measured_of(whole), lookups)._replace(knee=_knee_rates(run.knee))
     return ServerReport(
         server.name,
         server.target,
         server.ended,
         server.seconds,
-        _counts(whole),
-        _percentiles(latency),
-        _percentiles(lateness),
-        said,
-        [
-            KindReport(
-                group,
-                type_to_text(qtype),
-                _counts(part),
-                _percentiles(
-                    latency_figures(part.latency, part.lost, whole.lateness, refused=refused)
-                ),
-                part.latency.pairs(),
-            )
-            for (group, qtype), part in sorted(results.kinds.items())
-            if part.sent or part.not_sent
-        ],
-        None if run.slack is None else _verdicts(results, whole, run.slack),
+        counts,
+        whole.latency,
+        whole.lateness,
+        refusal(whole.latency, whole.lateness, counts.sent, counts.not_sent),
+        kinds,
+        None if run.slack is None else results.judged(whole, run.slack),
         server.propagation,
         [_limit(limit, measured, server.ended) for limit in run.limits],
-        [
-            _second(number, second, known, refused=refused)
-            for number, second in sorted(results.seconds.items())
-            if second.sent or second.not_sent or second.changes
-        ],
-        connections_report(results.connections),
-        lookups=lookups,
+        seconds,
+        results.connections.finish(),
+        lookups,
     )
 
 
@@ -351,72 +260,3 @@ def exit_status(report: Report) -> int:
         met.append(None)
     is_whole = not any(server.ended for server in report.servers)
     return 1 if True in met else 2 if None in met or not is_whole else 0
-
-
-def _percentiles(figures: Sequence[Figure]) -> list[Percentile]:
-    return [Percentile(name_of(each.percent), each.us, each.why) for each in figures]
-
-
-def _counts(part: Part) -> Counts:
-    rcodes = {rcode_to_text(rcode): count for rcode, count in sorted(part.rcodes.items())}
-    due = part.sent + part.not_sent
-    return Counts(due, part.sent, part.not_sent, part.answered, part.lost, part.truncated, rcodes)
-
-
-def _second(
-    number: int, second: Second, known: dict[tuple[int, int], tuple[int, int]], *, refused: bool
-) -> SecondReport:
-    latency = latency_figures(second.latency, second.lost, second.lateness, refused=refused)
-    return SecondReport(
-        number,
-        _counts(second),
-        _percentiles(latency),
-        _percentiles(lateness_figures(second.lateness)),
-        {word: second.verdicts[word] for word in VERDICTS if second.verdicts[word]},
-        round(second.worst_age * 1000, 3),
-        second.changes,
-        second.latency.pairs(known),
-        second.lateness.pairs(known),
-    )
-
-
-def _verdicts(results: Results, whole: Second, slack: float) -> VerdictReport:
-    return VerdictReport(
-        {word: whole.verdicts[word] for word in VERDICTS},
-        dict(sorted(results.reasons.items())),
-        slack * 1000,
-        whole.changes,
-        _percentiles(lateness_figures(results.ages)),
-        _percentiles(lateness_figures(results.behind)),
-        _stale_names(results),
-        results.ages.pairs(),
-        results.behind.pairs(),
-        *_old(results.old),
-    )
-
-
-def _old(found: OldSpan) -> tuple[float | None, float | None, float | None]:
-    if found.since > found.until:
-        return None, None, None
-    since, until = round(found.since, 6), round(found.until, 6)
-    return since, until, round(until - since, 6)
-
-
-def _stale_names(results: Results) -> list[StaleReport]:
-    """The names that had stale answers, the stalest first; questions with the same name and type count as one."""
-    names: dict[tuple[str, int], StaleName] = {}
-    for number, found in results.stale.items():
-        question = results.questions[number]
-        name = names.setdefault((question.name.to_text(), question.qtype), StaleName())
-        name.merge(found)
-    reports = [
-        StaleReport(
-            text,
-            type_to_text(qtype),
-            found.count,
-            round(found.worst_age * 1000, 3),
-            round(found.first, 3),
-        )
-        for (text, qtype), found in names.items()
-    ]
-    return sorted(reports, key=lambda each: (-each.worst_age_ms, each.name, each.type))

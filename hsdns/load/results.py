@@ -1,136 +1,421 @@
-"""The measurements of a run: counts and histograms, by second and by kind of question.
+"""The measurements of a run: counters that grow while it runs, are written as its report, read again and added.
 
-Path: run.py passes outcomes and verdicts -> here -> report.py, live.py, thresholds.py.
+Path: run.py passes outcomes and verdicts -> here -> report.py, cli/progress.py, limits.py.
 Rule 1: a query belongs to the second in which it was due.
 Rule 2: latency is measured from when the query was due, lateness from then until it was sent; in microseconds.
-Rule 3: results of two runs are added without loss (`merge`).
+Rule 3: a struct has counters, of which add() makes the sum of two runs without loss, and figures, which finish() makes
+        from them.  A field that ends with "slots" is a histogram.
 Rule 4: the histograms of a second are packed OPEN seconds later, when nearly all of its queries are answered or lost.
+Rule 5: a percentile of changes that showed is stated only if there are enough of them for one to be above it: a hundred
+        for p99.  Each generator that followed a change counts it, because it may show at different times to each.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
-from hsdns.load.connection_facts import ConnectionCounts
-from hsdns.load.histogram import Histogram, slot_of
-from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED
-from hsdns.load.lookups import Lookups
+import msgspec
+
+from hsdns.load.histogram import (
+    NOTHING,
+    PERCENTS,
+    Histogram,
+    Percentile,
+    all_sent,
+    latency_figures,
+    name_of,
+    percentiles,
+    slot_of,
+)
+from hsdns.load.limits import Measured
 from hsdns.load.outcome import (
+    AGAIN,
+    ENDED,
+    ENDS,
+    FAILED,
+    FELL,
+    LATE,
     LATENCY,
     LATENESS,
     LOST_COUNT,
+    NOT_DNS,
+    NOT_OPENED,
     NOT_SENT,
     NOT_SENT_COUNT,
     OF_KIND,
+    OPENED,
     RCODE,
     TRUNCATED,
+    UNFINISHED,
+    Lookup,
     PlainOutcome,
+    form_of,
+    resolver_of,
     unpack_counts,
+    unpack_facts,
+    unpack_lookups,
 )
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
-from hsdns.load.verifier import Judged
+from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, VERDICTS
+from hsdns.load.verify.verifier import Judged
+from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_to_text
 from hsdns.wire.message import TC
 
 MICROSECOND: Final = 1000  # nanoseconds
 OPEN: Final = 10  # seconds
-Kind = tuple[str, int]  # group and type
+MOST_REASONS: Final = 50  # by which something is counted
+OTHERS: Final = "others"
+MOST_EVENTS: Final = 2000  # in a report
+FEW: Final = "few"
+NEVER: Final = "never"
+Figures = list[Percentile]
 
 
 def kind_numbers(questions: Iterable[Question]) -> list[int]:
     """The number of each question's kind, in the order of first appearance."""
-    numbers: dict[Kind, int] = {}
+    numbers: dict[tuple[str, int], int] = {}
     return [numbers.setdefault((each.group, each.qtype), len(numbers)) for each in questions]
 
 
-class Part:
-    """Counts of some of the queries; `rcodes` counts the answered ones."""
-
-    __slots__ = ("latency", "lost", "not_sent", "rcodes", "truncated")
-
-    def __init__(self) -> None:
-        self.rcodes: Counter[int] = Counter()
-        self.lost = 0
-        self.not_sent = 0
-        self.truncated = 0
-        self.latency = Histogram()
-
-    @property
-    def answered(self) -> int:
-        """The number of answered queries."""
-        return self.rcodes.total()
-
-    @property
-    def sent(self) -> int:
-        """The number of sent queries."""
-        return self.answered + self.lost
-
-    def merge(self, other: Part) -> None:
-        """Add the counts of another one."""
-        self.rcodes.update(other.rcodes)
-        self.lost += other.lost
-        self.not_sent += other.not_sent
-        self.truncated += other.truncated
-        self.latency.merge(other.latency)
+def add(mine: Any, theirs: Any) -> None:
+    """Add the counters of a struct to those of another one: the larger one of two ages stays."""
+    for name in mine.__struct_fields__:
+        own, other = getattr(mine, name), getattr(theirs, name)
+        if isinstance(own, Histogram):
+            own.merge(other)
+        elif isinstance(own, dict):
+            for reason, number in other.items():
+                count(own, reason, number)
+        elif isinstance(own, msgspec.Struct):
+            add(own, other)
+        elif isinstance(own, float) and not name.startswith("old_"):
+            setattr(mine, name, max(own, other))
+        elif isinstance(own, int) and name != "second":
+            setattr(mine, name, own + other)
+        elif name == "events":
+            own += other
+        elif name in ("by_resolver", "by_form"):
+            for part in other:
+                add(_part(own, part.name), part)
 
 
-class Second(Part):
-    """A second of the schedule; `worst_age` is the age of its stalest answer, in seconds."""
-
-    __slots__ = ("changes", "lateness", "verdicts", "worst_age")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lateness = Histogram()
-        self.verdicts: Counter[str] = Counter()
-        self.worst_age = 0.0
-        self.changes = 0
-
-    def merge(self, other: Part) -> None:
-        """Add the counts of another one."""
-        super().merge(other)
-        if isinstance(other, Second):
-            self.lateness.merge(other.lateness)
-            self.verdicts.update(other.verdicts)
-            self.worst_age = max(self.worst_age, other.worst_age)
-            self.changes += other.changes
+def count(counts: dict[str, int], reason: str, number: int = 1) -> None:
+    """Count a reason; the number of different ones is bounded, since a server can send a new one each time."""
+    known = reason if reason in counts or len(counts) < MOST_REASONS else OTHERS
+    counts[known] = counts.get(known, 0) + number
 
 
-class StaleName:
-    """A question that had stale answers: their number, the worst age, and the time of the first query (seconds)."""
-
-    __slots__ = ("count", "first", "worst_age")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.worst_age = 0.0
-        self.first = float("inf")
-
-    def merge(self, other: StaleName) -> None:
-        """Add the answers of another one."""
-        self.count += other.count
-        self.worst_age = max(self.worst_age, other.worst_age)
-        self.first = min(self.first, other.first)
+def _slots() -> Any:
+    return msgspec.field(default_factory=Histogram)
 
 
-class OldSpan:
-    """The first change that stale answers lack, and the last query with one; seconds from the begin.
+class Counts(msgspec.Struct):
+    """Counts of queries; `due` includes those that this machine could not send."""
 
-    `since` is the time of the first change that one of them lacked: for a frozen server, when it froze.
+    due: int = 0
+    sent: int = 0
+    not_sent: int = 0
+    answered: int = 0
+    lost: int = 0
+    truncated: int = 0
+    rcodes: dict[str, int] = {}
+
+    def answer(self, rcode: int, number: int = 1) -> None:
+        """Count answers."""
+        self.due += number
+        self.sent += number
+        self.answered += number
+        text = _RCODES[rcode]
+        self.rcodes[text] = self.rcodes.get(text, 0) + number
+
+    def lose(self, number: int = 1) -> None:
+        """Count lost queries."""
+        self.due += number
+        self.sent += number
+        self.lost += number
+
+    def not_send(self, number: int = 1) -> None:
+        """Count queries that could not be sent."""
+        self.due += number
+        self.not_sent += number
+
+    def finish(self) -> None:
+        """Put the rcodes in order."""
+        self.rcodes = dict(sorted(self.rcodes.items(), key=lambda each: rcode_from_text(each[0])))
+
+
+_RCODES: Final = [rcode_to_text(rcode) for rcode in range(16)]
+
+
+class KindReport(msgspec.Struct):
+    """Queries of one kind of name and one type; `slots` are the histogram of the latency (docs/load.md)."""
+
+    group: str
+    type: str
+    counts: Counts = msgspec.field(default_factory=Counts)
+    latency: Figures = []
+    slots: Histogram = _slots()
+
+
+class Second(msgspec.Struct):
+    """One second of the schedule; `slots` and `late_slots` are the histograms of latency and lateness."""
+
+    second: int = 0
+    counts: Counts = msgspec.field(default_factory=Counts)
+    latency: Figures = []
+    lateness: Figures = []
+    verdicts: dict[str, int] = {}
+    worst_age_ms: float = 0.0
+    changes: int = 0
+    slots: Histogram = _slots()
+    late_slots: Histogram = _slots()
+
+    def finish(self, *, refused: bool) -> None:
+        """Make the figures; `refused`: no latency is stated."""
+        self.counts.finish()
+        self.latency = latency_figures(
+            self.slots, self.counts.lost, self.late_slots, refused=refused
+        )
+        self.lateness = percentiles(self.late_slots)
+        self.verdicts = {word: self.verdicts[word] for word in VERDICTS if self.verdicts.get(word)}
+        self.worst_age_ms = round(self.worst_age_ms, 3)
+
+
+class StaleReport(msgspec.Struct):
+    """A name that had stale answers; the time of the first is in seconds after the begin."""
+
+    name: str
+    type: str
+    count: int = 0
+    worst_age_ms: float = 0.0
+    first_s: float = float("inf")
+
+
+class VerdictReport(msgspec.Struct):
+    """Verdicts on the answers, with the ages of stale ones and of those behind by less than the slack.
+
+    `stale_names` has all of them, the stalest first.  `old_since_s` is the time of the first change that a stale answer
+    lacked (for a frozen server, when it froze), `old_until_s` the time of the last query with a stale answer,
+    `old_for_s` later; in seconds after the begin.
     """
 
-    __slots__ = ("since", "until")
+    counts: dict[str, int] = {}
+    undecided: dict[str, int] = {}
+    slack_ms: float = 0.0
+    changes: int = 0
+    stale_age: Figures = []
+    behind: Figures = []
+    stale_names: list[StaleReport] = []
+    stale_slots: Histogram = _slots()
+    behind_slots: Histogram = _slots()
+    old_since_s: float | None = None
+    old_until_s: float | None = None
+    old_for_s: float | None = None
 
-    def __init__(self) -> None:
-        self.since = float("inf")
-        self.until = float("-inf")
-
-    def add(self, since: float, until: float) -> None:
+    def lack(self, since: float, until: float) -> None:
         """Add a stale answer, or the span of another run."""
-        self.since = min(self.since, since)
-        self.until = max(self.until, until)
+        self.old_since_s = since if self.old_since_s is None else min(self.old_since_s, since)
+        self.old_until_s = until if self.old_until_s is None else max(self.old_until_s, until)
+
+
+class ConnectionsReport(msgspec.Struct):
+    """Connections of a load, or those for truncated answers over UDP.
+
+    `not_opened`, `ended` and `without_answer` (queries) are counts by reason.  `asked_again`: queries whose connection
+    had ended; `late`: replies after the timeout; `fell`: truncated answers over UDP.  `slots` are the histogram of the
+    set-ups, which are not in the figures of queries; a latency includes the wait for one anyway.
+    """
+
+    opened: int = 0
+    most_open: int = 0
+    not_opened: dict[str, int] = {}
+    ended: dict[str, int] = {}
+    without_answer: dict[str, int] = {}
+    asked_again: int = 0
+    late: int = 0
+    fell: int = 0
+    setup: Figures = []
+    slots: Histogram = _slots()
+
+    @property
+    def open(self) -> int:
+        """How many are open now."""
+        return self.opened - sum(self.ended.values())
+
+    def add(self, octets: bytes) -> None:
+        """Count the facts of a message."""
+        for kind, value, why in unpack_facts(octets):
+            if kind == OPENED:
+                self.opened += 1
+                self.slots.record(value // MICROSECOND)
+                self.most_open = max(self.most_open, self.open)
+            elif kind == ENDED:
+                count(self.ended, why)
+            elif kind == NOT_OPENED:
+                count(self.not_opened, why)
+            elif kind == NOT_DNS:
+                count(self.without_answer, why)
+            elif kind == AGAIN:
+                self.asked_again += 1
+            elif kind == LATE:
+                self.late += 1
+            elif kind == FELL:
+                self.fell += 1
+
+    def finish(self) -> ConnectionsReport | None:
+        """Make the figures; None if there was no connection."""
+        if not self.opened and not self.not_opened and not self.fell:
+            return None
+        self.setup = percentiles(self.slots)
+        for counts in ("not_opened", "ended", "without_answer"):
+            found = sorted(getattr(self, counts).items(), key=lambda each: (-each[1], each[0]))
+            setattr(self, counts, dict(found))
+        return self
+
+
+class LookupPartReport(msgspec.Struct):
+    """A part of the lookups: how they ended, and their queries.
+
+    `wasted` queries were for another name than the intended one, `again` counts queries repeated in the same lookup,
+    `over_tcp` those over TCP.  `median_queries` and `most_queries` are per lookup.  A latency runs from when the lookup
+    was due until the program has its result, and includes the search list, the waits and retries.
+    """
+
+    name: str = ""
+    ends: dict[str, int] = {}
+    queries: int = 0
+    wasted: int = 0
+    again: int = 0
+    over_tcp: int = 0
+    median_queries: int = 0
+    most_queries: int = 0
+    latency: Figures = []
+    slots: Histogram = _slots()  # without UNFINISHED ones
+    query_slots: Histogram = _slots()
+
+    def add(self, found: Lookup) -> None:
+        """Count a lookup."""
+        end = ENDS[found.end]
+        count(self.ends, end)
+        if end != UNFINISHED:
+            self.slots.record((found.ended - found.planned) // MICROSECOND)
+        self.query_slots.record(found.queries)
+        self.queries += found.queries
+        self.wasted += found.wasted
+        self.again += found.again
+        self.over_tcp += found.over_tcp
+
+    def finish(self, lateness: Histogram, *, refused: bool) -> None:
+        """Make the figures; `lateness` is that of the queries."""
+        self.ends = {end: self.ends.get(end, 0) for end in ENDS}
+        self.latency = latency_figures(self.slots, self.ends[UNFINISHED], lateness, refused=refused)
+        self.median_queries = self.query_slots.percentile(50) or 0
+        self.most_queries = self.query_slots.highest or 0
+
+
+class LookupsReport(msgspec.Struct):
+    """All lookups, in total and in parts; `lateness` runs from when one was due until the generator began it."""
+
+    whole: LookupPartReport = msgspec.field(default_factory=LookupPartReport)
+    by_resolver: list[LookupPartReport] = []
+    by_form: list[LookupPartReport] = []
+    lateness: Figures = []
+    lateness_slots: Histogram = _slots()
+
+    def add(self, octets: bytes) -> None:
+        """Count the lookups of a message."""
+        for found in unpack_lookups(octets):
+            self.whole.add(found)
+            _part(self.by_resolver, resolver_of(found)).add(found)
+            _part(self.by_form, form_of(found)).add(found)
+            self.lateness_slots.record(max(0, found.began - found.planned) // MICROSECOND)
+
+    def finish(self, lateness: Histogram, *, refused: bool) -> LookupsReport | None:
+        """Make the figures; None without lookups.
+
+        `lateness` is that of the queries, which decides whether a latency is stated; `refused`: none is stated.
+        """
+        if not self.whole.ends:
+            return None
+        for parts in (self.by_resolver, self.by_form):
+            parts.sort(key=lambda each: each.name)
+        for part in (self.whole, *self.by_resolver, *self.by_form):
+            part.finish(lateness, refused=refused)
+        self.lateness = percentiles(self.lateness_slots)
+        return self
+
+
+def _part(parts: list[LookupPartReport], name: str) -> LookupPartReport:
+    found = next((each for each in parts if each.name == name), None)
+    if found is None:
+        found = LookupPartReport(name)
+        parts.append(found)
+    return found
+
+
+class EventReport(msgspec.Struct, frozen=True):
+    """A change that was followed: when it was written (seconds after the begin), and milliseconds from then on.
+
+    `seen_ms` is when the generator's watch saw it, `first_new_ms` and `last_old_ms` are None for never; `resolution_ms`
+    is the time between the probes around the first new answer.
+    """
+
+    at_s: float
+    name: str
+    type: str
+    adds: bool
+    removes: bool
+    seen_ms: float
+    first_new_ms: float | None
+    last_old_ms: float | None
+    resolution_ms: float
+
+
+class PropagationReport(msgspec.Struct):
+    """How long changes took to show; `first_new` for changes that add records, `last_old` for those that remove some.
+
+    `left_out` changes were followed for too short a time to count; `events` is an even selection.  Slots belong to the
+    percentiles; changes that never showed are in none.
+    """
+
+    followed: int = 0
+    left_out: int = 0
+    never_new: int = 0
+    never_gone: int = 0
+    seen: Figures = []
+    first_new: Figures = []
+    last_old: Figures = []
+    resolution: Figures = []
+    events: list[EventReport] = []
+    seen_slots: Histogram = _slots()
+    first_new_slots: Histogram = _slots()
+    last_old_slots: Histogram = _slots()
+    resolution_slots: Histogram = _slots()
+
+    def finish(self) -> PropagationReport:
+        """Make the figures, and select events in an order that does not depend on which generator followed them."""
+        self.seen = _rare(self.seen_slots)
+        self.first_new = _rare(self.first_new_slots, self.never_new)
+        self.last_old = _rare(self.last_old_slots, self.never_gone)
+        self.resolution = _rare(self.resolution_slots)
+        events = sorted(self.events, key=lambda each: (each.at_s, msgspec.json.encode(each)))
+        self.events = events[:: -(-len(events) // MOST_EVENTS) or 1]
+        return self
+
+
+def _rare(histogram: Histogram, never: int = 0) -> Figures:
+    """Percentiles of few values; `never` more changes are slower than any."""
+    whole, figures = histogram.total + never, []
+    for percent, us in zip(PERCENTS, histogram.percentiles(PERCENTS, never), strict=True):
+        if percent < 100 and round(whole * (100 - percent), 6) < 100:
+            figures.append(Percentile(name_of(percent), None, FEW))
+        else:
+            why = "" if us is not None else NEVER if never else NOTHING
+            figures.append(Percentile(name_of(percent), us, why))
+    return figures
 
 
 class Results:
@@ -140,33 +425,31 @@ class Results:
         self.questions = list(questions)
         self.begin = begin
         self.seconds: dict[int, Second] = {}
-        self.kinds: dict[Kind, Part] = {}
-        self.reasons: Counter[str] = Counter()  # of undecided answers
-        self.ages = Histogram()  # of stale answers, microseconds
-        self.behind = Histogram()  # of answers behind by less than the slack
-        self.stale: dict[int, StaleName] = {}  # by question
-        self.old = OldSpan()
-        self.lookups = Lookups()  # of pods
-        self.connections = ConnectionCounts()
-        self._kinds = [self._kind(each) for each in questions]
+        self.kinds: dict[tuple[str, int], KindReport] = {}
+        self.verdicts = VerdictReport()
+        self.stale: dict[tuple[str, str], StaleReport] = {}  # by name and type
+        self.lookups = LookupsReport()  # of pods
+        self.connections = ConnectionsReport()
+        self._kinds = [self.kind(each.group, each.qtype) for each in questions]
         self._numbered = list(self.kinds.values())  # in the order of kind_numbers()
 
-    def _kind(self, question: Question) -> Part:
-        return self.kinds.setdefault((question.group, question.qtype), Part())
+    def kind(self, group: str, qtype: int) -> KindReport:
+        """The counts of a kind of question."""
+        return self.kinds.setdefault((group, qtype), KindReport(group, type_to_text(qtype)))
 
     def add_question(self, question: Question) -> None:
         """Add a question; its number is the next one."""
         self.questions.append(question)
-        self._kinds.append(self._kind(question))
+        self._kinds.append(self.kind(question.group, question.qtype))
 
     def second(self, number: int) -> Second:
         """The counts of a second of the schedule."""
         found = self.seconds.get(number)
         if found is None:
-            found = self.seconds[number] = Second()
+            found = self.seconds[number] = Second(number)
             if over := self.seconds.get(number - OPEN):
-                over.latency.pack()
-                over.lateness.pack()
+                over.slots.pack()
+                over.late_slots.pack()
         return found
 
     def add(self, found: Iterable[PlainOutcome]) -> None:
@@ -175,67 +458,71 @@ class Results:
         for question, flags, _, planned, sent, received in found:
             second, kind = self.second((planned - begin) // SECOND), kinds[question]
             if received == NOT_SENT:
-                second.not_sent += 1
-                kind.not_sent += 1
+                second.counts.not_send()
+                kind.counts.not_send()
                 continue
-            second.lateness.slots[slot_of((sent - planned) // MICROSECOND)] += 1
+            second.late_slots.slots[slot_of((sent - planned) // MICROSECOND)] += 1
             if received <= 0:
-                second.lost += 1
-                kind.lost += 1
+                second.counts.lose()
+                kind.counts.lose()
                 continue
-            rcode = flags & 15
             slot = slot_of((received - planned) // MICROSECOND)
-            second.rcodes[rcode] += 1
-            second.latency.slots[slot] += 1
-            kind.rcodes[rcode] += 1
-            kind.latency.slots[slot] += 1
-            if flags & TC:
-                second.truncated += 1
-                kind.truncated += 1
+            for each in (second, kind):
+                each.counts.answer(flags & 15)
+                each.slots.slots[slot] += 1
+                if flags & TC:
+                    each.counts.truncated += 1
 
     def add_counts(self, octets: bytes) -> None:
         """Add the counts of the compiled sender; kinds are numbered as in kind_numbers()."""
-        kinds = self._numbered
-        for what, number, value, count in unpack_counts(octets):
-            part = kinds[number] if what >= OF_KIND else self.second(number)
+        for what, number, value, counted in unpack_counts(octets):
+            part = self._numbered[number] if what >= OF_KIND else self.second(number)
             what %= OF_KIND
             if what == LATENCY:
-                part.latency.slots[value] += count
+                part.slots.slots[value] += counted
             elif what == LATENESS and isinstance(part, Second):
-                part.lateness.slots[value] += count
+                part.late_slots.slots[value] += counted
             elif what == RCODE:
-                part.rcodes[value] += count
+                part.counts.answer(value, counted)
             elif what == LOST_COUNT:
-                part.lost += count
+                part.counts.lose(counted)
             elif what == NOT_SENT_COUNT:
-                part.not_sent += count
+                part.counts.not_send(counted)
             elif what == TRUNCATED:
-                part.truncated += count
+                part.counts.truncated += counted
 
     def add_right(self, planned: Iterable[int]) -> None:
         """Count right answers; `planned` are the due times of their queries, in nanoseconds of the monotonic clock."""
         begin = self.begin
-        for number, count in Counter([(each - begin) // SECOND for each in planned]).items():
-            self.second(number).verdicts[RIGHT] += count
+        for number, found in Counter([(each - begin) // SECOND for each in planned]).items():
+            count(self.second(number).verdicts, RIGHT, found)
 
     def add_verdict(self, judged: Judged) -> None:
         """Count a verdict."""
         second = self.second((round(judged.planned * SECOND) - self.begin) // SECOND)
         word, age, reason = judged.verdict
-        second.verdicts[word] += 1
+        count(second.verdicts, word)
         if word == UNDECIDED:
-            self.reasons[reason] += 1
+            count(self.verdicts.undecided, reason)
             if reason == BEHIND:
-                self.behind.record(round(age * 1e6))
+                self.verdicts.behind_slots.record(round(age * 1e6))
         elif word == STALE:
-            self.ages.record(round(age * 1e6))
-            second.worst_age = max(second.worst_age, age)
-            name = self.stale.setdefault(judged.question, StaleName())
-            name.count += 1
-            name.worst_age = max(name.worst_age, age)
+            self.verdicts.stale_slots.record(round(age * 1e6))
+            second.worst_age_ms = max(second.worst_age_ms, age * 1000)
             asked = judged.asked - self.begin / SECOND
-            name.first = min(name.first, asked)
-            self.old.add(asked - age, asked)
+            question = self.questions[judged.question]
+            self._add_stale(
+                StaleReport(
+                    question.name.to_text(), type_to_text(question.qtype), 1, age * 1000, asked
+                )
+            )
+            self.verdicts.lack(asked - age, asked)
+
+    def _add_stale(self, found: StaleReport) -> None:
+        name = self.stale.setdefault((found.name, found.type), StaleReport(found.name, found.type))
+        name.count += found.count
+        name.worst_age_ms = max(name.worst_age_ms, found.worst_age_ms)
+        name.first_s = min(name.first_s, found.first_s)
 
     def add_changes(self, times: Iterable[float]) -> None:
         """Count changes of the cluster, at times in monotonic seconds; those before the run are ignored."""
@@ -246,22 +533,100 @@ class Results:
 
     def whole(self) -> Second:
         """The sum of all seconds."""
-        found = Second()
-        for second in self.seconds.values():
-            found.merge(second)
-        return found
+        return together(self.seconds.values())
 
     def merge(self, other: Results) -> None:
-        """Add the measurements of another run of the same questions, second by second."""
+        """Add the measurements of another run of the same plan, second by second."""
         for number, second in other.seconds.items():
-            self.second(number).merge(second)
-        for kind, part in other.kinds.items():
-            self.kinds.setdefault(kind, Part()).merge(part)
-        self.reasons.update(other.reasons)
-        self.ages.merge(other.ages)
-        self.behind.merge(other.behind)
-        self.old.add(other.old.since, other.old.until)
-        self.lookups.merge(other.lookups)
-        self.connections.merge(other.connections)
-        for question, theirs in other.stale.items():
-            self.stale.setdefault(question, StaleName()).merge(theirs)
+            add(self.second(number), second)
+        for (group, qtype), kind in other.kinds.items():
+            add(self.kind(group, qtype), kind)
+        for stale in other.stale.values():
+            self._add_stale(stale)
+        add(self.verdicts, other.verdicts)
+        since, until = other.verdicts.old_since_s, other.verdicts.old_until_s
+        if since is not None and until is not None:
+            self.verdicts.lack(since, until)
+        add(self.lookups, other.lookups)
+        add(self.connections, other.connections)
+
+    def judged(self, whole: Second, slack: float) -> VerdictReport:
+        """The verdicts with their figures; `whole` is the sum of all seconds, `slack` in seconds."""
+        found = self.verdicts
+        found.counts = {word: whole.verdicts.get(word, 0) for word in VERDICTS}
+        found.undecided = dict(sorted(found.undecided.items()))
+        found.slack_ms, found.changes = slack * 1000, whole.changes
+        found.stale_age, found.behind = (
+            percentiles(found.stale_slots),
+            percentiles(found.behind_slots),
+        )
+        for each in self.stale.values():
+            each.worst_age_ms, each.first_s = round(each.worst_age_ms, 3), round(each.first_s, 3)
+        found.stale_names = sorted(
+            self.stale.values(), key=lambda each: (-each.worst_age_ms, each.name, each.type)
+        )
+        if found.old_since_s is not None and found.old_until_s is not None:
+            found.old_since_s, found.old_until_s = (
+                round(found.old_since_s, 6),
+                round(found.old_until_s, 6),
+            )
+            found.old_for_s = round(found.old_until_s - found.old_since_s, 6)
+        return found
+
+
+def together(seconds: Iterable[Second]) -> Second:
+    """The sum of some seconds."""
+    found = Second()
+    for each in seconds:
+        add(found, each)
+    return found
+
+
+def without_histograms(seconds: Iterable[Second]) -> Second:
+    """The counts and verdicts of some seconds."""
+    found = Second()
+    for each in list(seconds):
+        add(found.counts, each.counts)
+        found.worst_age_ms = max(found.worst_age_ms, each.worst_age_ms)
+        for word, number in each.verdicts.items():
+            count(found.verdicts, word, number)
+    found.counts.finish()
+    return found
+
+
+def measured_of(found: Second) -> Measured:
+    """The values that limits apply to, of some seconds added up."""
+    counts = found.counts
+    latency = latency_figures(
+        found.slots,
+        counts.lost,
+        found.late_slots,
+        refused=not all_sent(counts.sent, counts.not_sent),
+    )
+    return Measured(limit_counts(found), latency, percentiles(found.late_slots))
+
+
+def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:
+    """The counts that limits can apply to, each with the number that it is a share of."""
+    counts, judged = whole.counts, sum(whole.verdicts.values())
+    rcodes, answered = counts.rcodes, counts.answered
+    good = (rcode_to_text(Rcode.NOERROR), rcode_to_text(Rcode.NXDOMAIN))
+    found = {
+        "loss": (counts.lost, counts.sent),
+        "errors": (sum(number for rcode, number in rcodes.items() if rcode not in good), answered),
+        "truncated": (counts.truncated, answered),
+    }
+    for rcode in (Rcode.SERVFAIL, Rcode.REFUSED, Rcode.NXDOMAIN):
+        text = rcode_to_text(rcode)
+        found[text.lower()] = rcodes.get(text, 0), answered
+    return found | {word: (whole.verdicts.get(word, 0), judged) for word in VERDICTS}
+
+
+def with_lookups(measured: Measured, lookups: LookupsReport | None) -> Measured:
+    """The values, with those of the lookups of pods added."""
+    ends = {} if lookups is None else lookups.whole.ends
+    counts = {
+        f"lookup.{end}": (ends.get(end, 0), sum(ends.values())) for end in (FAILED, UNFINISHED)
+    }
+    figures = [] if lookups is None else lookups.whole.latency
+    return measured._replace(counts={**measured.counts, **counts}, lookups=figures)

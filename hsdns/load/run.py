@@ -1,9 +1,15 @@
 """A run: counts, judges and shows the messages of the sending processes until they end.
 
-Path: cli/load.py -> here -> sender_process.py, one for each server; results.py and verifier.py process the messages.
+Path: cli/load.py -> here -> send/process.py, one for each server; results.py and verify/ process the messages.
 Rule 1: an interrupted run keeps its measurements, and reports what ended it.
 Rule 2: the cluster's watch, the judge and the terminal may be slow; the sending processes do not wait for them.
 Rule 3: all servers have the same schedule and begin; the run of a server where everything fails ends alone.
+
+Ends a run at a limit with `:abort`, as soon as it is known to be broken:
+Rule 1: a count never falls, so it ends a run as soon as it is above its limit.
+Rule 2: a percentile or a share is that of the last WINDOW seconds whose queries are all answered or lost.  No run ends
+        before there are WINDOW such seconds: the first second of a server is not representative.
+Rule 3: a figure that cannot be stated, because the generator was the limit, ends no run.  No clock.
 """
 
 from __future__ import annotations
@@ -11,15 +17,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from hsdns.load.abort import AbortWatch
 from hsdns.load.errors import LoadError
-from hsdns.load.lookups import LOOKUPS
+from hsdns.load.histogram import us_to_text
+from hsdns.load.limits import Limit, Measured, aborted_by, figure_of, is_met
 from hsdns.load.outcome import (
     ANSWERS,
     CONNECTIONS,
     COUNTS,
     END,
     FORGET,
+    LOOKUPS,
     OUTCOMES,
     QUESTION,
     REPLY,
@@ -29,12 +36,50 @@ from hsdns.load.outcome import (
     unpack_question,
 )
 from hsdns.load.questions import Question
-from hsdns.load.results import Results
-from hsdns.load.safety import FAILING_AFTER, FailureWatch
+from hsdns.load.results import Results, limit_counts, measured_of, together, without_histograms
 from hsdns.load.schedule import SECOND
-from hsdns.load.thresholds import Limit
-from hsdns.load.verifier import Verifier
-from hsdns.wire.iana import Rcode
+from hsdns.load.target import FAILING_AFTER, FailureWatch
+from hsdns.load.verify.verifier import Verifier
+
+WINDOW: Final = 5  # seconds
+
+
+class AbortWatch:
+    """Checks results against the limits; a query is lost after `timeout` seconds."""
+
+    def __init__(self, limits: Sequence[Limit], timeout: float) -> None:
+        self._limits = [limit for limit in limits if limit.aborts]
+        self._timeout = timeout
+        self._seen = 0
+
+    def see(self, results: Results, seconds: float) -> str:
+        """Check `seconds` after the begin, at most once a second; return why the run must end, or ""."""
+        now = int(seconds)
+        if not self._limits or now == self._seen:
+            return ""
+        self._seen = now
+        settled = int(seconds - self._timeout)
+        window = None
+        if settled >= WINDOW:
+            last = range(settled - WINDOW, settled)
+            window = measured_of(
+                together(results.seconds[at] for at in last if at in results.seconds)
+            )
+        counted = limit_counts(without_histograms(results.seconds.values()))
+        for limit in self._limits:
+            measured = Measured(counted, (), ()) if not limit.unit else window
+            if measured is not None and is_met(limit, measured):
+                return f"{aborted_by(limit)}{_value(limit, measured)})"
+        return ""
+
+
+def _value(limit: Limit, measured: Measured) -> str:
+    if limit.unit == "us":
+        us = figure_of(limit, measured).us
+        return f"{'lost' if us is None else us_to_text(us)} over {WINDOW} s"
+    count, whole = measured.counts[limit.metric]
+    return f"{count / whole:.3%} over {WINDOW} s" if limit.unit else str(count)
+
 
 TICK: Final = 0.1  # seconds between two checks of what is not in a message
 AHEAD: Final = 50_000_000  # nanoseconds from the start command to the begin
@@ -42,7 +87,7 @@ BEHIND: Final = 10.0  # seconds after the planned end by which a run must be ove
 INTERRUPTED: Final = "interrupted"
 FELL_BEHIND: Final = "the generator fell behind its schedule"
 FAILING: Final = f"every query failed for {FAILING_AFTER} seconds (-keep-going goes on)"
-_WELL: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
+_WELL: Final = ("NOERROR", "NXDOMAIN")
 
 
 class Sending(Protocol):
@@ -69,7 +114,7 @@ class Loaded(NamedTuple):
     verifier: Verifier | None = None
 
 
-class Watching(NamedTuple):
+class RunOptions(NamedTuple):
     """The other inputs of a run: the changes of the cluster so far, and the display of results.
 
     `show` takes the results by name and the seconds since the begin; with `keeps_going` a run continues even if every
@@ -96,7 +141,7 @@ class Ended(NamedTuple):
     results: Results
 
 
-class _Course:
+class _ServerRun:
     """The progress of one server's run."""
 
     def __init__(self, loaded: Loaded, results: Results, end: int, abort: AbortWatch) -> None:
@@ -137,7 +182,7 @@ def carry_out(
     questions: Sequence[Question],
     seconds: float,
     timeout: float,
-    watching: Watching,
+    options: RunOptions,
     clock: Callable[[], int],
     sleep: Callable[[float], None],
 ) -> list[Ended]:
@@ -148,82 +193,78 @@ def carry_out(
     for each in servers:
         each.sending.prepare()
     begin = clock() + AHEAD
-    if watching.begin:
-        if watching.begin < begin:
-            late = (begin - watching.begin) / SECOND
+    if options.begin:
+        if options.begin < begin:
+            late = (begin - options.begin) / SECOND
             raise LoadError(
                 f"-start-at: the generator was ready {late:.1f} s too late; give a later time"
             )
-        begin = watching.begin
+        begin = options.begin
     for each in servers:
         each.sending.start(begin)
     end = begin + round(seconds * SECOND)
-    courses = [
-        _Course(each, Results(questions, begin), end, AbortWatch(watching.limits, timeout))
+    runs = [
+        _ServerRun(each, Results(questions, begin), end, AbortWatch(options.limits, timeout))
         for each in servers
     ]
-    shown = {course.name: course.results for course in courses}
-    _follow(courses, shown, begin, seconds, timeout, watching, clock)
+    shown = {run.name: run.results for run in runs}
+    _follow(runs, shown, begin, seconds, timeout, options, clock)
     try:
-        while any(course.waits for course in courses):
-            if watching.interrupted():
+        while any(run.waits for run in runs):
+            if options.interrupted():
                 raise KeyboardInterrupt
             sleep(TICK)
-            for course in courses:
-                course.settle(clock() / SECOND)
+            for run in runs:
+                run.settle(clock() / SECOND)
     except KeyboardInterrupt:
-        for course in courses:
-            course.why = course.why or INTERRUPTED
-            course.settle(float("inf"))
-    for course in courses:
-        course.results.add_changes(
-            each for each in watching.changes() if each * SECOND < course.end
-        )
+        for run in runs:
+            run.why = run.why or INTERRUPTED
+            run.settle(float("inf"))
+    for run in runs:
+        run.results.add_changes(each for each in options.changes() if each * SECOND < run.end)
     return [
         Ended(each.name, each.why, max(0.0, (each.end - begin) / SECOND), each.results)
-        for each in courses
+        for each in runs
     ]
 
 
 def _follow(
-    courses: Sequence[_Course],
+    runs: Sequence[_ServerRun],
     shown: Mapping[str, Results],
     begin: int,
     seconds: float,
     timeout: float,
-    watching: Watching,
+    options: RunOptions,
     clock: Callable[[], int],
 ) -> None:
     """Process messages until all runs have ended."""
     last = begin + round((seconds + timeout + BEHIND) * SECOND)
     looked = begin
-    while running := [each for each in courses if not each.is_over]:
+    while running := [each for each in runs if not each.is_over]:
         try:
-            if watching.interrupted():
+            if options.interrupted():
                 raise KeyboardInterrupt
-            for course in running:
-                course.take(TICK / len(running))
-            watching.meanwhile()
+            for run in running:
+                run.take(TICK / len(running))
+            options.meanwhile()
             now = clock()
             if now - looked >= TICK * SECOND:
                 looked = now
-                for course in courses:
-                    course.settle(now / SECOND)
-                watching.show(shown, (now - begin) / SECOND)
-                for course in running:
-                    if why := course.abort.see(course.results, (now - begin) / SECOND):
-                        course.stop(why, now)
-                for course in [] if watching.keeps_going else running:
-                    if not course.why and _is_failing(
-                        course.failures, course.results, now, timeout
-                    ):
-                        course.stop(FAILING, now)
+                for run in runs:
+                    run.settle(now / SECOND)
+                options.show(shown, (now - begin) / SECOND)
+                for run in running:
+                    if why := run.abort.see(run.results, (now - begin) / SECOND):
+                        run.stop(why, now)
+                for run in [] if options.keeps_going else running:
+                    if not run.why and _is_failing(run.failures, run.results, now, timeout):
+                        run.stop(FAILING, now)
             if now > last:
-                for course in running:
-                    course.stop(FELL_BEHIND, now)
+                for run in running:
+                    run.stop(FELL_BEHIND, now)
         except KeyboardInterrupt:
-            for course in courses:
-                course.stop(INTERRUPTED, clock())
+            for run in runs:
+                run.stop(INTERRUPTED, clock())
 
 
 def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | None) -> None:
@@ -259,5 +300,6 @@ def _is_failing(failures: FailureWatch, results: Results, now: int, timeout: flo
     second = results.seconds.get(number)
     if second is None:
         return False
-    well = sum(second.rcodes[rcode] for rcode in _WELL)
-    return failures.see(number, well, second.lost + second.not_sent + second.answered - well)
+    counts = second.counts
+    well = sum(counts.rcodes.get(rcode, 0) for rcode in _WELL)
+    return failures.see(number, well, counts.due - well)

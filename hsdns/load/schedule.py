@@ -1,24 +1,110 @@
 """The schedule of all queries, made before the first one is sent.
 
-Path: cli/load.py reads -rate, -time and -arrival -> here -> sender.py takes the times one by one.
+Path: cli/load.py reads -rate, -time and -arrival -> here -> send/loop.py takes the times one by one.
 Rule 1: a schedule depends only on its arguments; the same seed gives the same schedule.
 Rule 2: the rate of a stage is a line from `first` to `last`.  A query is due when the area below that line reaches its
         number (even), the sum of so many exponential steps (poisson), or the number of its burst's first query (burst).
         With slope s that is at 2 n / (first + sqrt(first^2 + 2 s n)).
+
+The portion of a plan that one of several generators carries out: -part 3/8:
+Rule: query N of the plan belongs to generator N % count.  So the portions together are the plan: the same queries at
+      the same times, for any number of generators.
+
+The begin of a load by -start-at, so that several generators begin together:
+Rule 1: a time of day has a time zone; `+TIME` is relative to now, or to the start of the Job.
+Rule 2: a time in the past is an error: a generator that begins late is not in step with the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
+from datetime import UTC, datetime
+from itertools import count, islice
 from math import log, sqrt
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from hsdns.corefile.properties import duration_to_text, parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
-from hsdns.load.portion import WHOLE, Portion
+
+T = TypeVar("T")
+MOST_PARTS: Final = 1000  # generators
+
+
+class Portion(NamedTuple):
+    """One of `parts` portions; `part` is less than `parts`, like the index of an Indexed Job."""
+
+    part: int = 0
+    parts: int = 1
+
+    def of(self, found: Iterator[T]) -> Iterator[T]:
+        """The items that belong to this portion."""
+        return found if self.parts == 1 else islice(found, self.part, None, self.parts)
+
+    def to_text(self) -> str:
+        """The value of -part; "" for the whole."""
+        return "" if self.parts == 1 else f"{self.part}/{self.parts}"
+
+
+WHOLE: Final = Portion()
+
+
+def read_portion(text: str) -> Portion:
+    """Read -part, INDEX/COUNT; raise LoadError."""
+    index, _, count = text.partition("/")
+    if not all(each.isascii() and each.isdigit() and len(each) < 5 for each in (index, count)):
+        raise LoadError(f'-part needs an index and a count such as 0/8, found "{text}"')
+    if not 0 < int(count) <= MOST_PARTS:
+        raise LoadError(f'-part: "{count}" in "{text}" is no count from 1 to {MOST_PARTS}')
+    if int(index) >= int(count):
+        raise LoadError(
+            f'-part: "{index}" in "{text}" is no index from 0 to {int(count) - 1}; '
+            f"the first of {int(count)} is 0/{int(count)}"
+        )
+    return Portion(int(index), int(count))
+
+
+LONGEST_WAIT: Final = 86_400.0  # seconds from now
+
+
+def read_start(text: str, now: float, origin: float | None = None) -> float:
+    """Read -start-at; return seconds since 1970, like `now`; raise LoadError.
+
+    `origin`: what `+TIME` is relative to; by default `now`.
+    """
+    if text.startswith("+"):
+        seconds = parse_duration(text[1:])
+        if seconds is None:
+            raise LoadError(
+                f'-start-at: "{text[1:]}" in "{text}" is no time; write one such as +30s'
+            )
+        start = (now if origin is None else origin) + seconds
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            raise LoadError(
+                f'-start-at: "{text}" is no time with a zone; write one such as 2026-01-31T12:00:00Z, or +30s'
+            )
+        start = moment.timestamp()
+    if start < now:
+        raise LoadError(
+            f"-start-at {text}: that was at {_text(start)}, {now - start:.1f} s ago; "
+            "give a later time, the same to all generators"
+        )
+    if start > now + LONGEST_WAIT:
+        raise LoadError(f"-start-at {text}: that is at {_text(start)}, more than a day from now")
+    return start
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
 
 EVEN: Final = "even"
 POISSON: Final = "poisson"
@@ -26,7 +112,7 @@ BURST: Final = "burst"
 SECOND: Final = 1_000_000_000  # nanoseconds
 
 
-class Stage(NamedTuple):
+class Stage(msgspec.Struct, frozen=True):
     """A part of a schedule: seconds, and queries a second at its begin and its end."""
 
     seconds: float
@@ -39,7 +125,7 @@ class Stage(NamedTuple):
         return (self.first + self.last) / 2 * self.seconds
 
 
-class Schedule(NamedTuple):
+class Schedule(msgspec.Struct, frozen=True):
     """Stages one after another; `arrival` is EVEN, POISSON or BURST, with `burst` queries at once."""
 
     stages: tuple[Stage, ...]

@@ -21,7 +21,7 @@ from hsdns.corefile.properties import no_body, only_once
 from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime, catch_up
-from hsdns.upstream.resolv_conf import search_list
+from hsdns.upstream.target import search_list
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name

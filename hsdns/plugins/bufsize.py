@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.arguments import optional_argument
+from hsdns.corefile.keys import optional_argument
 from hsdns.corefile.properties import integer, no_body, one_of
 from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.corefile.arguments import split_host_port
+from hsdns.corefile.keys import split_host_port
 from hsdns.corefile.properties import Property, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime

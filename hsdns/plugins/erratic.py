@@ -16,14 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
-from hsdns.corefile.properties import (
-    Property,
-    duration,
-    flag,
-    integer,
-    optional,
-    read_properties,
-)
+from hsdns.corefile.properties import Property, duration, flag, integer, optional, read_properties
 from hsdns.corefile.tree import Directive, Line
 from hsdns.plugin import Block, Plugin
 from hsdns.wire import rdata

@@ -17,14 +17,15 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.arguments import optional_argument
-from hsdns.corefile.pattern import Pattern, read_pattern
+from hsdns.corefile.keys import optional_argument
 from hsdns.corefile.properties import (
+    Pattern,
     Property,
     duration,
     duration_to_text,
     flag,
     only_once,
+    read_pattern,
     read_properties,
 )
 from hsdns.corefile.tree import Directive, Line

@@ -17,12 +17,10 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.properties import Property, no_body
 from hsdns.corefile.tree import Directive
-from hsdns.faults.asked import PodOf
+from hsdns.faults.dry_run import never_matches
 from hsdns.faults.handler import NO_PODS, FaultHandler
-from hsdns.faults.possible import never_matches
-from hsdns.faults.rule import Rule, RuleError, Wanted
-from hsdns.faults.rules import Rules, hits_metric
-from hsdns.faults.selector import PodIs, Zone
+from hsdns.faults.rules import Rule, RuleError, Rules, Wanted, hits_metric
+from hsdns.faults.selector import PodIs, PodOf, Zone
 from hsdns.faults.state import StateAction
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry

@@ -40,17 +40,26 @@ from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.upstream.exchange import (
     EXPIRE,
+    POLICIES,
     READ_TIMEOUT,
+    HealthCheck,
+    Policy,
     Upstream,
     UpstreamError,
     UpstreamOverload,
     UpstreamSettings,
 )
-from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.lookup import find_targets
-from hsdns.upstream.policy import POLICIES, Policy
-from hsdns.upstream.target import HostTarget, Target, read_address, read_upstreams
-from hsdns.upstream.tls import HTTP2, TlsFiles, make_context, read_tls
+from hsdns.upstream.target import (
+    HTTP2,
+    HostTarget,
+    Target,
+    TlsFiles,
+    make_context,
+    read_address,
+    read_tls,
+    read_upstreams,
+)
 from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.iana import Rcode, rcode_from_text

@@ -15,7 +15,7 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.corefile.arguments import HostPort, listen_address, split_host_port
+from hsdns.corefile.keys import HostPort, listen_address, split_host_port
 from hsdns.corefile.properties import Property, duration, duration_to_text, one, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage

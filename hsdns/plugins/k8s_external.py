@@ -30,18 +30,10 @@ from hsdns.cluster.schema import address_type
 from hsdns.cluster.transfer import has_records
 from hsdns.cluster.value import NO_PORT, Entry
 from hsdns.corefile.keys import read_fallthrough, read_name, zones_from_args
-from hsdns.corefile.properties import (
-    Property,
-    flag,
-    integer,
-    one,
-    only_once,
-    read_properties,
-)
+from hsdns.corefile.properties import Property, flag, integer, one, only_once, read_properties
 from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin
 from hsdns.plugins.kubernetes import MAX_ATTEMPTS, Kubernetes
-from hsdns.plugins.kubernetes.earlier import is_other
 from hsdns.turns import AT_ONCE, another_turn, listed
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply, nodata, nxdomain
@@ -131,7 +123,7 @@ class K8sExternal(Plugin):
                 break
             # The counters of the request itself are outdated, so the reply is not stored.
             attempt = attempt.replace(dependencies=dependencies.again())
-        if request.earlier is not None and is_other(self.kubernetes.store, request.earlier):
+        if request.earlier is not None and self.kubernetes.has_changed_since(request.earlier):
             newest = await self._find(request.replace(earlier=None), zone)
             request.earlier.compare(found, newest)
         if found is not None:

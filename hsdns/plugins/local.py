@@ -12,13 +12,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.properties import (
-    Property,
-    choice,
-    no_arguments,
-    one,
-    read_properties,
-)
+from hsdns.corefile.properties import Property, choice, no_arguments, one, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.metrics import Counter, Registry
 from hsdns.plugin import Block, Plugin, Runtime

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Self
 
 from hsdns.chain import Handler, Next, Request
-from hsdns.corefile.arguments import optional_argument
+from hsdns.corefile.keys import optional_argument
 from hsdns.corefile.properties import choice, no_body, only_once
 from hsdns.corefile.tree import Directive
 from hsdns.metrics import Gauge

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from hsdns.corefile.arguments import optional_argument
+from hsdns.corefile.keys import optional_argument
 from hsdns.corefile.properties import integer, no_body, only_once
 from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin

@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any, ClassVar, Final, NamedTuple, Self
 from urllib.parse import parse_qs
 
-from hsdns.corefile.arguments import listen_address
+from hsdns.corefile.keys import listen_address
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.corefile.arguments import listen_address
+from hsdns.corefile.keys import listen_address
 from hsdns.corefile.properties import Property, choice, one, only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from hsdns.authority.address import is_from, read_endpoint
 from hsdns.authority.catalog import CatalogError, Member, read_catalog
-from hsdns.authority.incoming import TransferError
 from hsdns.authority.secondary_zone import SecondaryZone
+from hsdns.authority.transfer import TransferError
 from hsdns.authority.zone import Zone
 from hsdns.chain import Endpoint
 from hsdns.corefile.keys import read_fallthrough, zones_from_args

@@ -19,8 +19,16 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
-from hsdns.corefile.pattern import Match, Pattern, read_pattern
-from hsdns.corefile.properties import Property, integer, many, one, read_properties
+from hsdns.corefile.properties import (
+    Match,
+    Pattern,
+    Property,
+    integer,
+    many,
+    one,
+    read_pattern,
+    read_properties,
+)
 from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.expression.builtins import BUILTINS, REFUSED
 from hsdns.expression.evaluate import Program
@@ -44,7 +52,7 @@ from hsdns.wire.iana import (
 )
 from hsdns.wire.message import AD, CD, RD, RR, Query, Reply, unwritten, with_extended_error
 from hsdns.wire.name import Name
-from hsdns.wire.text import record_from_text
+from hsdns.wire.record_text import record_from_text
 
 GROUP: Final[dict[str, Signature]] = {"group": signature("string|int", STRING)}
 

@@ -16,15 +16,14 @@ from itertools import chain
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from hsdns.authority.address import is_from, read_endpoint
-from hsdns.authority.answering import answer, longest
 from hsdns.authority.file_zone import FileZone
-from hsdns.authority.notify import send_notify
+from hsdns.authority.lookup import answer, longest
 from hsdns.authority.outgoing import ZoneTransfer, batches, client_serial
 from hsdns.authority.secondary_zone import SecondaryZone
+from hsdns.authority.transfer import send_notify
 from hsdns.authority.zone import Zone, serial_of
 from hsdns.chain import Endpoint, Handler, Next, Request
-from hsdns.corefile.arguments import HostPort
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import HostPort, zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime, catch_up

@@ -1,6 +1,6 @@
 """The entries of a recording: one struct for each, and its line of JSON.
 
-Path: server/control/watch.py makes those about objects, cli/record.py those about queries -> writer.py; reader.py ->
+Path: server/control/watch.py makes those about objects, cli/record.py those about queries -> recorder.py; reader.py ->
 playback.py.  docs/record.md describes the format.
 Rule 1: `at` is in seconds: in a recording since its start, in the streams of the control door since the server's start.
 Rule 2: the entry's name comes first in its line, so that lines can be skipped without decoding.
@@ -14,19 +14,25 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 import msgspec
+from msgspec import structs
 
 from hsdns.cluster.objects import (
+    IMPORT_NAME_LABEL,
+    SERVICE_NAME_LABEL,
+    SOURCE_CLUSTER_LABEL,
     Deleted,
     EndpointSlice,
     Event,
     Namespace,
     Object,
+    ObjectMeta,
     Pod,
     Service,
     ServiceImport,
     Synced,
     Upserted,
 )
+from hsdns.cluster.programming import CHANGE_TIME
 
 FORMAT: Final = "hsdns recording"
 VERSION: Final = 1
@@ -194,3 +200,33 @@ def to_event(entry: ObjectEvent) -> Event:
         return Synced()
     found = read_object(entry.object)
     return Deleted(found) if entry.type == "DELETED" else Upserted(found)
+
+
+# Reduces an object to the fields that a recording needs.
+#
+# Rule 1: the only recorded labels are the label that assigns a slice to its Service, and the labels of Pods, which
+#         selectors of Services use.  The selectors of the Corefile have been applied before.
+# Rule 2: the only recorded annotation is the time of the change that a slice reflects.
+
+
+OWNERS: Final = (SERVICE_NAME_LABEL, IMPORT_NAME_LABEL, SOURCE_CLUSTER_LABEL)
+
+
+def reduced(found: Object) -> Object:
+    """Return the object with only the fields that DNS needs."""
+    meta = found.metadata
+    labels = meta.labels if isinstance(found, Pod) else None
+    annotations = None
+    if isinstance(found, EndpointSlice):
+        labels = {name: text for name, text in (meta.labels or {}).items() if name in OWNERS}
+        if CHANGE_TIME in (meta.annotations or {}):
+            annotations = {CHANGE_TIME: (meta.annotations or {})[CHANGE_TIME]}
+    needed = ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        resource_version=meta.resource_version,
+        labels=labels or None,
+        annotations=annotations,
+        deletion_timestamp=meta.deletion_timestamp,
+    )
+    return structs.replace(found, metadata=needed)

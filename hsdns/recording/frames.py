@@ -1,6 +1,6 @@
 """Compresses lines to frames, and reads them back; the intact part of a damaged file is read.
 
-Path: writer.py and reader.py.
+Path: recorder.py and reader.py.
 Rule 1: a frame has whole lines and a checksum; it ends after FRAME octets of text, and at each flush.
 Rule 2: the text of a frame is returned after its checksum was verified, so nothing is returned from a truncated frame.
         A frame of more than HELD octets, written by another program, is returned while it is read.
@@ -10,16 +10,15 @@ Source: RFC 8878.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from hsdns.recording.zstd import (
-    CompressionParameter,
-    DecompressionParameter,
-    ZstdCompressor,
-    ZstdDecompressor,
-    ZstdError,
-)
+# The module of the standard library, or its backport before Python 3.14.
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstd
+else:
+    from backports import zstd as zstd
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 FRAME: Final = 256 * 1024  # octets of text
@@ -38,7 +37,7 @@ class FrameWriter:
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
-        self._compressor = ZstdCompressor(options={CompressionParameter.checksum_flag: 1})
+        self._compressor = zstd.ZstdCompressor(options={zstd.CompressionParameter.checksum_flag: 1})
         self._length = 0  # of the text in the frame
 
     def add(self, lines: bytes) -> None:
@@ -51,7 +50,7 @@ class FrameWriter:
     def flush(self) -> None:
         """Write all added lines, so that they can be read."""
         if self._length:
-            self._write(self._compressor.flush(ZstdCompressor.FLUSH_FRAME))
+            self._write(self._compressor.flush(zstd.ZstdCompressor.FLUSH_FRAME))
             self._length = 0
 
 
@@ -80,17 +79,19 @@ def _plain(file: IO[bytes], begin: bytes) -> Iterator[tuple[int, bytes]]:
 def _frames(file: IO[bytes], chunk: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the text of each frame, with the number of octets read for it."""
     began = octet = 0  # where the frame begins, and what was read
-    frame: ZstdDecompressor | None = None
+    frame: zstd.ZstdDecompressor | None = None
     held = bytearray()
     while chunk:
         octet += len(chunk)
         while chunk or (frame is not None and not frame.needs_input):
             if frame is None:
                 began = octet - len(chunk)
-                frame = ZstdDecompressor(options={DecompressionParameter.window_log_max: WINDOW})
+                frame = zstd.ZstdDecompressor(
+                    options={zstd.DecompressionParameter.window_log_max: WINDOW}
+                )
             try:
                 held += frame.decompress(chunk, max_length=FRAME)
-            except ZstdError:
+            except zstd.ZstdError:
                 raise Damaged(f"is damaged, or was changed, after octet {began}") from None
             chunk = frame.unused_data if frame.eof else b""
             if frame.eof or len(held) > HELD:

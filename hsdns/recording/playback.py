@@ -15,22 +15,17 @@ from typing import Final, NamedTuple
 from hsdns.cluster.objects import (
     Deleted,
     Event,
+    Identity,
     Object,
-    ObjectMeta,
     Synced,
     Upserted,
+    identity,
+    stub,
 )
-from hsdns.recording.entry import (
-    ObjectEvent,
-    RecordedObject,
-    State,
-    read_object,
-    to_event,
-)
+from hsdns.recording.entry import ObjectEvent, RecordedObject, State, read_object, to_event
 from hsdns.recording.reader import Recording
 
 BATCH: Final = 512  # changes that are delivered together, if many are due
-Key = tuple[type[Object], str, str]
 
 
 class Change(NamedTuple):
@@ -54,8 +49,8 @@ class Playback:
         self.recording = recording
         self.speed = speed
         self.is_paused = is_paused
-        self.objects: dict[Key, Object] = {}
-        self._of_states: set[Key] = set()  # of those that no event has brought since
+        self.objects: dict[Identity, Object] = {}
+        self._of_states: set[Identity] = set()  # of those that no event has brought since
         self.applied = 0
         self._place = 0.0
         self._since = 0.0  # when it was there, in monotonic seconds
@@ -78,7 +73,7 @@ class Playback:
 
     def is_reduced(self, found: Object) -> bool:
         """Whether an object has only the fields of the server's store, not all fields of the source."""
-        return _key(found) in self._of_states
+        return identity(found) in self._of_states
 
     def close(self) -> None:
         """Close the file; nothing further is applied."""
@@ -168,7 +163,7 @@ class Playback:
         for event in events:
             if isinstance(event, Synced):
                 continue
-            key = _key(event.object)
+            key = identity(event.object)
             self._of_states.discard(key)
             if isinstance(event, Deleted):
                 self.objects.pop(key, None)
@@ -180,11 +175,11 @@ class Playback:
         return events
 
     def _difference(self, change: Change) -> list[Event]:
-        found: dict[Key, list[Upserted]] = {}  # several of one object, to be applied in order
+        found: dict[Identity, list[Upserted]] = {}  # several of one object, to be applied in order
         for event in change.events:
             if isinstance(event, Upserted):
-                found.setdefault(_key(event.object), []).append(event)
-        gone = [Deleted(_stub(key)) for key in self.objects if key not in found]
+                found.setdefault(identity(event.object), []).append(event)
+        gone = [Deleted(stub(key)) for key in self.objects if key not in found]
         changed = [
             each
             for key, events in found.items()
@@ -211,12 +206,3 @@ def _read(recording: Recording) -> Iterator[Change]:
         recording.problem = f"{recording.path} is broken at line {recording.line}: {error}"
     if is_first and state:
         yield Change(0.0, state, is_state=True)
-
-
-def _key(found: Object) -> Key:
-    return type(found), found.metadata.namespace, found.metadata.name
-
-
-def _stub(key: Key) -> Object:
-    kind, namespace, name = key
-    return kind(ObjectMeta(name=name, namespace=namespace))

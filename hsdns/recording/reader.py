@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Final, NamedTuple, Self
 
 import msgspec
 
@@ -23,8 +23,12 @@ from hsdns.recording.entry import (
     VERSION,
     End,
     Entry,
+    Gap,
     Header,
+    ObjectEvent,
+    RecordedObject,
     RecordedQuery,
+    State,
     read_line,
 )
 from hsdns.recording.frames import Damaged, read_lines
@@ -154,3 +158,34 @@ def read_queries(path: str) -> Iterator[RecordedQuery]:
         for entry in recording:
             if isinstance(entry, RecordedQuery):
                 yield entry
+
+
+# Summarises a recording: it is read once, so that a replay can show its length.
+
+
+class Summary(NamedTuple):
+    """The start, the place of the last entry that is not a query (seconds), and the numbers of changes and gaps."""
+
+    began: str
+    seconds: float
+    changes: int
+    gaps: int
+    problem: str
+
+
+def summarise(path: str) -> Summary:
+    """Read a recording to its end; raise BadRecording or OSError."""
+    seconds, changes, gaps, is_first = 0.0, 0, 0, True
+    with Recording.open(path) as recording:
+        for entry in recording.without_queries():
+            if isinstance(entry, RecordedObject):
+                continue
+            seconds = max(seconds, getattr(entry, "at", 0.0))
+            if isinstance(entry, ObjectEvent):
+                changes += 1
+            elif isinstance(entry, State):
+                changes += not is_first
+                is_first = False
+            elif isinstance(entry, Gap):
+                gaps += entry.events
+        return Summary(recording.header.began, seconds, changes, gaps, recording.problem)

@@ -1,12 +1,16 @@
 """A lookup as data, for `hsdns resolve -o json` and `hsdns explain -from ... -o json`.
 
-Path: the steps of a model -> here -> resolver/text.py, explanation/report.py.
+Path: the steps of a model -> here -> resolver/report.py, explanation/report.py.
 Rule: fields are only added; a time is in seconds since the start of the lookup.
+
+Lookups as lines for a terminal: a list of queries, or a table of resolvers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -107,3 +111,111 @@ def _answer(received: Received | None) -> AnswerReport | None:
     answer = received.answer
     rcode = None if answer.is_closed else rcode_to_text(answer.rcode)
     return AnswerReport(round(received.at, 3), rcode, answer.tc, list(answer.addresses))
+
+
+WIDTH: Final = 79  # columns
+MOST_ADDRESSES: Final = 2  # addresses that are shown in a line
+LONG: Final = 0.2  # seconds without a packet that are shown as a wait
+
+
+def as_list(name: str, lookup: LookupReport) -> Iterator[str]:
+    """A line for each query with its answer, for each wait, and the result last."""
+    yield from _wrapped(f"{lookup.resolver}: {_settings(lookup)}")
+    yield from _remarks(lookup)
+    last = 0.0
+    widest = max((len(each.name) for each in lookup.queries), default=0)
+    has_several = len({each.nameserver for each in lookup.queries}) > 1
+    for each in lookup.queries:
+        if each.at - last >= LONG:
+            yield f"           waits {_seconds(each.at - last)}"
+        last = each.at
+        server = f" {each.nameserver}" if has_several else ""
+        yield (
+            f"{each.at:8.3f}  {each.transport}{server} {each.type:4} {each.name:{widest}}  {_fate(each)}"
+        )
+    if lookup.seconds - last >= LONG:
+        yield f"           waits {_seconds(lookup.seconds - last)}"
+    yield from _wrapped(f"{lookup.seconds:8.3f}  {name}: {result_text(lookup)}: {lookup.why}")
+
+
+def as_table(name: str, lookups: Sequence[LookupReport]) -> Iterator[str]:
+    """A line for each resolver, then why each came to its result."""
+    yield from _wrapped(f"{name}: {_settings(lookups[0])}")
+    yield from rows(lookups)
+    yield ""
+    reasons: dict[str, list[str]] = {}
+    for lookup in lookups:
+        yield from _remarks(lookup)
+        reasons.setdefault(lookup.why, []).append(lookup.resolver)
+    for why, names in reasons.items():
+        yield from _wrapped(f"{', '.join(names)}: {why}")
+    yield from _wrapped(verdict(lookups))
+
+
+def rows(lookups: Sequence[LookupReport]) -> Iterator[str]:
+    """The table alone."""
+    yield "resolver    queries  seconds  result"
+    for each in lookups:
+        yield f"{each.resolver:10} {len(each.queries):8} {each.seconds:8.3f}  {result_text(each)}"
+
+
+def verdict(lookups: Sequence[LookupReport]) -> str:
+    """The resolvers with which the name resolves."""
+    good = [each.resolver for each in lookups if not each.error]
+    bad = [each.resolver for each in lookups if each.error]
+    if not bad:
+        return f"resolves with all: {', '.join(good)}"
+    if not good:
+        return f"resolves with none of {', '.join(bad)}"
+    return f"resolves with {', '.join(good)}, but not with {', '.join(bad)}"
+
+
+def result_text(lookup: LookupReport) -> str:
+    """The addresses, or the error."""
+    return f'error "{lookup.error}"' if lookup.error else _addresses(lookup.addresses)
+
+
+def _settings(lookup: LookupReport) -> str:
+    return f"search {' '.join(lookup.search) or 'none'}, ndots {lookup.ndots}"
+
+
+def _fate(query: QueryReport) -> str:
+    answer = query.answer
+    if query.unseen:
+        return query.unseen
+    if answer is None:
+        return "no reply"
+    late = answer.at - query.at
+    after = f" after {_seconds(late)}" if late >= 0.001 else ""
+    return f"{_what(answer)}{after}"
+
+
+def _what(answer: AnswerReport) -> str:
+    if answer.rcode is None:
+        return "connection closed"
+    if answer.truncated:
+        return "truncated"
+    if answer.rcode != "NOERROR":
+        return answer.rcode
+    return _addresses(answer.addresses) or "no data"
+
+
+def _addresses(addresses: Sequence[str]) -> str:
+    shown = " ".join(addresses[:MOST_ADDRESSES])
+    left = len(addresses) - MOST_ADDRESSES
+    return f"{shown} and {left} more" if left > 0 else shown
+
+
+def _remarks(lookup: LookupReport) -> Iterator[str]:
+    for remark in lookup.remarks:
+        yield from _wrapped(remark)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    )  # fmt: skip
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + " s"

@@ -23,7 +23,7 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from hsdns.chain import Request
-from hsdns.corefile.pattern import Match, Pattern
+from hsdns.corefile.properties import Match, Pattern
 from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hsdns.corefile.pattern import Pattern, read_pattern
+from hsdns.corefile.properties import Pattern, read_pattern
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 from hsdns.rewriting.option import read_option
 from hsdns.rewriting.rule import (

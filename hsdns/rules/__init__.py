@@ -6,7 +6,7 @@ only its arguments, sends no queries, and needs neither a server nor a plugin.
     pages/       one Markdown file for each rule: what it is about, why, how to see it, how to repair it, and examples
     checks/      the functions that find it, by subject
     rule.py      a page as a value
-    reading.py   files -> manifests, Corefiles, silences
-    judging.py   all checks over all objects -> findings
-    output/      findings as text, json, sarif, junit, or annotations of GitHub
+    objects.py   manifests and Corefiles with their positions, and their relations
+    judging.py   files -> objects and silences; all checks over all objects -> findings
+    output.py    findings as text, json, sarif, junit, or annotations of GitHub
 """

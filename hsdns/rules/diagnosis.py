@@ -1,6 +1,6 @@
 """The diagnosis of a cluster: what fails, what has passed, and what could not be checked and why.
 
-Path: cli/doctor.py (a dump) -> here -> reading.py, judging.py.
+Path: cli/doctor.py (a dump) -> here -> judging.py.
 Rule 1: a dump with Services, Pods and workloads is the whole cluster: other objects do not exist.
 Rule 2: a rule about objects that could not be read has not passed, even if it found something.
 """
@@ -15,54 +15,19 @@ from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
 from hsdns.cluster.controllers.network_policy import Peer, is_for
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
 from hsdns.corefile.tree import did_you_mean
-from hsdns.rules.check import CHECKS
-from hsdns.rules.checks.dns_answers import DNS_SERVER, asked
-from hsdns.rules.finding import Finding
-from hsdns.rules.judging import judge
-from hsdns.rules.manifest import Manifest
+from hsdns.rules.checks.dns import DNS_SERVER, asked
+from hsdns.rules.judging import WITHOUT_EFFECT, WITHOUT_REASON, Files, judge, read_files
 from hsdns.rules.mesh import KIND as MESH
 from hsdns.rules.mesh import MeshFinding, as_findings, has_mesh
-from hsdns.rules.objects import Objects
-from hsdns.rules.reading import Files, read_files
-from hsdns.rules.rule import previews
-from hsdns.rules.silence_file import SilenceFile, SilencePattern
+from hsdns.rules.objects import CHECKS, NEEDS, OF_SERVERS, Manifest, Objects
+from hsdns.rules.rule import Finding, previews
+from hsdns.rules.silence import SilenceFile, SilencePattern
 
-# The rules that need each kind of object.
-NEEDS: Final[dict[str, str]] = {
-    "services": "HS101 HS102 HS103 HS106 HS109 HS111 HS112 HS113 HS114 HS121 HS122 HS131 HS133 HS134 HS136 "
-    "HS141 HS142 HS143 HS144 HS151 HS152 HS155 HS157 HS211 HS212 HS213 HS214 HS215 HS216 HS243",
-    "endpointslices": "HS113 HS121 HS122 HS143 HS144 HS151 HS152 HS155 HS156 HS157 HS243",
-    "pods": "HS101 HS102 HS105 HS106 HS108 HS109 HS111 HS143 HS155 HS157 HS161 HS162 HS163 HS171 HS172 HS173 HS174 "
-    "HS175 HS212 HS213 HS214 HS215 HS216 HS221",
-    "pods that run": "HS143 HS212 HS213 HS215 HS216",  # if a file has templates of pods, but no pods
-    "deployments": "HS101 HS211 HS214 HS222",
-    "daemonsets": "HS101 HS211 HS214",
-    "replicasets": "HS101",
-    "statefulsets": "HS101 HS102 HS103 HS109 HS155 HS157",
-    "networkpolicies": "HS161 HS162 HS163",
-    "namespaces": "HS163",  # their labels
-    "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS210 HS221 HS222 HS241 HS242 HS243 HS244 "
-    "HS245 HS246 HS247 HS248",
-    "clusterroles": "HS181",
-    "pods of the cluster's DNS": "HS211 HS212 HS213 HS214 HS215 HS216",  # if only one namespace is read
-    "istiod": "HS222",  # if only one namespace is read
-    "memory of the cluster's DNS": "HS216",  # of metrics.k8s.io
-    "answers": "HS231 HS232",  # of DNS servers
-    "answers of this cluster": "HS232",  # known to be that
-    "queries": "HS176",  # of a recording
-}
 # Rules about what a dump of a cluster never has: the API server refuses it, it is text around the objects, or it is not
 # read.
-OF_FILES: Final = frozenset(
-    {"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132", "HS153"}
-)
+OF_FILES: Final = frozenset({WITHOUT_EFFECT, WITHOUT_REASON, *NEEDS["files"]})
 WHOLE: Final = frozenset(
     "services|pods|pods that run|statefulsets|deployments|daemonsets|replicasets".split("|")
-)
-# Rules about the servers that every name depends on, and istiod; they also apply if only a part of the cluster is
-# diagnosed.
-OF_SERVERS: Final = frozenset(
-    {"HS211", "HS212", "HS213", "HS214", "HS215", "HS216", "HS222", "HS231", "HS232"}
 )
 MAIN: Final = ("services", "endpointslices", "pods", "pods that run")
 
@@ -112,7 +77,7 @@ def diagnose(
     left_out = frozenset() if preview else previews()
     reasons = {key: why for key, why in reasons.items() if not _is_of(key, left_out)}
     unchecked = {
-        plural: tuple(code for code in NEEDS.get(plural, "").split() if code not in left_out)
+        plural: tuple(code for code in sorted(NEEDS.get(plural, ())) if code not in left_out)
         for plural in reasons
     }
     missing = {code for codes in unchecked.values() for code in codes}
@@ -154,7 +119,7 @@ def diagnose(
 
 def _is_of(plural: str, codes: Collection[str]) -> bool:
     """Whether a kind is needed for these rules only."""
-    needed = set(NEEDS.get(plural, "").split())
+    needed = set(NEEDS.get(plural, ()))
     return bool(needed) and needed <= set(codes)
 
 
@@ -175,7 +140,7 @@ def without_objects(objects: Objects) -> frozenset[str]:
         )
         if not is_there
     ]
-    return frozenset(code for plural in lacking for code in NEEDS[plural].split())
+    return frozenset(code for plural in lacking for code in NEEDS[plural])
 
 
 def _is_of_file(finding: Finding, patterns: Sequence[SilencePattern]) -> bool:
@@ -217,8 +182,7 @@ def _places(objects: Objects, target: str) -> set[str]:
             found |= {str(each) for each in services}
     owners = {each.name for each in near if each.kind == "Service" and str(each) in found}
     for each in objects.of("EndpointSlice"):
-        labels = each.metadata.get("labels")
-        if each in near and isinstance(labels, dict) and labels.get(SERVICE_NAME_LABEL) in owners:
+        if each in near and each.labels.get(SERVICE_NAME_LABEL) in owners:
             found.add(str(each))
     return found | set(_policies(objects, near, found))
 

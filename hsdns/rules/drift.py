@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import Workload
-from hsdns.cluster.objects import Service, ServicePort
+from hsdns.cluster.objects import Service, ServicePort, labels_text
 from hsdns.corefile.tree import Position, did_you_mean
-from hsdns.rules.manifest import Manifest
-from hsdns.rules.objects import Objects, is_headless
+from hsdns.rules.objects import Manifest, Objects, is_headless, value_at
 
 PRESENT: Final = "present"
 SERVICE: Final = "Service"
@@ -206,7 +205,7 @@ def _external_name(service: Service) -> str | None:
 
 def _selector(service: Service) -> str | None:
     selector = service.spec.selector or {}
-    return ",".join(f"{key}={value}" for key, value in sorted(selector.items())) or None
+    return labels_text(dict(sorted(selector.items()))) or None
 
 
 def _cluster_ip(service: Service) -> str:
@@ -282,8 +281,7 @@ def _of_stateful_sets(here: Manifest, there: Manifest) -> Iterator[_Row]:
 
 
 def _has_replicas(manifest: Manifest) -> bool:
-    spec = manifest.content.get("spec")
-    return isinstance(spec, dict) and spec.get("replicas") is not None
+    return value_at(manifest.content, "spec.replicas") is not None
 
 
 def _pods(manifest: Manifest, owner: Workload) -> str:

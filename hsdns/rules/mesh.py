@@ -1,6 +1,6 @@
 """The findings of `istioctl analyze`, in addition to our own; and whether there is a mesh to analyze.
 
-Path: cli/istioctl.py (its output) -> here -> output/, diagnosis.py.
+Path: cli/istioctl.py (its output) -> here -> output.py, diagnosis.py.
 Rule 1: istioctl checks the registry of a mesh, injection and egress; our rules do not repeat that.
 Rule 2: signs of a mesh are objects and definitions of istio.io, the Deployment istiod, and labels; never the name of an
         image.
@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.manifest import Manifest
-from hsdns.rules.objects import Objects
+from hsdns.rules.objects import Manifest, Objects
 
 KIND: Final = "IstioAnalysis"  # the object of a dump with the output of istioctl
 TOOL: Final = "istioctl analyze"
@@ -67,22 +66,18 @@ def has_mesh(objects: Objects) -> bool:
 
 def is_istiod(manifest: Manifest) -> bool:
     """Whether a Deployment is that of istiod."""
-    labels = manifest.metadata.get("labels")
-    is_labelled = isinstance(labels, dict) and labels.get("app") == "istiod"
-    return manifest.name == "istiod" or is_labelled
+    return manifest.name == "istiod" or manifest.labels.get("app") == "istiod"
 
 
 def _is_of_mesh(manifest: Manifest) -> bool:
     if manifest.group == _GROUP or manifest.group.endswith(f".{_GROUP}"):
         return True
-    labels = manifest.metadata.get("labels")
-    labels = labels if isinstance(labels, dict) else {}
     if manifest.kind == "CustomResourceDefinition":
         return manifest.name.endswith(f".{_GROUP}")
     if manifest.kind == "Deployment":
         return is_istiod(manifest)
     return manifest.kind == "Namespace" and any(
-        labels.get(each) not in (None, "disabled", "none") for each in _LABELS
+        manifest.labels.get(each) not in (None, "disabled", "none") for each in _LABELS
     )
 
 

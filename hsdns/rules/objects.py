@@ -1,6 +1,6 @@
 """All objects that are checked together, and their relations.
 
-Path: reading.py -> here -> checks/.
+Path: judging.py -> Manifest, CorefileText -> Objects -> checks/.
 Rule 1: an object without a namespace may be in any: Helm and kustomize set it later.  So it is near all others.
 Rule 2: without `is_whole` there may be unknown objects; a check has no findings that these could refute.
 Rule 3: labels that controllers or programs set on pods are in no manifest.
@@ -8,18 +8,301 @@ Rule 3: labels that controllers or programs set on pods are in no manifest.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+import yaml
 
+from hsdns.cluster.controllers.api_values import Refused
+from hsdns.cluster.controllers.kinds import Manifest as Kind
 from hsdns.cluster.controllers.kinds import PodManifest, PodSpec, PodTemplate, Workload
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, Service
-from hsdns.rules.corefile import CorefileText
-from hsdns.rules.manifest import Manifest
+from hsdns.corefile.keys import parse_key
+from hsdns.corefile.parser import parse
+from hsdns.corefile.tree import CorefileError, Directive, Errors, Position, ServerBlock, Token
+from hsdns.plugins import NOT_YET, ORDER
+from hsdns.rules.rule import Edit, Remark
+from hsdns.sources.manifest_file import ObjectRead
+from hsdns.sources.manifest_yaml import field_node, field_place, json_node
+from hsdns.wire.name import ROOT, Name
+
+# An object as written in a file, with the positions of its fields.
+#
+# Rule: positions in an object in JSON are computed on demand.
+
+
+_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*")
+_WORDS: Final = frozenset("true false yes no on off null y n".split())
+
+
+class Manifest:
+    """One object of a file, whose content is `whole`.
+
+    `object` is None for kinds that are not checked, `group` is its API group, empty for the core group, and `namespace`
+    is empty if it is not set.
+    """
+
+    __slots__ = (
+        "_content",
+        "_line",
+        "_node",
+        "_raw",
+        "_whole",
+        "file",
+        "group",
+        "kind",
+        "metadata",
+        "name",
+        "namespace",
+        "object",
+        "refused",
+        "remarks",
+    )
+
+    def __init__(self, read: ObjectRead, file: str, whole: bytes = b"") -> None:
+        item = read.item
+        assert item is not None, "the caller has looked"
+        self.file = file
+        version = item.head.api_version
+        self.group = version.rpartition("/")[0] if isinstance(version, str) else ""
+        self.kind = item.head.kind if isinstance(item.head.kind, str) else ""
+        self.metadata: Mapping[str, Any] = (
+            item.head.metadata if isinstance(item.head.metadata, dict) else {}
+        )
+        self.name = _text(self.metadata.get("name"))
+        self.namespace = _text(self.metadata.get("namespace"))
+        self.object: Kind | None = read.document.object if read.document is not None else None
+        self.refused: Refused | None = read.problem.fault if read.problem is not None else None
+        is_named_later = not self.name and bool(_text(self.metadata.get("generateName")))
+        if is_named_later and self.refused is not None and self.refused.field == "metadata.name":
+            self.refused = None  # kubectl create accepts it; only a simulated cluster does not
+        self.remarks = list(read.remarks)
+        self._content = item.value
+        self._node = item.node
+        self._line = 1 if item.node is not None else item.line
+        self._raw = bytes(item.value) if isinstance(item.value, msgspec.Raw) else b""
+        self._whole = whole
+
+    def __str__(self) -> str:
+        name = self.name or _text(self.metadata.get("generateName"))
+        path = f"{self.namespace}/{name}" if self.namespace else name
+        return f"{self.kind} {path}"
+
+    @property
+    def content(self) -> Any:
+        """The object as written, decoded; an empty mapping if it cannot be decoded."""
+        if isinstance(self._content, msgspec.Raw):
+            try:
+                self._content = msgspec.json.decode(self._content)
+            except (msgspec.DecodeError, RecursionError):
+                self._content = {}
+        return self._content if isinstance(self._content, dict) else {}
+
+    @property
+    def labels(self) -> Mapping[str, Any]:
+        """The labels as written."""
+        return mapping_at(self.metadata, "labels")
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations whose values are text."""
+        listed = mapping_at(self.metadata, "annotations")
+        return {key: value for key, value in listed.items() if isinstance(value, str)}
+
+    def at(self, field: str) -> Position:
+        """The position of a field, or of its nearest parent in the file."""
+        line, column = field_place(self.node, field) if self.node is not None else (1, 1)
+        return Position(
+            self.file, line + self._line - 1, column + (self._column if line == 1 else 0)
+        )
+
+    def remark(
+        self, field: str, sentence: str, *, level: str = "", at: str = "", edit: Edit | None = None
+    ) -> Remark:
+        """Make a remark about a field; `at` is the field with the position, if it is another."""
+        return Remark(self.at(at or field), str(self), field, sentence, level, edit)
+
+    def replaced(self, field: str, text: str) -> Edit | None:
+        """The edit that replaces the value of a field; None if that is not one word on one line.
+
+        The new word has the quotes of the old one, and quotes if it would not be text without them.
+        """
+        node = field_node(self.node, field)
+        if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
+            return None
+        if node.start_mark.line != node.end_mark.line:
+            return None
+        start, end = (
+            Position(
+                self.file,
+                mark.line + self._line,
+                mark.column + 1 + (0 if mark.line else self._column),
+            )
+            for mark in (node.start_mark, node.end_mark)
+        )
+        quote = node.style or ("" if _PLAIN.fullmatch(text) and text not in _WORDS else '"')
+        return Edit(start, end, f"{quote}{text}{quote}")
+
+    @property
+    def _column(self) -> int:
+        """The column at which an object in JSON begins: its text is parsed separately."""
+        before = self._whole.find(self._raw) if self._raw else -1
+        return (
+            len(self._whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace"))
+            if before > 0
+            else 0
+        )
+
+    @property
+    def node(self) -> Any:
+        """The YAML node."""
+        if self._node is None and isinstance(self._content, msgspec.Raw):
+            self._node = json_node(bytes(self._content))
+        elif self._node is None:
+            self._node = json_node(msgspec.json.encode(self._content))
+        return self._node
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+# A Corefile to check: a separate file, or a value of a ConfigMap.
+#
+# Rule 1: no other file is read: imported files are unknown, and count as empty.
+# Rule 2: a plugin with a name unlike those of CoreDNS's plugins is assumed to be in a custom build.
+
+
+DNS_PORT: Final = 53
+_NAMES: Final = frozenset(ORDER) | NOT_YET
+_MISSPELT: Final = 0.75  # difflib's ratio
+
+
+class _Directives(frozenset[str]):
+    """CoreDNS's plugins, and every word unlike all of them."""
+
+    def __contains__(self, word: object) -> bool:
+        return super().__contains__(word) or not get_close_matches(
+            str(word), self, n=1, cutoff=_MISSPELT
+        )
+
+
+class CorefileText:
+    """The text of a Corefile; its first line is `line` of the file, and its columns are shifted by `indent`.
+
+    `owner` is the ConfigMap that contains it, if any.  With `is_moved`, all findings are at that line and column,
+    because the file does not contain the text verbatim.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        text: str,
+        *,
+        line: int = 1,
+        indent: int = 0,
+        owner: str = "",
+        is_moved: bool = False,
+    ) -> None:
+        self.file, self.owner = file, owner
+        self._text, self._line, self._indent, self._is_moved = text, line, indent, is_moved
+        self._errors = Errors(collecting=True)
+
+    @cached_property
+    def blocks(self) -> Sequence[ServerBlock]:
+        """The server blocks that can be read."""
+        try:
+            return parse(
+                self.file,
+                text=self._text,
+                environ={},
+                known_directives=_Directives(_NAMES),
+                open_file=lambda path: "",
+                list_files=lambda pattern: (),
+                errors=self._errors,
+            ).blocks
+        except CorefileError as error:
+            self._errors.add(error)
+            return ()
+
+    @property
+    def errors(self) -> list[CorefileError]:
+        """Its errors, except those that a value known only where the server runs may correct."""
+        assert self.blocks is not None, "they are read first"
+        return self._errors.in_order()
+
+    def at(self, position: Position) -> Position:
+        """The position in the file of a position in the text."""
+        if self._is_moved:
+            return Position(self.file, self._line, self._indent + 1)
+        return Position(self.file, position.line + self._line - 1, position.column + self._indent)
+
+    def remark(
+        self,
+        position: Position,
+        field: str,
+        sentence: str,
+        *,
+        level: str = "",
+        edit: Edit | None = None,
+    ) -> Remark:
+        """Make a remark about a position; `field` is the directive."""
+        return Remark(self.at(position), self.owner, field, sentence, level, edit)
+
+    def replaced(self, token: Token, text: str) -> Edit | None:
+        """The edit that replaces a token by another word; None if the file does not contain the text verbatim."""
+        if self._is_moved:
+            return None
+        start = self.at(token.position)
+        return Edit(start, start._replace(column=start.column + len(token.text)), text)
+
+    def directives(self, name: str) -> Iterator[tuple[ServerBlock, Directive]]:
+        """The directives with a name, with their blocks."""
+        for block in self.blocks:
+            for directive in block.directives:
+                if directive.name.text == name:
+                    yield block, directive
+
+
+def directive_of(block: ServerBlock, name: str) -> Directive | None:
+    """The first directive with a name in a block."""
+    return next((each for each in block.directives if each.name.text == name), None)
+
+
+def zones_of(block: ServerBlock) -> list[Name]:
+    """The zones of a block; none if a key cannot be read."""
+    try:
+        return [key.zone for token in block.keys for key in parse_key(token, DNS_PORT)]
+    except CorefileError:
+        return []
+
+
+def ports_of(block: ServerBlock) -> set[int]:
+    """The ports of a block."""
+    try:
+        return {key.port for token in block.keys for key in parse_key(token, DNS_PORT)}
+    except CorefileError:
+        return set()
+
+
+def is_of_root(block: ServerBlock) -> bool:
+    """Whether a block answers for all names."""
+    return ROOT in zones_of(block)
+
+
+def property_of(directive: Directive, name: str) -> str | None:
+    """The first argument of a property, empty if it has none; None if there is no such property."""
+    for line in directive.lines:
+        if line.name.text == name:
+            return line.args[0].text if line.args else ""
+    return None
+
 
 T = TypeVar("T")
 
@@ -30,13 +313,6 @@ MADE_LABELS: Final = frozenset(
     "batch.kubernetes.io/job-completion-index".split()
 )
 _TEMPLATES: Final = ("spec.template", "spec.jobTemplate.spec.template")
-
-
-class Found(NamedTuple):
-    """A manifest with its object, of one kind."""
-
-    manifest: Manifest
-    object: Any
 
 
 class PodSet(NamedTuple):
@@ -69,16 +345,19 @@ class Objects:
         self.corefiles = corefiles
         self.is_whole = is_whole
 
+    def directives(self, name: str) -> Iterator[tuple[CorefileText, ServerBlock, Directive]]:
+        """The directives with a name of all Corefiles, with their blocks."""
+        for corefile in self.corefiles:
+            for block, directive in corefile.directives(name):
+                yield corefile, block, directive
+
     def of(self, kind: str) -> list[Manifest]:
         """The valid manifests of a kind."""
         return [each for each in self._by_kind.get(kind, ()) if each.object is not None]
 
     @cached_property
     def _by_kind(self) -> dict[str, list[Manifest]]:
-        found: defaultdict[str, list[Manifest]] = defaultdict(list)
-        for each in self.manifests:
-            found[each.kind].append(each)
-        return found
+        return _grouped(self.manifests, lambda each: each.kind)
 
     def written(self, kind: str) -> list[Manifest]:
         """All manifests of a kind, whether they are checked or not."""
@@ -94,10 +373,7 @@ class Objects:
     @cached_property
     def service_names(self) -> dict[str, list[tuple[Manifest, Service]]]:
         """The Services by name, in any namespace."""
-        found: defaultdict[str, list[tuple[Manifest, Service]]] = defaultdict(list)
-        for manifest, service in self.services:
-            found[manifest.name].append((manifest, service))
-        return found
+        return _grouped(self.services, lambda each: each[0].name)
 
     def named(self, name: str, near: Manifest) -> list[tuple[Manifest, Service]]:
         """The Services with a name that may be in the namespace of an object."""
@@ -106,27 +382,19 @@ class Objects:
     @cached_property
     def slices(self) -> dict[str, list[Manifest]]:
         """The EndpointSlices by the name of their Service, in any namespace."""
-        found: defaultdict[str, list[Manifest]] = defaultdict(list)
-        for each in self.of("EndpointSlice"):
-            assert each.object is not None, "as valid ones have"
-            found[(each.object.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")].append(each)
-        return found
+        return _grouped(
+            self.of("EndpointSlice"), lambda each: each.labels.get(SERVICE_NAME_LABEL, "")
+        )
 
     @cached_property
     def endpoints(self) -> dict[str, list[Manifest]]:
         """The Endpoints by name, in any namespace."""
-        found: defaultdict[str, list[Manifest]] = defaultdict(list)
-        for each in self.of("Endpoints"):
-            found[each.name].append(each)
-        return found
+        return _grouped(self.of("Endpoints"), lambda each: each.name)
 
     @cached_property
     def pods(self) -> dict[str, list[Manifest]]:
         """The Pods by name, in any namespace."""
-        found: defaultdict[str, list[Manifest]] = defaultdict(list)
-        for each in self.of("Pod"):
-            found[each.name].append(each)
-        return found
+        return _grouped(self.of("Pod"), lambda each: each.name)
 
     @cached_property
     def pod_sets(self) -> list[PodSet]:
@@ -152,10 +420,8 @@ class Objects:
     @cached_property
     def _by_namespace(self) -> dict[str, list[int]]:
         """The positions of pod_sets."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
-        for position, pods in enumerate(self.pod_sets):
-            found[pods.manifest.namespace].append(position)
-        return found
+        positions = range(len(self.pod_sets))
+        return _grouped(positions, lambda each: self.pod_sets[each].manifest.namespace)
 
     def near_pods(self, manifest: Manifest) -> list[tuple[str, list[int]]]:
         """The namespaces that an object may be in, with the positions of their pods among pod_sets."""
@@ -214,6 +480,33 @@ class Objects:
         return found
 
 
+def _grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    found: defaultdict[str, list[T]] = defaultdict(list)
+    for each in items:
+        found[key(each)].append(each)
+    return found
+
+
+def value_at(value: Any, path: str) -> Any:
+    """What an object as written has at a path such as `spec.template`; None if it has nothing there."""
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def mapping_at(value: Any, path: str) -> dict[str, Any]:
+    """The mapping at a path; empty if there is none."""
+    found = value_at(value, path)
+    return found if isinstance(found, dict) else {}
+
+
+def mappings_at(value: Any, path: str) -> list[tuple[int, dict[str, Any]]]:
+    """The mappings in a list at a path, with their positions in it."""
+    found = value_at(value, path)
+    listed = enumerate(found if isinstance(found, list) else ())
+    return [(at, each) for at, each in listed if isinstance(each, dict)]
+
+
 def is_near(one: Manifest, other: Manifest) -> bool:
     """Whether two objects may be in the same namespace."""
     return one.namespace == other.namespace or not one.namespace or not other.namespace
@@ -242,13 +535,42 @@ def _pods_of(manifest: Manifest) -> Iterator[PodSet]:
 
 def _pods_of_others(manifest: Manifest) -> Iterator[PodSet]:
     for field in _TEMPLATES:
-        value: Any = manifest.content
-        for step in field.split("."):
-            value = value.get(step) if isinstance(value, dict) else None
-        if not isinstance(value, dict):
+        value = mapping_at(manifest.content, field)
+        if not value:
             continue
         try:
             template = msgspec.convert(value, PodTemplate)
         except msgspec.ValidationError:
             continue
         yield PodSet(manifest, template.metadata.labels or {}, template.spec, f"{field}.spec", None)
+
+
+# The table of checks: a function for each rule, which yields remarks about objects.
+
+
+Check = Callable[[Objects], Iterator[Remark]]
+
+CHECKS: Final[dict[str, Check]] = {}
+# The rules that need each kind of object, by its plural or another word for what may be unread.
+NEEDS: Final[defaultdict[str, set[str]]] = defaultdict(set)
+# Rules about the servers that every name depends on, and istiod; they also apply if only a part of the cluster is
+# diagnosed.
+OF_SERVERS: Final[set[str]] = set()
+
+
+def check(code: str, needs: str = "", *, of_servers: bool = False) -> Callable[[Check], Check]:
+    """Register a function as the check of a rule, which needs objects of these kinds, separated by |.
+
+    What needs "files" finds nothing in a dump of a cluster.
+    """
+
+    def enter(function: Check) -> Check:
+        assert code not in CHECKS, f"two checks have the code {code}"
+        CHECKS[code] = function
+        for plural in needs.split("|"):
+            NEEDS[plural].add(code)
+        if of_servers:
+            OF_SERVERS.add(code)
+        return function
+
+    return enter

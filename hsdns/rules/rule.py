@@ -1,6 +1,6 @@
 """A rule: its code, title, level and page, read from `pages/CODE-NAME.md`.
 
-Path: cli/rule.py, judging.py, output/ -> here -> hsdns/rules/pages.
+Path: cli/rule.py, judging.py, output.py -> here -> hsdns/rules/pages.
 Rule 1: the page is the only definition of a rule; the site, `hsdns rule`, SARIF and the tests read it.
 Rule 2: a code is never reused; RETIRED has those of removed rules.
 Rule 3: a level states the consequence.  error: a name fails, or is wrong, for some client now.  warning: it will be,
@@ -17,7 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from hsdns.corefile.tree import did_you_mean
+from hsdns.corefile.tree import Position, did_you_mean
 
 LEVELS: Final = ("error", "warning", "note")
 SITE: Final = "https://hsdns.github.io/hsdns/"
@@ -137,3 +137,50 @@ def read_page(file_name: str, text: str) -> Rule:
 def sections(text: str) -> Sequence[str]:
     """The titles of a page's sections."""
     return _SECTION.findall(text)
+
+
+# A finding: a rule, the position, the object, the field, what is wrong and what to do; and how to repair it.
+
+
+class Edit(NamedTuple):
+    """A replacement of the text from `start` to before `end`; both are in the same file."""
+
+    start: Position
+    end: Position
+    text: str
+
+
+class Remark(NamedTuple):
+    """The result of a check: `place` is an object such as `Service shop/db`, `field` a path in it, or both are empty.
+
+    `level` is by default that of the rule.
+    """
+
+    position: Position
+    place: str
+    field: str
+    sentence: str
+    level: str = ""
+    edit: Edit | None = None
+
+
+class Finding(NamedTuple):
+    """A remark with its rule; `silenced` is the reason why it is not shown.
+
+    `is_outside` if the reason is in a file of silences, not next to the object.
+    """
+
+    rule: Rule
+    level: str
+    remark: Remark
+    silenced: str = ""
+    is_outside: bool = False
+
+    @property
+    def message(self) -> str:
+        """The sentence, with its object and field."""
+        parts = [self.remark.place, self.remark.field, self.remark.sentence]
+        return ": ".join(part for part in parts if part)
+
+    def __str__(self) -> str:
+        return f"{self.remark.position}: {self.level} {self.rule.code} {self.message}"

@@ -1,48 +1,65 @@
 """DNS over HTTPS: connections with HTTP/2, or with HTTP/1.1 if the client wants it or there is no TLS.
 
 Path: steps 1 and 7 for https:// keys (RFC 8484), in place of tcp.py's connections.
-Source: CoreDNS 1.14.7 core/dnsserver server_https.go.
+Source: RFC 8484; CoreDNS 1.14.7 core/dnsserver server_https.go and plugin/pkg/doh: any error in a request except an
+unknown path is status 400, and the content type of a POST is not checked.
 Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, metrics, log.
 Rule 2: timeouts count from the last request, not from the last octet, so a client cannot extend them by sending slowly.
 Rule 3: a request that the client cancels counts as in progress until its handler returns.  With MAX_STREAMS requests in
         progress, the connection starts no more and pauses reading.
-Rule 4: the connections of all clients share the event loop fairly (turns.py): each step counts frames, or handles one
-        frame or one request.  The server closes a connection that exceeds a limit of doh_frames.py, and charges its
-        address for the work, which delays further ones if there are many (credit.py).
+Rule 4: the connections of all clients take turns (admission.py): each step counts frames, or handles one frame or one
+        request.  The server closes a connection that exceeds a limit of doh_http2.py, and charges its
+        address for the work, which delays further ones if there are many (admission.py).
 Rule 5: the connections of a listener are limited (`max_connections`) as those of all listeners are: at the limit, the
-        client with the most loses the one that was silent longest (places.py).
+        client with the most loses the one that was silent longest (admission.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import binascii
 import functools
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+import re
+import time
+from base64 import urlsafe_b64decode
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs, unquote
 
 from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.server import http_request
-from hsdns.server.credit import Credit
-from hsdns.server.datagram import socket_address
-from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
-from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
+from hsdns.server.admission import Places
+from hsdns.server.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2, HttpReply, HttpRequest
 from hsdns.server.http_request import Malformed, Request, RequestReader
-from hsdns.server.places import FREE_OCTETS, Places, client_of
 from hsdns.server.tcp_listener import Connection, TcpListener
 from hsdns.server.tls import TlsConnection
+from hsdns.wire.decode import BadQuery, decode, outline
 from hsdns.wire.encode import MAX_TCP_LEN
-from hsdns.wire.message import Query
+from hsdns.wire.message import Outcome, Query, outcome
 
 ALPN: Final = ["h2", "http/1.1"]
 _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
+PATH: Final = "/dns-query"
+CONTENT_TYPE: Final = "application/dns-message"
+SHORT_AGE: Final = 5  # seconds, for a reply without any TTL (CoreDNS plugin/pkg/dnsutil ttl.go)
+LONGEST_AGE: Final = 3600
+_TEXT: Final = "text/plain; charset=utf-8"
+_BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
+_KEPT: Final = frozenset({Outcome.POSITIVE, Outcome.NODATA, Outcome.NXDOMAIN})
 
 
-class DohShares(NamedTuple):
-    """The state that all HTTPS listeners of a process share."""
+class BadRequest(Exception):
+    """A request without a valid query; `reply` is the response to send."""
 
-    credit: Credit
+    def __init__(self, reply: HttpReply) -> None:
+        super().__init__(f"status {reply.status}")
+        self.reply = reply
+
+
+class DohCounters(NamedTuple):
+    """The metrics of all HTTPS listeners of a process."""
+
     responses: Counter  # by server and status
     excesses: Counter  # by server and limit
 
@@ -50,10 +67,9 @@ class DohShares(NamedTuple):
 class DohServer(TcpListener):
     """Accepts on one bound TCP socket of an https:// key."""
 
-    def __init__(self, *args: Any, shares: DohShares, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._credit = shares.credit
-        self._shares = shares
+    def __init__(self, *args: Any, counters: DohCounters) -> None:
+        super().__init__(*args)
+        self._counters = counters
         self._most = self._places.most
         self._places = Places(self._most, self._places)
 
@@ -64,19 +80,20 @@ class DohServer(TcpListener):
         self._places.most = self.settings.max_connections or self._most
         return super().admit(connection, transport)
 
-    def make_connection(self) -> asyncio.Protocol:
+    def make_connection(self) -> DohConnection:
         """Make the protocol of one connection."""
         return DohConnection(self)
 
     def count(self, status: int) -> None:
         """Count a reply by its status."""
-        self._shares.responses.inc((self.processor.server, str(status)))
+        self._counters.responses.inc((self.processor.server, str(status)))
 
     def charge(self, client: Endpoint, http2: Http2) -> None:
         """Charge an address for the work for a connection that its client made the server close."""
-        self._shares.credit.charge(client.address, http2.frames, http2.fed, self.clock())
+        if self._credit is not None:
+            self._credit.charge(client.address, http2.frames, http2.fed, self.clock())
         if http2.excess:
-            self._shares.excesses.inc((self.processor.server, http2.excess))
+            self._counters.excesses.inc((self.processor.server, http2.excess))
 
     def wrap(self, connection: asyncio.Protocol) -> asyncio.Protocol:
         """Wrap the protocol in TLS that offers HTTP/2 (ALPN), if the listener has a certificate."""
@@ -136,11 +153,7 @@ class Http1:
         """Accept no more requests."""
         self.is_over = True
 
-    def forget(self) -> None:
-        """Free the closed connection."""
-        self._request = None
-
-    def to_send(self) -> bytes:
+    def take_out(self) -> bytes:
         """Return and clear the octets to send."""
         out, self._out = self._out, b""
         return out
@@ -151,35 +164,15 @@ class Http1:
         return self._reader.octets
 
 
-class DohConnection(asyncio.Protocol):
+class DohConnection(Connection):
     """One client's connection."""
 
     def __init__(self, server: DohServer) -> None:
-        self.pending = 0
-        self.client = b""
-        self._server = server
-        self._transport: asyncio.Transport | None = None
-        self._client = self._local = Endpoint("", 0)
-        self._address = b""  # the client's address in the kernel's form
+        super().__init__(server)
+        self._server: DohServer = server
         self._http: Http1 | Http2 | None = None
         self._most = MAX_STREAMS  # requests in progress
-        self._last_asked = server.clock()
-        self._asked_before = False
-        self._blocked_since: float | None = None
-        self._unread = 0  # octets that were written and have not all been sent
-        self._encrypted = 0  # octets that wait for tls.py
-        self._counted = 0  # octets that the server knows of
-        self._is_ending = self._is_paused = self._is_stepping = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the new connection."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
-        ends = self._server.admit(self, self._transport)
-        if ends is not None:
-            self._client, self._local = ends
-            self._address = socket_address(self._client)
-            self._transport.set_write_buffer_limits(FREE_OCTETS)
-            self.client = client_of(self._client.address)
+        self._is_ending = self._is_stepping = False
 
     def data_received(self, data: bytes) -> None:
         """Pass the octets to HTTP/2 or HTTP/1.1, as negotiated."""
@@ -189,7 +182,7 @@ class DohConnection(asyncio.Protocol):
             self._http = self._choose(self._transport)
         self._http.feed(data, self._server.clock())
         self._go_on()
-        self._count(self._http.octets)
+        self._count()
 
     def step(self) -> bool:
         """Handle a frame of HTTP/2 or a request of HTTP/1.1; return whether the next one may follow."""
@@ -197,10 +190,9 @@ class DohConnection(asyncio.Protocol):
             return False
         request = self._http.step()
         if request is not None:
-            deliver = functools.partial(self._reply, request)
             self._is_stepping = True  # immediate replies are sent at the end of this iteration
             try:
-                self._ask(request.method, request.target, request.body, deliver)
+                self._ask(request)
             finally:
                 self._is_stepping = False
         return self._may_step()
@@ -220,65 +212,10 @@ class DohConnection(asyncio.Protocol):
             and self.pending < self._most
         )
 
-    def _go_on(self) -> None:
-        """Handle waiting frames and requests, in fair turns with other connections, within the limits."""
-        if self._may_step():
-            self._server.turns.enter(self)
-        self._read_or_pause()
-
-    def eof_received(self) -> bool:
-        """Close the connection when the client half-closes it: HTTP has no use for the other half."""
-        return False
-
-    def pause_writing(self) -> None:
-        """Pause reading while the client does not read its replies."""
-        self._blocked_since = self._server.clock()
-        self._read_or_pause()
-
-    def resume_writing(self) -> None:
-        """Resume reading when the client reads its replies."""
-        self._blocked_since = None
-        self._unread = 0
-        if self._http is not None:
-            self._go_on()
-            self._count(self._http.octets)
-
-    def count_encrypted(self, octets: int) -> None:
-        """Count the octets that wait to be decrypted."""
-        self._encrypted = octets
-        self._count(self._http.octets if self._http is not None else 0)
-
-    def _count(self, octets: int) -> None:
-        """Count the octets that wait here: of requests and of unread replies."""
-        octets += self._unread + self._encrypted
-        if octets > FREE_OCTETS or self._counted:
-            self._counted = octets
-            self._server.hold(self, octets)
-
-    def _read_or_pause(self) -> None:
-        """Read only while the client reads its replies, few requests are in progress, and no frame waits."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
-        is_busy = (
-            self._blocked_since is not None
-            or self.pending >= self._most
-            or (self._http is not None and self._http.has_waiting)
-        )
-        if is_busy != self._is_paused:
-            self._is_paused = is_busy
-            if is_busy:
-                transport.pause_reading()
-            else:
-                transport.resume_reading()
-
     def connection_lost(self, exc: Exception | None) -> None:
         """Free the connection."""
-        self._transport = None
-        self._server.discard(self)
-        http, self._http = self._http, None
-        if http is not None:
-            http.forget()
+        super().connection_lost(exc)
+        self._http = None
 
     def end(self) -> None:
         """Accept no more requests, tell the client so, and close after the replies in progress."""
@@ -288,33 +225,15 @@ class DohConnection(asyncio.Protocol):
         else:
             self.close()
 
-    def close(self) -> None:
-        """Close after the written data have been sent."""
-        if self._transport is not None:
-            self._transport.close()
+    def _octets(self) -> int:
+        return self._http.octets if self._http is not None else 0
 
-    def abort(self) -> None:
-        """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
+    def _unsent_since(self, now: float) -> float:
+        since = self._http.unsent_since if self._http is not None else None
+        return now if since is None else since  # further requests do not widen the client's windows
 
-    def expire(self, now: float) -> None:
-        """Close if the client was silent, sent too slowly or did not read its replies for too long."""
-        transport, limits = self._transport, self._server.settings.limits
-        if transport is None:
-            return
-        unread_since = self._last_asked if self._blocked_since is None else self._blocked_since
-        if not transport.get_write_buffer_size():
-            unread_since = now
-        unsent_since = self._http.unsent_since if self._http is not None else None
-        if unsent_since is not None:  # further requests do not widen the client's windows
-            unread_since = min(unread_since, unsent_since)
-        if now - unread_since > limits.write:
-            transport.abort()
-        elif not self.pending and now - self._last_asked > (
-            limits.idle if self._asked_before else limits.read
-        ):
-            transport.close()
+    def _is_busy(self) -> bool:
+        return self.pending >= self._most or (self._http is not None and self._http.has_waiting)
 
     def _choose(self, transport: asyncio.Transport) -> Http1 | Http2:
         """Use HTTP/2 if TLS has negotiated it, else HTTP/1.1, as Go's server does."""
@@ -324,56 +243,46 @@ class DohConnection(asyncio.Protocol):
         self._most = 1  # replies go out in the order of requests
         return Http1()
 
-    def _ask(
-        self, method: str, target: str, body: bytes, deliver: Callable[[HttpReply], None]
-    ) -> None:
+    def _ask(self, request: HttpRequest) -> None:
         """Answer a request at once, or later in a task."""
         server = self._server
-        self._asked_before = True
-        self._last_asked = now = server.clock()
+        self._has_asked = True
+        self._last_used = now = server.clock()
         server.touch(self)
         try:
-            wire, query = read_request(method, target, body)
+            wire, query = read_request(request.method, request.target, request.body)
         except BadRequest as bad:
-            server.count(bad.reply.status)
-            deliver(bad.reply)
+            self._reply(request, bad.reply)
             return
         lookup = server.processor.lookup
         if lookup is not None:
             known = lookup(wire, client=self._address, limit=MAX_TCP_LEN, now=now)
             if known is not None:
-                self._wrap(query, known, deliver)
+                self._reply(request, make_reply(query, known))
                 return
         self.pending += 1
         try:
             eager.start(
                 server.processor.answer(wire, self._client, self._local, "tcp", now),
-                functools.partial(self._answered, query, deliver),
+                functools.partial(self._answered, request, query),
                 server.spawn,
             )
         except BaseException:
             self.pending -= 1
             raise
 
-    def _answered(
-        self, query: Query, deliver: Callable[[HttpReply], None], wire: bytes | None
-    ) -> None:
+    def _answered(self, request: HttpRequest, query: Query, wire: bytes | None) -> None:
         self.pending -= 1
-        self._last_asked = self._server.clock()
-        self._wrap(query, wire, deliver)
+        self._last_used = self._server.clock()
+        self._reply(request, make_reply(query, wire))
         self._server.processor.flush()
         self._go_on()
 
-    def _wrap(self, query: Query, wire: bytes | None, deliver: Callable[[HttpReply], None]) -> None:
-        reply = make_reply(query, wire)
-        self._server.count(reply.status)
-        deliver(reply)
-
     def _reply(self, request: HttpRequest, reply: HttpReply) -> None:
-        http = self._http
-        if http is not None:
+        self._server.count(reply.status)
+        if self._http is not None:
             head_only = request.method == "HEAD"
-            http.reply(request.stream, reply, self._server.clock(), head_only=head_only)
+            self._http.reply(request.stream, reply, self._server.clock(), head_only=head_only)
             if not self._is_stepping:
                 self._flush()
 
@@ -382,16 +291,75 @@ class DohConnection(asyncio.Protocol):
         if http is None or transport is None:
             return
         is_idle = not self.pending and http.unsent_since is None and not http.has_waiting
-        if self._is_ending and is_idle:  # after this h2 sends no more replies
+        if self._is_ending and is_idle:  # the client hears the last stream that is answered
             http.end()
-        out = http.to_send()
+        out = http.take_out()
         if out:
-            transport.write(out)
-            if self._blocked_since is not None:
-                self._unread += len(out)  # all of it, until its last octet is sent
-        self._count(http.octets)
+            self._write_out(transport, out)
+        self._count()
         if isinstance(http, Http2) and http.has_fault and not transport.is_closing():
             self._server.charge(self._client, http)
             transport.close()
         elif http.is_over and is_idle:
             transport.close()
+
+
+def read_request(method: str, target: str, body: bytes) -> tuple[bytes, Query]:
+    """Return the query of a request, as octets and parsed; raise BadRequest.
+
+    `target` is the path with its query string.
+    """
+    path, _, parameters = target.partition("?")
+    if unquote(path) != PATH:
+        raise BadRequest(_error(404, ""))
+    wire = _from_parameters(parameters) if method == "GET" else body
+    if wire is None or method not in ("GET", "POST") or len(wire) > MAX_BODY_LEN:
+        raise BadRequest(_error(400, "invalid request"))
+    try:
+        return wire, decode(wire)
+    except BadQuery as bad:
+        raise BadRequest(_error(400, "invalid request")) from bad
+
+
+def make_reply(query: Query, wire: bytes | None) -> HttpReply:
+    """Wrap a reply; without a reply the status is 500."""
+    if wire is None:
+        return _error(500, "No response")
+    headers = (
+        ("content-type", CONTENT_TYPE),
+        ("cache-control", f"max-age={max_age(query, wire)}"),
+        ("content-length", str(len(wire))),
+    )
+    return HttpReply(200, headers, wire)
+
+
+def max_age(query: Query, wire: bytes) -> int:
+    """The number of seconds for which a reply may be cached: its smallest TTL (RFC 8484 section 5.1)."""
+    found = outline(wire)
+    if found is None or found.ttl is None or outcome(query, found.reply, time.time) not in _KEPT:
+        return SHORT_AGE
+    return min(LONGEST_AGE, found.ttl)
+
+
+def _from_parameters(text: str) -> bytes | None:
+    """The value of the only parameter `dns`, decoded from base64url without padding."""
+    try:
+        found = parse_qs(text, keep_blank_values=True, max_num_fields=16).get("dns", [])
+    except ValueError:
+        return None
+    if len(found) != 1 or not _BASE64.fullmatch(found[0]):
+        return None
+    try:
+        return urlsafe_b64decode(found[0] + "=" * (-len(found[0]) % 4))
+    except binascii.Error:
+        return None
+
+
+def _error(status: int, text: str) -> HttpReply:
+    body = f"{text}\n".encode()
+    headers = (
+        ("content-type", _TEXT),
+        ("x-content-type-options", "nosniff"),
+        ("content-length", str(len(body))),
+    )
+    return HttpReply(status, headers, body)

@@ -1,48 +1,233 @@
 """HTTP/2 on one connection, without sockets: octets in, requests out; replies in, octets out.
 
-Path: doh.py passes in the octets; doh_frames.py counts the frames, and the library h2 interprets them (RFC 9113).
+Path: doh.py passes in the octets; Frames counts the frames, and http2.py interprets them (RFC 9113).
 Rule 1: the number of open streams (MAX_STREAMS) and the size of a body (MAX_BODY_LEN) are bounded, and so is the memory
         for them.
 Rule 2: replies are sent as fast as the client's flow-control windows allow (RFC 9113 section 5.2); at most MAX_UNSENT
         octets of them wait.
 Rule 3: frames are handled one by one, so that the caller decides how many to handle before other connections.
+Rule 4: a malformed request (RFC 9113 section 8.1.1) ends the connection, as any violation does.
+Rule 5: each kind of frame that costs work without requesting anything has a limit per connection and time (RFC 9113
+        section 10.5): resets (CVE-2023-44487), PING and SETTINGS (CVE-2019-9512, -9515), empty frames (CVE-2019-9518),
+        header octets in any number of CONTINUATION frames (CVE-2024-27316).
+Rule 6: frames are counted in pieces of at most COUNTED, because a read may consist of 15,000 frames (10 ms).  All those
+        of a read are counted before the first of them is interpreted, so neither a frame that exceeds a limit nor those
+        before it in the same read ever are.
 """
 
 from __future__ import annotations
 
-from email.utils import formatdate
+import functools
+import re
+import time
+from collections import deque
 from typing import Final, NamedTuple
 
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.errors import ErrorCodes
-from h2.events import (
-    ConnectionTerminated,
-    DataReceived,
-    RequestReceived,
-    StreamEnded,
-    StreamReset,
-    WindowUpdated,
+from hsdns.http2 import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEAD_LEN,
+    HEADERS,
+    HEADERS_SIZE,
+    MAX_BLOCK_LEN,
+    PADDED,
+    PING,
+    PREFACE,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    Connection,
+    ErrorCode,
+    Fields,
+    Frame,
+    Stream,
+    Violation,
+    field,
+    split,
 )
-from h2.exceptions import DenialOfServiceError, ProtocolError, StreamClosedError
-from h2.settings import SettingCodes, Settings
+from hsdns.http2 import (
+    MAX_STREAMS as MAX_STREAMS_SETTING,
+)
+from hsdns.server.http_request import date
 
-from hsdns.server.doh_frames import MAX_BLOCK_LEN, Excess, Frames
-from hsdns.server.doh_message import MAX_BODY_LEN, HttpReply
+COUNTED: Final = 64  # frames in one step
+_SETTING_LEN: Final = 6  # octets
+
+
+class Rate(NamedTuple):
+    """A burst, and the amount that is added to the allowance each second."""
+
+    burst: float
+    per_second: float
+
+
+# Per connection.  A client that stays below MAX_STREAMS and sends the frames that browsers and resolvers send is far
+# from these limits, even if it cancels all its requests every two seconds.  A busy server pauses reading, and a single
+# read then returns the frames of a second or more, so the bursts allow as many.
+RATES: Final = {
+    "streams": Rate(5000, 5000),
+    "resets": Rate(400, 100),
+    "pings": Rate(50, 5),
+    "settings": Rate(100, 10),  # their parameters, or frames without any
+    "empty frames": Rate(10, 1),
+    "header octets": Rate(512 * 1024, 1024 * 1024),
+    "window updates": Rate(5000, 5000),
+    "other frames": Rate(100, 10),  # PRIORITY, GOAWAY, and unknown types
+    "data frames": Rate(5000, 5000),
+}
+_KIND: Final = {
+    DATA: "data frames",
+    HEADERS: "streams",
+    RST_STREAM: "resets",
+    PING: "pings",
+    WINDOW_UPDATE: "window updates",
+}
+
+
+def excess(limit: str) -> Violation:
+    """A client exceeded a limit."""
+    return Violation(ErrorCode.ENHANCE_YOUR_CALM, f"too many {limit}", limit)
+
+
+class Allowance:
+    """The remaining allowance of a connection for each kind of frame; `now` in seconds."""
+
+    def __init__(self, now: float) -> None:
+        self._left = {what: rate.burst for what, rate in RATES.items()}
+        self._now = now
+
+    def pass_time(self, now: float) -> None:
+        """Add the allowance for the time since the last call."""
+        elapsed, self._now = now - self._now, now
+        left = self._left
+        for what, (burst, per_second) in RATES.items():
+            if left[what] < burst:
+                left[what] = min(burst, left[what] + elapsed * per_second)
+
+    def take(self, what: str, amount: float = 1) -> None:
+        """Use up a part of the allowance; raise Violation if less is left."""
+        left = self._left[what] - amount
+        if left < 0:
+            raise excess(what)
+        self._left[what] = left
+
+
+class Frames:
+    """The frames of one connection; `now` in seconds."""
+
+    def __init__(self, now: float) -> None:
+        self.waiting: deque[Frame] = deque()
+        self.reset: set[int] = set()  # streams whose reset waits
+        self.counted = self.fed = 0  # frames, octets
+        self._waiting_len = 0
+        self.is_counted = True  # no whole frame is left that count() has not seen
+        self._allowance = Allowance(now)
+        self._data = bytearray()
+        self._preface = PREFACE  # its rest
+        self._block_len = 0  # octets of a header block whose end has not arrived
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Accept octets of the client; their frames wait for count()."""
+        self._allowance.pass_time(now)
+        self.fed += len(data)
+        self._data += data
+        self.is_counted = self.is_counted and len(self._data) < HEAD_LEN
+
+    def count(self) -> bool:
+        """Count the next frames, which then wait for take(); return whether all are counted, or raise Violation."""
+        if self.is_counted:
+            return True
+        if self._preface:
+            begun = bytes(self._data[: len(self._preface)])
+            if not self._preface.startswith(begun):
+                raise Violation(ErrorCode.PROTOCOL_ERROR, "no preface of HTTP/2")
+            self._preface = self._preface[len(begun) :]
+            del self._data[: len(begun)]
+        found = split(self._data, COUNTED)
+        for each in found:
+            self._count(each)
+            self._waiting_len += HEAD_LEN + len(each.payload)
+        self.waiting += found
+        self.is_counted = len(found) < COUNTED
+        return self.is_counted
+
+    @property
+    def octets(self) -> int:
+        """The number of octets that are kept."""
+        return self._waiting_len + len(self._data)
+
+    def take(self) -> Frame:
+        """Return the frame that has waited longest."""
+        frame = self.waiting.popleft()
+        self._waiting_len -= HEAD_LEN + len(frame.payload)
+        if frame.kind == RST_STREAM:
+            self.reset.discard(frame.stream)
+        return frame
+
+    def clear(self) -> None:
+        """Discard the waiting frames."""
+        self.waiting.clear()
+        self._waiting_len = 0
+        self.is_counted = True
+        self.reset.clear()
+        self._data.clear()
+
+    def _count(self, frame: Frame) -> None:
+        """Count a frame; raise Violation."""
+        self.counted += 1
+        kind, flags, stream, payload = frame
+        length, take = len(payload), self._allowance.take
+        if kind == SETTINGS:
+            take("settings", max(1, length // _SETTING_LEN))
+            return
+        if kind in (HEADERS, CONTINUATION, PUSH_PROMISE):
+            take("header octets", length)
+            self._block_len += length
+            if self._block_len > MAX_BLOCK_LEN:
+                raise excess("header octets")
+            if flags & END_HEADERS:
+                self._block_len = 0
+        if kind == CONTINUATION:
+            # A request fits in one frame, so further frames are rarely useful, and empty ones never.
+            take("other frames" if length else "empty frames")
+            return
+        take(_KIND.get(kind, "other frames"))
+        if kind == RST_STREAM:
+            self.reset.add(stream)
+        elif kind == DATA and not flags & END_STREAM and _is_empty(flags, payload):
+            take("empty frames")
+
+
+def _is_empty(flags: int, payload: bytes) -> bool:
+    """Whether a DATA frame contains only padding."""
+    if payload and flags & PADDED:
+        return len(payload) <= 1 + payload[0]
+    return not payload
+
 
 MAX_STREAMS: Final = 128
-MAX_HEADERS_LEN: Final = MAX_BLOCK_LEN  # octets, with 32 for each field as RFC 9113 counts them
-STREAM_LEN: Final = 1024  # octets that h2 and this module keep for an open stream
+MAX_BODY_LEN: Final = 65_536
+STREAM_LEN: Final = 1024  # octets that are kept for an open stream, beside its path and body
 MAX_UNSENT: Final = 1024 * 1024  # octets of replies that wait for the client's windows
 
+_PSEUDO: Final = frozenset({b":method", b":scheme", b":authority", b":path"})
+_NAME: Final = re.compile(rb"[!-9;-@\[-~]+")
+_VALUE: Final = re.compile(rb"(?:[^\0\r\n\t ](?:[^\0\r\n]*[^\0\r\n\t ])?)?")
+# Connection-specific, which HTTP/2 does not have (RFC 9113 section 8.2.2).
+_FORBIDDEN: Final = frozenset(
+    {b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"}
+)
 
-class _Connection(H2Connection):
-    """h2 remembers how each stream was closed, 65,536 of them: 8 MB for a client that asks on one connection for hours.
 
-    About the others it only knows that they are closed, which is what a late frame for them has to be told.
-    """
+class HttpReply(NamedTuple):
+    """Status, headers and body, for both versions of HTTP."""
 
-    MAX_CLOSED_STREAMS = 2 * MAX_STREAMS
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
 
 
 class HttpRequest(NamedTuple):
@@ -54,62 +239,25 @@ class HttpRequest(NamedTuple):
     body: bytes
 
 
-class _Arriving:
-    """A request whose end has not arrived."""
+class _Head(NamedTuple):
+    """What the fields of a request say; trailers have no `method`."""
 
-    def __init__(self, headers: dict[bytes, bytes]) -> None:
-        self.method = headers.get(b":method", b"").decode("ascii", "replace")
-        self.target = headers.get(b":path", b"").decode("ascii", "replace")
-        self.body = bytearray()
-
-    def take(self, data: bytes) -> None:
-        """Add to the body; of a body that is too long, only one octet more than allowed is kept."""
-        self.body += data[: MAX_BODY_LEN + 1 - len(self.body)]
-
-    @property
-    def octets(self) -> int:
-        """The number of octets that are kept."""
-        return STREAM_LEN + len(self.target) + len(self.body)
+    method: str
+    target: str
+    length: int | None  # of the body
 
 
-class _Unsent(NamedTuple):
-    """The rest of a reply that the windows have not admitted, and when the reply was made."""
-
-    body: bytes
-    since: float
-
-
-class Http2:
+class Http2(Connection[_Head]):
     """The server's side of one connection; `now` in seconds.  `excess` is the limit that its client has exceeded.
 
     `has_fault` is set after that, and after the client has violated HTTP/2.
     """
 
     def __init__(self, now: float) -> None:
-        self._h2 = _Connection(
-            H2Configuration(
-                client_side=False,
-                header_encoding=None,
-                # The headers of doh_message.py are valid and normalized already.
-                validate_outbound_headers=False,
-                normalize_outbound_headers=False,
-            )
-        )
-        self._h2.local_settings = Settings(
-            client=False,
-            initial_values={
-                SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
-                SettingCodes.MAX_HEADER_LIST_SIZE: MAX_HEADERS_LEN,
-            },
-        )
-        # h2 applies a setting when the client has acknowledged it, which it may never do.
-        self._h2.decoder.max_header_list_size = MAX_HEADERS_LEN
-        self._h2.initiate_connection()
+        super().__init__(b"", [(MAX_STREAMS_SETTING, MAX_STREAMS), (HEADERS_SIZE, MAX_BLOCK_LEN)])
         self._frames = Frames(now)
-        self._arriving: dict[int, _Arriving] = {}
         self._arriving_len = 0
-        self._unsent: dict[int, _Unsent] = {}  # in the order of time
-        self._unsent_len = 0
+        self._request: HttpRequest | None = None
         self.is_over = False
         self.has_fault = False
         self.excess = ""
@@ -128,92 +276,106 @@ class Http2:
         try:
             if not self._frames.count() or not self._frames.waiting:
                 return None
-        except Excess as excess:
-            self._send_away(excess)
+            self.take(*self._frames.take())
+        except Violation as violation:
+            self._send_away(violation)
             return None
-        try:
-            events = self._h2.receive_data(self._frames.take())
-        except ProtocolError as error:
-            self.is_over = True  # h2 has made the GOAWAY frame with the reason
-            self.has_fault = True
-            self._frames.clear()
-            if isinstance(error, DenialOfServiceError):  # headers too long after HPACK
-                self.excess = "header octets"
-            return None
-        request = None
-        for event in events:
-            if isinstance(event, RequestReceived):
-                self._arriving[event.stream_id] = arriving = _Arriving(dict(event.headers))
-                self._arriving_len += arriving.octets
-            elif isinstance(event, DataReceived):
-                if event.stream_id in self._arriving:
-                    arriving = self._arriving[event.stream_id]
-                    self._arriving_len -= arriving.octets
-                    arriving.take(event.data)
-                    self._arriving_len += arriving.octets
-                self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-            elif isinstance(event, StreamEnded):
-                request = self._complete(event.stream_id)
-            elif isinstance(event, StreamReset):
-                self._take_arriving(event.stream_id)
-                self._forget_unsent(event.stream_id)
-            elif isinstance(event, WindowUpdated):
-                self._send_on(event.stream_id)
-            elif isinstance(event, ConnectionTerminated):
-                self.is_over = True
+        request, self._request = self._request, None
         return request
 
-    def _complete(self, stream: int) -> HttpRequest | None:
-        """Return a complete request, unless a waiting frame cancels it."""
-        arrived = self._take_arriving(stream)
-        if arrived is None or stream in self._frames.reset:
-            return None
-        return HttpRequest(stream, arrived.method, arrived.target, bytes(arrived.body))
+    def read_fields(self, fields: Fields) -> _Head:
+        """What a header block says; raise Violation."""
+        return read_head(fields)
 
-    def _take_arriving(self, stream: int) -> _Arriving | None:
-        arriving = self._arriving.pop(stream, None)
-        if arriving is not None:
-            self._arriving_len -= arriving.octets
-        return arriving
+    def take_head(self, number: int, head: _Head, *, ends: bool) -> None:
+        """A request has begun, or its trailers have come."""
+        stream = self.streams.get(number)
+        if stream is not None and not stream.has_ended:
+            if head.method or not ends:
+                raise _malformed("trailers with the fields of a request, or without the end of it")
+            stream.has_ended = True
+            self._complete(stream)
+            return
+        if number <= self.last:
+            code = ErrorCode.PROTOCOL_ERROR if stream is None else ErrorCode.STREAM_CLOSED
+            raise Violation(code, "HEADERS on a stream that has ended")
+        if not head.method:
+            raise _malformed("a request without a method")
+        if len(self.streams) >= MAX_STREAMS:
+            raise Violation(ErrorCode.PROTOCOL_ERROR, f"more than {MAX_STREAMS} streams at once")
+        stream = self.open(number)
+        stream.head = head
+        self._arriving_len += _octets_of(stream)
+        if ends:
+            stream.has_ended = True
+            self._complete(stream)
+
+    def take_body(self, stream: Stream[_Head], data: bytes, *, ends: bool) -> None:
+        """Add to the body of a request; of one that is too long, only one octet more than allowed is kept."""
+        kept = data[: MAX_BODY_LEN + 1 - len(stream.body)]
+        stream.body += kept
+        self._arriving_len += len(kept)
+        if not ends:
+            return
+        length = stream.head.length if stream.head is not None else None
+        if length not in (None, len(stream.body)) and len(stream.body) <= MAX_BODY_LEN:
+            raise _malformed("a body of another length than its content-length")
+        self._complete(stream)
+
+    def take_late(self, number: int) -> None:
+        """Tell the client that a stream is not open any more."""
+        self.reset(number, ErrorCode.STREAM_CLOSED)
+
+    def take_reset(self, stream: Stream[_Head], code: int) -> None:
+        """Forget a request that its client has cancelled."""
+        del code
+        if not stream.has_ended:
+            self._arriving_len -= _octets_of(stream)
+
+    def take_goaway(self) -> None:
+        """Close the connection after the replies in progress."""
+        self.is_over = True
+
+    def sent(self, stream: Stream[_Head]) -> None:
+        """Close a stream whose reply has been sent."""
+        self.close(stream.number)
+
+    def _complete(self, stream: Stream[_Head]) -> None:
+        """Return a complete request from step(), unless a waiting frame cancels it."""
+        self._arriving_len -= _octets_of(stream)
+        head = stream.head
+        if head is not None and stream.number not in self._frames.reset:
+            self._request = HttpRequest(stream.number, head.method, head.target, bytes(stream.body))
 
     def reply(self, stream: int, reply: HttpReply, now: float, *, head_only: bool = False) -> None:
         """Answer a request; does nothing if the client has cancelled it."""
-        try:
-            self._h2.send_headers(
-                stream,
-                [(":status", str(reply.status)), *reply.headers, ("date", formatdate(usegmt=True))],
-                end_stream=head_only,
-            )
-        except ProtocolError:
+        found = self.streams.get(stream)
+        if found is None:
             return
-        if not head_only:
-            self._unsent[stream] = _Unsent(reply.body, now)
-            self._unsent_len += len(reply.body)
-            self._send(stream)
-            if self._unsent_len > MAX_UNSENT:
-                self._send_away(Excess("unsent octets"))
+        fields = [field(":status", str(reply.status)), *(field(*each) for each in reply.headers)]
+        fields.append(_date_field(int(time.time())))
+        self.send_head(stream, b"".join(fields), ends=head_only)
+        if head_only:
+            self.sent(found)
+            return
+        self.send_body(found, reply.body, now)
+        if self.unsent_len > MAX_UNSENT:
+            self._send_away(excess("unsent octets"))
 
-    def _send_away(self, excess: Excess) -> None:
-        self.excess = excess.what
+    def _send_away(self, violation: Violation) -> None:
+        self.excess = violation.limit
         self.has_fault = True
         self._frames.clear()
-        for stream in tuple(self._unsent):
-            self._forget_unsent(stream)
-        self.end(excess.code)
+        for number in tuple(self.streams):
+            self.close(number)
+        self._arriving_len = 0
+        self.end(violation.code)
 
-    def end(self, reason: ErrorCodes = ErrorCodes.NO_ERROR) -> None:
+    def end(self, reason: ErrorCode = ErrorCode.NO_ERROR) -> None:
         """Tell the client that no more requests are accepted (GOAWAY)."""
         if not self.is_over:
             self.is_over = True
-            self._h2.close_connection(reason)
-
-    def forget(self) -> None:
-        """Free the closed connection, because the connection object of h2 refers to itself."""
-        vars(self._h2).clear()
-
-    def to_send(self) -> bytes:
-        """Return and clear the octets to send."""
-        return bytes(self._h2.data_to_send())
+            self.go_away(reason, self.last)
 
     @property
     def frames(self) -> int:
@@ -228,45 +390,68 @@ class Http2:
     @property
     def octets(self) -> int:
         """The number of octets that are kept: of frames, of incomplete requests, and of replies."""
-        return self._frames.octets + self._arriving_len + self._unsent_len
+        return self._frames.octets + self._arriving_len + self.unsent_len
 
-    @property
-    def unsent_since(self) -> float | None:
-        """When the oldest reply was made that waits for the client's windows; None if none waits."""
-        return next(iter(self._unsent.values())).since if self._unsent else None
 
-    def _forget_unsent(self, stream: int) -> None:
-        found = self._unsent.pop(stream, None)
-        if found is not None:
-            self._unsent_len -= len(found.body)
-
-    def _send_on(self, stream: int) -> None:
-        """Send as much as a window allows: that of a stream, or that of the connection (0)."""
-        if stream:
-            if stream in self._unsent:
-                self._send(stream)
-            return
-        for each in tuple(self._unsent):
-            if self._h2.outbound_flow_control_window <= 0:
-                return
-            self._send(each)
-
-    def _send(self, stream: int) -> None:
-        body, since = self._unsent[stream]
-        before = len(body)
-        try:
-            while body:
-                room = min(
-                    self._h2.local_flow_control_window(stream), self._h2.max_outbound_frame_size
+def read_head(fields: Fields) -> _Head:
+    """Check the fields of a request, or of its trailers (RFC 9113 sections 8.2 and 8.3); raise Violation."""
+    pseudo: dict[bytes, bytes] = {}
+    host = length = None
+    for number, (name, value) in enumerate(fields):
+        if not _VALUE.fullmatch(value):
+            raise _malformed("a field value with octets that are not allowed")
+        if name[:1] == b":":
+            if name not in _PSEUDO or number != len(pseudo) or name in pseudo:
+                raise _malformed(
+                    "a pseudo-header field that is unknown, repeated, or behind others"
                 )
-                if room <= 0:
-                    break
-                self._h2.send_data(stream, body[:room], end_stream=len(body) <= room)
-                body = body[room:]
-        except (ProtocolError, StreamClosedError):
-            body = b""
-        self._unsent_len -= before - len(body)
-        if body:
-            self._unsent[stream] = _Unsent(body, since)
-        else:
-            del self._unsent[stream]
+            pseudo[name] = value
+            continue
+        if not _NAME.fullmatch(name):
+            raise _malformed("a field name with octets that are not allowed")
+        if name in _FORBIDDEN or (name == b"te" and value.lower() != b"trailers"):
+            raise _malformed("a field that is specific to a connection")
+        if name == b"host":
+            if host is not None:
+                raise _malformed("two Host fields")
+            host = value
+        elif name == b"content-length":
+            if not value.isdigit() or length not in (None, value):
+                raise _malformed("a content-length that is no number")
+            length = value
+    if pseudo:
+        _check_request(pseudo, host)
+    method, path = (
+        pseudo.get(name, b"").decode("ascii", "replace") for name in (b":method", b":path")
+    )
+    return _Head(method, path, None if length is None else int(length[-20:]))
+
+
+def _check_request(pseudo: dict[bytes, bytes], host: bytes | None) -> None:
+    method = pseudo.get(b":method")
+    if not method:
+        raise _malformed("a request without a method")
+    if method == b"CONNECT":
+        if b":scheme" in pseudo or b":path" in pseudo:
+            raise _malformed("CONNECT with a scheme or a path")
+    elif not pseudo.get(b":path") or b":scheme" not in pseudo:
+        raise _malformed("a request without a path or a scheme")
+    authority = pseudo.get(b":authority", host)
+    if authority is None or host not in (None, authority):
+        raise _malformed("a request without a host, or with two")
+
+
+def _malformed(what: str) -> Violation:
+    return Violation(ErrorCode.PROTOCOL_ERROR, what)
+
+
+def _octets_of(stream: Stream[_Head]) -> int:
+    """The octets that are kept for a request whose end has not arrived."""
+    return (
+        STREAM_LEN + len(stream.body) + (len(stream.head.target) if stream.head is not None else 0)
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def _date_field(second: int) -> bytes:
+    return field("date", date(second))

@@ -11,17 +11,17 @@ from typing import Any, Final
 
 from hsdns.assemble import Configuration
 from hsdns.cluster.reading import Reading
-from hsdns.explanation.asker import Question, explain_asker
-from hsdns.explanation.asking import Asking, AskingError
-from hsdns.explanation.asking_pod import Tried, asker_of
-from hsdns.explanation.edges import Edges
+from hsdns.explanation.client import Tried, client_of
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
+from hsdns.explanation.lookup import Question, explain_for_client
+from hsdns.explanation.observed import Edges
+from hsdns.explanation.question import LookupQuestion, QuestionError
 from hsdns.explanation.report import Explanation
 from hsdns.fastpath import Peeked
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS
-from hsdns.resolver.pod import MOST_SEARCHES
+from hsdns.resolver.resolv_conf import MOST_SEARCHES
 from hsdns.server.runtime import ServerRuntime, begin
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
@@ -63,12 +63,12 @@ def _peek(runtime: ServerRuntime, server: str, query: bytes, now: float) -> Peek
 async def explain_lookup(
     configuration: Configuration,
     runtime: ServerRuntime,
-    asking: Asking,
+    asking: LookupQuestion,
     *,
     pause: Callable[[], Awaitable[None]],
     problems: Sequence[str] = (),
 ) -> Explanation:
-    """Explain the lookup of a program, once the cluster has been read; raise AskingError.
+    """Explain the lookup of a program, once the cluster has been read; raise QuestionError.
 
     It queries no other server, because the clock of the lookup is virtual.
     """
@@ -77,18 +77,18 @@ async def explain_lookup(
     async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
         return await runtime.in_watch(reading, WAIT)
 
-    asker = await asker_of(configuration, asking, in_watch)
+    asker = await client_of(configuration, asking, in_watch)
     searched = max(len(MODELS[each].read(asker.text).search) for each in asker.resolvers)
     if searched > MOST_SEARCHES:  # each costs the server a lookup
-        raise AskingError(
+        raise QuestionError(
             f"the search list has {searched} domains; leave some out: at most {MOST_SEARCHES} are explained, "
             "as many as Kubernetes allows a Pod (glibc before 2.26 reads 6)"
         )
     question = Question(asking.name, asking.types)
     try:
-        return await explain_asker(explainer, asker, question, runtime.clock(), problems)
+        return await explain_for_client(explainer, asker, question, runtime.clock(), problems)
     except ValueError as error:
-        raise AskingError(f"a name of the search list cannot be looked up: {error}") from None
+        raise QuestionError(f"a name of the search list cannot be looked up: {error}") from None
 
 
 async def _run(runtime: ServerRuntime, asking: Coroutine[Any, Any, Reply]) -> Reply:

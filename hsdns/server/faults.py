@@ -5,7 +5,7 @@ the server blocks that they may apply to.
 Rule 1: only blocks that a rule may apply to get its handler, and with it lose their answer table; all other blocks stay
         unchanged.  Listeners apply the rules about connections and misses themselves, so these rules take no block's
         answer table.
-Rule 2: an expired rule has no effect (faults/rule.py); the timer here gives its blocks their answer table back.
+Rule 2: an expired rule has no effect (faults/rules.py); the timer here gives its blocks their answer table back.
 Rule 3: rules survive a reload.
 """
 
@@ -19,21 +19,18 @@ from typing import Any, Final
 
 from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.chain import Endpoint
-from hsdns.faults.asked import Asked, PodOf
-from hsdns.faults.flow import Flow
+from hsdns.faults.dry_run import never_matches
 from hsdns.faults.handler import NO_PODS, FaultHandler
-from hsdns.faults.possible import never_matches
-from hsdns.faults.rule import Bite, Rule, RuleError, Wanted
-from hsdns.faults.rules import Rules, hits_metric
-from hsdns.faults.selector import Zone
+from hsdns.faults.rules import Bite, Rule, RuleError, Rules, Wanted, hits_metric
+from hsdns.faults.selector import Asked, Flow, PodOf, Zone
 from hsdns.faults.state import StateAction
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
 from hsdns.plugins.kubernetes.faults import cluster_zones, hold, why_never
+from hsdns.server.admission import ListenerFaults
 from hsdns.server.faulty_connection import FaultyConnection
 from hsdns.server.instance import Instance, State
-from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.restarts import Process, Restarts
 from hsdns.server.runtime import ServerRuntime
 from hsdns.server.tcp_listener import TcpListener

@@ -17,16 +17,17 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from hsdns.chain import Endpoint
-from hsdns.faults.connection import Hang, Refuse, Reset, Slow
-from hsdns.faults.rule import Bite
+from hsdns.faults.action import Hang, Refuse, Reset, Slow
+from hsdns.faults.rules import Bite
 from hsdns.server.sockets import endpoint_of
-from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.tcp_listener import Connection, FaultyTransport, TcpListener
 
 Decide = Callable[[str, Endpoint, Endpoint], Sequence[Bite]]
 Lifted = Callable[[], bool]
+Around = Callable[[asyncio.Transport, Connection], FaultyTransport]
 TICK: Final = (
     0.1  # seconds between two pieces of a slow connection, if a piece has at least one octet
 )
@@ -63,101 +64,39 @@ class FaultyConnection(asyncio.Protocol):
         connection = listener.make_connection()
         for bite in bites:
             if isinstance(bite.rule.action, Slow | Reset):
-                connection = cast(
-                    "asyncio.Protocol", _Through(connection, bite, self._lifted(bite))
-                )
+                connection.around = _around(bite.rule.action, self._lifted(bite), connection.around)
         return listener.wrap(connection)
 
     def _lifted(self, bite: Bite) -> Lifted:
         return lambda: bite.rule.is_lifted(self._listener.clock())
 
 
-class HungConnection(asyncio.Protocol):
+class HungConnection(Connection):
     """Reads from the client, and never replies."""
 
-    pending = 0
-
     def __init__(self, listener: TcpListener, lifted: Lifted) -> None:
-        self._listener, self._lifted = listener, lifted
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection, so that it counts like any other."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._listener.admit(self, self._transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Free the connection."""
-        self._transport = None
-        self._listener.discard(self)
+        super().__init__(listener)
+        self._lifted = lifted
 
     def expire(self, now: float) -> None:
         """Close when the rule has ended; until then the client may wait without limit."""
         if self._lifted():
             self.close()
 
-    def end(self) -> None:
-        """Close."""
-        self.close()
 
-    def close(self) -> None:
-        """Close."""
-        if self._transport is not None:
-            self._transport.close()
+def _around(action: Slow | Reset, lifted: Lifted, outer: Around | None) -> Around:
+    """Put the transport of a rule around that of another one, if any."""
 
-    def abort(self) -> None:
-        """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
+    def around(transport: asyncio.Transport, inside: Connection) -> FaultyTransport:
+        outside = transport if outer is None else outer(transport, inside)
+        if isinstance(action, Slow):
+            return SlowTransport(outside, action.rate, inside, lifted)
+        return ResetTransport(outside, action.octets)
+
+    return around
 
 
-class _Through:
-    """A protocol for one client, with a misbehaving transport between them."""
-
-    def __init__(self, inside: Any, bite: Bite, lifted: Lifted) -> None:
-        self._inside, self._action, self._lifted = inside, bite.rule.action, lifted
-        self._around: Any = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inside, name)
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        """Tell the inner protocol."""
-        if isinstance(self._action, Slow):
-            self._around = SlowTransport(transport, self._action.rate, self._inside, self._lifted)
-        else:
-            assert isinstance(self._action, Reset), "the other one that has a transport"
-            self._around = ResetTransport(transport, self._action.octets)
-        self._inside.connection_made(self._around)
-
-    def eof_received(self) -> bool:
-        """Half-closed by the client: waiting octets are still sent."""
-        return bool(self._inside.eof_received()) or self._around.has_more()
-
-
-class _Around:
-    """A transport around another one."""
-
-    def __init__(self, outside: asyncio.Transport) -> None:
-        self._outside = outside
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._outside, name)
-
-    def writelines(self, pieces: Sequence[bytes]) -> None:
-        """Write all of it at once."""
-        self.write(b"".join(pieces))
-
-    def write(self, data: bytes) -> None:
-        """Send the octets, or apply the fault to them."""
-        raise NotImplementedError
-
-    def has_more(self) -> bool:
-        """Whether it will close by itself later, because octets wait to be sent."""
-        return False
-
-
-class SlowTransport(_Around):
+class SlowTransport(FaultyTransport):
     """Sends at most this many octets a second, until `lifted`; then the rest at once."""
 
     def __init__(
@@ -172,7 +111,7 @@ class SlowTransport(_Around):
         self._is_paused = self._is_closing = False
         self._finish: Callable[[], None] | None = None
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Queue octets to be sent in pieces; after the end nothing is sent."""
         if self._is_closing:
             return
@@ -231,7 +170,7 @@ class SlowTransport(_Around):
             self._timer = asyncio.get_running_loop().call_later(self._interval, self._send)
 
 
-class ResetTransport(_Around):
+class ResetTransport(FaultyTransport):
     """Resets the connection after this many octets; None: after half of the first write."""
 
     def __init__(self, outside: asyncio.Transport, octets: int | None) -> None:
@@ -239,7 +178,7 @@ class ResetTransport(_Around):
         self._left = octets
         self._is_over = False
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send the octets, as far as the limit allows."""
         if self._is_over or not data:
             return

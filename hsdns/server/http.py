@@ -7,7 +7,7 @@ Rule 1: pages belong to a configuration (HttpPages), sockets to the process (Htt
         closed.
 Rule 2: an address with a page that has a `tls` context is served over HTTPS; a reload replaces the context, too.
 Rule 3: the number of connections over all sockets is limited, and the octets that wait in them.  At the limit, the
-        server closes a connection of the client with the most connections for a new one (places.py), so that clients
+        server closes a connection of the client with the most connections for a new one (admission.py), so that clients
         that connect and send nothing cannot keep probes out.
 Rule 4: the addresses of the control door have a limit of their own, so that its readers and the probes of the kubelet
         do not take each other's connections.  Its streams continue after a reload, and end when its socket closes.
@@ -28,13 +28,12 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final
 
-from hsdns.corefile.arguments import split_host_port
+from hsdns.corefile.keys import split_host_port
 from hsdns.http_page import HttpPage, HttpStream
+from hsdns.server.admission import Places, Turns
 from hsdns.server.http_connection import TIMEOUT, HttpConnection
-from hsdns.server.places import Places
 from hsdns.server.sockets import BACKLOG
 from hsdns.server.tls import TlsConnection
-from hsdns.server.turns import Turns
 from hsdns.server.unix_socket import PREFIX, UnixSocket
 
 # Connections accepted in one iteration of the loop.  uvloop accepts one for each descriptor of a socket, which is too

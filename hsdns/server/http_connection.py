@@ -1,16 +1,26 @@
 """A client's connection to HTTP pages: reads requests, and answers one after the other.
 
-Path: http.py makes one for each client -> http_request.py, http_browser.py -> pages of http_page.py.
+Path: http.py makes one for each client -> http_request.py -> pages of http_page.py.
 Rule 1: a page is made on the event loop, so that /health proves that the loop runs; a slow page is made in a thread.
 Rule 2: the next piece of a stream is generated when the kernel has accepted the previous one, so a reader that reads
         nothing costs one piece.  The first piece is generated before the status is sent.  A later error closes the
         connection without the last chunk, so that no reader takes a part for the whole.
 Rule 3: a client has TIMEOUT to send a request, to stay idle and to read a response.  What has arrived when that is over
         is read first (turns.py).
-Rule 4: all octets that wait here are counted, with those of all other clients (places.py).  Nothing is read while a
+Rule 4: all octets that wait here are counted, with those of all other clients (admission.py).  Nothing is read while a
         request waits, beyond what one reading brings.
-Rule 5: requests take turns with those of other clients (server/turns.py).
+Rule 5: requests take turns with those of other clients (admission.py).
 Rule 6: errors of streams are JSON, `{"error": SENTENCE}`.
+Rule 7: the control door is protected from pages of other sites in the operator's browser (fault_of()).  None of them
+        can read a response, because no response allows other origins.  Nor can it change or ask anything, because
+        requests with the Origin of another site are refused, and those that a browser sends for another site without an
+        Origin (images, scripts), except that it may lead to the page at `/`.
+Rule 8: another site may point a name of its own to this address (DNS rebinding), and then its page has the same origin.
+        So the host must be an address or localhost, which no site owns, or the request must have the token, which no
+        other site knows: in a network of containers, clients use a name for the server.  Clients other than browsers
+        are restricted by socket permissions and the token.
+Source: the Fetch standard, "Origin" header; W3C Fetch Metadata Request Headers; RFC 9110 section 7.2 (Host); RFC 6761
+section 6.3 (localhost).
 """
 
 from __future__ import annotations
@@ -20,15 +30,56 @@ import json
 import logging
 from collections.abc import Mapping
 from contextlib import aclosing
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hsdns.http_page import Asked, HttpPage, HttpRefusal, HttpStream
 from hsdns.server import http_request
-from hsdns.server.http_browser import HEADERS, fault_of
+from hsdns.server.admission import client_of
 from hsdns.server.http_request import MAX_BODY, MAX_HEAD, Malformed, Request, RequestReader
-from hsdns.server.places import client_of
 from hsdns.turns import Timer
+
+# In each response: no other site may embed it, and browsers must not interpret JSON as anything else.
+HEADERS: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_OTHER: Final = ("cross-site", "same-site")  # another port of this host is the same site
+
+
+def fault_of(method: str, path: str, headers: Mapping[str, str], *, any_host: bool = False) -> str:
+    """Why a request with these headers is refused, as a sentence; empty if it is accepted."""
+    host, origin = headers.get("host", ""), headers.get("origin")
+    if host and not any_host and not _is_own(host):
+        return (
+            f"the name in {host} may be that of another site; "
+            "open this address as localhost or by its IP address"
+        )
+    if origin is not None and origin.partition("://")[2].lower() != host.lower():
+        return f"{origin} is another site, and may not ask here"
+    fetch = [headers.get(f"sec-fetch-{each}") for each in ("site", "mode", "dest")]
+    if fetch[0] in _OTHER and [method, path, *fetch[1:]] != ["GET", "/", "navigate", "document"]:
+        return "another site may not ask here; it may only lead to the page at /"
+    return ""
+
+
+def _is_own(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
 
 if TYPE_CHECKING:
     from hsdns.server.http import HttpListener

@@ -27,6 +27,7 @@ from hsdns.metrics import Registry
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
+from hsdns.server.admission import Shares
 from hsdns.server.answer_tables import AnswerTables
 from hsdns.server.behind import BehindGauge
 from hsdns.server.control.door import Door
@@ -44,7 +45,6 @@ from hsdns.server.recomputation import Recomputation
 from hsdns.server.restarts import until_started
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
-from hsdns.server.shares import Shares
 from hsdns.server.start_error import START_FAILURES
 from hsdns.server.start_error import StartError as StartError
 from hsdns.server.transitions import StateMachine

@@ -1,7 +1,7 @@
 """Opens the sockets of an address, and makes the servers that read them.
 
 Path: lifecycle.py makes one for the process, listeners.py calls it; tests pass in one without sockets.
-Rule 1: HTTP/2 is imported when the first https:// key is served, because the import takes 20 ms and 2 MB, and few
+Rule 1: HTTP/2 is imported when the first https:// key is served, because the import takes 10 ms and 1.3 MB, and few
         Corefiles have such a key.
 Rule 2: threads read UDP if the compiled fast path is loaded; otherwise the loop does.
 """
@@ -17,15 +17,12 @@ from hsdns.assemble import ListenAddress
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
-from hsdns.server.credit import Credit
+from hsdns.server.admission import Admission, Credit, ListenerFaults, Places, Turns
 from hsdns.server.listener import Listener
-from hsdns.server.listener_faults import ListenerFaults
-from hsdns.server.places import Places
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
 from hsdns.server.tcp import TcpServer
 from hsdns.server.tcp_listener import TcpListener
-from hsdns.server.turns import Turns
 from hsdns.server.udp import UdpServer
 from hsdns.server.udp_listener import UdpListener
 
@@ -51,8 +48,7 @@ class Opener:
         self.ports: Mapping[ListenAddress, int] = {}
         self._spawn = spawn
         self._workers = workers
-        self._places = places
-        self._rejected = metrics.counter(
+        rejected = metrics.counter(
             "hsdns_tcp_rejected_total",
             "Connections closed at once because too many were open, or came from one address over TLS.",
         )
@@ -68,8 +64,10 @@ class Opener:
         )
         # The loop runs when the first connection takes a step; all connections of the process share the turns.
         self._turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
+        shared = Admission(places, self._turns, rejected)
         # What HTTPS costs is not charged to TLS.
-        self._tls_credit, self._https_credit = Credit(), Credit()
+        over_tls = {scheme: shared._replace(credit=Credit()) for scheme in ("tls", "https")}
+        self._admission = {"dns": shared, **over_tls}
 
     def count_workers(self, settings: Settings) -> int:
         """The number of UDP sockets of an address; one if the loop reads."""
@@ -112,11 +110,11 @@ class Opener:
         self, sock: socket.socket, processor: QueryProcessor, settings: Settings
     ) -> TcpListener:
         """Make the TCP server."""
-        args = (sock, processor, self._spawn, self.clock, self._rejected, self._places)
-        if processor.server.startswith("https://"):
-            from hsdns.server.doh import DohServer, DohShares  # noqa: PLC0415 - Rule 1
+        scheme = processor.server.partition("://")[0]
+        admission = self._admission.get(scheme, self._admission["dns"])
+        args = (sock, processor, self._spawn, self.clock, admission, settings)
+        if scheme == "https":
+            from hsdns.server.doh import DohCounters, DohServer  # noqa: PLC0415 - Rule 1
 
-            shares = DohShares(self._https_credit, self._doh_responses, self._doh_excesses)
-            return DohServer(*args, settings, self._turns, shares=shares)
-        has_tls = processor.server.startswith("tls://")
-        return TcpServer(*args, settings, self._turns, self._tls_credit if has_tls else None)
+            return DohServer(*args, counters=DohCounters(self._doh_responses, self._doh_excesses))
+        return TcpServer(*args)

@@ -15,9 +15,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
-from hsdns.faults.process import Restart, due_at
-from hsdns.faults.rule import Rule
-from hsdns.faults.rules import Rules
+from hsdns.faults.action import Restart, due_at
+from hsdns.faults.rules import Rule, Rules
 from hsdns.server.instance import Instance
 from hsdns.server.start_error import START_FAILURES
 

@@ -4,8 +4,8 @@ Path: steps 1 and 7 for TCP, and for TLS inside of tls.py.
 Rule 1: queries on one connection are answered concurrently, so that a slow one does not delay the others.  Only the
         messages of one reply are sent without others between them: replies behind a zone transfer wait for its end.
 Rule 2: everything that a client can use is limited: queries in progress, idle time, incomplete messages, unread
-        replies.  The octets of messages and replies are limited over all connections together, too (places.py).
-Rule 3: the connections of all clients share the event loop fairly (turns.py).  A step handles one message that the
+        replies.  The octets of messages and replies are limited over all connections together, too (admission.py).
+Rule 3: the connections of all clients share the event loop fairly (admission.py).  A step handles one message that the
         answer table cannot answer, or KNOWN messages that it can, and one message of a reply of several.  Received
         octets are split into messages only when these are handled.
 """
@@ -16,14 +16,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, cast
+from typing import Final
 
 from hsdns import eager
-from hsdns.chain import Endpoint
 from hsdns.plugins.timeouts import UNLIMITED
-from hsdns.server.datagram import socket_address
-from hsdns.server.places import FREE_OCTETS, client_of
-from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.tcp_listener import Connection, TcpListener
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame
 
@@ -40,17 +37,17 @@ MAX_IN_WORK: Final = 128
 class TcpServer(TcpListener):
     """Accepts on one bound TCP socket of a plain or tls:// key."""
 
-    def make_connection(self) -> asyncio.Protocol:
+    def make_connection(self) -> TcpConnection:
         """Make the protocol of one connection."""
         return TcpConnection(self)
 
 
-class TcpConnection(asyncio.Protocol):
+class TcpConnection(Connection):
     """One client's connection."""
 
-    def __init__(self, server: TcpServer) -> None:
+    def __init__(self, server: TcpListener) -> None:
+        super().__init__(server)
         self.in_work = 0
-        self._server = server
         self._frames = FrameBuffer()
         self._rest: Iterator[bytes] | None = None  # of the reply whose first message is written
         self._announced: Iterator[bytes] | None = None  # the rest of the next reply for _send()
@@ -58,30 +55,9 @@ class TcpConnection(asyncio.Protocol):
         self._held: deque[tuple[bytes, Iterator[bytes] | None]] = deque()
         self._out: list[bytes] = []  # framed replies of this iteration
         self._out_octets = 0
-        self._unread = 0  # octets that were written and have not all been sent
-        self._encrypted = 0  # octets that wait for tls.py
-        self._counted = 0  # octets that the server knows of
-        self._is_stepping = self._is_paused = False
-        self.client = b""
-        self._transport: asyncio.Transport | None = None
-        self._client = self._local = Endpoint("", 0)
-        self._address = b""  # the client's address in the kernel's form
-        self._last_used = server.clock()
-        self._partial_since: float | None = None
+        self._is_stepping = False
         self._taken = 0  # number of messages
-        self._blocked_since: float | None = None
-        self._ended = False  # no more messages are accepted
         self._client_has_ended = self._said_end = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the new connection."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
-        ends = self._server.admit(self, self._transport)
-        if ends is not None:
-            self._client, self._local = ends
-            self._address = socket_address(self._client)
-            self._transport.set_write_buffer_limits(FREE_OCTETS)
-            self.client = client_of(self._client.address)
 
     def data_received(self, data: bytes) -> None:
         """Queue the octets, and answer the messages that are complete."""
@@ -102,29 +78,16 @@ class TcpConnection(asyncio.Protocol):
         """Half-closed by the client: queries in progress are still answered."""
         self._ended = self._client_has_ended = True
         self._partial_since = None  # the rest of it will not arrive
-        return self.pending > 0
-
-    def pause_writing(self) -> None:
-        """Pause answering and reading while the client does not read its replies."""
-        self._blocked_since = self._server.clock()
-        self._go_on()
-
-    def resume_writing(self) -> None:
-        """Resume when the client reads its replies."""
-        self._blocked_since = None
-        self._unread = 0
-        self._count()
-        self._go_on()
+        return self.pending > 0 or super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Free the connection."""
-        self._transport = None
+        super().connection_lost(exc)
         self._frames.clear()
         self._break_off()
-        self._server.discard(self)
 
     @property
-    def pending(self) -> int:
+    def pending(self) -> int:  # type: ignore[override] # computed
         """The number of queries in progress; all waiting messages count as one."""
         return self.in_work + self._frames.has_message
 
@@ -135,39 +98,6 @@ class TcpConnection(asyncio.Protocol):
         self._frames.clear()
         if self._transport is not None and not self._transport.is_closing():
             self._finish(self._transport)
-
-    def close(self) -> None:
-        """Close after the written data have been sent."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def expire(self, now: float) -> None:
-        """Close if the client was silent, sent too slowly or did not read its replies for too long."""
-        transport = self._transport
-        if transport is None:
-            return
-        limits = self._server.settings.limits
-        # A closed transport waits without limit for the client to read the rest, so it is checked, too.
-        unread_since = self._last_used if self._blocked_since is None else self._blocked_since
-        if transport.get_write_buffer_size() and now - unread_since > limits.write:
-            transport.abort()
-        elif self._partial_since is not None and now - self._partial_since > limits.read:
-            transport.close()  # a client that sends an octet a second is late, too
-        elif not self.pending and now - self._last_used > (
-            limits.idle if self._taken else limits.read
-        ):
-            transport.close()
-
-    def _go_on(self) -> None:
-        """Handle waiting messages, in fair turns with other connections, within the limits."""
-        if self._may_step():
-            self._server.turns.enter(self)
-        self._read_or_pause()
 
     def step(self) -> bool:
         """Handle the next messages, and continue a long reply; return whether the next step may follow."""
@@ -210,21 +140,11 @@ class TcpConnection(asyncio.Protocol):
             )
         )
 
-    def _read_or_pause(self) -> None:
-        """Read only while no message waits and the client reads its replies."""
-        if self._transport is None or self._ended:
-            return
-        is_busy = (
-            self._blocked_since is not None
-            or self.in_work >= MAX_IN_WORK
-            or self._frames.has_message
-        )
-        if is_busy != self._is_paused:
-            self._is_paused = is_busy
-            if is_busy:
-                self._transport.pause_reading()
-            else:
-                self._transport.resume_reading()
+    def _is_busy(self) -> bool:
+        return self.in_work >= MAX_IN_WORK or self._frames.has_message
+
+    def _octets(self) -> int:
+        return self._frames.octets + sum(len(reply) for reply, _ in self._held)
 
     def _answer_next(self) -> None:
         """Answer one message in a chain, or up to KNOWN from the answer table."""
@@ -236,6 +156,7 @@ class TcpConnection(asyncio.Protocol):
             if message is None:
                 return
             self._taken += 1
+            self._has_asked = True
             if most != UNLIMITED and self._taken >= most:  # the connection ends after this message
                 self._ended = True
                 self._frames.clear()
@@ -271,25 +192,6 @@ class TcpConnection(asyncio.Protocol):
         elif self._transport is not None:
             self._write_out(self._transport, frame(reply))
             self._server.processor.flush()
-
-    def _write_out(self, transport: asyncio.Transport, octets: bytes) -> None:
-        transport.write(octets)
-        if self._blocked_since is not None:
-            self._unread += len(octets)  # all of them, until the last one is sent
-            self._count()
-
-    def count_encrypted(self, octets: int) -> None:
-        """Count the octets that wait to be decrypted."""
-        self._encrypted = octets
-        self._count()
-
-    def _count(self) -> None:
-        """Count the octets that wait here: of messages, of unread replies, and of replies behind a long one."""
-        octets = self._frames.octets + self._encrypted + self._unread
-        octets += sum(len(reply) for reply, _ in self._held)
-        if octets > FREE_OCTETS or self._counted:
-            self._counted = octets
-            self._server.hold(self, octets)
 
     def _send(self, reply: bytes | None) -> None:
         self.in_work -= 1

@@ -1,7 +1,7 @@
-"""Accepts TCP connections at one address, for DNS and HTTPS.
+"""Accepts TCP connections at one address, and what all of them do, for DNS over TCP, TLS and HTTPS.
 
-Path: step 1 for TCP; tcp.py and doh.py make the protocol of each connection.
-Rule 1: the number of connections and of the octets kept for them is limited over all listeners (places.py); timeouts
+Path: step 1 for TCP; tcp.py and doh.py have the protocols of the connections.
+Rule 1: the number of connections and of the octets kept for them is limited over all listeners (admission.py); timeouts
         are checked once a second (SWEEP_INTERVAL).
 """
 
@@ -11,50 +11,187 @@ import asyncio
 import functools
 import socket
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, cast
 
 from hsdns import eager
 from hsdns.chain import Endpoint
-from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
-from hsdns.server.credit import Credit
-from hsdns.server.listener_faults import NO_FAULTS
-from hsdns.server.places import Places
+from hsdns.server.admission import FREE_OCTETS, NO_FAULTS, Admission, client_of
+from hsdns.server.datagram import socket_address
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
-from hsdns.server.shares import MAX_CLIENTS
 from hsdns.server.sockets import BACKLOG, endpoint_of
-from hsdns.server.tls import TlsConnection
-from hsdns.server.turns import Turns
+from hsdns.server.tls import OuterTransport, TlsConnection
 from hsdns.turns import Timer
 
 SWEEP_INTERVAL: Final = 1.0  # seconds
 
 
-class Connection(Protocol):
-    """The listener's interface to a connection."""
+class FaultyTransport(OuterTransport):
+    """A transport that a rule of faults puts around that of a connection (faulty_connection.py)."""
 
-    @property
-    def pending(self) -> int:
-        """The number of queries in progress."""
+    def has_more(self) -> bool:
+        """Whether it will close by itself later, because octets wait to be sent."""
+        return False
 
-    def expire(self, now: float) -> None:
-        """Close if the client was silent, sent too slowly or did not read its replies for too long."""
+
+class Connection(asyncio.Protocol):
+    """One client's connection: its place, the octets that wait in it, when it is read, and when it is closed.
+
+    A subclass handles what it receives in steps (admission.Turns), and ends it.
+    """
+
+    pending = 0  # queries in progress
+
+    def __init__(self, server: TcpListener) -> None:
+        self.client = b""
+        self.around: Callable[[asyncio.Transport, Connection], FaultyTransport] | None = None
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._faulty: FaultyTransport | None = None
+        self._client = self._local = Endpoint("", 0)
+        self._address = b""  # the client's address in the kernel's form
+        self._last_used = server.clock()
+        self._has_asked = False
+        self._partial_since: float | None = None  # since when a message is incomplete
+        self._blocked_since: float | None = None  # since when the client does not read its replies
+        self._unread = 0  # octets that were written and have not all been sent
+        self._encrypted = 0  # octets that wait for tls.py
+        self._counted = 0  # octets that the server knows of
+        self._is_paused = False
+        self._ended = False  # no more messages are accepted
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the new connection."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
+        if self.around is not None:
+            self._transport = self._faulty = self.around(self._transport, self)
+        ends = self._server.admit(self, self._transport)
+        if ends is not None:
+            self._client, self._local = ends
+            self._address = socket_address(self._client)
+            self._transport.set_write_buffer_limits(FREE_OCTETS)
+            self.client = client_of(self._client.address)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Free the connection."""
+        self._transport = self._faulty = None
+        self._server.discard(self)
+
+    def eof_received(self) -> bool:
+        """Half-closed by the client; return whether the connection stays open for what is to be sent."""
+        return self._faulty is not None and self._faulty.has_more()
+
+    def pause_writing(self) -> None:
+        """Pause answering and reading while the client does not read its replies."""
+        self._blocked_since = self._server.clock()
+        self._go_on()
+
+    def resume_writing(self) -> None:
+        """Resume when the client reads its replies."""
+        self._blocked_since = None
+        self._unread = 0
+        self._count()
+        self._go_on()
+
+    def count_encrypted(self, octets: int) -> None:
+        """Count the octets that wait to be decrypted."""
+        self._encrypted = octets
+        self._count()
+
+    def step(self) -> bool:
+        """Handle one message; return whether the next one may follow."""
+        return False
+
+    def end_turn(self) -> None:
+        """Write the replies of the steps in this iteration."""
 
     def end(self) -> None:
-        """Accept no more queries, half-close the connection, and close it when the client does."""
+        """Accept no more queries, and close after the replies in progress."""
+        self.close()
 
     def close(self) -> None:
         """Close after the written data have been sent."""
+        if self._transport is not None:
+            self._transport.close()
 
     def abort(self) -> None:
         """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def expire(self, now: float) -> None:
+        """Close if the client was silent, sent too slowly or did not read its replies for too long."""
+        transport = self._transport
+        if transport is None:
+            return
+        limits = self._server.settings.limits
+        unread_since = self._unsent_since(now)
+        # A closed transport waits without limit for the client to read the rest, so it is checked, too.
+        if transport.get_write_buffer_size():
+            blocked_since = self._last_used if self._blocked_since is None else self._blocked_since
+            unread_since = min(unread_since, blocked_since)
+        if now - unread_since > limits.write:
+            transport.abort()
+        elif self._partial_since is not None and now - self._partial_since > limits.read:
+            transport.close()  # a client that sends an octet a second is late, too
+        elif not self.pending and now - self._last_used > (
+            limits.idle if self._has_asked else limits.read
+        ):
+            transport.close()
+
+    def _octets(self) -> int:
+        """The octets that are kept: of messages, and of replies that are not written."""
+        return 0
+
+    def _unsent_since(self, now: float) -> float:
+        """When the oldest reply was made that the client does not accept yet, of those that are not written."""
+        return now
+
+    def _may_step(self) -> bool:
+        """Whether a step may follow."""
+        return False
+
+    def _is_busy(self) -> bool:
+        """Whether nothing more is to be read, because messages wait or enough are in progress."""
+        return False
+
+    def _go_on(self) -> None:
+        """Handle waiting messages, in fair turns with other connections, within the limits."""
+        if self._may_step():
+            self._server.turns.enter(self)
+        self._read_or_pause()
+
+    def _read_or_pause(self) -> None:
+        """Read only while no message waits and the client reads its replies."""
+        transport = self._transport
+        if transport is None or self._ended or transport.is_closing():
+            return
+        is_busy = self._blocked_since is not None or self._is_busy()
+        if is_busy != self._is_paused:
+            self._is_paused = is_busy
+            if is_busy:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
+
+    def _write_out(self, transport: asyncio.Transport, octets: bytes) -> None:
+        transport.write(octets)
+        if self._blocked_since is not None:
+            self._unread += len(octets)  # all of them, until the last one is sent
+            self._count()
+
+    def _count(self) -> None:
+        """Count the octets that wait here, in all directions."""
+        octets = self._octets() + self._unread + self._encrypted
+        if octets > FREE_OCTETS or self._counted:
+            self._counted = octets
+            self._server.hold(self, octets)
 
 
 class TcpListener:
     """Accepts on one bound TCP socket; `processor` and `settings` may be replaced at any time.
 
-    All listeners of the process share `places` and `turns`, those with TLS have a `credit`; `faults` has the effects
-    of rules of faults on it.
+    `faults` has the effects of rules of faults on it.
     """
 
     faults = NO_FAULTS
@@ -65,29 +202,22 @@ class TcpListener:
         processor: QueryProcessor,
         spawn: eager.Spawn,
         clock: Callable[[], float],
-        rejected: Counter,
-        places: Places | None = None,
+        admission: Admission,
         settings: Settings = DEFAULT_SETTINGS,
-        turns: Turns | None = None,
-        credit: Credit | None = None,
     ) -> None:
         self.processor = processor
         self.settings = settings
         self.spawn = spawn
         self.clock = clock
-        self.turns = (
-            Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
-            if turns is None
-            else turns
-        )
+        self.turns = admission.turns
         self.connections: set[Connection] = set()
         self._sock = sock
-        self._rejected = rejected
-        self._places = Places(MAX_CLIENTS) if places is None else places
+        self._rejected = admission.rejected
+        self._places = admission.places
+        self._credit = admission.credit
         self._server: asyncio.Server | None = None
         self._sweeper: Timer | None = None
         self._is_closed = False
-        self._credit = credit
 
     async def start(self) -> None:
         """Start accepting."""
@@ -175,11 +305,11 @@ class TcpListener:
         self.connections.discard(connection)
         self._places.release(connection)
 
-    def make_connection(self) -> asyncio.Protocol:
+    def make_connection(self) -> Connection:
         """Make the protocol of one connection."""
         raise NotImplementedError
 
-    def wrap(self, connection: asyncio.Protocol) -> asyncio.Protocol:
+    def wrap(self, connection: Connection) -> asyncio.Protocol:
         """Wrap the protocol of a connection in TLS, if the listener has a certificate."""
         tls = self.settings.tls
         if tls is None:

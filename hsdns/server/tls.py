@@ -5,8 +5,8 @@ Rule 1: the inner protocol is told of its connection when the client has connect
         limits and timeouts also apply to clients that never finish one.  The handshake begins when that protocol
         reads.
 Rule 2: the context is chosen for each connection, so a reload replaces certificates without touching the socket.
-Rule 3: of a read, RECORDS are decrypted at once, and the others in the turns of all connections (turns.py), because a
-        read may consist of 11,000 records (10 ms).  Until then, nothing more is read.
+Rule 3: of a read, RECORDS are decrypted at once, and the others in the turns of all connections (admission.py), because
+        a read may consist of 11,000 records (10 ms).  Until then, nothing more is read.
 Rule 4: an end without close_notify counts as an end, because DNS messages begin with their length.
 """
 
@@ -18,7 +18,7 @@ import logging
 import ssl
 from typing import Any, Final, Protocol, cast
 
-from hsdns.server.turns import Turns
+from hsdns.server.admission import Turns
 
 log = logging.getLogger("hsdns.server.tls")
 
@@ -35,7 +35,7 @@ class TakesTurns(Protocol):
 
     @property
     def client(self) -> bytes:
-        """Its client, as client_of() in places.py names it."""
+        """Its client, as client_of() names it."""
 
     def count_encrypted(self, octets: int) -> None:
         """Count the octets that wait to be decrypted."""
@@ -213,27 +213,23 @@ class TlsConnection(asyncio.Protocol):
         self._transport.close()
 
 
-class TlsTransport(asyncio.Transport):
-    """The transport of the inner protocol."""
+class OuterTransport(asyncio.Transport):
+    """A transport of an inner protocol, around another one."""
 
-    def __init__(self, outside: asyncio.Transport, connection: TlsConnection) -> None:
+    def __init__(self, outside: asyncio.Transport) -> None:
         super().__init__()
         self._outside = outside
-        self._connection = connection
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return information of the outer transport; `ssl_object` is the connection's."""
-        if name == "ssl_object":
-            return self._connection.ssl
+        """Return information of the outer transport."""
         return self._outside.get_extra_info(name, default)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt and send."""
-        self._connection.write(bytes(data))
+        """Send octets."""
+        self._outside.write(data)
 
     def close(self) -> None:
         """Close after the written data have been sent."""
-        self._connection.say_end()
         self._outside.close()
 
     def abort(self) -> None:
@@ -245,8 +241,7 @@ class TlsTransport(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        """Send close_notify, after which nothing is sent; further data of the client are discarded."""
-        self._connection.say_end()
+        """Send EOF."""
         self._outside.write_eof()
 
     def is_closing(self) -> bool:
@@ -259,11 +254,11 @@ class TlsTransport(asyncio.Transport):
 
     def pause_reading(self) -> None:
         """Receive no data for now; data that were already read may still arrive."""
-        self._connection.pause_reading(True)
+        self._outside.pause_reading()
 
     def resume_reading(self) -> None:
         """Receive data again."""
-        self._connection.pause_reading(False)
+        self._outside.resume_reading()
 
     def get_write_buffer_size(self) -> int:
         """Return the number of octets that wait to be sent."""
@@ -276,3 +271,39 @@ class TlsTransport(asyncio.Transport):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Refuse: the inner protocol cannot be replaced."""
         raise NotImplementedError
+
+
+class TlsTransport(OuterTransport):
+    """That of the protocol inside of TLS."""
+
+    def __init__(self, outside: asyncio.Transport, connection: TlsConnection) -> None:
+        super().__init__(outside)
+        self._connection = connection
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return information of the outer transport; `ssl_object` is the connection's."""
+        if name == "ssl_object":
+            return self._connection.ssl
+        return super().get_extra_info(name, default)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypt and send."""
+        self._connection.write(bytes(data))
+
+    def close(self) -> None:
+        """Close after the written data have been sent."""
+        self._connection.say_end()
+        super().close()
+
+    def write_eof(self) -> None:
+        """Send close_notify, after which nothing is sent; further data of the client are discarded."""
+        self._connection.say_end()
+        super().write_eof()
+
+    def pause_reading(self) -> None:
+        """Receive no data for now; data that were already read may still arrive."""
+        self._connection.pause_reading(True)
+
+    def resume_reading(self) -> None:
+        """Receive data again."""
+        self._connection.pause_reading(False)

@@ -5,8 +5,8 @@ Rule 1: each iteration of the loop reads datagrams, for READING seconds at most,
         answer table can answer.  The others wait in a queue like that of the workers, from which later iterations
         answer them (udp_listener.py).  It reads until the kernel's buffer is empty, because that is not fair: a query
         in it waits behind those of all other clients.  For the same reason it is read again between misses, and between
-        the steps of connections (turns.py), AGAIN seconds after the last time.  Not after each: each reading lets go
-        of the interpreter for a moment, and the watch thread, which gets it only if it is awake in that moment, then
+        the steps of connections (admission.py), AGAIN seconds after the last time.  Not after each: each reading lets
+        go of the interpreter for a moment, and the watch thread, which gets it only if it is awake in that moment, then
         waits anew for its time slice.
 Rule 2: the processor can be replaced between two batches (a reload); the socket stays.
 Rule 3: a datagram that cannot be sent is dropped and counted, as if the network had dropped it.
@@ -22,7 +22,7 @@ from typing import Final
 from hsdns import eager
 from hsdns.fastpath import Batch, MissQueue
 from hsdns.query import QueryProcessor
-from hsdns.server.turns import Turns
+from hsdns.server.admission import Turns
 from hsdns.server.udp_listener import BATCH_LEN, TURN, Miss, UdpListener, batches_in
 
 # Seconds.  What is not read waits in the kernel's buffer, behind whoever sends most.

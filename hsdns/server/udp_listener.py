@@ -5,9 +5,9 @@ Rule 1: an error affects the query that caused it, never the others of its batch
 Rule 2: the replies of one iteration of the loop are sent together; replies that are completed later are sent at the end
         of the iteration in which they are completed.
 Rule 3: misses wait in a queue that is bounded and fair between clients (fastpath/miss_queue.py), and shorter under
-        lasting overload (queue_bound.py).  Each iteration of the loop answers them for TURN seconds, and at most
+        lasting overload (admission.py).  Each iteration of the loop answers them for TURN seconds, and at most
         BATCH_LEN; then TCP, timers, health checks and all other tasks run.  The number of queries that wait for data
-        from elsewhere is bounded, too (pending_queries.py).  Queries beyond these bounds are dropped and counted, as if
+        from elsewhere is bounded, too (admission.py).  Queries beyond these bounds are dropped and counted, as if
         the network had dropped them.  Names of Services have a queue of their own, and half of the time: a cluster has
         a limited number of them, and once answered they are in the answer table, but a client can invent any number of
         other names.
@@ -30,10 +30,8 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.fastpath.miss_queue import client_of
 from hsdns.query import QueryProcessor
+from hsdns.server.admission import NO_FAULTS, PendingQueries, QueueBound
 from hsdns.server.datagram import asked_endpoint, client_endpoint
-from hsdns.server.listener_faults import NO_FAULTS
-from hsdns.server.pending_queries import PendingQueries
-from hsdns.server.queue_bound import QueueBound
 
 log = logging.getLogger("hsdns.server")
 

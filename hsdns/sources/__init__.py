@@ -5,38 +5,18 @@ Path: the Corefile property `source NAME ARGUMENT...` -> source_from -> the sour
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hsdns.corefile.tree import Token, did_you_mean
+from hsdns.corefile.tree import Position, Token, did_you_mean
 
 if TYPE_CHECKING:
     from hsdns.cluster.source import NamedSource
 
-_CLASSES = {
-    "manifests": ("hsdns.sources.manifests", "Manifests"),
-    "replay": ("hsdns.sources.replay", "Replay"),
-    "synthetic": ("hsdns.sources.synthetic", "Synthetic"),
-}
 
-
-class _Sources(Mapping[str, "type[NamedSource]"]):
-    """The source classes by name; a class is imported when it is looked up, so that unused ones are not loaded."""
-
-    def __getitem__(self, name: str) -> type[NamedSource]:
-        module, class_name = _CLASSES[name]
-        found: type[NamedSource] = getattr(import_module(module), class_name)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_CLASSES)
-
-    def __len__(self) -> int:
-        return len(_CLASSES)
-
-
-SOURCES: Final[Mapping[str, type[NamedSource]]] = _Sources()
+# The source classes, each in the module of its name, which is imported when it is used.
+SOURCES: Final = {"manifests": "Manifests", "replay": "Replay", "synthetic": "Synthetic"}
 
 
 def source_from(name: Token, args: Sequence[Token], base_dir: str) -> NamedSource:
@@ -49,4 +29,29 @@ def source_from(name: Token, args: Sequence[Token], base_dir: str) -> NamedSourc
     if name.text not in SOURCES:
         remedy = did_you_mean(name.text, SOURCES) or f"; known are {', '.join(SOURCES)}"
         raise name.error(f'unknown source "{name.text}"{remedy}')
-    return SOURCES[name.text].setup(name, args, base_dir)
+    found: type[NamedSource]
+    found = getattr(import_module(f"hsdns.sources.{name.text}"), SOURCES[name.text])
+    return found.setup(name, args, base_dir)
+
+
+# Settings of a source, as NAME=VALUE: checks their names, and converts their values.
+
+
+def read_settings(
+    name: Token, args: Sequence[Token], settings: Mapping[str, Callable[[Token], Any]]
+) -> dict[str, Any]:
+    """The values given for `settings` of the source with that name; raise CorefileError."""
+    values: dict[str, Any] = {}
+    for token in args:
+        word, equals, value = token.text.partition("=")
+        read = settings.get(word)
+        if read is None:
+            remedy = did_you_mean(word, settings) or f"; known are {', '.join(settings)}"
+            raise token.error(f'unknown setting "{word}" of source "{name.text}"{remedy}')
+        if not equals:
+            raise token.error(f'"{word}" has no value; write {word}=VALUE')
+        if word in values:
+            raise token.error(f'"{word}" is given twice; remove one of them')
+        file, line, column = token.position
+        values[word] = read(Token(value, Position(file, line, column + len(word) + 1)))
+    return values

@@ -20,13 +20,11 @@ from random import Random
 from typing import Final
 
 from hsdns.apiserver.client import ApiClient
-from hsdns.apiserver.media_type import accepted
-from hsdns.apiserver.resource import Scope
+from hsdns.apiserver.resource import Scope, accepted
 from hsdns.cluster.selector import Selector
 from hsdns.corefile.tree import Corefile, Directive
 from hsdns.metrics import Registry
-from hsdns.sources.api_access import ApiAccess, ConnectionOptions
-from hsdns.sources.watch_options import WatchOptions
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions, WatchOptions
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
 

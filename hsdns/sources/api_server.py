@@ -10,33 +10,263 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from hsdns import collector
-from hsdns.apiserver.contact import Contact, ScopeObserver, WatchMetrics
-from hsdns.apiserver.obstacle import Obstacles
 from hsdns.apiserver.reflector import MAX_PAGE_LEN, PAGE, STATE_READ_TIMEOUT, Key, Reflector
-from hsdns.apiserver.resource import NAMESPACES, Scope
-from hsdns.apiserver.returning import Returning
-from hsdns.apiserver.transport import Transport, Unreachable
-from hsdns.apiserver.watch_event import MalformedEvent, decode_page
-from hsdns.apiserver.watcher import MAX_ERROR_LEN, Watcher
+from hsdns.apiserver.resource import (
+    ENDPOINT_SLICES,
+    NAMESPACES,
+    PODS,
+    SERVICE_IMPORTS,
+    SERVICES,
+    Resource,
+    Scope,
+)
+from hsdns.apiserver.transport import Obstacles, Transport, Unreachable, read_body
+from hsdns.apiserver.watch_event import MalformedEvent, Page, decode_page, decode_status
+from hsdns.apiserver.watcher import (
+    MAX_ERROR_LEN,
+    Contact,
+    Returning,
+    ScopeObserver,
+    Watcher,
+    WatchMetrics,
+)
+from hsdns.cluster.controllers.kinds import PodManifest
 from hsdns.cluster.objects import (
+    IMPORT_NAME_LABEL,
+    SERVICE_NAME_LABEL,
+    EndpointSlice,
     Event,
     Namespace,
     Object,
     ObjectMeta,
+    Service,
     Synced,
     Upserted,
+    labels_text,
 )
-from hsdns.cluster.pod_reading import PodReading, PodUnreadable
-from hsdns.cluster.reading import Fault, Lead, Reading
+from hsdns.cluster.reading import (
+    MAX_PODS,
+    OTHER_PODS,
+    Fault,
+    Lead,
+    PodReading,
+    PodUnreadable,
+    Reading,
+)
 from hsdns.cluster.source import Deliver, Report, Surroundings
-from hsdns.sources.api_pod import read_pod
-from hsdns.sources.api_reading import read_objects
-from hsdns.sources.watch_options import WatchOptions
+from hsdns.corefile.tree import did_you_mean
+from hsdns.sources.api_access import WatchOptions
+
+# Reads the objects for a question from the API server: a few bounded lists.
+#
+# Rule 1: only lists are requested, with a selector for one name: the roles of the stock manifests do not allow `get`.
+# Rule 2: selectors of the kubernetes block are not applied, so that the objects that they exclude are seen.
+# Rule 3: responses are awaited until DEADLINE only.
+# Source: Kubernetes API concepts; all lists have the field selector `metadata.name`, pods also `status.podIP`.
+
+
+DEADLINE: Final = 1.0  # seconds for all lists
+SLICES_PAGE: Final = 100  # slices on a page: each has up to 1000 endpoints
+MAX_SERVICES: Final = 4  # Services for one question
+_LABEL: Final = re.compile(rb"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123, as in the API
+
+
+async def get_body(
+    transport: Transport, scope: Scope, query: dict[str, str], seconds: float = DEADLINE
+) -> bytes:
+    """The octets of a page, after at most `seconds` without data; raise Unreachable."""
+    plural = scope.resource.plural
+    async with transport.get(scope.path, query) as answer:
+        if answer.status != 200:
+            text = await answer.text(MAX_ERROR_LEN)
+            status = decode_status(text, answer.status)
+            said = transport.redact(status.message[:200] or status.reason)
+            verb = "may not be read" if answer.status in (401, 403) else "could not be read"
+            raise Unreachable(f"{plural} {verb}: {said or 'no reason given'} ({answer.status})")
+        body = await read_body(answer, MAX_PAGE_LEN, seconds)
+    if len(body) > MAX_PAGE_LEN:
+        raise Unreachable(f"{plural} could not be read: a page is too long")
+    return body
+
+
+async def get_page(
+    transport: Transport, scope: Scope, query: dict[str, str], seconds: float = DEADLINE
+) -> Page:
+    """A page; raise Unreachable."""
+    body = await get_body(transport, scope, query, seconds)
+    try:
+        return decode_page(body, scope.resource)
+    except MalformedEvent as error:
+        sentence = transport.redact(str(error))
+        raise Unreachable(f"{scope.resource.plural} could not be read: {sentence}") from None
+
+
+async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLINE) -> Reading:
+    """Read the objects for a question, for at most `seconds`."""
+    reader = _Reader(transport)
+    spaces = {*lead.namespaces, *(namespace for namespace, _ in lead.services)}
+    coros = [reader.namespace(each.decode()) for each in sorted(spaces) if _LABEL.fullmatch(each)]
+    for key in lead.services[:MAX_SERVICES]:
+        if all(_LABEL.fullmatch(each) for each in key):
+            namespace, name = (each.decode() for each in key)
+            coros.append(reader.service(namespace, name, lead.shared))
+    if lead.address:
+        coros.append(reader.address(lead.address))
+    tasks = [asyncio.ensure_future(each) for each in coros]
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return Reading(tuple(reader.objects), tuple(dict.fromkeys(reader.faults(seconds))))
+
+
+class _Reader:
+    """Makes list requests, and collects the objects."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.objects: list[Object] = []
+        self._transport = transport
+        self._faults: list[Fault] = []
+        self._pending: list[Resource] = []
+
+    def faults(self, seconds: float) -> list[Fault]:
+        """What could not be read, including what did not arrive in time."""
+        late = [
+            Fault(
+                f"{each.plural} could not be read: {self._transport.server} did not answer within {seconds:g} s",
+                each.kind,
+            )
+            for each in self._pending
+        ]
+        return self._faults + late
+
+    async def namespace(self, name: str) -> None:
+        """Read a Namespace."""
+        await self._list(Scope(NAMESPACES, name))
+
+    async def service(self, namespace: str, name: str, shared: bool) -> None:
+        """Read a Service or ServiceImport, its slices, and the pods that it selects."""
+        label = IMPORT_NAME_LABEL if shared else SERVICE_NAME_LABEL
+        found, parts = await asyncio.gather(
+            self._named(SERVICE_IMPORTS if shared else SERVICES, namespace, name),
+            self._list(Scope(ENDPOINT_SLICES, namespace, f"{label}={name}"), limit=SLICES_PAGE),
+        )
+        for each in found:
+            if isinstance(each, Service) and each.spec.selector:
+                await self._pods(namespace, each.spec.selector, parts)
+
+    async def address(self, address: str) -> None:
+        """Read the pods with an address, and the slices in their namespaces that contain it."""
+        pods = await self._list(Scope(PODS), fields=f"status.podIP={address}", limit=SLICES_PAGE)
+        for namespace in sorted({each.metadata.namespace for each in pods})[:MAX_SERVICES]:
+            parts = await self._list(
+                Scope(ENDPOINT_SLICES, namespace), limit=SLICES_PAGE, keep=False
+            )
+            self.objects += [
+                each
+                for each in parts
+                if isinstance(each, EndpointSlice)
+                and any(address in (one.addresses or ()) for one in each.endpoints or ())
+            ]
+
+    async def _pods(
+        self, namespace: str, selector: dict[str, str], parts: Sequence[Object]
+    ) -> None:
+        words = labels_text(selector)
+        found = await self._list(Scope(PODS, namespace, words), limit=MAX_PODS)
+        has_endpoints = any(isinstance(each, EndpointSlice) and each.endpoints for each in parts)
+        if not found and not has_endpoints:
+            await self._list(Scope(PODS, namespace), limit=OTHER_PODS)
+
+    async def _named(self, resource: Resource, namespace: str, name: str) -> list[Object]:
+        return await self._list(Scope(resource, namespace), fields=f"metadata.name={name}")
+
+    async def _list(
+        self, scope: Scope, *, fields: str = "", limit: int = 1, keep: bool = True
+    ) -> list[Object]:
+        """List one page of a scope; a failure is a fault, and so are further pages, unless only one page is wanted."""
+        resource = scope.resource
+        query = {**scope.query, "limit": str(limit)}
+        if fields:
+            query["fieldSelector"] = ",".join(filter(None, (query.get("fieldSelector"), fields)))
+        self._pending.append(resource)
+        try:
+            page = await get_page(self._transport, scope, query)
+            found, is_cut = page.objects, bool(page.following)
+        except Unreachable as fault:
+            self._faults.append(Fault(str(fault), resource.kind))
+            found, is_cut = [], False
+        self._pending.remove(resource)
+        if is_cut and limit in (SLICES_PAGE, MAX_PODS):
+            sentence = f"only the first {len(found)} of the {scope} were read"
+            self._faults.append(Fault(sentence, resource.kind))
+        if keep:
+            self.objects += found
+        return found
+
+
+# Reads one pod with its DNS settings from the API server; the watches have no such pods.
+#
+# Rule 1: the request is a list with a selector for one name: the roles of the stock manifests do not allow `get`.
+# Rule 2: NetworkPolicies are not read: the roles do not allow that either.
+
+
+# RFC 1123: a namespace is a label, the name of a pod may have several.
+_PATH: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")  # fmt: skip
+
+
+class _Pods(msgspec.Struct):
+    """core/v1 PodList."""
+
+    items: list[PodManifest] | None = None
+
+
+async def read_pod(
+    transport: Transport, namespace: str, name: str, seconds: float = DEADLINE
+) -> PodReading:
+    """Read a pod, even one that has ended, in at most `seconds`; raise PodUnreadable."""
+    path = f"{namespace}/{name}"
+    if not _PATH.fullmatch(path):
+        raise PodUnreadable(f'"{path}" is not the name of a namespace and of a pod')
+    try:
+        async with asyncio.timeout(seconds):
+            pods = await _list_pods(transport, namespace, f"metadata.name={name}", 1)
+            if not pods:
+                others = await _list_pods(transport, namespace, "", OTHER_PODS)
+                names = [f"{namespace}/{each.metadata.name}" for each in others]
+                raise PodUnreadable(f"the cluster has no pod {path}{did_you_mean(path, names)}")
+    except Unreachable as fault:
+        raise PodUnreadable(str(fault)) from None
+    except TimeoutError:
+        raise PodUnreadable(
+            f"pods could not be read: {transport.server} did not answer within {seconds:g} s"
+        ) from None
+    except msgspec.MsgspecError as error:
+        said = transport.redact(str(error))
+        raise PodUnreadable(f"the pod {path} could not be read: {said}") from None
+    status = pods[0].status
+    addresses = [each.ip for each in status.pod_ips or ()] or [status.pod_ip or ""]
+    return PodReading(pods[0].spec, tuple(filter(None, addresses)), None)
+
+
+async def _list_pods(
+    transport: Transport, namespace: str, fields: str, limit: int
+) -> list[PodManifest]:
+    query = {"limit": str(limit)}
+    if fields:
+        query["fieldSelector"] = fields
+    page = await get_body(transport, Scope(PODS, namespace), query)
+    return msgspec.json.decode(page, type=_Pods).items or []
+
 
 log = logging.getLogger("hsdns.apiserver")
 
@@ -234,28 +464,10 @@ def _deliver_singly(events: Sequence[Event], deliver: Deliver) -> None:
 async def _list(transport: Transport, scope: Scope) -> list[Object]:
     """List a scope page by page."""
     found: list[Object] = []
-    following = ""
+    query = {**scope.query, "limit": str(PAGE)}
     while True:
-        query = {**scope.query, "limit": str(PAGE)}
-        if following:
-            query["continue"] = following
-        async with transport.get(scope.path, query) as answer:
-            if answer.status != 200:
-                text = await answer.text(MAX_ERROR_LEN)
-                raise Unreachable(f"{scope} cannot be listed: {answer.status} {text[:200]}")
-            body = bytearray()
-            async for chunk in answer.chunks(lambda: STATE_READ_TIMEOUT):
-                body += chunk
-                if len(body) > MAX_PAGE_LEN:
-                    raise Unreachable(
-                        f"{scope} cannot be listed: a page has more than {MAX_PAGE_LEN} octets"
-                    )
-        try:
-            page = decode_page(bytes(body), scope.resource)
-        except MalformedEvent as error:
-            sentence = transport.redact(str(error))
-            raise Unreachable(f"{scope} cannot be listed: {sentence}") from None
+        page = await get_page(transport, scope, query, STATE_READ_TIMEOUT)
         found += page.objects
-        following = page.following
-        if not following:
+        if not page.following:
             return found
+        query["continue"] = page.following

@@ -1,6 +1,6 @@
 """A dump of a cluster: the objects that rules check, read once from the API server, without secrets.
 
-Path: cli/doctor.py -> here -> apiserver/client.py; rules/reading.py reads the dump like any file of manifests.
+Path: cli/doctor.py -> here -> apiserver/client.py; rules/judging.py reads the dump like any file of manifests.
 Rule 1: only lists are requested, in pages; nothing is written to the cluster, and Secrets are not requested.
 Rule 2: it omits environment variables, commands, arguments and volumes of Pods, except istiod's domain, and annotations
         except those that rules read: kubectl repeats whole objects in them.  It contains only the Corefile of a
@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import yaml
 
-from hsdns.apiserver.transport import Transport, Unreachable
+from hsdns.apiserver.transport import Transport, Unreachable, read_body
 from hsdns.cluster.controllers.dns_service import KNOWN
-from hsdns.cluster.objects import TOLERATE
+from hsdns.cluster.objects import TOLERATE, labels_text
 from hsdns.sources.manifest_yaml import ManifestLoader
 
 NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of reasons by plural
@@ -104,7 +105,7 @@ def _dns_kinds(namespace: str) -> list[Listed]:
     found = []
     for kind in KNOWN if namespace else ():
         if kind.namespace != namespace:
-            labels = ",".join(f"{key}={value}" for key, value in kind.labels.items())
+            labels = labels_text(kind.labels)
             found += [
                 Listed("services", "Service", "v1", (kind.name,), kind.namespace),
                 Listed("pods", "Pod", "v1", namespace=kind.namespace, labels=labels),
@@ -122,7 +123,7 @@ _METRICS: Final = tuple(
         _METRICS_OF,
         "metrics.k8s.io/v1beta1",
         namespace=kind.namespace,
-        labels=",".join(f"{key}={value}" for key, value in kind.labels.items()),
+        labels=labels_text(kind.labels),
     )
     for kind in KNOWN
 )
@@ -133,33 +134,44 @@ _ISTIOD: Final = Listed(
 )
 
 
+@dataclass
+class ClusterDump:
+    """The objects of a cluster, in the form of the API, and why others could not be read, by plural."""
+
+    items: list[dict[str, Any]]
+    unread: dict[str, str]
+
+    def encode(self) -> bytes:
+        """The dump as a List in JSON."""
+        note = {"annotations": {NOTE: json.dumps(self.unread)}}
+        dump = {"apiVersion": "v1", "kind": "List", "metadata": note, "items": self.items}
+        return json.dumps(dump, indent=1).encode() + b"\n"
+
+
 async def collect(
     transport: Transport,
     namespace: str = "",
     progress: Callable[[str, int], None] = lambda plural, count: None,
-) -> bytes:
-    """Read a cluster, or one namespace of it and the pods of its DNS, as a List in JSON.
+) -> ClusterDump:
+    """Read a cluster, or one namespace of it and the pods of its DNS.
 
     `progress` takes the plural of what is read, and the number of objects so far.  Raise Unreachable if nothing could
     be read.
     """
-    items: list[dict[str, Any]] = []
-    unread: dict[str, str] = {}
+    dump = ClusterDump([], {})
     beside = _dns_kinds(namespace)
     istiod = [_ISTIOD] if namespace not in ("", _ISTIOD.namespace) else []
     for kind in (*KINDS, *beside, *istiod, *_METRICS):
         try:
             for name in kind.names or ("",):
                 found = await _list(transport, kind, namespace, name)
-                items += [pruned(kind, each) for each in found]
-                progress(kind.plural, len(items))
+                dump.items += [pruned(kind, each) for each in found]
+                progress(kind.plural, len(dump.items))
         except Unreachable as fault:
-            unread[_word(kind, beside, istiod)] = str(fault)
-    if {each.plural for each in KINDS} <= unread.keys():
-        raise Unreachable(next(iter(unread.values())))
-    note = {"annotations": {NOTE: json.dumps(unread)}}
-    dump = {"apiVersion": "v1", "kind": "List", "metadata": note, "items": items}
-    return json.dumps(dump, indent=1).encode() + b"\n"
+            dump.unread[_word(kind, beside, istiod)] = str(fault)
+    if {each.plural for each in KINDS} <= dump.unread.keys():
+        raise Unreachable(next(iter(dump.unread.values())))
+    return dump
 
 
 def _word(kind: Listed, beside: Sequence[Listed], istiod: Sequence[Listed]) -> str:
@@ -169,24 +181,8 @@ def _word(kind: Listed, beside: Sequence[Listed], istiod: Sequence[Listed]) -> s
     return DNS_PODS if kind in beside else ISTIOD if kind in istiod else kind.plural
 
 
-def with_answers(dump: bytes, answers: Sequence[Mapping[str, Any]], reason: str) -> bytes:
-    """A dump of collect() with the answers of DNS servers, or with the reason why there are none."""
-    value = json.loads(dump)
-    value["items"] += answers
-    found = json.dumps(value, indent=1).encode() + b"\n"
-    return with_reason(found, ANSWERS, reason) if reason else found
-
-
-def with_reason(dump: bytes, word: str, reason: str) -> bytes:
-    """A dump of collect() with the reason why it lacks something."""
-    value = json.loads(dump)
-    annotations = value["metadata"]["annotations"]
-    annotations[NOTE] = json.dumps({**json.loads(annotations[NOTE]), word: reason})
-    return json.dumps(value, indent=1).encode() + b"\n"
-
-
 def with_object(dump: bytes, added: Mapping[str, Any]) -> bytes:
-    """A dump, or manifests, with one more object."""
+    """The content of a file of manifests, with one more object."""
     try:
         value = json.loads(dump)
     except ValueError:
@@ -263,11 +259,9 @@ async def _page(
         if answer.status != 200:
             said = transport.redact((await answer.text(MAX_ERROR_LEN)).strip())
             raise Unreachable(_reason(kind, answer.status, said))
-        body = bytearray()
-        async for chunk in answer.chunks(lambda: READ_TIMEOUT):
-            body += chunk
-            if len(body) > MAX_PAGE_LEN:
-                raise Unreachable(f"a page of {kind.plural} is longer than {MAX_PAGE_LEN} octets")
+        body = await read_body(answer, MAX_PAGE_LEN, READ_TIMEOUT)
+    if len(body) > MAX_PAGE_LEN:
+        raise Unreachable(f"a page of {kind.plural} is longer than {MAX_PAGE_LEN} octets")
     try:
         page = json.loads(body)
     except ValueError:
@@ -291,9 +285,61 @@ def _reason(kind: Listed, status: int, said: str) -> str:
     return f"{kind.plural} could not be read: {str(message)[:200] or 'no reason given'} ({status})"
 
 
+# What is kept of an object: a key without a shape is kept whole; a shape applies to each item of a list.
+_Shape = dict[str, "_Shape | None"]
+
+
+def _keep(words: str, **inner: _Shape) -> _Shape:
+    return {**dict.fromkeys(words.split()), **inner}
+
+
+_CONTAINER: Final = _keep(
+    "name ports restartPolicy",
+    # Headers of a probe may contain a password.
+    readinessProbe=_keep("tcpSocket grpc", httpGet=_keep("path port scheme")),
+    resources=_keep("", limits=_keep("memory")),
+)
+_POD_SPEC: Final = _keep(
+    "hostname subdomain nodeName hostNetwork dnsPolicy dnsConfig",
+    containers=_CONTAINER,
+    initContainers=_CONTAINER,
+)
+_CONTAINER_STATUS: Final = _keep(
+    "name ready restartCount",
+    state=_keep("", waiting=_keep("reason")),
+    # The message of a terminated container may contain anything that it wrote.
+    lastState=_keep("", terminated=_keep("reason exitCode finishedAt")),
+)
+_TEMPLATE: Final = _keep("", metadata=_keep("labels"), spec=_POD_SPEC)
+_SHAPES: Final[dict[str, _Shape]] = {
+    "ConfigMap": {},
+    "Namespace": {},
+    "Pod": _keep(
+        "",
+        spec=_POD_SPEC,
+        status=_keep(
+            "phase podIP podIPs",
+            conditions=_keep("type status reason"),
+            containerStatuses=_CONTAINER_STATUS,
+        ),
+    ),
+    _METRICS_OF: _keep("", containers=_keep("name", usage=_keep("memory"))),
+    "apps/v1": _keep("", spec=_keep("replicas serviceName ordinals selector", template=_TEMPLATE)),
+}
+_OTHERS: Final = _keep("spec status addressType endpoints ports rules")
+_NEVER_EMPTY: Final = ("resources", "limits", "waiting", "terminated")
+
+
 def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
     """An object with its kind and the fields that rules check."""
-    metadata = _chosen(item.get("metadata"), _METADATA)  # fmt: skip
+    shape = _SHAPES.get(kind.kind, _SHAPES.get(kind.group_version, _OTHERS))
+    found: dict[str, Any] = {
+        "apiVersion": kind.group_version,
+        "kind": kind.kind,
+        "metadata": _pruned(item.get("metadata"), _keep(_METADATA)),
+        **_pruned(item, shape),
+    }
+    metadata = found["metadata"]
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
         metadata["annotations"] = {
@@ -301,65 +347,36 @@ def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
             for key, each in annotations.items()
             if key == TOLERATE or key.startswith(_OWN)
         }
-    found: dict[str, Any] = {
-        "apiVersion": kind.group_version,
-        "kind": kind.kind,
-        "metadata": metadata,
-    }
     if kind.kind == "ConfigMap":
         data = item.get("data")
-        listed = data.items() if isinstance(data, dict) else ()
         found["data"] = {
-            key: each for key, each in listed if key == "Corefile" or key.endswith(".server")
+            key: _kubelet(each) if key == _KUBELET else each
+            for key, each in (data.items() if isinstance(data, dict) else ())
+            if key in ("Corefile", _KUBELET) or key.endswith(".server")
         }
-        if isinstance(data, dict) and isinstance(data.get(_KUBELET), str):
-            found["data"][_KUBELET] = _kubelet(data[_KUBELET])
-    elif kind.kind == "Pod":
-        found["spec"] = _pod_spec(item.get("spec"))
-        found["status"] = _pod_status(item.get("status"))
-    elif kind.kind == _METRICS_OF:
-        found["containers"] = [
-            {
-                **_chosen(each, "name"),
-                "usage": _chosen(_chosen(each, "usage").get("usage"), "memory"),
-            }
-            for each in _each(item.get("containers"))
-        ]
-    elif kind.group_version == "apps/v1":
-        found["spec"] = _workload_spec(item.get("spec"))
-        if kind.kind == "Deployment" and _is_istiod(metadata):
-            _add_domains(found["spec"], item.get("spec"))
-    elif kind.kind != "Namespace":
-        others = ("spec", "status", "addressType", "endpoints", "ports", "rules")
-        found |= {key: item[key] for key in others if key in item}
+    elif kind.kind == "Deployment" and _is_istiod(metadata):
+        _add_domains(found.get("spec", {}), item.get("spec"))
     return found
 
 
-def _kubelet(text: str) -> str:
+def _pruned(value: object, shape: _Shape | None) -> Any:
+    if shape is None:
+        return value
+    if isinstance(value, list):
+        return [_pruned(each, shape) for each in value]
+    given = value if isinstance(value, dict) else {}
+    found = {key: _pruned(given[key], inner) for key, inner in shape.items() if key in given}
+    return {key: each for key, each in found.items() if each or key not in _NEVER_EMPTY}
+
+
+def _kubelet(text: object) -> str:
     """The DNS settings that a KubeletConfiguration gives pods, as JSON, which is also YAML."""
     try:
-        value = yaml.load(text.encode(), ManifestLoader)
+        value = yaml.load(str(text).encode(), ManifestLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         value = None
-    return json.dumps(_chosen(value, "clusterDomain clusterDNS"))
-
-
-def _chosen(value: object, words: str) -> dict[str, Any]:
-    given = value if isinstance(value, dict) else {}
-    return {key: given[key] for key in words.split() if key in given}
-
-
-def _each(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _workload_spec(value: object) -> dict[str, Any]:
-    found = _chosen(value, "replicas serviceName ordinals selector template")
-    template = found.get("template")
-    if isinstance(template, dict):
-        metadata = _chosen(template.get("metadata"), "labels")
-        found["template"] = {"metadata": metadata, "spec": _pod_spec(template.get("spec"))}
-    return found
+    value = value if isinstance(value, dict) else {}
+    return json.dumps(_pruned(value, _keep("clusterDomain clusterDNS")))
 
 
 def _is_istiod(metadata: Mapping[str, Any]) -> bool:
@@ -371,64 +388,14 @@ def _is_istiod(metadata: Mapping[str, Any]) -> bool:
 def _add_domains(pruned_spec: dict[str, Any], spec: Any) -> None:
     """Add the arguments of containers with which istiod is given its domain, each in its place."""
     template = pruned_spec.get("template")
-    chosen = template["spec"].get("containers", []) if isinstance(template, dict) else []
+    chosen = template.get("spec", {}).get("containers", []) if isinstance(template, dict) else []
     whole = spec["template"]["spec"]["containers"] if chosen else []
     for own, container in zip(chosen, whole, strict=True):
-        words = [str(each) for each in _each(_chosen(container, "args").get("args"))]
-        before = ["", *words]
+        listed = container.get("args") if isinstance(container, dict) else None
+        words = [str(each) for each in listed] if isinstance(listed, list) else []
         kept = [
             word if word.partition("=")[0] == _DOMAIN or last == _DOMAIN else ""
-            for last, word in zip(before, words, strict=False)
+            for last, word in zip(["", *words], words, strict=False)
         ]
         if any(kept):
             own["args"] = kept
-
-
-def _pod_spec(value: object) -> dict[str, Any]:
-    found = _chosen(
-        value,
-        "hostname subdomain nodeName hostNetwork dnsPolicy dnsConfig containers initContainers",
-    )
-    for key in ("containers", "initContainers"):
-        if key in found:
-            found[key] = [_container(each) for each in _each(found[key])]
-    return found
-
-
-def _container(value: object) -> dict[str, Any]:
-    found = _chosen(value, "name ports restartPolicy readinessProbe")
-    if "readinessProbe" in found:
-        probe = _chosen(found["readinessProbe"], "httpGet tcpSocket grpc")
-        if "httpGet" in probe:  # its headers may contain a password
-            probe["httpGet"] = _chosen(probe["httpGet"], "path port scheme")
-        found["readinessProbe"] = probe
-    limits = _chosen(_chosen(value, "resources").get("resources"), "limits").get("limits")
-    if isinstance(limits, dict) and "memory" in limits:
-        found["resources"] = {"limits": _chosen(limits, "memory")}
-    return found
-
-
-def _pod_status(value: object) -> dict[str, Any]:
-    found = _chosen(value, "phase podIP podIPs conditions containerStatuses")
-    if "conditions" in found:
-        found["conditions"] = [
-            _chosen(each, "type status reason") for each in _each(found["conditions"])
-        ]
-    if "containerStatuses" in found:
-        found["containerStatuses"] = [
-            _container_status(each) for each in _each(found["containerStatuses"])
-        ]
-    return found
-
-
-def _container_status(value: object) -> dict[str, Any]:
-    found = _chosen(value, "name ready restartCount state lastState")
-    if "state" in found:
-        waiting = _chosen(found["state"], "waiting").get("waiting")
-        found["state"] = {"waiting": _chosen(waiting, "reason")} if waiting else {}
-    if "lastState" in found:
-        ended = _chosen(found["lastState"], "terminated").get("terminated")
-        # The message of a terminated container may contain anything that it wrote.
-        chosen = _chosen(ended, "reason exitCode finishedAt")
-        found["lastState"] = {"terminated": chosen} if chosen else {}
-    return found

@@ -9,14 +9,57 @@ Rule 2: a kind is misspelt if it resembles one that hsdns reads, in a group of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
+from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import KINDS
 from hsdns.corefile.tree import did_you_mean
-from hsdns.sources.api_fields import FIELDS, VERSION, unknown_fields
 from hsdns.sources.manifest_yaml import MAX_SHOWN_LEN, shown
+
+# The fields of the kinds that hsdns reads, to find misspelt ones, which decoding ignores silently.
+#
+# Rule 1: all fields are listed of the types that contain what DNS and the controllers use; the content of other types
+#         is not checked.
+# Rule 2: only version v1 of a kind is listed.
+# Source: the OpenAPI document of Kubernetes 1.36 (api/openapi-spec/swagger.json).
+
+
+VERSION: Final = "1.36"
+# By type the fields, each with its type if that is listed too.
+FIELDS: Final[dict[str, dict[str, str]]] = {
+    name: dict(word.partition(":")[::2] for word in fields.split())
+    for line in files("hsdns.sources").joinpath("api_fields.txt").read_text("utf-8").splitlines()
+    for name, mark, fields in [line.partition(" = ")]
+    if mark
+}
+
+
+class UnknownField(NamedTuple):
+    """A field that its type does not have; `parent` is a path such as `spec.ports[0]`, "" for the object itself."""
+
+    parent: str
+    name: str
+    known: Collection[str]
+
+
+def unknown_fields(kind: str, value: Any, parent: str = "") -> Iterator[UnknownField]:
+    """Yield the fields of a decoded object of a listed type that the type does not have, in the order of the text."""
+    fields = FIELDS[kind]
+    if not isinstance(value, dict):
+        return  # of the wrong type, which is an error
+    for name, inner in value.items():
+        if name not in fields:
+            yield UnknownField(parent, name, fields)
+        elif fields[name]:
+            path = f"{parent}.{name}" if parent else name
+            if isinstance(inner, list):
+                for index, each in enumerate(inner):
+                    yield from unknown_fields(fields[name], each, f"{path}[{index}]")
+            else:
+                yield from unknown_fields(fields[name], inner, path)
+
 
 GROUPS: Final = {kind: group for group, kind in KINDS}
 # Other kinds of these groups with similar names, and kinds of v1 from elsewhere (kubeconfig, OpenShift).

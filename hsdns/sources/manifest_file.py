@@ -22,17 +22,63 @@ import yaml
 from hsdns.cluster.controllers.api_values import Refused
 from hsdns.cluster.controllers.document import Document, check_document
 from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, KINDS, Manifest
-from hsdns.sources.duplicate_keys import Decoded, decode_json, sentence
-from hsdns.sources.field_position import field_line, json_node, key_line
 from hsdns.sources.manifest_check import GROUPS, check_object, is_written_by_hand, written
 from hsdns.sources.manifest_yaml import (
+    Decoded,
     DuplicateKey,
     ForeignTag,
     ManifestLoader,
     TooLarge,
+    decode_json,
+    field_line,
+    json_node,
+    key_line,
     key_text,
+    sentence,
 )
-from hsdns.sources.wrong_type import wrong_type
+
+# A value of another type than a field has, as msgspec tells it.
+
+
+_WORDS: Final = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a decimal number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+
+
+def wrong_type(message: str) -> Refused:
+    """The field that a message of msgspec is about, with a sentence in our words."""
+    text, _, path = message.partition(" - at ")
+    path = (
+        path.replace("`key` in ", "")
+        .strip("`")
+        .removeprefix("$")
+        .removeprefix(".")
+        .replace("[...]", "")
+    )
+    missing = re.match(r"Object missing required field `(\w+)`", text)
+    if missing:
+        field = f"{path}.{missing[1]}" if path else missing[1]
+        return Refused(field, "the field is missing; add it")
+    found = re.match(r"Expected `([^`]+)`, got `(\w+)`", text)
+    if not found:
+        return Refused(path or "object", f"{text[:1].lower()}{text[1:]}; correct the value")
+    allowed = [word for word in found[1].split(" | ") if word != "null"]
+    wanted = " or ".join(_WORDS.get(word, word) for word in allowed)
+    remedy = "correct the value"
+    if "str" in allowed and found[2] in {"int", "float", "bool"}:
+        remedy = "put it in quotes"
+    elif allowed == ["int"] and found[2] == "str":
+        remedy = "write the number without quotes"
+    return Refused(
+        path or "object", f"expected {wanted}, found {_WORDS.get(found[2], found[2])}; {remedy}"
+    )
+
 
 MAX_FILE_LEN: Final = 128 * 1024 * 1024  # octets; as a dump of 10,000 Services with their Pods has
 MAX_PROBLEMS: Final = 100  # for a file; further ones are not reported

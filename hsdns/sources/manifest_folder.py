@@ -12,8 +12,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from typing import Final
+
+import msgspec
+
+from hsdns.sources.manifest_file import MAX_FILE_LEN, ManifestFile, read_manifest_file
 
 EXTENSIONS = (".yaml", ".yml", ".json")
 STANDARD_INPUT: Final = "-"
@@ -128,3 +134,47 @@ def _walk(folder: str, above: frozenset[str], remarks: list[str]) -> Iterator[st
             yield from _walk(path, above | {real}, remarks)
         elif name.endswith(EXTENSIONS):
             yield path
+
+
+# Files in a folder of manifests that are settings of another program, such as `tsconfig.json`.
+#
+# Rule 1: a `.json` file counts as settings if it is not valid JSON, for example because it has comments, and does not
+#         contain `apiVersion`, which every manifest has.
+# Rule 2: this applies only in a folder: a file given by its own path is meant to be a manifest.
+
+
+def settings_remark(content: bytes, path: str, paths: Collection[str]) -> str:
+    """The sentence about a file that is skipped; empty if it is to be read.  `paths` are the given paths."""
+    if not path.endswith(".json") or path in paths or not _is_settings(content):
+        return ""
+    return f"{path}: it is neither JSON nor a manifest, which says its apiVersion; it is left out"
+
+
+def _is_settings(content: bytes) -> bool:
+    if b"apiVersion" in content or not content.strip():
+        return False
+    try:
+        msgspec.json.decode(content, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return True
+    except RecursionError:  # the code that reads it reports that
+        return False
+    return False
+
+
+# Standard input as a file of manifests: read once, so that after a reload the same objects are served.
+
+
+NAME: Final = "standard input"  # in place of a path in messages
+
+
+@cache
+def standard_input() -> ManifestFile | None:
+    """Return the documents in standard input, None if it is empty; the first call reads it to its end."""
+    content = sys.stdin.buffer.read(MAX_FILE_LEN + 1)
+    return read_manifest_file(content, NAME) if content.strip() else None
+
+
+def was_read() -> bool:
+    """Whether it has been read; only the command line reads it, because reading blocks everything else."""
+    return bool(standard_input.cache_info().currsize)

@@ -15,6 +15,8 @@ Rule 6: a number has at most MAX_NUMBER_LEN characters: the time for those in ba
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -268,3 +270,125 @@ def shown(word: str) -> str:
     """Return a word for a message: on one line, with at most MAX_SHOWN_LEN characters."""
     text = printable(word[:MAX_SHOWN_LEN])
     return text if len(word) <= MAX_SHOWN_LEN else f"{text}..."
+
+
+# Position of a field: the line of `spec.ports[0].port` in the text of an object.
+#
+# Rule 1: lines come from the nodes that PyYAML composes before it makes values; they are kept with each object of a
+#         file only while that object is checked.
+# Rule 2: a field that is not in the text has the line of its nearest parent that is.
+
+
+# `.name`, `[0]` or, for keys with dots, `[app.kubernetes.io/name]`
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+
+
+def field_line(node: Any, field: str) -> int:
+    """The line, from 1, of a field below a YAML node."""
+    return field_place(node, field)[0]
+
+
+def field_place(node: Any, field: str) -> tuple[int, int]:
+    """The line and the column, from 1, of a field below a YAML node."""
+    top = node
+    for bracketed, word in _STEP.findall(field):
+        step = bracketed or word
+        found = _child(node, step)
+        if found is None:
+            break
+        node = found
+    if isinstance(node, yaml.MappingNode) and node is not top:
+        for key, value in node.value:
+            is_text = value.tag == "tag:yaml.org,2002:str" or not isinstance(value, yaml.ScalarNode)
+            if not is_text and field.endswith(("labels", "annotations", "selector")):
+                return _place(key)
+    return _place(node)
+
+
+def field_node(node: Any, field: str) -> Any:
+    """The YAML node of a field, None if it is not in the text."""
+    for bracketed, word in _STEP.findall(field):
+        node = _child(node, bracketed or word)
+    return node
+
+
+def key_line(node: Any, parent: str, key: str) -> int:
+    """The line, from 1, of a key in the mapping `parent`; the node's line if there is no such key."""
+    mapping = node
+    for bracketed, word in _STEP.findall(parent):
+        mapping = _child(mapping, bracketed or word)
+    listed = mapping.value if isinstance(mapping, yaml.MappingNode) else []
+    found = next((each for each, _ in listed if each.value == key), node)
+    return int(found.start_mark.line) + 1
+
+
+def json_node(text: bytes) -> Any:
+    """The node of an object in JSON, read as YAML; None if it is not YAML."""
+    try:
+        return yaml.compose(text, Loader=ManifestLoader)
+    except yaml.YAMLError:
+        return None
+
+
+def _place(node: Any) -> tuple[int, int]:
+    return int(node.start_mark.line) + 1, int(node.start_mark.column) + 1
+
+
+def _child(node: Any, step: str) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == step), None)
+    if isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
+        return node.value[int(step)]
+    return None
+
+
+# Duplicate keys of a mapping, as in two manifests without "---" between them; the second would replace the first.
+
+
+_OF_EVERY_OBJECT: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})
+
+
+class Decoded(NamedTuple):
+    """An object in JSON; its numbers are text.  `value` is None if not all of it is valid."""
+
+    value: Any
+    duplicates: list[DuplicateKey]
+
+
+def sentence(found: DuplicateKey) -> str:
+    """A sentence about where the key occurs first, and what to do."""
+    remedy = "remove one of the two"
+    if found.is_outermost and found.key in _OF_EVERY_OBJECT:
+        remedy = 'write "---" between two objects'
+    return f'the key "{shown(found.key)}" is already in line {found.first}; {remedy}'
+
+
+def decode_json(text: bytes, line: int) -> Decoded:
+    """Decode JSON, whose first line has the number `line`; raise RecursionError.
+
+    For duplicate keys in a text beyond the limits of manifest_yaml.py, raise YAMLError.
+    """
+    has_duplicates = False
+
+    def make(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal has_duplicates
+        found = dict(pairs)
+        has_duplicates = has_duplicates or len(found) < len(pairs)
+        return found
+
+    # The time for a long number grows with the square of its length.
+    try:
+        value = json.loads(text, object_pairs_hook=make, parse_int=str, parse_float=str)
+    except ValueError:
+        return Decoded(None, [])  # such as octets that are not UTF-8 in a field that is not read
+    return Decoded(value, _positions(text, line) if has_duplicates else [])
+
+
+def _positions(text: bytes, line: int) -> list[DuplicateKey]:
+    """Find the lines; JSON is a subset of YAML, whose nodes have them.  Raise YAMLError beyond the limits of YAML."""
+    loader = ManifestLoader(text)
+    loader.get_single_data()
+    return [
+        each._replace(first=each.first + line - 1, line=each.line + line - 1, is_outermost=False)
+        for each in loader.take_duplicates()
+    ]

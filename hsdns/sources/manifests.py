@@ -15,46 +15,132 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import NamedTuple, Self
+from itertools import product
+from typing import Final, NamedTuple, Self
 
+from hsdns.cluster.controllers.dns_service import KNOWN, USUAL, pod_ports
 from hsdns.cluster.controllers.document import Document
-from hsdns.cluster.controllers.simulation import simulate
+from hsdns.cluster.controllers.kinds import NetworkPolicy
+from hsdns.cluster.controllers.network_policy import NAME_LABEL, Peer, denied
+from hsdns.cluster.controllers.simulation import running_pods, simulate
+from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import (
     Deleted,
-    EndpointSlice,
     Event,
+    Identity,
     Namespace,
     Object,
-    ObjectMeta,
-    Pod,
     Service,
-    ServiceImport,
+    ServiceSpec,
     Synced,
     Upserted,
+    identity,
+    stub,
 )
-from hsdns.cluster.pod_reading import PodReading
-from hsdns.cluster.reading import Lead, Reading
+from hsdns.cluster.reading import Lead, PodReading, PodUnreadable, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
-from hsdns.corefile.tree import Token
+from hsdns.corefile.tree import Token, did_you_mean
 from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file
 from hsdns.sources.manifest_folder import (
+    NAME,
     STANDARD_INPUT,
     Fingerprint,
     fingerprint,
     is_relevant,
     manifest_paths,
     missing_paths,
+    settings_remark,
+    standard_input,
+    was_read,
 )
-from hsdns.sources.manifest_pods import read_pod
-from hsdns.sources.settings_file import settings_remark
-from hsdns.sources.standard_input import NAME, standard_input, was_read
+
+# A pod from manifests, or one that a workload in them would have, and the NetworkPolicies that select it.
+#
+# Rule: the files are read again: a source of manifests keeps only what DNS needs.
+
+
+USUAL_DNS: Final = "10.96.0.10"  # the cluster's DNS if no Service has its address
+
+
+def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
+    """Find a pod in files and folders; raise PodUnreadable."""
+    try:
+        documents = _documents(paths)
+    except OSError as error:
+        raise PodUnreadable(f"{error.filename}: cannot be read: {error.strerror}") from None
+    pods = {
+        f"{pod.manifest.metadata.namespace}/{pod.manifest.metadata.name}": pod
+        for pod in running_pods(documents)
+    }
+    path = f"{namespace}/{name}"
+    if path not in pods:
+        raise PodUnreadable(f"the source has no pod {path}{did_you_mean(path, pods)}")
+    found = pods[path]
+    return PodReading(
+        found.manifest.spec,
+        tuple(found.addresses),
+        _denied(documents, found, list(pods.values())),
+    )
+
+
+def _denied(
+    documents: Sequence[Document], pod: RunningPod, pods: Sequence[RunningPod]
+) -> dict[str, str]:
+    """What NetworkPolicies deny; if there is no Service for DNS, its Pods are assumed to be those of kube-dns."""
+    objects = [each.object for each in documents]
+    policies = [each for each in objects if isinstance(each, NetworkPolicy)]
+    namespaces = [each.metadata for each in objects if isinstance(each, Namespace)]
+    labels = {each.name: each.labels or {} for each in namespaces}
+
+    def peer(
+        namespace: str,
+        own: Mapping[str, str],
+        addresses: Sequence[str],
+        ports: frozenset[int] = frozenset(),
+    ) -> Peer:
+        of_namespace = {NAME_LABEL: namespace, **labels.get(namespace, {})}
+        return Peer(namespace, own, of_namespace, addresses, ports)
+
+    kind, spec = USUAL, ServiceSpec()
+    services = [each for each in objects if isinstance(each, Service)]
+    for known, service in product(KNOWN, services):
+        if known.is_named(service):
+            kind, spec = known, service.spec
+            break
+    selector, address = spec.selector or kind.labels, spec.cluster_ip or USUAL_DNS
+    found = [
+        each
+        for each in pods
+        if each.manifest.metadata.namespace == kind.namespace
+        and selector.items() <= each.labels.items()
+    ]
+    ports = pod_ports(spec, [port for each in found for port in each.ports], kind)
+    servers = [
+        peer(kind.namespace, each.labels, (*each.addresses, address), ports) for each in found
+    ] or [peer(kind.namespace, selector, (address,), ports)]
+    return denied(
+        policies, peer(pod.manifest.metadata.namespace, pod.labels, pod.addresses), servers
+    )
+
+
+def _documents(paths: Sequence[str]) -> list[Document]:
+    """All documents without errors; the source itself reports the errors of the others."""
+    documents: list[Document] = []
+    for path in manifest_paths(paths):
+        if path == STANDARD_INPUT:
+            given = standard_input()
+            documents += given.documents if given is not None else []
+            continue
+        with open(path, "rb") as file:
+            documents += read_manifest_file(file.read(MAX_FILE_LEN + 1), path).documents
+    return documents
+
 
 POLL_SECONDS = 2.0
 _BLANK = b" \t\r\n\xef\xbb\xbf\xff\xfe\0"  # white space and byte order marks
-_Key = tuple[type[Object], str, str]
 
 
 class _Reading(NamedTuple):
@@ -96,7 +182,7 @@ class Manifests:
         self.paths = tuple(paths)
         self._poll_seconds = poll_seconds
         self._notifications = notifications
-        self._versions: dict[_Key, str] = {}
+        self._versions: dict[Identity, str] = {}
         self._index = ObjectIndex()
         self._fingerprint: Fingerprint = ()
         self._nonempty: frozenset[str] = frozenset()
@@ -258,14 +344,14 @@ class Manifests:
 
     def _difference(self, objects: Sequence[Object]) -> list[Event]:
         """Return the differences from the objects delivered before, by resource version."""
-        versions = {_key(each): each.metadata.resource_version for each in objects}
+        versions = {identity(each): each.metadata.resource_version for each in objects}
         before, self._versions = self._versions, versions
         events: list[Event] = [
             Upserted(each)
             for each in objects
-            if before.get(_key(each)) != each.metadata.resource_version
+            if before.get(identity(each)) != each.metadata.resource_version
         ]
-        events += [Deleted(_stub(key)) for key in before if key not in versions]
+        events += [Deleted(stub(key)) for key in before if key not in versions]
         return events
 
     async def _wait_for_notifications(self, notified: asyncio.Event, report: Report) -> None:
@@ -315,22 +401,3 @@ def _normalised(path: str, base_dir: str) -> str:
         return path
     found = os.path.normpath(os.path.join(base_dir, path))
     return os.path.join(".", found) if found == STANDARD_INPUT else found
-
-
-def _key(each: Object) -> _Key:
-    return type(each), each.metadata.namespace, each.metadata.name
-
-
-def _stub(key: _Key) -> Object:
-    """Make an object with only the identity of a deleted one."""
-    kind, namespace, name = key
-    metadata = ObjectMeta(name=name, namespace=namespace)
-    if kind is Service:
-        return Service(metadata)
-    if kind is EndpointSlice:
-        return EndpointSlice(metadata)
-    if kind is Namespace:
-        return Namespace(metadata)
-    if kind is ServiceImport:
-        return ServiceImport(metadata)
-    return Pod(metadata)

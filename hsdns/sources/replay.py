@@ -24,9 +24,8 @@ from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.properties import duration, duration_to_text, number
 from hsdns.corefile.tree import Token
 from hsdns.recording.playback import Playback
-from hsdns.recording.reader import BadRecording, Recording
-from hsdns.recording.summary import Summary, summarise
-from hsdns.sources.setting import read_settings
+from hsdns.recording.reader import BadRecording, Recording, Summary, summarise
+from hsdns.sources import read_settings
 
 MAX_SPEED: Final = 1_000_000
 REDUCED: Final = Fault(

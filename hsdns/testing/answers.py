@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hsdns.resolver.message import answer_of, wire_of
-from hsdns.resolver.model import Answer, Packet
+from hsdns.resolver.model import Answer, Packet, answer_of, wire_of
 from hsdns.testing.errors import ClusterError, hides
 from hsdns.testing.names import NAMESPACE, forms, is_address
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text

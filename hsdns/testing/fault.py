@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Final, Protocol, Self
 
-from hsdns.faults.rule import Rule, RuleError
+from hsdns.faults.rules import Rule, RuleError
 from hsdns.testing.errors import ClusterError, hides
 from hsdns.testing.queries import Query
 

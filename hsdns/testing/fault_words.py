@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final, TypedDict
 
 from hsdns.corefile.properties import duration_to_text
-from hsdns.faults.rule import RuleError
+from hsdns.faults.rules import RuleError
 from hsdns.faults.words import read_rule
 from hsdns.testing.errors import ClusterError, hides, unknown
 from hsdns.testing.names import NAMESPACE, PodIdentity, forms

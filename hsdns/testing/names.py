@@ -10,7 +10,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from hsdns.resolver.pod import PodDns, pod_resolv_conf
+from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 
 ZONE: Final = "cluster.local"
 ZONES: Final = (ZONE, "in-addr.arpa", "ip6.arpa")

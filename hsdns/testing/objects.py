@@ -33,8 +33,7 @@ from hsdns.cluster.objects import (
 )
 from hsdns.cluster.objects import Endpoint as ApiEndpoint
 from hsdns.sources.manifest_file import read_manifest_file
-from hsdns.sources.manifest_folder import manifest_paths, missing_paths
-from hsdns.sources.settings_file import settings_remark
+from hsdns.sources.manifest_folder import manifest_paths, missing_paths, settings_remark
 from hsdns.testing.errors import ClusterError, hides
 from hsdns.testing.names import is_loopback
 

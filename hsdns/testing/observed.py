@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hsdns.chain import Endpoint
-from hsdns.faults.rule import Bite
+from hsdns.faults.rules import Bite
 from hsdns.query import QueryProcessor
 from hsdns.testing.names import PodIdentity
 from hsdns.testing.queries import Query

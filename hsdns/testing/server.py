@@ -25,8 +25,8 @@ from hsdns.chain import Endpoint
 from hsdns.cluster.objects import Event
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
-from hsdns.faults.process import Restart
-from hsdns.faults.rule import Rule, RuleError
+from hsdns.faults.action import Restart
+from hsdns.faults.rules import Rule, RuleError
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
@@ -41,7 +41,7 @@ from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.sockets import BoundSockets
 from hsdns.server.udp import UdpServer
 from hsdns.server.udp_listener import UdpListener
-from hsdns.sources.handed import Handed
+from hsdns.sources.push import PushSource
 from hsdns.testing.names import ZONES, PodIdentity
 from hsdns.testing.observed import Asking, Note, ObservedProcessor
 
@@ -92,7 +92,7 @@ class ServerThread:
 
     def __init__(self, events: Sequence[Event], note: Note, ttl: int) -> None:
         self.port = 0
-        self._source = Handed(events, "the objects of a test")
+        self._source = PushSource(events, "the objects of a test")
         self._note = note
         self._text = COREFILE.format(zones=" ".join(ZONES), address=LOOPBACK, ttl=ttl)
         self._began = time.monotonic()
@@ -217,7 +217,7 @@ class ServerThread:
         return time.monotonic() - self._began
 
     async def _deliver(self, events: Sequence[Event]) -> None:
-        self._source.hand(events)
+        self._source.push(events)
 
     async def _settle(self) -> None:
         for _ in range(SETTLING_TURNS):

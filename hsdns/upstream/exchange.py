@@ -2,7 +2,7 @@
 
 Path: plugins/forward.py calls Upstream.ask() for each attempt; multiplexer.py sends over UDP, connection.py and
 https.py over streams; wire/decode.py decodes.
-Source: CoreDNS 1.14.7 plugin/pkg/proxy connect.go.
+Source: CoreDNS 1.14.7 plugin/pkg/proxy connect.go and health.go, plugin/pkg/up up.go, plugin/forward policy.go.
 Rule 1: every query has an unpredictable ID (RFC 5452 section 9.2) and a source port chosen by the kernel.
 Rule 2: if the upstream has closed an idle TCP connection, the query is sent over the next one.
 Rule 3: a UDP reply that is cut, or larger than the client's limit, becomes an empty one with TC set, so that the client
@@ -13,6 +13,8 @@ Rule 5: EDNS cookies are neither sent on nor returned (RFC 7873 section 3).  A r
         for no other query, unless it says that it is for all networks (RFC 7871 section 7.3.1).
 Rule 6: an error names the upstream and what it did, and after the first one also the number and time of the previous
         ones.  It ends with Go's words, if Go has any, because patterns of `errors` and log searches expect them.
+Rule 7: of the health of an upstream only probes count: a failed query starts them, each failed probe increments the
+        count, and the first reply of any kind resets it and ends them.
 """
 
 from __future__ import annotations
@@ -21,39 +23,117 @@ import asyncio
 import secrets
 import ssl
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from hsdns.corefile.properties import duration_to_text
 from hsdns.descriptor_limit import descriptor_limit
 from hsdns.eager import Waiting
 from hsdns.metrics import TIME_BUCKETS, Registry
-from hsdns.upstream.connection import HTTPS, TCP, TLS, UDP, Connection, connect, time_limit
-from hsdns.upstream.faults import Displaced, describe
-from hsdns.upstream.health import PROBE_TIMEOUT, Health, HealthCheck
+from hsdns.upstream.connection import (
+    HTTPS,
+    TCP,
+    TLS,
+    UDP,
+    Connection,
+    Displaced,
+    Pool,
+    connect,
+    describe,
+    time_limit,
+)
 from hsdns.upstream.multiplexer import MAX_PORTS, Multiplexer, Ports, sent_on
-from hsdns.upstream.pool import Pool
 from hsdns.upstream.target import Target
 from hsdns.upstream.udp_socket import UdpSockets
 from hsdns.wire.decode import BadReply, WrongQuestion, decode_header, decode_in_turns, decode_reply
 from hsdns.wire.encode import encode_query, udp_limit
 from hsdns.wire.iana import OptCode, RRType, rcode_to_text
 from hsdns.wire.message import RD, Query, Reply
+from hsdns.wire.name import ROOT, Name
+
+PROBE_TIMEOUT: Final = 1.0  # plugin/pkg/proxy health.go defaultTimeout
+
+
+class HealthCheck(NamedTuple):
+    """The query to probe with, and the seconds between probes."""
+
+    interval: float = 0.5
+    recursion_desired: bool = True
+    domain: Name = ROOT
+
+
+class Health:
+    """The failures of one upstream."""
+
+    def __init__(self, interval: float) -> None:
+        self.failures = 0
+        self.is_probing = False  # a second run of probes would count failures twice
+        self._interval = interval
+
+    def is_down(self, max_fails: int) -> bool:
+        """Whether more than `max_fails` consecutive probes failed; 0 means never down."""
+        return max_fails > 0 and self.failures > max_fails
+
+    def probe_until_healthy(
+        self, probe: Callable[[], Awaitable[bool]]
+    ) -> Coroutine[Any, Any, None]:
+        """Probe until a reply comes; `probe` returns whether one did.
+
+        The probes are running from this call on, not only once their task runs: queries may fail together.
+        """
+        self.is_probing = True
+        return self._run(probe)
+
+    async def _run(self, probe: Callable[[], Awaitable[bool]]) -> None:
+        try:
+            while not await probe():
+                self.failures += 1
+                await asyncio.sleep(self._interval)
+            self.failures = 0
+        finally:
+            self.is_probing = False
+
+
+T = TypeVar("T")
+
+POLICIES: Final = ("random", "round_robin", "sequential")
+
+
+class Policy:
+    """Orders upstreams by one of POLICIES."""
+
+    def __init__(self, name: str, random: Random) -> None:
+        self._name = name
+        self._random = random
+        self._turn = 0
+
+    def order(self, upstreams: Sequence[T]) -> Sequence[T]:
+        """Return the upstreams in the order to try them.
+
+        `random` shuffles them and `sequential` keeps the order of the Corefile; `round_robin` moves the next one to the
+        front and keeps the order of the others (no rotation).
+        """
+        if len(upstreams) < 2 or self._name == "sequential":
+            return upstreams
+        if self._name == "random":
+            return self._random.sample(upstreams, len(upstreams))
+        self._turn += 1
+        first = self._turn % len(upstreams)
+        return [upstreams[first], *upstreams[:first], *upstreams[first + 1 :]]
+
 
 if TYPE_CHECKING:
     from hsdns.upstream.https import HttpsConnection, HttpsPool
 
 READ_TIMEOUT: Final = 2.0  # seconds; plugin/forward defaultReadTimeout
 EXPIRE: Final = 10.0  # seconds; plugin/forward defaultExpire
-# Seconds to connect over HTTPS, for all queries that wait for the connection.
-OPEN_TIMEOUT: Final = 5.0
-# Of the process, if its limit of descriptors is not lower; server/shares.py leaves room for them.
+# Of the process, if its limit of descriptors is not lower; server/admission.py leaves room for them.
 MAX_STREAMS: Final = 4096
 PROXY_NAME: Final = "forward"
 _SCOPE_AT: Final = 3  # octets of family, then of the prefix length of the query: RFC 7871 section 6
-T = TypeVar("T")
 
 
 class UpstreamError(Exception):
@@ -174,11 +254,12 @@ class Upstream:
             ("proxy_name", "to", "proto"),
         )
         if target.transport == "https":
-            # Imported only for these upstreams: the import takes 18 ms.
-            from hsdns.upstream.https import HttpsPool  # noqa: PLC0415 - as said
+            # Imported only for these upstreams: the import takes 7 ms.
+            from hsdns.upstream.https import HttpsPool, connect_https  # noqa: PLC0415 - as said
 
+            self._connect_https = partial(connect_https, target, tls, source=settings.source)
             self.https = HttpsPool(
-                partial(_open_https, target, tls, settings),
+                partial(self._connect_https, settings.doh_method),
                 clock,
                 expire=settings.expire,
                 max_age=settings.max_age,
@@ -334,7 +415,7 @@ class Upstream:
         try:
             async with time_limit(PROBE_TIMEOUT):
                 if proto == HTTPS:
-                    connection = await _connect_https(self.target, self._tls, self.settings, "POST")
+                    connection = await self._connect_https("POST")
                 else:
                     connection = await connect(proto, self.target, self._tls, self.settings.source)
                 await connection.ask(message)
@@ -403,29 +484,6 @@ def _returned(query: Query, reply: Reply) -> Reply:
 def _is_for_another() -> bool:
     """Whether a stored reply to a query with a client subnet may be used: never."""
     return False
-
-
-def _open_https(
-    target: Target, tls: ssl.SSLContext | None, settings: UpstreamSettings
-) -> asyncio.Future[HttpsConnection]:
-    """Open a connection in its own task, which all waiting queries share."""
-
-    async def opened() -> HttpsConnection:
-        try:
-            async with time_limit(OPEN_TIMEOUT):
-                return await _connect_https(target, tls, settings, settings.doh_method)
-        except TimeoutError:
-            raise OSError(0, f"no connection within {OPEN_TIMEOUT:g}s") from None
-
-    return asyncio.get_running_loop().create_task(opened(), name=f"connection to {target}")
-
-
-async def _connect_https(
-    target: Target, tls: ssl.SSLContext | None, settings: UpstreamSettings, method: str
-) -> HttpsConnection:
-    from hsdns.upstream.https import connect_https  # noqa: PLC0415 - as in Upstream
-
-    return await connect_https(target, tls, method, settings.source)
 
 
 async def _outcome(exchange: Coroutine[Any, Any, Reply]) -> Reply | Exception:

@@ -10,15 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
-from hsdns.upstream.connection import local_address, server_hostname
+from hsdns.upstream.connection import (
+    ConnectionClosed,
+    ProtocolViolation,
+    local_address,
+    server_hostname,
+    time_limit,
+)
 from hsdns.upstream.doh import DohSession
-from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation
 from hsdns.upstream.target import Target
 
 MAX_CLOSED: Final = 3  # connections that may close during one query
+OPEN_TIMEOUT: Final = 5.0  # seconds
 
 
 class HttpsConnection(asyncio.Protocol):
@@ -103,12 +109,12 @@ class HttpsConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the socket."""
-        self._session.close()
+        self._session.shut()
         self._flush()
         self._drop(ConnectionClosed("closed the connection"))
 
     def _flush(self) -> None:
-        data = self._session.data_to_send()
+        data = self._session.take_out()
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
@@ -162,7 +168,7 @@ class HttpsPool:
 
     def __init__(
         self,
-        connect: Callable[[], asyncio.Future[HttpsConnection]],
+        connect: Callable[[], Awaitable[HttpsConnection]],
         clock: Callable[[], float],
         *,
         expire: float,
@@ -246,9 +252,17 @@ class HttpsPool:
     async def _open(self) -> HttpsConnection:
         """Open a connection, or wait for the one that is being opened."""
         if self._opening is None:
-            opening = self._opening = self._connect()
+            opening = self._opening = asyncio.get_running_loop().create_task(self._connected())
             opening.add_done_callback(self._store_opened)
         return await asyncio.shield(self._opening)
+
+    async def _connected(self) -> HttpsConnection:
+        """Connect, in a task that all waiting queries share."""
+        try:
+            async with time_limit(OPEN_TIMEOUT):
+                return await self._connect()
+        except TimeoutError:
+            raise OSError(0, f"no connection within {OPEN_TIMEOUT:g}s") from None
 
     def _store_opened(self, opening: asyncio.Future[HttpsConnection]) -> None:
         self._opening = None

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from hsdns.upstream.connection import TCP, UDP, connect, time_limit
-from hsdns.upstream.faults import describe
+from hsdns.upstream.connection import TCP, UDP, connect, describe, time_limit
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode_query

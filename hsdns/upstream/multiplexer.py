@@ -29,22 +29,82 @@ Rule 8: ask() resumes no other asker, to avoid recursion: errors of others are r
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from hsdns.eager import Wait
 from hsdns.turns import Timer
-from hsdns.upstream.deadlines import Deadlines
-from hsdns.upstream.entropy import Entropy
-from hsdns.upstream.faults import Displaced, ProtocolViolation
+from hsdns.upstream.connection import Displaced, ProtocolViolation
 from hsdns.upstream.udp_socket import TURN
 from hsdns.wire.decode import HEADER_LEN, answers_question
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import OptCode
 from hsdns.wire.message import Query
+
+T = TypeVar("T")
+
+
+class Deadlines(Generic[T]):
+    """Items by deadline; all times in seconds of one clock."""
+
+    def __init__(self, tick: float) -> None:
+        self._tick = tick
+        # By the number of the tick at whose start they are due, in the order in which they were added.
+        self._items: dict[int, dict[T, None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def add(self, deadline: float, item: T) -> None:
+        """Add an item."""
+        self._items.setdefault(self._number(deadline), {})[item] = None
+
+    def remove(self, deadline: float, item: T) -> None:
+        """Remove an item that was added with this deadline; one that is not there is ignored."""
+        number = self._number(deadline)
+        items = self._items.get(number)
+        if items is not None:
+            items.pop(item, None)
+            if not items:
+                del self._items[number]
+
+    def take_due(self, now: float) -> list[T]:
+        """Remove and return the items whose deadlines have passed, those of earlier ticks first."""
+        current = int(now / self._tick)
+        numbers = sorted(number for number in self._items if number <= current)
+        return [item for number in numbers for item in self._items.pop(number)]
+
+    def _number(self, deadline: float) -> int:
+        return int(deadline / self._tick) + 1
+
+
+_REFILL: Final = (
+    4096  # octets; a call of the kernel for each number would cost more than the number
+)
+
+
+class Entropy:
+    """Draws from the kernel's random number generator, many at a time; `draw` returns so many random octets."""
+
+    __slots__ = ("_at", "_draw", "_octets")
+
+    def __init__(self, draw: Callable[[int], bytes] = os.urandom) -> None:
+        self._draw = draw
+        self._octets = b""
+        self._at = 0
+
+    def number(self) -> int:
+        """Return a random number of 16 bits."""
+        at = self._at
+        if at >= len(self._octets):
+            self._octets, at = self._draw(_REFILL), 0
+        self._at = at + 2
+        return self._octets[at] << 8 | self._octets[at + 1]
+
 
 MAX_PORTS: Final = 4  # sockets in use, without replaced sockets that wait for their last replies
 MAX_SENT: Final = 1024  # queries from one source port
@@ -58,7 +118,6 @@ TICK: Final = 0.02  # seconds that a time-out may be late
 _QUESTION_AT: Final = HEADER_LEN - 2  # in a message without its ID
 _TAIL_LEN: Final = 4  # type and class
 
-T = TypeVar("T")
 _NoTurn: Final = partial(
     Displaced, "has other queries for the same name to answer, so this one had no turn in time"
 )

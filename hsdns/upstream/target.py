@@ -1,4 +1,4 @@
-"""Parser for the addresses of upstreams: the TO arguments of `forward`.
+"""Where upstreams are: the TO arguments of `forward`, resolv.conf, and the TLS that they need (RFC 7858, RFC 8484).
 
 Path: plugins/forward_route.py parses its arguments at setup; upstream/exchange.py connects to the result.
 Source: CoreDNS 1.14.7 plugin/pkg/parse host.go and transport.go, plugin/forward setup.go and resolve.go.
@@ -8,13 +8,54 @@ Rule 1: a word is an address, else an existing file, else a host name, which loo
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import ssl
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from hsdns.corefile.arguments import HostPort, split_host_port, split_ip_port
-from hsdns.corefile.tree import Position, Token
-from hsdns.upstream.resolv_conf import nameservers
+from hsdns.corefile.keys import HostPort, split_host_port, split_ip_port
+from hsdns.corefile.tree import Line, Position, Token
+from hsdns.wire.name import Name
+
+RESOLV_CONF: Final = "/etc/resolv.conf"
+
+
+def nameservers(text: str) -> list[str]:
+    """Return the addresses of all `nameserver` lines, in order."""
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) > 1 and words[0] == "nameserver":
+            found.append(words[1])
+    return found
+
+
+def search_list(text: str) -> tuple[Name, ...]:
+    """Return the domains of the last `search` or `domain` line, in lower case, without invalid names."""
+    found: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0] == "search":
+            found = words[1:]
+        elif len(words) > 1 and words[0] == "domain":
+            found = words[1:2]
+    names = []
+    for word in found:
+        try:
+            names.append(Name.from_text(word).lowered())
+        except ValueError:
+            continue
+    return tuple(names)
+
+
+def read_search_list(path: str) -> tuple[Name, ...]:
+    """Return the search list of a file, empty if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return search_list(file.read())
+    except OSError:
+        return ()
+
 
 PORTS: Final = {"dns": 53, "tls": 853, "https": 443}
 _SCHEME: Final = re.compile(r"([a-z0-9]+)://(.*)")
@@ -130,3 +171,59 @@ def _without_server_name(scheme: str, text: str) -> tuple[str, str | None]:
     if name.endswith("]"):
         name, text = name[:-1], f"{text}]"
     return text + colon + port, name
+
+
+HTTP2 = ("h2",)  # RFC 9113 section 3.2
+
+
+class TlsFiles(NamedTuple):
+    """The files named by a `tls` property."""
+
+    authority: Token | None = None
+    certificate: Token | None = None
+    key: Token | None = None
+
+
+def read_tls(line: Line) -> TlsFiles:
+    """Parse `tls [CA]`, `tls CERT KEY` or `tls CERT KEY CA`; raise CorefileError."""
+    args = line.args
+    if len(args) > 3:
+        raise args[3].error(f'property "tls" takes up to 3 files (CERT KEY CA), found {len(args)}')
+    authority = args[-1] if len(args) in (1, 3) else None
+    return TlsFiles(authority, *args[:2]) if len(args) >= 2 else TlsFiles(authority)
+
+
+def make_context(
+    files: TlsFiles = TlsFiles(),  # noqa: B008 - immutable
+    path: Callable[[str], str] = str,
+    alpn: Sequence[str] = (),
+) -> ssl.SSLContext:
+    """Make a context that trusts the given CA, else those of this host; raise CorefileError.  `path` resolves names."""
+    if files.authority is None:
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        with _FileErrors(files.authority):
+            context.load_verify_locations(cafile=path(files.authority.text))
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if files.certificate is not None and files.key is not None:
+        with _FileErrors(files.certificate):
+            context.load_cert_chain(path(files.certificate.text), path(files.key.text))
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
+    return context
+
+
+class _FileErrors:
+    """Context manager that converts errors of a file into CorefileError."""
+
+    def __init__(self, token: Token) -> None:
+        self._token = token
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (OSError, ssl.SSLError)):
+            reason = error.strerror or str(error)
+            raise self._token.error(f'cannot use "{self._token.text}" for TLS: {reason}') from error

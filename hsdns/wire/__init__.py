@@ -14,6 +14,11 @@ from typing import Final
 _COMMAND: Final = re.compile(r"^ *:(?=:[a-z-]+(?: .*)?::)|#(?=#[a-z]*\[)", re.IGNORECASE)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things in words, as `1 record` and `2 records`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def printable(line: str) -> str:
     """Escape what is not printable, line ends too, as JSON does, and so that a line is no command of a CI system."""
     if not line.isprintable():

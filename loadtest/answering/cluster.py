@@ -1,6 +1,6 @@
 """The synthetic cluster of all servers: its names, also as a zone file.
 
-Path: mixes.py, servers.py, peers.py -> here -> hsdns.sources.synthetic_cluster.
+Path: mixes.py, servers.py, peers.py -> here -> hsdns.sources.synthetic.
 Rule 1: all Services are headless, so each Service and each endpoint has a name, and each port has SRV records.
 Rule 2: the zone file has the records that hsdns and CoreDNS answer: the same owners, types, TTL and addresses.
 Source: Kubernetes DNS-Based Service Discovery, sections 2.4.1 and 2.4.2.
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice
-from hsdns.sources.synthetic_cluster import SERVICES_PER_NAMESPACE, Shape, SyntheticCluster
+from hsdns.sources.synthetic import SERVICES_PER_NAMESPACE, Shape, SyntheticCluster
 
 ZONE = "cluster.local"
 SERVICES_ZONE = f"svc.{ZONE}"

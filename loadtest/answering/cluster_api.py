@@ -17,8 +17,7 @@ import msgspec
 import uvloop
 
 from hsdns.cluster.objects import Object
-from hsdns.sources.synthetic import Pace
-from hsdns.sources.synthetic_cluster import SyntheticCluster
+from hsdns.sources.synthetic import Pace, SyntheticCluster
 from loadtest.answering.cluster import Cluster
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.apiserver.fake_cluster import FakeCluster

@@ -17,8 +17,7 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from loadtest.answering.usage import MeasuredProcess
-from loadtest.process import BenchmarkError
+from loadtest.process import BenchmarkError, Process
 
 QUERIES: Final = 2000
 _POLL_INTERVAL = 0.002  # seconds
@@ -61,7 +60,7 @@ class QuerySender:
         for sock in self._socks:
             sock.close()
 
-    def drain(self, process: MeasuredProcess, port: int, queries: Sequence[bytes]) -> DrainedBatch:
+    def drain(self, process: Process, port: int, queries: Sequence[bytes]) -> DrainedBatch:
         """Make the server answer these queries in one batch."""
         self._collect()  # late replies of the previous round
         messages = [index.to_bytes(2, "big") + query[2:] for index, query in enumerate(queries)]

@@ -1,25 +1,19 @@
-"""Queries in wire format, and the few fields that are read from a reply.
+"""The queries of a mix, and the few fields that are read from a reply.
 
-Path: run.py, drain.py -> here.  Queries have the ID 0; the sender puts its own before query[2:].
-Source: RFC 1035 section 4.1, RFC 6891 section 6.1.2, RFC 7873 section 4 (a client cookie has 8 octets).
+Path: run.py, drain.py -> here.
+Source: RFC 7873 section 4 (a client cookie has 8 octets).
 """
 
 from __future__ import annotations
 
 from random import Random
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from hsdns.wire.edns import Edns
-from hsdns.wire.encode import encode_query
-from hsdns.wire.iana import RRType
-from hsdns.wire.message import Query
-from hsdns.wire.name import Name
 from loadtest.answering.cluster import Question
 from loadtest.answering.mixes import Mix
+from loadtest.dns import query_of
 
-PAYLOAD_SIZE: Final = 4096  # as in the queries of dnsperf -e
 _COOKIE = 10
-_TYPES = {"A": RRType.A, "AAAA": RRType.AAAA, "SRV": RRType.SRV}
 
 
 class ReplySummary(NamedTuple):
@@ -27,20 +21,6 @@ class ReplySummary(NamedTuple):
 
     rcode: int
     records: int  # in the answer section
-
-
-def query_of(question: Question, *, edns: bool) -> bytes:
-    """Write a query, as dnsperf does."""
-    options = Edns(PAYLOAD_SIZE) if edns else None
-    query = Query.ask(Name.from_text(question.name), _TYPES[question.rrtype], edns=options)
-    if options is None:
-        return encode_query(query, 0)
-    return (
-        encode_query(query.replace(edns=None), 0)[:10]
-        + b"\0\1"
-        + query.question_wire
-        + options.to_wire()
-    )
 
 
 def randomize(query: bytes, random: Random) -> bytes:
@@ -56,7 +36,7 @@ def randomize(query: bytes, random: Random) -> bytes:
 
 def queries(mix: Mix, questions: list[Question], random: Random) -> list[bytes]:
     """Write the questions of a mix."""
-    written = [query_of(each, edns=mix.edns) for each in questions]
+    written = [query_of(*each, edns=mix.edns) for each in questions]
     return [randomize(each, random) for each in written] if mix.randomized else written
 
 

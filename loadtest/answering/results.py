@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from loadtest.answering.mixes import DNSPERF, DRAIN
 from loadtest.figures import median_of_known
@@ -96,13 +96,6 @@ class Results(NamedTuple):
     def warm_up(self, mix: str, server: str) -> WarmUp | None:
         """The answers of a server during its warm-up, if there was one."""
         return next((r for r in self.warm_ups if (r.mix, r.server) == (mix, server)), None)
-
-    def to_json(self) -> dict[str, Any]:
-        """All measurements, as JSON."""
-        return {
-            "samples": [each._asdict() for each in self.samples],
-            "reaches": [each._asdict() for each in self.warm_ups],
-        }
 
     def _chosen(self, mix: str, server: str, method: str) -> list[Sample]:
         wanted = (mix, server, method)

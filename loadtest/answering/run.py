@@ -18,13 +18,18 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
-from loadtest.answering.client import ask_all
 from loadtest.answering.cluster import Cluster
-from loadtest.answering.dnsperf import Dnsperf, write_questions
 from loadtest.answering.drain import QUERIES, QuerySender
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix, fresh_names
 from loadtest.answering.packets import queries, summarize
-from loadtest.answering.programs import (
+from loadtest.answering.results import Results, Sample, WarmUp
+from loadtest.answering.servers import BACKENDS, RunSettings, Server
+from loadtest.bench import Progress
+from loadtest.dns import ask_all
+from loadtest.figures import percentile
+from loadtest.generators import counted, dnsperf_words, latencies, run, write_questions
+from loadtest.process import BenchmarkError
+from loadtest.programs import (
     COREDNS,
     DICT,
     DNSDIST,
@@ -33,13 +38,11 @@ from loadtest.answering.programs import (
     PURE,
     Program,
 )
-from loadtest.answering.progress_bar import ProgressBar
-from loadtest.answering.results import Results, Sample, WarmUp
-from loadtest.answering.servers import BACKENDS, RunSettings, Server
-from loadtest.process import BenchmarkError
 
 REPLAYING: Final = (ECHO, DICT)  # they repeat the replies of another server
 CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change, and they have a Corefile
+LATENCY_RATE: Final = 5000  # queries a second, for latencies
+_UNDER_WAY = 100  # queries of dnsperf
 _WARM_UP_QUERIES = 200  # queries of the warm-up before a round
 _FRESH_QUESTIONS = 400_000  # questions of a fresh mix in a file for dnsperf
 _CATCH_UP_TIME = 1.0  # seconds for a continued server to process the changes since it was stopped
@@ -78,7 +81,7 @@ class Run:
         programs: Sequence[Program],
         mixes: Sequence[Mix],
         cores: tuple[int, int] | None,
-        bar: ProgressBar,
+        progress: Progress,
         *,
         dnsperf: str | None,
         wildcard: bool = False,
@@ -88,8 +91,9 @@ class Run:
         self._settings = RunSettings(folder, cluster, folder / "zone", server_core, wildcard)
         self._programs = programs
         self._mixes = mixes
-        self._progress = bar
-        self._dnsperf = Dnsperf(dnsperf, core) if dnsperf is not None else None
+        self._progress = progress
+        self._dnsperf = dnsperf
+        self._core = core
         self._stack = ExitStack()
         self._running: dict[tuple[str, int], Server] = {}  # (program, changes)
         self._servers: dict[str, list[Server]] = {}  # the servers of each mix
@@ -134,7 +138,6 @@ class Run:
                     self._run_dnsperf(number, mix, server, effort)
                 if mix.changes:
                     server.pause()
-        self._progress.end()
         return Results(self._samples, self._warm_ups)
 
     def _plan(self, effort: Effort) -> Iterator[tuple[int, Mix, Server, str, float]]:
@@ -160,7 +163,7 @@ class Run:
             for changes in sorted(wanted):
                 if changes and program.key not in CHANGEABLE:
                     continue
-                self._progress.step(f"starting {program.title}", 0)
+                self._progress.log(f"starting {program.title}")
                 backend = 0
                 if program.key == DNSDIST:
                     known = (self._running.get((key, 0)) for key in BACKENDS)
@@ -194,9 +197,8 @@ class Run:
             server = self._running.get((program.key, mix.changes))
             if server is None:
                 continue
-            on_progress = partial(
-                self._show_progress, f"{mix.key}: warming {program.title} up", len(asked)
-            )
+            what = f"{mix.key}: warming {program.title} up"
+            on_progress = partial(self._progress.count, what, total=len(asked))
             replies = ask_all(server.port, asked, tcp=mix.tcp, on_progress=on_progress)
             answered = [
                 (query, reply) for query, reply in zip(asked, replies, strict=True) if reply
@@ -221,9 +223,6 @@ class Run:
             line.insert(0, self._stack.enter_context(server))
         self._servers[mix.key] = line
 
-    def _show_progress(self, what: str, total: int, done: int) -> None:
-        self._progress.step(f"{what}, {done:,} of {total:,}", 0)
-
     def _pause_changing(self) -> None:
         for (_, changes), server in self._running.items():
             if changes:
@@ -239,16 +238,8 @@ class Run:
         done = sender.drain(server.process, server.port, chosen)
         if not done.answered:
             raise BenchmarkError(f"{server.program.title} answers nothing of {mix.key} any more")
-        self._samples.append(
-            Sample(
-                mix.key,
-                server.program.key,
-                DRAIN,
-                number,
-                done.cpu_ns / done.answered / _US,
-                1 - done.answered / done.sent,
-            )
-        )
+        cost, lost = done.cpu_ns / done.answered / _US, 1 - done.answered / done.sent
+        self._samples.append(Sample(mix.key, server.program.key, DRAIN, number, cost, lost))
 
     def _packets_of_round(self, mix: Mix, number: int) -> tuple[list[bytes], list[bytes]]:
         """The few queries of the warm-up and the measured ones, the same for all servers of the round."""
@@ -265,39 +256,41 @@ class Run:
         return self._chosen[1][:_WARM_UP_QUERIES], self._chosen[1][_WARM_UP_QUERIES:]
 
     def _run_dnsperf(self, number: int, mix: Mix, server: Server, effort: Effort) -> None:
-        assert self._dnsperf is not None
         path = self._settings.folder / f"{mix.key}-{number if mix.fresh else 0}.questions"
         if not path.exists():
-            fresh = (
-                fresh_names(Random(f"{_SEED} dnsperf {number}"), _FRESH_QUESTIONS)
-                if mix.fresh
-                else None
-            )
+            random = Random(f"{_SEED} dnsperf {number}")
+            fresh = fresh_names(random, _FRESH_QUESTIONS) if mix.fresh else None
             write_questions(path, fresh or self._questions[mix.key])
-        port = server.port
         if not mix.tcp and server.program.key != ECHO:
-            ask_all(port, self._packets[mix.key][:_WARM_UP_QUERIES])
-        cpu, counted = self._dnsperf.run(
-            server.process, port, path, effort.seconds, edns=mix.edns, tcp=mix.tcp
-        )
-        if not counted.completed:
+            ask_all(server.port, self._packets[mix.key][:_WARM_UP_QUERIES])
+        before = server.process.cpu_ns()
+        counts = counted(self._call_dnsperf(mix, server.port, path, effort.seconds))
+        cpu = server.process.cpu_ns() - before
+        if not counts.completed:
             raise BenchmarkError(f"{server.program.title} answers dnsperf nothing of {mix.key}")
-        latency = None
+        found: list[float] = []
         if number < effort.latency_rounds:
-            latency = self._dnsperf.latency(port, path, 1, edns=mix.edns, tcp=mix.tcp)
-        self._samples.append(
-            Sample(
-                mix.key,
-                server.program.key,
-                DNSPERF,
-                number,
-                cpu / counted.completed / _US,
-                1 - counted.completed / counted.sent,
-                counted.completed / counted.seconds,
-                latency.p50 * 1e6 if latency else None,
-                latency.p99 * 1e6 if latency else None,
+            found = latencies(
+                self._call_dnsperf(mix, server.port, path, 1, "-v", "-Q", str(LATENCY_RATE))
             )
+        p50, p99 = (percentile(found, share) * 1e6 if found else None for share in (0.5, 0.99))
+        lost, rate = 1 - counts.completed / counts.sent, counts.completed / counts.seconds
+        cost = cpu / counts.completed / _US
+        self._samples.append(
+            Sample(mix.key, server.program.key, DNSPERF, number, cost, lost, rate, p50, p99)
         )
+
+    def _call_dnsperf(self, mix: Mix, port: int, path: Path, seconds: float, *more: str) -> str:
+        assert self._dnsperf is not None
+        over = [
+            "-q",
+            str(_UNDER_WAY),
+            "-m",
+            "tcp" if mix.tcp else "udp",
+            *(["-e"] if mix.edns else []),
+        ]
+        words = dnsperf_words(self._dnsperf, port, path, seconds, *over, *more, timeout=1)
+        return run(words, seconds, core=self._core).printed
 
 
 def _warm_up_result(

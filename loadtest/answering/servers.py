@@ -9,22 +9,22 @@ Rule 3: a server is ready when it answers a query for a name of the cluster with
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import time
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from hsdns.wire.framing import frame
 from loadtest.answering import peers
 from loadtest.answering.buffers import enlarge_buffers
-from loadtest.answering.client import is_answering
-from loadtest.answering.cluster import Cluster, Question
-from loadtest.answering.packets import query_of
-from loadtest.answering.programs import (
+from loadtest.answering.cluster import Cluster
+from loadtest.dns import is_answering, query_of
+from loadtest.ports import free_port
+from loadtest.process import BenchmarkError, Process
+from loadtest.programs import (
     COREDNS,
     DICT,
     DNSDIST,
@@ -36,15 +36,11 @@ from loadtest.answering.programs import (
     ROOT,
     UNBOUND,
     Program,
+    compile_c,
 )
-from loadtest.answering.usage import MeasuredProcess
-from loadtest.corefile import COREFILE
-from loadtest.ports import free_port
-from loadtest.process import BenchmarkError
+from loadtest.server import START_DEADLINE, Ports, serve
 
-START_DEADLINE = 120.0
 _PAUSE = 0.02
-_COMPILE_TIMEOUT = 60.0
 _FOREGROUND = {
     KNOT: (peers.KNOT, ("-c",)),
     NSD: (peers.NSD, ("-d", "-c")),
@@ -83,7 +79,8 @@ class Server:
         tcp: bool = False,
     ) -> None:
         self.program = program
-        self.port = free_port()
+        self._ports = Ports.free()
+        self.port = self._ports.dns
         self._settings = settings
         self._changes = changes
         self._pairs = known
@@ -91,21 +88,13 @@ class Server:
         self._folder = settings.folder / name
         self._folder.mkdir()
         self._location = peers.Location(self._folder, self.port, settings.zone_file, backend)
-        self._api_server: MeasuredProcess | None = None  # the API server of CoreDNS
+        self._api_server: Process | None = None  # the API server of CoreDNS
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with self._stack:
-            words = self._prepare()
-            environ: Mapping[str, str] = {}
-            if self.program.key in (NATIVE, PURE):
-                environ = {"HSDNS_NO_EXTENSIONS": "1" if self.program.key == PURE else ""}
-            self.process = self._stack.enter_context(
-                MeasuredProcess(
-                    self.program.key, words, self._folder, self._settings.core, environ, cwd=ROOT
-                )
-            )
-            self._wait(self.process, self.port)
+            self.process = self._stack.enter_context(self._start())
+            self._wait()
             for pid in self.process.pids():
                 enlarge_buffers(pid, self.port)
             self._stack = self._stack.pop_all()
@@ -126,34 +115,29 @@ class Server:
             self._api_server.resume()
         self.process.resume()
 
-    def _prepare(self) -> tuple[str, ...]:
-        """Write the configuration, and return the command that starts the program."""
-        key, words = self.program.key, self.program.words
+    def _start(self) -> Process:
+        """Write the configuration, and start the program."""
+        key, words, settings = self.program.key, self.program.words, self._settings
+        if key in (NATIVE, PURE, COREDNS):
+            bind = "" if settings.wildcard else "bind 127.0.0.1"
+            access = self._api() if key == COREDNS else self._source()
+            corefile = self._ports.corefile(access, bind, settings.cluster.cached_block())
+            return serve(self.program, corefile, self._folder, core=settings.core)
         if key == ECHO:
-            return self._echo_command()
-        if key == DICT:
+            words = self._echo_command()
+        elif key == DICT:
             pairs = self._folder / "pairs"
-            pairs.write_bytes(
-                b"".join(map(frame, (each for pair in self._known() for each in pair)))
+            pairs.write_bytes(b"".join(map(frame, (each for pair in self._known() for each in pair))))  # fmt: skip
+            words = (
+                *words,
+                str(ROOT / "loadtest/answering/dict_server.py"),
+                str(self.port),
+                str(pairs),
             )
-            return (*words, str(ROOT / "loadtest/dict_server.py"), str(self.port), str(pairs))
-        if key in _FOREGROUND:
+        else:
             template, options = _FOREGROUND[key]
-            return (*words, *options, str(peers.write(template, self._location)))
-        corefile = self._folder / "Corefile"
-        corefile.write_text(
-            COREFILE.format(
-                port=self.port,
-                bind="" if self._settings.wildcard else "bind 127.0.0.1",
-                access=self._api() if key == COREDNS else self._source(),
-                health=free_port(),
-                ready=free_port(),
-                metrics=free_port(),
-                outside=self._settings.cluster.cached_block(),
-                upstream=free_port(),
-            )
-        )
-        return (*words, "-conf", str(corefile))
+            words = (*words, *options, str(peers.write(template, self._location)))
+        return Process(key, words, self._folder, cwd=ROOT, core=settings.core)
 
     def _known(self) -> Sequence[tuple[bytes, bytes]]:
         if not self._pairs:
@@ -163,14 +147,8 @@ class Server:
         return self._pairs
 
     def _echo_command(self) -> tuple[str, ...]:
-        program, sizes = self._folder / "echo", self._folder / "sizes"
-        source = ROOT / "loadtest/echo.c"
-        words = (*self.program.words, "-O2", "-o", str(program), str(source))
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT, check=False
-        )
-        if done.returncode != 0:
-            raise BenchmarkError(f"{source} does not compile: {done.stderr[-500:]}")
+        program = compile_c(ROOT / "loadtest/answering/echo.c", self._folder)
+        sizes = self._folder / "sizes"
         sizes.write_bytes(array("H", [len(reply) for _, reply in self._known()]).tobytes())
         return (str(program), str(self.port), str(sizes), *(["tcp"] if self._tcp else []))
 
@@ -184,20 +162,15 @@ class Server:
         numbers = (port, cluster.services, cluster.endpoints, self._changes)
         words = (sys.executable, "-m", "loadtest.answering.cluster_api", *map(str, numbers))
         self._api_server = self._stack.enter_context(
-            MeasuredProcess("api-server", words, self._folder, None, cwd=ROOT)
+            Process("api-server", words, self._folder, cwd=ROOT)
         )
         return f"endpoint http://127.0.0.1:{port}"
 
-    def _wait(self, process: MeasuredProcess, port: int) -> None:
-        records = self.program.key not in (ECHO, DICT)
-        query = query_of(Question(self._settings.cluster.service(0), "A"), edns=False)
+    def _wait(self) -> None:
+        has_records = self.program.key not in (ECHO, DICT)
+        query = query_of(self._settings.cluster.service(0), "A")
         if self._pairs:
             query = self._pairs[0][0]
-        deadline = time.monotonic() + START_DEADLINE
-        while not is_answering(port, query, tcp=self._tcp and not records, records=records):
-            process.check()
-            if time.monotonic() > deadline:
-                raise BenchmarkError(
-                    f"{self.program.title} does not answer after {START_DEADLINE:.0f} s:\n{process.printed()}"
-                )
-            time.sleep(_PAUSE)
+        tcp = self._tcp and not has_records
+        is_up = partial(is_answering, self.port, query, tcp=tcp, records=has_records)
+        self.process.wait_until(is_up, START_DEADLINE, "does not answer", _PAUSE)

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import FaultInjector
-from loadtest.apiserver.watch_cache import Manifest
 from loadtest.apiserver.watch_stream import INITIAL_EVENTS_END, Watch
 
 __all__ = ["INITIAL_EVENTS_END", "FakeApi"]
@@ -41,6 +39,10 @@ class FakeApi:
         port: int = 0,
     ) -> None:
         self.cluster = cluster or FakeCluster(streaming=streaming)
+        # What many tests need of the cluster.
+        self.apply, self.delete = self.cluster.apply, self.cluster.delete
+        self.drop_watches, self.compact = self.cluster.drop_watches, self.cluster.compact
+        self.hold_sync = self.cluster.hold_sync
         self.url = ""
         self._tls = tls
         self._host, self._port = host, port
@@ -83,8 +85,6 @@ class FakeApi:
         for request in list(self._requests.values()):
             _abort(request)
 
-    # Methods of the cluster, for tests that need only these.
-
     @property
     def requests(self) -> list[str]:
         """Path and query of each request, in order."""
@@ -94,26 +94,6 @@ class FakeApi:
     def resource_version(self) -> str:
         """The newest version handed out."""
         return self.cluster.resource_version
-
-    def apply(self, manifest: Mapping[str, Any]) -> Manifest:
-        """Add the object, or replace the one of its kind, namespace and name."""
-        return self.cluster.apply(manifest)
-
-    def delete(self, manifest: Mapping[str, Any]) -> None:
-        """Delete the object of this kind, namespace and name; KeyError if there is none."""
-        self.cluster.delete(manifest)
-
-    def drop_watches(self) -> None:
-        """End every open watch, as a restarted server would."""
-        self.cluster.drop_watches()
-
-    def compact(self) -> None:
-        """Forget the history: a watch from an older resourceVersion is answered with 410."""
-        self.cluster.compact()
-
-    def hold_sync(self) -> None:
-        """Withhold the end of the initial events (and plain lists) until release_sync()."""
-        self.cluster.hold_sync()
 
     def release_sync(self) -> None:
         """End the effect of hold_sync()."""

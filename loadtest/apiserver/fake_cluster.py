@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from hsdns.apiserver.media_type import PROTOBUF
+from hsdns.apiserver.resource import PROTOBUF
 from loadtest.apiserver.faults import JSON, Fault, status_body
 from loadtest.apiserver.protobuf import accepts_protobuf, write_body, write_frame
 from loadtest.apiserver.selectors import Selection

@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from hsdns.apiserver.media_type import PROTOBUF
+from hsdns.apiserver.resource import PROTOBUF
 
 MAGIC: Final = b"k8s\0"
 _WITHOUT_REFERENCES: Final = 2  # the version of marshal in which equal values are written alike

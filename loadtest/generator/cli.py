@@ -8,13 +8,12 @@ Rule 1: each part with a limit reports whether it holds; the exit status is 0 if
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from loadtest.answering.programs import ECHO, KNOT, NATIVE
+from loadtest import bench
 from loadtest.generator import connections, knee
 from loadtest.generator.measure import (
     COMPILED,
@@ -23,10 +22,11 @@ from loadtest.generator.measure import (
     SECONDS,
     TURNS,
     cores_apart,
+    lateness_told,
     measure,
+    table,
 )
-from loadtest.generator.report import lateness_told, table
-from loadtest.process import BenchmarkError
+from loadtest.programs import ECHO, KNOT, NATIVE
 
 UDP: Final = "udp"
 CONNECTIONS: Final = "connections"
@@ -39,7 +39,8 @@ def parse(args: Sequence[str] | None) -> argparse.Namespace:
     """Read the arguments."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.generator", description=__doc__)
     parser.add_argument(
-        "--parts", type=_parts, default=PARTS, metavar="PART,...", help=f"of {', '.join(PARTS)} (default: all)"
+        "--parts", type=bench.among(PARTS), default=PARTS, metavar="PART,...",
+        help=f"of {', '.join(PARTS)} (default: all)",
     )  # fmt: skip
     parser.add_argument(
         "--servers", default=f"{ECHO},{NATIVE},{KNOT}", help="loaded over UDP (default: %(default)s)"
@@ -54,27 +55,19 @@ def parse(args: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(args)
 
 
-def _parts(text: str) -> tuple[str, ...]:
-    found = tuple(text.split(","))
-    for each in found:
-        if each not in PARTS:
-            raise argparse.ArgumentTypeError(f"{each!r} is none of {', '.join(PARTS)}")
-    return found
-
-
 def main(args: Sequence[str] | None = None) -> int:
     """Run the benchmark; return the exit status."""
     options = parse(args)
+    return bench.run("bench-load", lambda: _measure(options))
+
+
+def _measure(options: argparse.Namespace) -> int:
     verdicts = []
-    try:
-        for part in options.parts:
-            with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
-                lines, holds = _run(part, Path(folder), options)
-            print("\n".join((*lines, "")), flush=True)
-            verdicts.append(holds)
-    except BenchmarkError as error:
-        print(error, file=sys.stderr)
-        return 2
+    for part in options.parts:
+        with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
+            lines, holds = _run(part, Path(folder), options)
+        print("\n".join((*lines, "")), flush=True)
+        verdicts.append(holds)
     return 0 if all(verdicts) else 1
 
 

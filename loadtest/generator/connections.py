@@ -7,31 +7,26 @@ Rule 2: as in measure.py: the server has the first CPU, and the CPU time is that
 
 from __future__ import annotations
 
-import json
 import sys
-import time
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Final
 
-from loadtest.answering.client import is_answering
 from loadtest.answering.cluster import Cluster, Question
-from loadtest.answering.dnsperf import CLIENTS, counted, write_questions
-from loadtest.answering.packets import query_of
-from loadtest.answering.programs import ROOT
-from loadtest.answering.usage import MeasuredProcess
-from loadtest.generator.measure import DNSPERF, NAMES, SERVICES, load_row, run_generator
-from loadtest.generator.report import Row, combined
+from loadtest.dns import is_answering, query_of
+from loadtest.generator.measure import DNSPERF, NAMES, SERVICES, Row, combined, dnsperf, load
+from loadtest.generators import CLIENTS, HSDNS, dnsperf_words, write_questions
 from loadtest.ports import free_port
-from loadtest.pressure.run import make_certificate
-from loadtest.process import BenchmarkError
+from loadtest.process import Process
+from loadtest.programs import ROOT, make_certificate
+from loadtest.server import START_DEADLINE
 
 TRANSPORTS: Final = {"tcp": "TCP", "dot": "DNS over TLS"}
 RATES: Final = {"tcp": (3_000, 20_000, 40_000), "dot": (3_000, 10_000, 20_000)}
 FASTEST: Final = 0  # stands for a rate
 OURS: Final = "hsdns load"
-START: Final = 60.0  # seconds for the server to start
 _UNDER_WAY: Final = (
     "2000"  # queries of dnsperf in flight, as many as 20 connections with 100 each have
 )
@@ -69,19 +64,26 @@ def measure(
     ready = free_port()
     path = folder / "Corefile"
     path.write_text(f".:{ready} {{\n    bind 127.0.0.1\n    whoami\n}}\n" + "".join(blocks))
-    words = (sys.executable, "-m", "hsdns", "-conf", str(path))
+    words = (*HSDNS, "-conf", str(path))
     rows: dict[tuple[str, int, str], list[Row]] = {}
-    with MeasuredProcess("hsdns", words, folder, cores[0], cwd=ROOT) as server:
-        _wait(server, ready)
+    with Process("hsdns", words, folder, cwd=ROOT, core=cores[0]) as server:
+        is_up = partial(is_answering, ready, query_of("whoami.", "A"), records=False)
+        server.wait_until(is_up, START_DEADLINE, "does not answer")
         for turn in range(turns):
             for transport, port in ports.items():
                 for rate, generator in _order(transport, turn):
                     what = f"{rate}/s" if rate else "as fast as it gets replies"
                     print(f"turn {turn + 1}: {transport}, {generator}, {what}", file=sys.stderr)
+                    title = TRANSPORTS[transport]
                     if generator == OURS:
-                        row = _load(transport, port, names, rate, seconds)
+                        tls = ("-tls-insecure",) if transport == "dot" else ()
+                        over = ("-transport", transport, "-connections", str(CLIENTS), *tls)
+                        row = load(title, OURS, port, names, rate, seconds, *over)
                     else:
-                        row = _dnsperf(transport, port, names, rate, seconds, cores[1])
+                        pace = ("-Q", str(rate)) if rate else ()
+                        over = ("-q", _UNDER_WAY, "-m", transport, *pace)
+                        sent = dnsperf_words(DNSPERF, port, names, ceil(seconds), *over)
+                        row = dnsperf(title, sent, cores[1], rate, seconds, again=False)
                     rows.setdefault((transport, rate, generator), []).append(row)
     return [combined(each) for _, each in sorted(rows.items(), key=_place)]
 
@@ -96,46 +98,3 @@ def _order(transport: str, turn: int) -> list[tuple[int, str]]:
     """Rates and generators, each generator first in every other turn."""
     found = [(rate, each) for rate in RATES[transport] for each in (OURS, DNSPERF)]
     return [*(found if turn % 2 else found[::-1]), (FASTEST, DNSPERF)]
-
-
-def _load(transport: str, port: int, names: Path, rate: int, seconds: float) -> Row:
-    words = (
-        sys.executable, "-m", "hsdns", "load", "-p", str(port), "-queries", str(names), "-rate", str(rate), "-time",
-        f"{seconds}s", "-transport", transport, "-connections", str(CLIENTS), "-o", "json",
-        *(("-tls-insecure",) if transport == "dot" else ()),
-    )  # fmt: skip
-    found = run_generator(words, None, {}, seconds)
-    report = json.loads(found.printed)["servers"][0]
-    return load_row(report, TRANSPORTS[transport], OURS, rate, seconds, found.cpu)
-
-
-def _dnsperf(
-    transport: str, port: int, names: Path, rate: int, seconds: float, core: int | None
-) -> Row:
-    whole = ceil(seconds)
-    words = (
-        "dnsperf", "-s", "127.0.0.1", "-p", str(port), "-d", str(names), "-l", str(whole), "-c", str(CLIENTS),
-        "-T", "1", "-t", "2", "-q", _UNDER_WAY, "-m", transport, *(("-Q", str(rate)) if rate else ()),
-    )  # fmt: skip
-    found = run_generator(words, core, {}, whole)
-    counts = counted(found.printed)
-    return Row(
-        TRANSPORTS[transport],
-        DNSPERF,
-        rate,
-        counts.completed / counts.seconds,
-        found.cpu * 1e6 / max(1, counts.sent),
-        counts.sent - counts.completed,
-        None,
-        None,
-    )
-
-
-def _wait(server: MeasuredProcess, port: int) -> None:
-    query = query_of(Question("whoami.", "A"), edns=False)
-    deadline = time.monotonic() + START
-    while not is_answering(port, query, records=False):
-        server.check()
-        if time.monotonic() > deadline:
-            raise BenchmarkError(f"the server does not answer:\n{server.printed()}")
-        time.sleep(0.1)

@@ -14,16 +14,15 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.answering.programs import ROOT, which
-from loadtest.answering.usage import on_core
+from loadtest.generators import HSDNS
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError, Process
+from loadtest.process import BenchmarkError, Process, on_core
+from loadtest.programs import ROOT, compile_c
 
 RATE: Final = 20_000  # queries a second
 RUNS: Final = 3
 WITHIN: Final = 0.02
 LIMITS: Final = "p99<5ms,loss<=0.01%"
-_COMPILE_TIMEOUT: Final = 60.0
 _SEARCH_TIMEOUT: Final = 540.0
 
 
@@ -38,26 +37,15 @@ class Search(NamedTuple):
         return self.knee is not None and abs(self.knee - rate) <= WITHIN * rate
 
 
-def compile_server(folder: Path) -> Path:
-    """Compile the server; raise BenchmarkError."""
-    compiler = which("cc") or which("gcc") or which("clang")
-    if compiler is None:
-        raise BenchmarkError("there is no C compiler (cc), which the paced server is compiled with")
-    source, program = Path(__file__).with_name("paced.c"), folder / "paced"
-    words = (compiler, "-O2", "-o", str(program), str(source))
-    done = subprocess.run(
-        words, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT, check=False
-    )
-    if done.returncode != 0:
-        raise BenchmarkError(f"{source} does not compile: {done.stderr[-500:]}")
-    return program
-
-
 def measure(
     folder: Path, core: int | None, runs: int = RUNS, rate: int = RATE, limits: str = LIMITS
 ) -> list[Search]:
     """Search several times; `core` is the server's; raise BenchmarkError."""
-    program, names, port = compile_server(folder), folder / "names", free_port()
+    program, names, port = (
+        compile_c(Path(__file__).with_name("paced.c"), folder),
+        folder / "names",
+        free_port(),
+    )
     names.write_text("www.example.com A\n")
     with on_core(core):
         server = Process("paced", (str(program), str(port), str(rate)), folder)
@@ -68,7 +56,7 @@ def measure(
 def _search(port: int, names: Path, rate: int, limits: str, number: int) -> Search:
     print(f"search {number}: a server with {rate} queries a second", file=sys.stderr)
     words = (
-        sys.executable, "-m", "hsdns", "load", "-p", str(port), "-queries", str(names), "-find-knee",
+        *HSDNS, "load", "-p", str(port), "-queries", str(names), "-find-knee",
         "-rate", str(rate // 4), "-knee-limits", limits, "-live", "none", "-o", "json",
     )  # fmt: skip
     try:

@@ -14,27 +14,32 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from math import ceil
 from pathlib import Path
+from statistics import median
 from typing import Any, Final, NamedTuple
 
-from hsdns.load.udp import BUFFER
-from loadtest.answering.client import ask_all
+from hsdns.load.send.sockets import BUFFER
 from loadtest.answering.cluster import Cluster, Question
-from loadtest.answering.dnsperf import CLIENTS, counted, latencies, write_questions
-from loadtest.answering.packets import query_of
-from loadtest.answering.programs import ECHO, ROOT, Program, find_programs
 from loadtest.answering.servers import RunSettings, Server
-from loadtest.answering.usage import on_core
+from loadtest.bench import markdown
+from loadtest.dns import ask_all, query_of
 from loadtest.figures import percentile
-from loadtest.generator.report import Row, combined
-from loadtest.process import BenchmarkError
+from loadtest.generators import (
+    HSDNS,
+    counted,
+    dnsperf_words,
+    latencies,
+    load_words,
+    run,
+    write_questions,
+)
+from loadtest.process import BenchmarkError, on_core
+from loadtest.programs import ECHO, Program, find_programs
 
 RATES: Final = (50_000, 100_000)  # queries a second
 PYTHON_RATES: Final = (30_000,)
@@ -46,46 +51,41 @@ DNSPERF: Final = "dnsperf"
 COMPILED: Final = "hsdns load, compiled"
 PYTHON: Final = "hsdns load, Python"
 CLOCK: Final = "the clock alone"
-_GRACE: Final = 60.0
 _BUFFER: Final = str(BUFFER >> 10)  # KiB for the sockets of dnsperf, as for those of `hsdns load`
-_UNLIMITED: Final = (
-    10_000  # outstanding queries of dnsperf, so that it does not wait for replies at these rates
-)
+# Outstanding queries of dnsperf, so that it does not wait for replies at these rates.
+_UNLIMITED: Final = 10_000
+_COLUMNS: Final = [
+    "server", "generator", "queries/s", "CPU, us a query", "ratio to dnsperf", "lost", "p50", "p99", "late by p50",
+    "p99", "p99.9",
+]  # fmt: skip
 
 
-class Measured(NamedTuple):
-    """The output of a generator, and its CPU time in seconds."""
+class Row(NamedTuple):
+    """One generator against one server at one rate, in one turn; times in microseconds, None if unknown."""
 
-    printed: str
-    cpu: float
+    server: str
+    generator: str
+    rate: int
+    reached: float  # queries a second
+    cpu: float  # microseconds a query
+    lost: int
+    p50: float | None
+    p99: float | None
+    late_p50: float | None = None
+    late_p99: float | None = None
+    late_p999: float | None = None
 
 
-def run_generator(
-    words: Sequence[str], core: int | None, environ: Mapping[str, str], seconds: float
-) -> Measured:
-    """Run a generator to its end; raise BenchmarkError."""
-    with on_core(core), tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT, env={**os.environ, **environ}
-        )  # fmt: skip
-        deadline = time.monotonic() + seconds + _GRACE
-        try:
-            while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
-                if time.monotonic() > deadline:
-                    raise BenchmarkError(f"{words[0]} did not end")
-                time.sleep(0.05)
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-        _, status, usage = ended
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        printed, errors = out.read().decode(), err.read().decode()
-    if process.returncode != 0:
-        raise BenchmarkError(f"{words[0]} ended with status {process.returncode}: {errors[-500:]}")
-    return Measured(printed, usage.ru_utime + usage.ru_stime)
+def combined(turns: Sequence[Row]) -> Row:
+    """The median of each figure over some turns; a figure that is unknown in a turn is unknown."""
+    figures = []
+    for values in zip(*(each[3:] for each in turns), strict=True):
+        told = [value for value in values if value is not None]
+        figures.append(median(told) if len(told) == len(values) else None)
+    reached, cpu, lost, *times = figures
+    assert reached is not None
+    assert cpu is not None
+    return Row(*turns[0][:3], reached, cpu, round(lost or 0), *times)
 
 
 def clock_alone(server: Server, rate: int, seconds: float) -> Row:
@@ -105,17 +105,14 @@ def clock_alone(server: Server, rate: int, seconds: float) -> Row:
     return Row(server.program.title, CLOCK, rate, len(late) / seconds, cpu, 0, None, None, *told)
 
 
-def load(server: Server, names: Path, rate: int, seconds: float, *, compiled: bool) -> Row:
+def load(
+    server: str, generator: str, port: int, names: Path, rate: int, seconds: float, *more: str
+) -> Row:
     """One run of `hsdns load`."""
-    words = (
-        sys.executable, "-m", "hsdns", "load", "-p", str(server.port), "-queries", str(names),
-        "-rate", str(rate), "-time", f"{seconds}s", "-o", "json",
-    )  # fmt: skip
-    environ = {"HSDNS_NO_EXTENSIONS": "" if compiled else "1"}
-    found = run_generator(words, None, environ, seconds)
+    environ = {"HSDNS_NO_EXTENSIONS": "1" if generator == PYTHON else ""}
+    found = run(load_words(port, names, rate, seconds, *more), seconds, environ=environ)
     report = json.loads(found.printed)["servers"][0]
-    generator = COMPILED if compiled else PYTHON
-    return load_row(report, server.program.title, generator, rate, seconds, found.cpu)
+    return load_row(report, server, generator, rate, seconds, found.cpu)
 
 
 def load_row(
@@ -123,45 +120,24 @@ def load_row(
 ) -> Row:
     """The figures of a report of `hsdns load`."""
     counts = report["counts"]
-    latency = {each["name"]: each["us"] for each in report["latency"]}
-    late = {each["name"]: each["us"] for each in report["lateness"]}
-    return Row(
-        server,
-        generator,
-        rate,
-        counts["sent"] / seconds,
-        cpu * 1e6 / counts["due"],
-        counts["lost"] + counts["not_sent"],
-        latency["p50"],
-        latency["p99"],
-        late["p50"],
-        late["p99"],
-        late["p99.9"],
+    latency, late = (
+        {each["name"]: each["us"] for each in report[name]} for name in ("latency", "lateness")
     )
+    reached, cost = counts["sent"] / seconds, cpu * 1e6 / counts["due"]
+    times = latency["p50"], latency["p99"], late["p50"], late["p99"], late["p99.9"]
+    return Row(server, generator, rate, reached, cost, counts["lost"] + counts["not_sent"], *times)
 
 
 def dnsperf(
-    program: str, core: int | None, server: Server, names: Path, rate: int, seconds: float
+    server: str, words: Sequence[str], core: int | None, rate: int, seconds: float, *, again: bool
 ) -> Row:
-    """One run of dnsperf, and one more for its percentiles; it takes whole seconds."""
-    whole = ceil(seconds)
-    words = (
-        program, "-s", "127.0.0.1", "-p", str(server.port), "-d", str(names), "-l", str(whole), "-c", str(CLIENTS),
-        "-q", str(_UNLIMITED), "-T", "1", "-t", "2", "-b", _BUFFER, "-Q", str(rate),
-    )  # fmt: skip
-    found = run_generator(words, core, {}, whole)
+    """One run of dnsperf, and with `again` one more for its percentiles."""
+    found = run(words, seconds, core=core)
     counts = counted(found.printed)
-    told = latencies(run_generator((*words, "-v"), core, {}, whole).printed)
-    return Row(
-        server.program.title,
-        DNSPERF,
-        rate,
-        counts.sent / counts.seconds,
-        found.cpu * 1e6 / counts.sent,
-        counts.sent - counts.completed,
-        percentile(told, 0.5) * 1e6 if told else None,
-        percentile(told, 0.99) * 1e6 if told else None,
-    )
+    told = latencies(run((*words, "-v"), seconds, core=core).printed) if again else []
+    p50, p99 = (percentile(told, share) * 1e6 if told else None for share in (0.5, 0.99))
+    done, cost = counts.completed, found.cpu * 1e6 / max(1, counts.sent)
+    return Row(server, DNSPERF, rate, done / counts.seconds, cost, counts.sent - done, p50, p99)
 
 
 def cores_apart() -> list[int | None]:
@@ -175,7 +151,7 @@ def measure(folder: Path, names: Sequence[str], turns: int, seconds: float) -> l
     program = shutil.which("dnsperf")
     if program is None:
         raise BenchmarkError("dnsperf is not installed, so there is nothing to compare with")
-    found = find_programs(names, (sys.executable, "-m", "hsdns"))
+    found = find_programs(names, HSDNS)
     for each in found.missing:
         print(each, file=sys.stderr)
     cores = cores_apart()
@@ -199,7 +175,7 @@ def _start(
     stack: ExitStack, settings: RunSettings, programs: Sequence[Program], questions: list[Question]
 ) -> list[Server]:
     """Start the servers; the echo server sends replies of the same size as the first of the others."""
-    queries = [query_of(each, edns=False) for each in questions]
+    queries = [query_of(*each) for each in questions]
     servers: list[Server] = []
     known: list[tuple[bytes, bytes]] = []
     for program in sorted(programs, key=lambda each: each.key == ECHO):
@@ -224,12 +200,70 @@ def _turn(
     found = {}
     for generator, rate in runs if turn % 2 else runs[::-1]:
         print(f"turn {turn + 1}: {server.program.title}, {generator}, {rate}/s", file=sys.stderr)
+        title, port = server.program.title, server.port
         if generator == DNSPERF:
-            row = dnsperf(program, core, server, names, rate, seconds)
+            limits = ("-q", str(_UNLIMITED), "-b", _BUFFER, "-Q", str(rate))
+            words = dnsperf_words(program, port, names, ceil(seconds), *limits)
+            row = dnsperf(title, words, core, rate, seconds, again=True)
         elif generator == CLOCK:
             with on_core(core):
                 row = clock_alone(server, rate, seconds)
         else:
-            row = load(server, names, rate, seconds, compiled=generator == COMPILED)
+            row = load(title, generator, port, names, rate, seconds)
         found[generator, rate] = row
     return [found[each] for each in runs]
+
+
+def table(rows: Sequence[Row], reference: str) -> str:
+    """The rows as a table of Markdown, with the ratio of CPU time to the row of `reference` at the same rate."""
+    peers = {(each.server, each.rate): each.cpu for each in rows if each.generator == reference}
+    lines = [_COLUMNS]
+    for each in rows:
+        peer = peers.get((each.server, each.rate))
+        ratio = f"{each.cpu / peer:.2f}" if peer and each.rate else "-"
+        times = ["-" if us is None else _time(us) for us in each[6:]]
+        lines.append(
+            [
+                each.server,
+                each.generator,
+                f"{each.reached:,.0f}",
+                f"{each.cpu:.1f}",
+                ratio,
+                str(each.lost),
+                *times,
+            ]
+        )
+    return markdown(lines, (0, 1)).rstrip()
+
+
+def lateness_told(
+    rows: Sequence[Row], limits: Mapping[tuple[str, int], float]
+) -> tuple[list[str], bool]:
+    """Lines about the limits of the p99.9 of the lateness, by generator and rate, and whether all hold.
+
+    Other work of the machine makes a generator late, whichever server answers; so the server with the least lateness
+    counts.
+    """
+    lines, all_hold = [], True
+    for (generator, rate), limit in limits.items():
+        found = [
+            (each.late_p999, each.server)
+            for each in rows
+            if (each.generator, each.rate) == (generator, rate) and each.late_p999 is not None
+        ]
+        if not found:
+            lines.append(f"NOT MEASURED: {generator} at {rate:,}/s")
+            all_hold = False
+            continue
+        late, server = min(found)
+        holds = late <= limit
+        all_hold &= holds
+        lines.append(
+            f"{'holds' if holds else 'DOES NOT HOLD'}: {generator} at {rate:,}/s late by {_time(late)} at p99.9"
+            f" (limit {_time(limit)}; with {server})"
+        )
+    return lines, all_hold
+
+
+def _time(us: float) -> str:
+    return f"{us:.0f} µs" if us < 1000 else f"{us / 1000:.1f} ms"

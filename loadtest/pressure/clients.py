@@ -14,18 +14,17 @@ from math import ceil
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from loadtest.answering.programs import ROOT, which
-from loadtest.pressure.corefile import Ports
+from loadtest.dns import service_name
+from loadtest.generators import counts_of, load_words, write_names
 from loadtest.pressure.priority import lower_priority, raise_priority
 from loadtest.process import BenchmarkError
-from loadtest.steady import counts_of, load_words, write_names
-from loadtest.watch.dns import service_name
+from loadtest.programs import ROOT, compile_c
+from loadtest.server import Ports
 
 HEAVY: Final = "127.0.0.2"  # the address of the attackers
 HONEST: Final = "127.0.0.1"
 DOH_CLIENTS: Final = 4
 SILENT_MOST: Final = 12_000  # silent connections that are open at once
-_COMPILE_TIMEOUT = 60.0
 _GRACE = 15.0
 A: Final = 1
 SRV: Final = 33
@@ -50,18 +49,9 @@ class Tools(NamedTuple):
 
 def compile_tools(folder: Path, big: str) -> Tools:
     """Compile the C programs into a folder; raise BenchmarkError."""
-    compiler = which("cc") or which("gcc") or which("clang")
-    if compiler is None:
-        raise BenchmarkError("there is no C compiler (cc), which the clients are compiled with")
-    for name in ("asker", "upstream"):
-        source = Path(__file__).with_name(f"{name}.c")
-        words = (compiler, "-O2", "-o", str(folder / name), str(source))
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT, check=False
-        )
-        if done.returncode != 0:
-            raise BenchmarkError(f"{source} does not compile: {done.stderr[-500:]}")
-    return Tools(folder / "asker", folder / "upstream", folder, big)
+    here = Path(__file__).parent
+    asker, upstream = (compile_c(here / f"{name}.c", folder) for name in ("asker", "upstream"))
+    return Tools(asker, upstream, folder, big)
 
 
 class Counts(NamedTuple):

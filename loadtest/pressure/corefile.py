@@ -1,28 +1,17 @@
-"""The Corefile of a server under pressure: kubeadm's (loadtest/corefile.py), with additions for a row.
+"""The Corefile of a server under pressure: kubeadm's (loadtest/server.py), with additions for a row.
 
 Path: server.py -> here; soak.py and run.py write it again while the server runs.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
-from loadtest.corefile import COREFILE
+from loadtest.programs import CertificateFiles
+from loadtest.server import Ports
 
 ZONE_OCTETS = 473  # octets of another server block, roughly
 _HOSTS = 10  # lines in it
-
-
-class Ports(NamedTuple):
-    """The ports of a server, and of its upstream."""
-
-    dns: int
-    doh: int
-    health: int
-    ready: int
-    metrics: int
-    upstream: int
 
 
 class Variation(NamedTuple):
@@ -32,7 +21,7 @@ class Variation(NamedTuple):
     """
 
     log: bool = False
-    doh: bool = False
+    doh: bool = False  # and DNS over TLS
     zonal: bool = False
     debug: bool = False
     unlimited: bool = False  # `forward` without max_concurrent
@@ -41,29 +30,15 @@ class Variation(NamedTuple):
     interval: str = ""
 
 
-class CertificateFiles(NamedTuple):
-    """PEM files."""
-
-    certificate: Path
-    key: Path
-
-
 def corefile(
     ports: Ports, access: str, variation: Variation, files: CertificateFiles, serial: int = 0
 ) -> str:
     """Write the Corefile; each serial gives another configuration."""
-    text = COREFILE.format(
-        port=ports.dns,
-        bind="bind 127.0.0.1",
-        access=access,
-        health=ports.health,
-        ready=ports.ready,
-        metrics=ports.metrics,
-        upstream=ports.upstream,
-        outside="",
-    )
+    text = ports.corefile(access)
     if variation.doh:
-        text = _replaced(text, f".:{ports.dns} {{", f".:{ports.dns} https://.:{ports.doh} {{")
+        text = _replaced(
+            text, f".:{ports.dns} {{", f".:{ports.dns} https://.:{ports.doh} tls://.:{ports.dot} {{"
+        )
         text = _replaced(
             text, "    errors\n", f"    errors\n    tls {files.certificate} {files.key}\n"
         )

@@ -21,9 +21,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from loadtest.answering.cluster import Question
-from loadtest.answering.packets import query_of
-from loadtest.pressure.http2 import ATTACKS, GOAWAY, HEADERS, FrameScanner, dns_path, opening
+from hsdns.http2 import GOAWAY, HEADERS, split
+from loadtest.dns import query_of
+from loadtest.pressure.http2 import ATTACKS, dns_path, opening
 
 TURN: Final = 0.01  # seconds between two writes
 AT_ONCE: Final = 50  # requests in a write
@@ -43,7 +43,7 @@ class Attacker(threading.Thread):
         self._at_once = AT_ONCE if kind == "requests" else 1
         self._port = port
         self._until = until
-        self._path = dns_path(query_of(Question(name, "A"), edns=False))
+        self._path = dns_path(query_of(name, "A"))
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context.check_hostname = False
         self._context.verify_mode = ssl.CERT_NONE
@@ -64,7 +64,7 @@ class Attacker(threading.Thread):
             self._context.wrap_socket(plain) as sock,
         ):
             sock.sendall(opening())
-            frames, stream = FrameScanner(), 1
+            received, stream = bytearray(), 1
             began, done = time.monotonic(), 0
             while (now := time.monotonic()) < self._until and stream < _LAST_STREAM:
                 due = int((now - began) * self._rate) - done
@@ -77,14 +77,15 @@ class Attacker(threading.Thread):
                     stream += 2 * count
                     self.sent += count
                     done += due
-                self._read(sock, frames)
+                self._read(sock, received)
                 time.sleep(TURN)
 
-    def _read(self, sock: ssl.SSLSocket, frames: FrameScanner) -> None:
+    def _read(self, sock: ssl.SSLSocket, received: bytearray) -> None:
         sock.setblocking(False)
         try:
             while data := sock.recv(65_536):
-                for each in frames.feed(data):
+                received += data
+                for each in split(received):
                     self.replies += each.kind == HEADERS
                     if each.kind == GOAWAY:
                         raise EOFError

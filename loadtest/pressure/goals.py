@@ -13,10 +13,10 @@ import operator
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from loadtest.answering.programs import COREDNS, NATIVE, PURE
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.results import Outcome
 from loadtest.pressure.rows import ROWS
+from loadtest.programs import COREDNS, NATIVE, PURE
 
 HIGHEST, LOWEST = "at most", "at least"
 KUBEADM_MB: Final = 178  # 170 MiB, the memory limit in kubeadm's manifest
@@ -78,6 +78,10 @@ GOALS: Final = (
     *(Goal(f"doh-{kind}", "honest p99 / quiet p99", HIGHEST, 3.0) for kind in ATTACKS),
     *(Goal(f"doh-{kind}", "honest answered", LOWEST, 0.99) for kind in ATTACKS),
     *(Goal(f"doh-{kind}", "TCP answered", LOWEST, 0.99) for kind in ATTACKS),
+    # Others have the address of the attackers.
+    *(Goal(f"doh-{kind}", f"{over} answered", LOWEST, 0.95) for kind in ATTACKS for over in ("DoT", "DoH")),
+    *(Goal(f"doh-{kind}", "CPU, s", HIGHEST, 1.2, peers=True) for kind in ATTACKS),
+    Goal("doh-requests", "CPU µs an answer", HIGHEST, 1.2, peers=True),
     Goal("large", "answered", LOWEST, 0.99),
     Goal("large", "honest answered", LOWEST, 0.99),
     Goal("zonal", "answered", LOWEST, 0.99),

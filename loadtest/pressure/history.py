@@ -1,6 +1,6 @@
 """The true state of each Service at each time, and the answers that were allowed then; without clocks and sockets.
 
-Path: judge.py -> here <- the changes of the API server (loadtest/apiserver/control.py); hsdns/load/judge.py judges.
+Path: judge.py -> here <- the changes of the API server (loadtest/apiserver/control.py); load/verify/judge.py judges.
 Rule 1: a state is true from the write of its event at the API server until the write of the next one.
 Rule 2: an answer is right if its addresses were true at some time between MARGIN before the query was sent and the
         arrival of the reply.  It is stale if they were true before, and wrong if they never were.
@@ -13,8 +13,8 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from hsdns.load.judge import BEHIND, RIGHT, STALE, WRONG, judge
-from hsdns.load.judge import Answer as Said
+from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, WRONG, judge
+from hsdns.load.verify.judge import Answer as Said
 
 MARGIN: Final = 0.1  # seconds
 FAILED: Final = "failed"

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from hsdns.sources.manifest_file import read_manifest_file
-from loadtest.answering.programs import ROOT
+from loadtest.programs import ROOT
 
 LEN: Final = 1_000_000  # octets
 _TIMEOUT = 20.0  # seconds

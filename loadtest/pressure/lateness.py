@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from loadtest.answering.programs import ROOT
 from loadtest.figures import Spread
 from loadtest.process import BenchmarkError
+from loadtest.programs import ROOT
 
 RATE: Final = 200.0  # times a second
 LONG: Final = 0.02  # seconds

@@ -1,4 +1,4 @@
-"""Probes that are repeated all the time: /health as requested by a kubelet, and one query over a new TCP connection.
+"""Probes that are repeated all the time: /health as requested by a kubelet, and one query over a new connection.
 
 Path: run.py, soak.py -> here -> the server under test.
 Rule 1: 30 ms pass between connection and request, as with a kubelet on a busy node.  More than a second is a failure.
@@ -7,12 +7,15 @@ Rule 1: 30 ms pass between connection and request, as with a kubelet on a busy n
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, Self
 
+from hsdns.http2 import DATA, split
 from hsdns.wire.framing import frame
+from loadtest.pressure.http2 import dns_path, header_block, opening, request
 from loadtest.pressure.priority import raise_priority
 
 EVERY: Final = 0.1  # seconds
@@ -30,8 +33,9 @@ class Probed(NamedTuple):
 class Probes:
     """Probes of one kind, one after the other; a context manager that ends them."""
 
-    def __init__(self, probe: Callable[[], bool]) -> None:
+    def __init__(self, probe: Callable[[], bool], every: float = EVERY) -> None:
         self._probe = probe
+        self._every = every
         self._sent = self._answered = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -51,7 +55,7 @@ class Probes:
 
     def _run(self) -> None:
         raise_priority()
-        while not self._over.wait(EVERY):
+        while not self._over.wait(self._every):
             try:
                 answered = self._probe()
             except OSError:
@@ -85,3 +89,46 @@ def tcp_probe(port: int, query: bytes) -> Callable[[], bool]:
         return reply[:2] == query[:2] and time.monotonic() - began < TIMEOUT
 
     return probe
+
+
+def dot_probe(port: int, query: bytes) -> Callable[[], bool]:
+    """Send a query over TLS, from the address of the clients that attack over HTTPS."""
+    context = _context("dot")
+
+    def probe() -> bool:
+        began = time.monotonic()
+        with _tls(context, port) as sock:
+            sock.sendall(frame(query))
+            reply = sock.recv(4096)[2:]
+        return reply[:2] == query[:2] and time.monotonic() - began < TIMEOUT
+
+    return probe
+
+
+def doh_probe(port: int, query: bytes) -> Callable[[], bool]:
+    """Send a query over HTTPS, from the address of the clients that attack there."""
+    context = _context("h2")
+
+    def probe() -> bool:
+        began, received = time.monotonic(), bytearray()
+        with _tls(context, port) as sock:
+            sock.sendall(opening() + request(1, header_block(dns_path(query))))
+            while data := sock.recv(4096):
+                received += data
+                if any(each.kind == DATA and each.payload for each in split(received)):
+                    return time.monotonic() - began < TIMEOUT
+        return False
+
+    return probe
+
+
+def _context(protocol: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols([protocol])
+    return context
+
+
+def _tls(context: ssl.SSLContext, port: int) -> ssl.SSLSocket:
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), TIMEOUT))

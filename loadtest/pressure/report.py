@@ -10,32 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from loadtest.answering.programs import TITLES
-from loadtest.answering.report import Rows, markdown, plain
+from loadtest.bench import Rows, listed, markdown, plain
 from loadtest.pressure.goals import Verdict
 from loadtest.pressure.results import MB, Honest, Outcome
 from loadtest.pressure.rows import Row
-from loadtest.process import BenchmarkError
+from loadtest.programs import TITLES
 
-BEGIN: Final = "<!-- bench-pressure: begin -->"
-END: Final = "<!-- bench-pressure: end -->"
+NAME: Final = "bench-pressure"  # in the marks of the page
 BUSY_US: Final = 5_000  # a p99 without pressure above this is not caused by the server
 _HEAD = [
-    "server",
-    "answered",
-    "cluster p99 ms",
-    "cached p99 ms",
-    "other p99 ms",
-    "waking p99 ms",
-    "event p50 ms",
-    "event p99 ms",
-    "worst",
-    "/health",
-    "TCP",
-    "CPU s",
-    "peak MB",
-    "remarks",
-]
+    "server", "answered", "cluster p99 ms", "cached p99 ms", "other p99 ms", "waking p99 ms", "event p50 ms",
+    "event p99 ms", "worst", "/health", "TCP", "DoT", "DoH", "CPU s", "peak MB", "remarks",
+]  # fmt: skip
 
 
 def outcome_rows(outcomes: Sequence[Outcome]) -> Rows:
@@ -64,7 +50,7 @@ def _row(it: Outcome) -> list[str]:
         _ms(events and events.p99),
         _ms(events and events.worst),
         _percent(it.figure("health answered")),
-        _percent(it.figure("TCP answered")),
+        *(_percent(it.figure(f"{each} answered")) for each in ("TCP", "DoT", "DoH")),
         f"{it.cpu:.1f}",
         f"{it.memory_peak / MB:.0f}",
         _remarks(it),
@@ -109,18 +95,11 @@ def goal_rows(verdicts: Sequence[Verdict], *, failed_only: bool = False) -> Rows
     """The table of the goals, with its header."""
     rows = [["row", "figure", "server", "measured", "", "limit", "verdict"]]
     rows += [
-        [
-            each.goal.row,
-            each.goal.figure,
-            TITLES[each.server],
-            _number(each.value),
-            each.goal.sense,
-            _number(each.limit),
-            each.word,
-        ]
+        [each.goal.row, each.goal.figure, TITLES[each.server], _number(each.value), each.goal.sense,
+         _number(each.limit), each.word]
         for each in verdicts
         if not (failed_only and each.holds)
-    ]
+    ]  # fmt: skip
     return rows
 
 
@@ -145,7 +124,7 @@ def section(
 ) -> str:
     """The section between the marks of the page: all tables, and the goals that are not reached."""
     held = sum(each.holds for each in verdicts)
-    parts = ["\n".join(f"- {what}: {value}" for what, value in context.items())]
+    parts = [listed(context)]
     parts.append(f"### Limits\n\n{held} of {len(verdicts)} limits hold.")
     if held < len(verdicts):
         parts.append(
@@ -160,8 +139,7 @@ def section(
 
 
 def _turned_markdown(rows: Rows) -> str:
-    head, *lines = turned(rows)
-    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *lines))
+    return markdown(turned(rows), range(len(rows)))
 
 
 def _table(row: Row, outcomes: Sequence[Outcome], render: Callable[[Rows], str], title: str) -> str:
@@ -170,13 +148,3 @@ def _table(row: Row, outcomes: Sequence[Outcome], render: Callable[[Rows], str],
         return ""
     headline = row.title[0].upper() + row.title[1:]
     return title.format(key=row.key, title=headline) + render(outcome_rows(found))
-
-
-def replaced(page: str, written: str, begin: str = BEGIN, end: str = END) -> str:
-    """Replace the section between two marks of a page; raise BenchmarkError unless each occurs once, in order."""
-    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
-        raise BenchmarkError(
-            f"the page must have the lines {begin} and {end} once each, in this order"
-        )
-    before, _, rest = page.partition(begin)
-    return f"{before}{begin}\n\n{written}\n\n{end}{rest.partition(end)[2]}"

@@ -7,7 +7,6 @@ Rule: a p99 under pressure is compared with the quiet one, or with that of an ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from loadtest.figures import Spread, ratio
@@ -51,6 +50,8 @@ class Outcome(NamedTuple):
     log_lines: int = 0  # under pressure
     late: float = 0.0  # seconds that an otherwise idle process was late under pressure (p99)
     ended: str = ""
+    dot: Probed | None = None  # from the address of the attackers
+    doh: Probed | None = None
 
     @property
     def honest(self) -> list[Honest]:
@@ -93,6 +94,8 @@ _FIGURES: Any = {
     "honest worst, ms": _worst,
     "health answered": lambda it: _share(it.health),
     "TCP answered": lambda it: _share(it.tcp),
+    "DoT answered": lambda it: _share(it.dot),
+    "DoH answered": lambda it: _share(it.doh),
     "peak RSS, MB": lambda it: it.memory_peak / MB,
     "RSS growth, MB": lambda it: (it.memory_after - it.memory_before) / MB,
     "CPU µs an answer": lambda it: (
@@ -103,17 +106,3 @@ _FIGURES: Any = {
     "pressing p99, ms": lambda it: it.pressing.p99_us / 1e3 if it.pressing.answered else None,
 }
 FIGURES = tuple(_FIGURES)
-
-
-def as_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """All measurements, and the figures computed from them."""
-    return [
-        _plain(each) | {"figures": {name: each.figure(name) for name in FIGURES}}
-        for each in outcomes
-    ]
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "_asdict"):
-        return {name: _plain(each) for name, each in value._asdict().items()}
-    return value

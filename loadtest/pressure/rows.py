@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from loadtest.dns import ZONE
 from loadtest.pressure.clients import (
     BIG,
     SRV,
@@ -23,7 +24,6 @@ from loadtest.pressure.corefile import Variation
 from loadtest.pressure.hostile_yaml import FILES
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.server import Limits
-from loadtest.watch.dns import ZONE
 
 BELOW_SERVICE: Final = Flood("existing", (f"*.web-1.team-0.svc.{ZONE}",), 20_000)
 PODS: Final = Flood("pods", (f"#.team-0.pod.{ZONE}",), 20_000)
@@ -59,6 +59,7 @@ _DOH_TITLES: Final = {
     "paths": "4 DoH clients, each 50 requests a second with a path of 60 KB",
     "empty": "4 DoH clients, each 10,000 empty DATA frames a second",
     "continuation": "4 DoH clients, each 10,000 CONTINUATION frames a second, without end",
+    "hpack": "4 DoH clients, each 50 requests a second whose header blocks of 15 KB expand to 60 MB",
 }
 ROWS: Final = (
     Row("existing", "20,000 random names a second below an existing Service", (BELOW_SERVICE,)),

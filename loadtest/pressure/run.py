@@ -9,30 +9,26 @@ Rule 3: a server that ends is an outcome, not an error of the benchmark.
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.answering.cluster import Question
-from loadtest.answering.packets import query_of
-from loadtest.answering.programs import COREDNS, Program
+from loadtest.bench import Progress
+from loadtest.dns import ZONE, query_of, service_name
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
-from loadtest.pressure.corefile import CertificateFiles
+from loadtest.pressure.corefile import Variation
 from loadtest.pressure.hostile_yaml import Reading, read
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.lateness import Control
-from loadtest.pressure.probes import Probed, Probes, health_probe, tcp_probe
+from loadtest.pressure.probes import Probed, Probes, doh_probe, dot_probe, health_probe, tcp_probe
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.rows import Row
 from loadtest.pressure.server import ServerUnderPressure, server_cores
 from loadtest.process import BenchmarkError
-from loadtest.progress import Progress
-from loadtest.watch.dns import ZONE, service_name
+from loadtest.programs import COREDNS, CertificateFiles, Program
 from loadtest.watch.fake_api_process import FakeApiProcess
 
 CHANGES: Final = 20.0  # each second
@@ -59,21 +55,6 @@ class Bench(NamedTuple):
     files: CertificateFiles
     progress: Progress
     effort: Effort
-
-
-def make_certificate(folder: Path) -> CertificateFiles:
-    """Make a certificate with the openssl command; raise BenchmarkError."""
-    files = CertificateFiles(folder / "cert.pem", folder / "key.pem")
-    words = [
-        *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
-        *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-        *("-keyout", str(files.key), "-out", str(files.certificate)),
-    ]
-    try:
-        subprocess.run(words, check=True, capture_output=True, timeout=30)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise BenchmarkError(f"openssl makes no certificate: {error}") from None
-    return files
 
 
 def measure(bench: Bench, rows: Sequence[Row], programs: Sequence[Program]) -> list[Outcome]:
@@ -134,25 +115,27 @@ class _Phase(NamedTuple):
     clients: dict[str, Counts]
     health: Probed
     tcp: Probed
+    dot: Probed | None
+    doh: Probed | None
     judge: Judge
 
 
 def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressure) -> Outcome:
     floods = {key: honest_flood(key) for key in HONEST_NAMES}
-    quiet = run_phase(bench, server, floods, bench.effort.quiet)
-    before, cpu, began = server.memory(), server.cpu(), time.monotonic()
-    lines = server.log_lines()
+    quiet = run_phase(bench, server, floods, bench.effort.quiet, row.variation)
+    before, cpu, began = server.process.memory(), server.process.cpu(), time.monotonic()
+    lines = server.process.log_lines()
     seconds = bench.effort.pressed + _LEAD
     with ExitStack() as stack:
         control = stack.enter_context(Control(server_cores()[0]))
         pressing = [start(stack, bench.tools, server, each, seconds) for each in row.pressers]
         stack.enter_context(Rewriter(server, row.rewrite))
         time.sleep(_LEAD)
-        pressed = run_phase(bench, server, floods, bench.effort.pressed)
+        pressed = run_phase(bench, server, floods, bench.effort.pressed, row.variation)
         counts = [each.counts() for each in pressing]
-        spent = server.cpu() - cpu
+        spent = server.process.cpu() - cpu
         late = control.result().p99
-    after = server.memory()
+    after = server.process.memory()
     seen = {key: Honest(quiet.clients[key], pressed.clients[key]) for key in quiet.clients}
     return Outcome(
         row.key,
@@ -171,8 +154,10 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         before.now,
         after.now,
         after.peak,
-        server.log_lines() - lines,
+        server.process.log_lines() - lines,
         late,
+        dot=pressed.dot,
+        doh=pressed.doh,
     )
 
 
@@ -204,13 +189,21 @@ def start(
 
 
 def run_phase(
-    bench: Bench, server: ServerUnderPressure, floods: dict[str, Flood], seconds: float
+    bench: Bench,
+    server: ServerUnderPressure,
+    floods: dict[str, Flood],
+    seconds: float,
+    variation: Variation,
 ) -> _Phase:
     """Run the honest clients and the judge for some seconds."""
-    query = b"\0\7" + query_of(Question(service_name("team-1", "web-151"), "A"), edns=False)[2:]
+    query = b"\0\7" + query_of(service_name("team-1", "web-151"), "A")[2:]
     with ExitStack() as stack:
         health = stack.enter_context(Probes(health_probe(server.ports.health)))
         tcp = stack.enter_context(Probes(tcp_probe(server.ports.dns, query)))
+        dot = doh = None
+        if variation.doh:
+            dot = stack.enter_context(Probes(dot_probe(server.ports.dot, query)))
+            doh = stack.enter_context(Probes(doh_probe(server.ports.doh, query)))
         clients = {
             key: start(stack, bench.tools, server, flood, seconds, is_honest=True)
             for key, flood in floods.items()
@@ -220,7 +213,8 @@ def run_phase(
         counts = {key: client.counts() for key, client in clients.items()}
         judge.join()
         judge.spread()
-        return _Phase(counts, health.result, tcp.result, judge)
+        dot_result, doh_result = dot.result if dot else None, doh.result if doh else None
+        return _Phase(counts, health.result, tcp.result, dot_result, doh_result, judge)
 
 
 class Rewriter:

@@ -11,25 +11,19 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from loadtest.answering.client import is_answering
-from loadtest.answering.cluster import Question
-from loadtest.answering.packets import query_of
-from loadtest.answering.programs import NATIVE, PURE, ROOT, Program
-from loadtest.ports import free_port
+from loadtest.dns import is_answering, query_of, service_name
 from loadtest.pressure.clients import Tools
-from loadtest.pressure.corefile import CertificateFiles, Ports, Variation, corefile
-from loadtest.process import BenchmarkError, Memory, Process
+from loadtest.pressure.corefile import Variation, corefile
+from loadtest.process import Process
+from loadtest.programs import CertificateFiles, Program
+from loadtest.server import START_DEADLINE, Ports, serve
 from loadtest.watch.access import Access
-from loadtest.watch.dns import service_name
 
 CORES: Final = 2
-START_DEADLINE: Final = 90.0
-_PAUSE = 0.05
 
 
 class Limits(NamedTuple):
@@ -48,6 +42,8 @@ def server_cores() -> tuple[list[int], list[int]]:
 class ServerUnderPressure:
     """A running server with its upstream; a context manager."""
 
+    process: Process
+
     def __init__(
         self,
         program: Program,
@@ -57,8 +53,7 @@ class ServerUnderPressure:
         variation: Variation,
         limits: Limits,
     ) -> None:
-        self.title = program.title
-        self.ports = Ports(*(free_port() for _ in Ports._fields))
+        self.ports = Ports.free()
         self._program = program
         self._access = "\n        ".join(access.properties)
         self._tools = tools
@@ -73,15 +68,8 @@ class ServerUnderPressure:
             self._folder = Path(self._stack.enter_context(folder))
             upstream = (str(self._tools.upstream), str(self.ports.upstream))
             self._stack.enter_context(Process("upstream", upstream, self._folder))
-            self.write_corefile(0)
-            words = (*self._program.words, "-conf", str(self._folder / "Corefile"))
-            environ = {}
-            if self._program.key in (NATIVE, PURE):
-                environ["HSDNS_NO_EXTENSIONS"] = "1" if self._program.key == PURE else ""
-            launched = (*self._launcher(), *words)
-            self._process = self._stack.enter_context(
-                Process(self._program.key, launched, self._folder, environ=environ, cwd=ROOT)
-            )
+            process = serve(self._program, self._text(0), self._folder, launcher=self._launcher())
+            self.process = self._stack.enter_context(process)
             self._wait()
             self._stack = self._stack.pop_all()
         return self
@@ -89,29 +77,15 @@ class ServerUnderPressure:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
+    def _text(self, serial: int) -> str:
+        return corefile(self.ports, self._access, self._variation, self._files, serial)
+
     def write_corefile(self, serial: int) -> None:
         """Write the Corefile, as Kubernetes renews a mounted one: the new file replaces the old."""
-        text = corefile(self.ports, self._access, self._variation, self._files, serial)
         path = self._folder / "Corefile"
         beside = path.with_suffix(".new")
-        beside.write_text(text)
+        beside.write_text(self._text(serial))
         beside.replace(path)
-
-    def check(self) -> None:
-        """Raise BenchmarkError if the server has ended."""
-        self._process.check()
-
-    def cpu(self) -> float:
-        """CPU time in seconds since the start; raise BenchmarkError if the server has ended."""
-        return self._process.cpu()
-
-    def memory(self) -> Memory:
-        """Resident memory; raise BenchmarkError if the server has ended."""
-        return self._process.memory()
-
-    def log_lines(self) -> int:
-        """The number of lines that it has logged."""
-        return self._process.log_lines()
 
     def _launcher(self) -> tuple[str, ...]:
         return (
@@ -122,15 +96,9 @@ class ServerUnderPressure:
         )
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + START_DEADLINE
-        query = query_of(Question(service_name("team-0", "web-0"), "A"), edns=False)
-        while not (
-            is_answering(self.ports.dns, query) and is_answering(self.ports.dns, query, tcp=True)
-        ):
-            self._process.check()
-            if time.monotonic() > deadline:
-                raise BenchmarkError(
-                    f"{self.title} does not answer after {START_DEADLINE:.0f} s:\n"
-                    f"{self._process.printed()}"
-                )
-            time.sleep(_PAUSE)
+        query = query_of(service_name("team-0", "web-0"), "A")
+
+        def answers() -> bool:
+            return all(is_answering(self.ports.dns, query, tcp=tcp) for tcp in (False, True))
+
+        self.process.wait_until(answers, START_DEADLINE, "does not answer")

@@ -19,9 +19,9 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 
-from hsdns.load.judge import STALE, WRONG
-from loadtest.answering.programs import COREDNS, Program
+from hsdns.load.verify.judge import STALE, WRONG
 from loadtest.apiserver.objects import namespace_of
+from loadtest.dns import service_name
 from loadtest.pressure.applied import between, scrape
 from loadtest.pressure.clients import (
     HONEST,
@@ -43,7 +43,7 @@ from loadtest.pressure.run import Bench, Rewriter, honest_flood, start
 from loadtest.pressure.server import Limits, ServerUnderPressure, server_cores
 from loadtest.pressure.soak_result import QUIET_AFTER, Soak
 from loadtest.process import BenchmarkError
-from loadtest.watch.dns import service_name
+from loadtest.programs import COREDNS, Program
 
 CHANGES: Final = 200.0  # a second
 CHANGED: Final = 400  # Services
@@ -121,7 +121,7 @@ def _soak(
         began = said = time.monotonic()
         judged = 0  # delays that were said
         while (now := time.monotonic()) < began + seconds and judge.failure is None:
-            memory.append((now - began, server.memory().now))
+            memory.append((now - began, server.process.memory().now))
             if memory[-1][1] > MOST_MEMORY:
                 line = _line(program, judge, judged, memory)
                 raise BenchmarkError(f"ended for its memory: {line}")

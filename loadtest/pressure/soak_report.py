@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from loadtest.answering.programs import TITLES
-from loadtest.answering.report import Rows, markdown
+from loadtest.bench import Rows, listed, markdown
 from loadtest.pressure.lateness import RATE, Machine
 from loadtest.pressure.soak_result import Soak
+from loadtest.programs import TITLES
 
-BEGIN: Final = "<!-- soak: begin -->"
-END: Final = "<!-- soak: end -->"
+NAME: Final = "soak"  # in the marks of the page
 _MACHINE: Final = (
     f"a process that only wakes {RATE:.0f} times a second was late: p99 and worst, ms",
     "time of all cores with nothing to run, and taken by a hypervisor",
@@ -50,7 +49,6 @@ def _of_machine(machine: Machine | None) -> tuple[str, str]:
 
 def section(context: Mapping[str, str], results: Sequence[Soak]) -> str:
     """The section between the marks of the page."""
-    parts = ["\n".join(f"- {what}: {value}" for what, value in context.items())]
-    parts.append(markdown(rows(results)).rstrip())
+    parts = [listed(context), markdown(rows(results)).rstrip()]
     parts += [f"{TITLES[each.server]}: {each.ended}" for each in results if each.ended]
     return "\n\n".join(parts)

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from hsdns.load.judge import STALE, WRONG
+from hsdns.load.verify.judge import STALE, WRONG
 from loadtest.pressure.applied import Applied, Bounds
 from loadtest.pressure.goals import EVENT_P99_MS, EVENT_WORST_MS, KUBEADM_MB, PROBES_ANSWERED
 from loadtest.pressure.history import FAILED
@@ -116,12 +116,6 @@ class Soak(NamedTuple):
         if self.ended:
             return [self.ended]
         return [check.sentence for check in self.checks if not check.holds]
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as JSON data, with the derived figures."""
-        machine = None if self.machine is None else self.machine._asdict()
-        found = {"applied": self.applied._asdict(), "machine": machine}
-        return self._asdict() | found | {"slope": self.slope, "faults": self.faults}
 
     def _sent(self) -> Check:
         return Check(

@@ -21,17 +21,19 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hsdns.cli.running_server import RunningServer, ServerError
-from loadtest.answering.programs import ROOT
-from loadtest.demo.demo import HSDNS, corefile
+from loadtest.bench import Progress
+from loadtest.demo import BAD, corefile
+from loadtest.dns import is_answering, query_of
+from loadtest.generators import HSDNS, churn_words
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Process
-from loadtest.progress import Progress
+from loadtest.programs import ROOT
 from loadtest.verdicts import order
-from loadtest.watch.dns import TcpClient
 from loadtest.watch.fake_api_process import FakeApiProcess
 
 ANSWERS: Final = 10_000_000
@@ -44,7 +46,6 @@ CHURN: Final = 1000  # changes a second
 SERVICES: Final = 1000
 ENDPOINTS: Final = 5
 FREEZE_SECONDS: Final = 20.0  # of the run with a freeze, which comes in its middle
-BAD: Final = ("stale", "early", "missing", "extra", "wrong")
 EXCUSES: Final = ("forgotten", "away", "unknown", "truncated")
 UNDECIDED: Final = 0.01  # of all answers, at most
 MEMORY: Final = 1 << 30  # octets
@@ -87,19 +88,6 @@ class Ran(NamedTuple):
     frozen: Told | None = None
 
 
-def load_words(
-    port: int, api: int, out: Path, rate: int, seconds: float, churn: int, begin: str
-) -> list[str]:
-    """The command that loads the server, from a time of day on."""
-    return [
-        *HSDNS, "load", "-server", f"hsdns=127.0.0.1:{port}", "-rate", str(rate), "-time", f"{seconds:g}s",
-        "-max-time", f"{seconds:g}s", "-arrival", f"burst={BURST}", "-seed", "1",
-        "-source", "synthetic", f"services={SERVICES}", f"endpoints={ENDPOINTS}", "-api", f"127.0.0.1:{api}",
-        "-churn", str(churn), "-churn-kinds", "scale=3,rollout=1,ready=4,kill=1,renumber=1", "-probes", "0",
-        "-edns", "1232", "-wait", f"{START:g}s", "-start-at", begin, "-verify", "-live", "none", "-json", str(out),
-    ]  # fmt: skip
-
-
 def run(folder: Path, rate: int, seconds: float, churn: int, *, freezes: bool = False) -> Ran:
     """Start the server, load it and perhaps freeze it in the middle; raise BenchmarkError."""
     port, api, control, out = free_port(), free_port(), folder / "c.sock", folder / "report.json"
@@ -108,7 +96,11 @@ def run(folder: Path, rate: int, seconds: float, churn: int, *, freezes: bool = 
     serve = (*HSDNS, "serve", "-conf", str(path), "-control", str(control))
     begin = time.time() + START
     at = datetime.fromtimestamp(begin, UTC).isoformat()
-    words = load_words(port, api, out, rate, seconds, churn, at)
+    words = churn_words(
+        {"hsdns": port}, api, f"services={SERVICES} endpoints={ENDPOINTS}", rate, churn,
+        "-time", f"{seconds:g}s", "-max-time", f"{seconds:g}s", "-arrival", f"burst={BURST}", "-probes", "0",
+        "-edns", "1232", "-wait", f"{START:g}s", "-start-at", at, "-live", "none", "-json", str(out),
+    )  # fmt: skip
     frozen, memory, cpu = None, 0, (0.0, 0.0)
     with (
         Process("hsdns", serve, folder, cwd=ROOT) as server,
@@ -139,7 +131,8 @@ def run_order(folder: Path, serve: Sequence[str], answers: int, rate: float) -> 
         api.create_up_to(order.SERVICES, Progress(sys.stderr))
         path.write_text(corefile(port, api.access.port, ()))
         with Process("server", (*serve, "-conf", str(path)), folder, cwd=ROOT) as server:
-            wait_answering(server, port)
+            is_up = partial(is_answering, port, query_of(order.name_of(0), "A"), tcp=True)
+            server.wait_until(is_up, START, "does not answer")
             api.start_changes(rate, among=order.SERVICES)
             found, lost = order.watch(port, answers, _GRACE + answers / SLOWEST)
             changes, cpu = api.stop_changes(), server.cpu()
@@ -149,19 +142,6 @@ def run_order(folder: Path, serve: Sequence[str], answers: int, rate: float) -> 
         f" TCP; {lost.total()} without answer; the server used {cpu:.1f} s of CPU time",
         not found.back and found.answers >= answers,
     )  # fmt: skip
-
-
-def wait_answering(server: Process, port: int) -> None:
-    """Wait until a server answers for the first Service; raise BenchmarkError."""
-    deadline = time.monotonic() + START
-    while True:
-        with suppress(OSError, ValueError), TcpClient(port) as client:
-            if client.ask(order.name_of(0)):
-                return
-        server.check()
-        if time.monotonic() > deadline:
-            raise BenchmarkError(f"the server does not answer:\n{server.printed()}")
-        time.sleep(_EVERY / 10)
 
 
 def freeze(control: Path) -> Told:

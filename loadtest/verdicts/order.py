@@ -22,7 +22,7 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 from loadtest.apiserver.objects import namespace_of
-from loadtest.watch.dns import service_name
+from loadtest.dns import service_name
 
 SERVICES: Final = 5
 OVER_UDP: Final = 12  # sockets

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from loadtest.apiserver.objects import namespace_of
+from loadtest.bench import Progress
+from loadtest.dns import TcpClient, a_record_of, addresses, question, service_name
 from loadtest.figures import Spread
+from loadtest.generators import load_words, write_names
 from loadtest.process import Process
-from loadtest.progress import Progress
-from loadtest.steady import load_words, write_names
-from loadtest.watch.dns import TcpClient, a_record_of, addresses, question, service_name
-from loadtest.watch.fake_api_process import ROOT, Change, FakeApiProcess
-from loadtest.watch.server import Program, ServerUnderTest
+from loadtest.programs import ROOT, Program
+from loadtest.server import ServerUnderTest
+from loadtest.watch.fake_api_process import Change, FakeApiProcess
 from loadtest.watch.watched_slice import slices
 
 ASK_EVERY = 0.001  # seconds
@@ -114,7 +115,7 @@ def _queries(port: int, load: Load) -> Iterator[None]:
 def _measure_one(
     server: ServerUnderTest, api: FakeApiProcess, load: Load, progress: Progress
 ) -> Churn:
-    memory, cpu = [server.memory().now], server.cpu()
+    memory, cpu = [server.process.memory().now], server.process.cpu()
     samples: list[Sample] = []
     with Watcher(server.port) as watcher:
         began = time.monotonic()
@@ -127,7 +128,7 @@ def _measure_one(
             else:
                 time.sleep(min(0.01, began + load.seconds - now))
             if now >= next_memory:
-                memory.append(server.memory().now)
+                memory.append(server.process.memory().now)
                 next_memory += MEMORY_EVERY
                 progress.log(f"{server.name}: {memory[-1] / 1e6:.0f} MB after {now - began:.0f} s")
         while api.is_changing():
@@ -135,8 +136,8 @@ def _measure_one(
         last = api.last_change()
         shown = watcher.wait_for(last, _SETTLE_TIMEOUT)
     changes = api.changes()
-    cpu = server.cpu() - cpu
-    memory.append(server.memory().now)
+    cpu = server.process.cpu() - cpu
+    memory.append(server.process.memory().now)
     delays = match(changes, samples)
     made = len(changes) - 1
     return Churn(

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from loadtest.apiserver.objects import SERVICES_PER_NAMESPACE
+from loadtest.bench import Progress
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError, Process
-from loadtest.progress import Progress
+from loadtest.process import Process
+from loadtest.programs import ROOT
 from loadtest.watch.access import Access
 
-ROOT = Path(__file__).resolve().parents[2]
 START_DEADLINE = 60.0
 _BATCH = 50 * SERVICES_PER_NAMESPACE  # Services in one request to load more
 _PAUSE = 0.05
@@ -60,7 +60,9 @@ class FakeApiProcess:
             self._process = self._stack.enter_context(
                 Process("in-test-api", words, folder, cwd=ROOT)
             )
-            self._wait()
+            self._process.wait_until(
+                lambda: self._ask("GET", f"changes?from={_NO_CHANGE}"), START_DEADLINE, "is not up"
+            )
             self._stack = self._stack.pop_all()
         return self
 
@@ -134,17 +136,3 @@ class FakeApiProcess:
     def _ask(self, method: str, word: str, body: object = None) -> dict[str, Any]:
         found: dict[str, Any] = self.access.ask(method, f"/_control/{word}", body)
         return found
-
-    def _wait(self) -> None:
-        deadline = time.monotonic() + START_DEADLINE
-        while True:
-            self._process.check()
-            try:
-                self.is_changing()
-                return
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise BenchmarkError(
-                        f"the in-test API server is not up:\n{self._process.printed()}"
-                    ) from None
-            time.sleep(_PAUSE)

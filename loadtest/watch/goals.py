@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from loadtest import limits
+from loadtest import figures
+from loadtest.bench import markdown
 from loadtest.figures import ratio
-from loadtest.watch.report import Row, aligned
+from loadtest.watch.report import Row
 
 PEERS: Final = "CoreDNS"  # the figure is divided by CoreDNS's
 ITSELF: Final = ""  # the figure is judged as it is
@@ -43,12 +44,12 @@ class Verdict(NamedTuple):
     @property
     def holds(self) -> bool:
         """Whether the figure is within the limit; always true without a limit."""
-        return limits.holds(self.value, self.goal.limit)
+        return figures.holds(self.value, self.goal.limit)
 
     @property
     def word(self) -> str:
         """The verdict in a word or two."""
-        return limits.verdict(self.value, self.goal.limit, self.goal.aim)
+        return figures.verdict(self.value, self.goal.limit, self.goal.aim)
 
 
 _START, _LATENCY, _CHURN, _FLOOD, _RETURN, _IMPORTS = (
@@ -93,21 +94,13 @@ def table(verdicts: Sequence[Verdict]) -> str:
     def number(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}"
 
-    lines = [("goal", "", "measured", "limit", "aim", "verdict")]
+    lines = [["goal", "", "measured", "limit", "aim", "verdict"]]
     for each in verdicts:
         goal = each.goal
         of = {PEERS: "ratio to CoreDNS", ITSELF: "hsdns"}.get(goal.of, f"ratio to {goal.of}")
-        lines.append(
-            (
-                f"{goal.part}: {goal.figure}",
-                of,
-                number(each.value),
-                number(goal.limit),
-                number(goal.aim),
-                each.word,
-            )
-        )
-    return aligned(lines)
+        numbers = map(number, (each.value, goal.limit, goal.aim))
+        lines.append([f"{goal.part}: {goal.figure}", of, *numbers, each.word])
+    return markdown(lines, (0, 1), padded=True)
 
 
 def _value(goal: Goal, rows: Sequence[Row]) -> float | None:

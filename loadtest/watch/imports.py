@@ -16,10 +16,10 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from loadtest.corefile import COREFILE
+from loadtest.bench import Progress
 from loadtest.process import BenchmarkError
-from loadtest.progress import Progress
-from loadtest.watch.server import HSDNS, Program
+from loadtest.programs import HSDNS, Program
+from loadtest.server import COREFILE
 
 ROUNDS: Final = 9
 BEFORE: Final = (

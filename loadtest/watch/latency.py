@@ -16,12 +16,13 @@ import time
 from typing import NamedTuple, Protocol, Self
 
 from loadtest.apiserver.objects import changed_address
+from loadtest.bench import Progress
+from loadtest.dns import a_record_of, question
 from loadtest.figures import Spread
 from loadtest.process import BenchmarkError
-from loadtest.progress import Progress
+from loadtest.programs import Program
+from loadtest.server import ServerUnderTest
 from loadtest.watch.access import Access
-from loadtest.watch.dns import a_record_of, question
-from loadtest.watch.server import Program, ServerUnderTest
 from loadtest.watch.startup import Api
 from loadtest.watch.watched_slice import WatchedSlice, slices
 

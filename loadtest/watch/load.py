@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 import aiohttp
 
 from loadtest.apiserver.objects import Created, endpoint_slice, namespaces, service
+from loadtest.bench import Progress
 from loadtest.process import BenchmarkError
-from loadtest.progress import Progress
 from loadtest.watch.access import TIMEOUT, Access
 
 CONNECTIONS = 64

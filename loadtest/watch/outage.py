@@ -15,12 +15,13 @@ from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 from loadtest.apiserver.objects import changed_address
+from loadtest.bench import Progress
+from loadtest.dns import a_record_of, question
 from loadtest.process import BenchmarkError
-from loadtest.progress import Progress
-from loadtest.watch.dns import a_record_of, question
+from loadtest.programs import Program
+from loadtest.server import ServerUnderTest
 from loadtest.watch.latency import Patcher
 from loadtest.watch.real_api import RealApi
-from loadtest.watch.server import Program, ServerUnderTest
 from loadtest.watch.watched_slice import WatchedSlice, slices
 
 TIMEOUT: Final = 120.0  # seconds for the API server to take a write, and for a server to show it

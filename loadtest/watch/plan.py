@@ -8,14 +8,12 @@ Rule 2: the cluster grows from size to size; it is not created again.
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import NamedTuple
 
-from loadtest.progress import Progress
+from loadtest.bench import Progress
+from loadtest.programs import PEER, Program
 from loadtest.watch import churn, imports, latency, outage, startup
 from loadtest.watch.churn import Churn, Load
 from loadtest.watch.fake_api_process import FakeApiProcess
@@ -24,7 +22,6 @@ from loadtest.watch.load import create_up_to
 from loadtest.watch.outage import Outage
 from loadtest.watch.real_api import RealApi
 from loadtest.watch.report import Results
-from loadtest.watch.server import PEER, Program
 from loadtest.watch.startup import Api, Startup
 
 IMPORTS, START, LATENCY, RETURN, CHURN, FLOOD = PARTS = (
@@ -41,7 +38,7 @@ _LATENCY_SIZE = 10_000  # Services; the first size that has as many, else the la
 class Plan(NamedTuple):
     """The measurements to make."""
 
-    parts: tuple[str, ...] = PARTS
+    parts: Sequence[str] = PARTS
     sizes: tuple[int, ...] = (1_000, 10_000)
     endpoints: int = 10
     rounds: int = 3
@@ -67,11 +64,13 @@ class Plan(NamedTuple):
 
 
 def run(
-    plan: Plan, programs: list[Program], assets: str | None, command: str, progress: Progress
+    plan: Plan,
+    programs: list[Program],
+    assets: str | None,
+    context: dict[str, str],
+    progress: Progress,
 ) -> Results:
     """Run the plan; raise BenchmarkError."""
-    context = {"command": f"`{command}`", "machine": machine()}
-    context |= {program.name: program.version for program in programs}
     if PEER not in context:
         progress.log("CoreDNS is missing: HSDNS_PEER is not set and coredns is not on PATH")
         context[PEER] = "missing: HSDNS_PEER was not set and coredns not on PATH"
@@ -156,14 +155,3 @@ def latency_size(sizes: Iterable[int]) -> int:
     """The size at which single writes are measured."""
     ordered = sorted(sizes)
     return next((size for size in ordered if size >= _LATENCY_SIZE), ordered[-1])
-
-
-def machine() -> str:
-    """Describe the machine in one line."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), "")
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return (
-        f"{os.cpu_count()} cores {model or platform.machine()}, {memory:.0f} GiB, "
-        f"{platform.system()} {platform.release()}"
-    )

@@ -8,15 +8,14 @@ Rule 2: etcd does not sync its files to disk, because its speed is not measured.
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Process
+from loadtest.programs import openssl
 from loadtest.watch.access import Access, Certificates
 
 START_DEADLINE = 60.0  # seconds; a start takes five on an idle machine
@@ -108,31 +107,23 @@ class RealApi:
             "--max-mutating-requests-inflight=2000",
         ]
         self.restart()
-        self._wait()
+        self._server.wait_until(self._is_ready, START_DEADLINE, "is not ready", _PAUSE)
         version = self.access.ask("GET", "/version")
         # A build outside its repository has a placeholder behind the plus.
         self.title = f"kube-apiserver {version['gitVersion'].partition('+$')[0]} with etcd"
 
-    def _wait(self) -> None:
-        deadline = time.monotonic() + START_DEADLINE
-        while True:
-            self._server.check()
-            try:
-                self.access.ask("GET", "/readyz")
-                return
-            except (OSError, BenchmarkError) as error:
-                if time.monotonic() > deadline:
-                    raise BenchmarkError(
-                        f"kube-apiserver is not ready after {START_DEADLINE:.0f} s ({error}):\n"
-                        f"{self._server.printed()}"
-                    ) from None
-            time.sleep(_PAUSE)
+    def _is_ready(self) -> bool:
+        try:
+            self.access.ask("GET", "/readyz")
+        except (OSError, BenchmarkError):
+            return False
+        return True
 
 
 def _certificates(folder: Path) -> Certificates:
     """Create a CA, the server's certificate and a client certificate in the group system:masters."""
     authority = Certificates(folder / "ca.crt", folder / "client.crt", folder / "client.key")
-    _openssl(
+    openssl(
         *("req", "-x509", *_EC, *_DAYS, "-subj", "/CN=benchmark authority"),
         *("-keyout", str(folder / "ca.key"), "-out", str(authority.authority)),
     )
@@ -142,26 +133,15 @@ def _certificates(folder: Path) -> Certificates:
     ):
         request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
         extensions.write_text(f"{extension}\nauthorityKeyIdentifier=keyid\n")
-        _openssl(
+        openssl(
             *("req", *_EC, "-subj", subject, "-keyout", str(folder / f"{name}.key")),
             *("-out", str(request)),
         )
-        _openssl(
+        openssl(
             *("x509", "-req", *_DAYS, "-in", str(request), "-CA", str(authority.authority)),
             *("-CAkey", str(folder / "ca.key"), "-CAcreateserial"),
             *("-extfile", str(extensions), "-out", str(folder / f"{name}.crt")),
         )
     key, public = str(folder / "server.key"), str(folder / "server.pub")
-    _openssl("pkey", "-in", key, "-pubout", "-out", public)  # for the tokens of service accounts
+    openssl("pkey", "-in", key, "-pubout", "-out", public)  # for the tokens of service accounts
     return authority
-
-
-def _openssl(*words: str) -> None:
-    try:
-        done = subprocess.run(["openssl", *words], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise BenchmarkError(
-            "the openssl command is missing; it makes the certificates of the API server"
-        ) from None
-    if done.returncode:
-        raise BenchmarkError(f"openssl {words[0]} failed: {done.stderr.strip()[-300:]}")

@@ -6,25 +6,21 @@ Rule 1: both figures of a row come from the same run, and every table states the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from math import inf
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from loadtest import summary
+from loadtest.bench import listed, markdown
 from loadtest.figures import median_of_known, ratio
-from loadtest.process import BenchmarkError
+from loadtest.programs import HSDNS, PEER
 from loadtest.watch.churn import MEMORY_EVERY, Churn
 from loadtest.watch.imports import Imports
 from loadtest.watch.latency import Latency
 from loadtest.watch.outage import Outage
-from loadtest.watch.server import HSDNS, PEER
 from loadtest.watch.startup import Startup
 
-BEGIN = "<!-- bench-watch: begin -->"
-END = "<!-- bench-watch: end -->"
+NAME = "bench-watch"  # in the marks of the page
 _MS, _MB = 1e3, 1e-6
 
 
@@ -59,7 +55,7 @@ class Row(NamedTuple):
         return (self.part, self.what, *figures, "" if share is None else f"{share:.2f}")
 
 
-HEADINGS = ("part", "figure", HSDNS, PEER, "ratio")
+HEADINGS = ["part", "figure", HSDNS, PEER, "ratio"]
 
 
 def rows(results: Results) -> list[Row]:
@@ -185,58 +181,12 @@ def _mb(octets: int | None) -> float | None:
 
 
 def table(results: Results) -> str:
-    """The figures as a table."""
-    return aligned([HEADINGS, *(row.cells for row in rows(results))])
-
-
-def aligned(lines: Sequence[tuple[str, ...]]) -> str:
-    """A Markdown table that is also readable as plain text; the first line has the headings."""
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    written = []
-    for number, line in enumerate(lines):
-        cells = (
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        written.append(f"| {' | '.join(cells)} |")
-        if number == 0:
-            marks = (
-                "-" * width if i < 2 else "-" * (width - 1) + ":" for i, width in enumerate(widths)
-            )
-            written.append(f"| {' | '.join(marks)} |")
-    return "\n".join(written) + "\n"
+    """The figures as a table, which is also readable as plain text."""
+    cells = [list(row.cells) for row in rows(results)]
+    return markdown([HEADINGS, *cells], (0, 1), padded=True)
 
 
 def section(results: Results, goals: str = "") -> str:
     """The section between the markers of the page; `goals` is the table of verdicts."""
-    told = "".join(f"- {what}: {value}\n" for what, value in results.context.items())
-    return f"{told}\n{table(results)}{goals and chr(10)}{goals}"
-
-
-def as_json(results: Results) -> str:
-    """All measurements, as JSON."""
-    parts: dict[str, Any] = {"context": results.context}
-    parts["startup"] = [one._asdict() for one in results.startup]
-    parts["imports"] = [one._asdict() for one in results.imports]
-    parts["outages"] = [one._asdict() for one in results.outages]
-    parts["latency"] = [one._asdict() | {"delay": one.delay._asdict()} for one in results.latency]
-    parts["churn"] = [
-        one._asdict() | {"load": one.load._asdict(), "delay": one.delay and one.delay._asdict()}
-        for one in results.churn
-    ]
-    return json.dumps(parts, indent=2) + "\n"
-
-
-def replace_section(page: str, text: str) -> str:
-    """Replace the section between the markers of a page; raise BenchmarkError unless each occurs once, in order."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise BenchmarkError(
-            f"the page must have the lines {BEGIN} and {END} once each, in this order"
-        )
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}"
-
-
-def write_docs(page: Path, results: Results, goals: str = "") -> None:
-    """Update the section of a page, and its beginning; raise BenchmarkError if a figure of that was not measured."""
-    summary.write(page, replace_section(page.read_text(), section(results, goals)))
+    parts = (listed(results.context), table(results), goals)
+    return "\n\n".join(part.rstrip() for part in parts if part)

@@ -12,9 +12,10 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import NamedTuple, Protocol
 
-from loadtest.progress import Progress
+from loadtest.bench import Progress
+from loadtest.programs import Program
+from loadtest.server import ServerUnderTest
 from loadtest.watch.access import Access
-from loadtest.watch.server import Program, ServerUnderTest
 
 SHORT_IDLE = 10.0  # seconds after ready
 LONG_IDLE = 180.0
@@ -78,7 +79,7 @@ def _together(
         measured = []
         for server, first, ready_at in started:
             progress.pause(ready_at + LONG_IDLE - monotonic(), f"{server.name} at rest")
-            late = server.memory()
+            late = server.process.memory()
             measured.append(first._replace(late_memory=late.now, peak=late.peak))
         return measured
 
@@ -88,9 +89,9 @@ def _start(
 ) -> Startup:
     api_before = api.cpu()
     ready = server.wait_ready()
-    cpu, api_cpu = server.cpu(), api.cpu() - api_before
+    cpu, api_cpu = server.process.cpu(), api.cpu() - api_before
     progress.pause(ready + SHORT_IDLE - (monotonic() - server.started), f"{server.name} at rest")
-    memory = server.memory()
+    memory = server.process.memory()
     progress.log(
         f"{server.name}, {services:,} Services, round {number + 1}: ready after {ready:.2f} s, "
         f"CPU {cpu:.2f} s, resident {memory.now / 1e6:.0f} MB"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from loadtest.dns import service_name
 from loadtest.watch.access import Access
-from loadtest.watch.dns import service_name
 
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 

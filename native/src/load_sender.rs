@@ -1,5 +1,5 @@
 //! Sends the queries of a load test at their planned times and records their outcomes: the twin of
-//! hsdns/load/sender.py, which has the same rules.
+//! hsdns/load/send/loop.py and udp.py, which have the same rules.
 //!
 //! ```text
 //! --> feed.rs         the schedule, in pieces that Python makes ahead of time

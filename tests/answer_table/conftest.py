@@ -7,10 +7,17 @@ from types import ModuleType
 
 import pytest
 
-from tests.fastpath.twins import BOTH
+from tests.fastpath.twins import BOTH, NATIVE
 
 
 @pytest.fixture(params=BOTH)
 def twin(request: pytest.FixtureRequest) -> ModuleType:
     """One of the twins: its module."""
     return importlib.import_module(request.param)
+
+
+@pytest.fixture
+def compiled() -> ModuleType:
+    """The compiled twin, where it is built."""
+    found: ModuleType = pytest.importorskip(NATIVE)
+    return found

@@ -1,6 +1,14 @@
+"""Addresses, tokens and endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
 import pytest
 
-from hsdns.apiserver.access import Access, server_url
+from hsdns.apiserver.access import Access, Endpoint, InCluster, TokenFile, server_url
+from hsdns.apiserver.transport import Unreachable
 
 
 @pytest.mark.parametrize(
@@ -48,3 +56,148 @@ def test_secrets_are_in_no_repr() -> None:
     )
     assert "https://host" in repr(access)
     assert "SECRET" not in repr(access)
+
+
+class Setting:
+    """A token file with its clock and warnings."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "token"
+        self.now = 1000.0
+        self.warnings: list[str] = []
+        self.token = TokenFile(str(self.path), lambda: self.now, self.warnings.append)
+
+
+def test_read_again_after_a_minute(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    setting.path.write_text("first\n")
+    assert setting.token.authorization() == "Bearer first"
+    setting.path.write_text("second\n")
+    setting.now += 59.9
+    assert setting.token.authorization() == "Bearer first"
+    setting.now += 0.1
+    assert setting.token.authorization() == "Bearer second"
+
+
+def test_a_file_that_is_gone_is_a_warning_once(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    setting.path.write_text("first")
+    setting.token.authorization()
+    setting.path.unlink()
+    for _ in range(3):
+        setting.now += 60
+        assert setting.token.authorization() == "Bearer first"
+    assert setting.warnings == [
+        f"cannot read the token file {setting.path}: No such file or directory; "
+        "still using the previous token"
+    ]
+    setting.path.write_text("second")
+    setting.now += 60
+    assert setting.token.authorization() == "Bearer second"
+    setting.path.unlink()
+    setting.now += 60
+    setting.token.authorization()
+    assert len(setting.warnings) == 2
+
+
+def test_never_a_token(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="cannot read the token file"):
+        Setting(tmp_path).token.authorization()
+
+
+def environment(host: str = "10.96.0.1", port: str = "443") -> dict[str, str]:
+    return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+
+
+def in_cluster(folder: Path, variables: dict[str, str], now: float = 0.0) -> InCluster:
+    return InCluster(variables, lambda: now, lambda sentence: None, str(folder))
+
+
+def mount(folder: Path) -> None:
+    (folder / "token").write_text("abc\n")
+    (folder / "ca.crt").write_text("a CA")
+
+
+@pytest.mark.parametrize(
+    ("host", "server"),
+    [
+        pytest.param("10.96.0.1", "https://10.96.0.1:443", id="ipv4"),
+        pytest.param("fd00::1", "https://[fd00::1]:443", id="ipv6"),
+        pytest.param("kubernetes.default", "https://kubernetes.default:443", id="name"),
+    ],
+)
+def test_access(tmp_path: Path, host: str, server: str) -> None:
+    mount(tmp_path)
+    found = in_cluster(tmp_path, environment(host))
+    assert found.check() == []
+    assert found.server == server
+    assert asyncio.run(found.current()) == Access(
+        server, authority=str(tmp_path / "ca.crt"), authorization="Bearer abc"
+    )
+
+
+def test_a_new_token_is_read_after_a_refusal(tmp_path: Path) -> None:
+    mount(tmp_path)
+    found = in_cluster(tmp_path, environment())
+    access = asyncio.run(found.current())
+    (tmp_path / "token").write_text("def")
+    assert asyncio.run(found.current()).authorization == "Bearer abc"
+    found.invalidate(access)
+    assert asyncio.run(found.current()).authorization == "Bearer def"
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        pytest.param({}, 'not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or', id="host"),
+        pytest.param(environment(port=""), "not in a cluster: KUBERNETES_SERVICE_PORT is not set", id="port"),
+        pytest.param(environment(port="x"), "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not a valid address: ", id="no-port"),
+    ],
+)  # fmt: skip
+def test_not_in_a_cluster(tmp_path: Path, variables: dict[str, str], sentence: str) -> None:
+    mount(tmp_path)
+    found = in_cluster(tmp_path, variables)
+    (told,) = found.check()
+    assert told.startswith(sentence)
+    with pytest.raises(Unreachable) as caught:
+        asyncio.run(found.current())
+    assert str(caught.value) == told
+
+
+def test_nothing_mounted(tmp_path: Path) -> None:
+    token, authority = in_cluster(tmp_path, environment()).check()
+    assert "automountServiceAccountToken" in token
+    assert str(tmp_path / "ca.crt") in authority
+    with pytest.raises(Unreachable, match="cannot read the token file"):
+        asyncio.run(in_cluster(tmp_path, environment()).current())
+
+
+@pytest.mark.parametrize(
+    ("urls", "files", "access"),
+    [
+        pytest.param(["https://host"], (), Access("https://host"), id="url"),
+        pytest.param(["host:8080"], (), Access("http://host:8080"), id="no-scheme"),
+        pytest.param(["host"], ("c", "k", "a"), Access("https://host", "a", "c", "k"), id="tls"),
+        pytest.param(["https://one", "https://two"], (), Access("https://one"), id="two"),
+    ],
+)
+def test_access_of_endpoint(urls: list[str], files: tuple[str, ...], access: Access) -> None:
+    endpoint = Endpoint(urls, *files)
+    assert endpoint.server == access.server
+    assert asyncio.run(endpoint.current()) == access
+    endpoint.invalidate(access)
+    assert asyncio.run(endpoint.current()) == access
+
+
+def test_check(tmp_path: Path) -> None:
+    good = tmp_path / "pem"
+    good.write_text("a PEM")
+    missing = str(tmp_path / "missing")
+    assert Endpoint(["https://host"], str(good), str(good), str(good)).check() == []
+    assert Endpoint(["https://host", "https://two"], str(good), missing, str(good)).check() == [
+        'only the first endpoint, "https://host", is used; "https://two" has no effect',
+        f"cannot read {missing} for TLS: No such file or directory",
+    ]
+    assert Endpoint(["http://host"], missing, missing, missing).check() == [
+        '"tls" has no effect on http://host; write https://'
+    ]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.apiserver.contact import Contact
+from hsdns.apiserver.watcher import Contact
 from hsdns.fastpath import IMPLEMENTATION
-from hsdns.sources.watch_options import WatchOptions
+from hsdns.sources.api_access import WatchOptions
 from loadtest.apiserver import faults
 from loadtest.apiserver.watch_cache import Manifest
 from tests.support.apiserver.api_under_test import EVERYTHING, FakeUnderTest, RealUnderTest

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from hsdns.apiserver.media_type import is_protobuf
-from hsdns.apiserver.protobuf import status_text
 from hsdns.apiserver.reflector import Observer, Reflector
-from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Scope
+from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Scope, is_protobuf
+from hsdns.apiserver.watch_event import status_text
 from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.store import Store, StoreSettings
 from loadtest.apiserver import faults

@@ -1,3 +1,7 @@
+"""Kubeconfigs, and when their process runs."""
+
+from __future__ import annotations
+
 import asyncio
 import json
 import os
@@ -10,7 +14,15 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver.access import Access
-from hsdns.apiserver.kubeconfig import COMMAND, MARGIN, PAUSE, Kubeconfig
+from hsdns.apiserver.kubeconfig import (
+    COMMAND,
+    MARGIN,
+    PAUSE,
+    Context,
+    Kubeconfig,
+    KubeconfigError,
+    read_context,
+)
 from hsdns.apiserver.transport import Unreachable
 
 # Stands for the real process: prints the file `answer`, adds what it was given to the file `runs`.
@@ -129,16 +141,6 @@ def fill(pipe: int) -> None:
 
 
 class TestWhenItRuns:
-    def test_one_run_while_nothing_changes(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a")
-            await asyncio.gather(*(setting.authorization() for _ in range(5)))
-            setting.pass_time(1e6)
-            assert await setting.authorization() == "Bearer a"
-            assert len(setting.runs) == 1
-
-        run(tmp_path, scenario)
-
     def test_renewal_before_the_token_expires(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
@@ -147,17 +149,6 @@ class TestWhenItRuns:
             setting.pass_time(900 - MARGIN - 1)
             assert await setting.authorization() == "Bearer a"
             setting.pass_time(1)
-            assert await setting.authorization() == "Bearer b"
-
-        run(tmp_path, scenario)
-
-    def test_when_the_wall_clock_jumps_past_the_expiry(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
-            await setting.authorization()
-            setting.answers(authorization="Bearer b", expiry=setting.wall + 1e6)
-            setting.now += PAUSE
-            setting.wall += 7200
             assert await setting.authorization() == "Bearer b"
 
         run(tmp_path, scenario)
@@ -212,37 +203,6 @@ class TestWhenItRuns:
         run(tmp_path, scenario)
 
 
-class TestPlain:
-    """Users who need no plugin: nothing is started."""
-
-    def test_current(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers()
-            assert await setting.source.current() == Access(
-                "https://host", authorization="Bearer abc"
-            )
-            setting.path.write_text(KUBECONFIG.replace("abc", "longer"))
-            assert await setting.authorization() == "Bearer longer"
-            setting.path.write_text("contexts: 5")
-            assert await setting.authorization() == "Bearer longer"
-            assert setting.warnings == [
-                f'"contexts" of kubeconfig {setting.path} is malformed; still using the previous credentials'
-            ]
-            assert setting.runs == []
-
-        run(tmp_path, scenario, "plain")
-
-    def test_no_token(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.path.write_text(KUBECONFIG.replace("abc", '"a b\\nc"'))
-            assert (
-                await setting.fault()
-                == f"the token of kubeconfig {setting.path} is not one word of ASCII"
-            )
-
-        run(tmp_path, scenario, "plain")
-
-
 class TestFailure:
     def test_valid_credentials_stay_in_use(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
@@ -257,21 +217,6 @@ class TestFailure:
             assert setting.warnings == ["no login; still using the previous credentials"]
             setting.pass_time(MARGIN)
             assert await setting.fault() == "no login"
-
-        run(tmp_path, scenario)
-
-    def test_a_warning_again_after_a_success(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a")
-            await setting.authorization()
-            for text in ("first", "second"):
-                setting.answers(error="no login")
-                setting.path.write_text(KUBECONFIG + f"# {text}\n")
-                await setting.authorization()
-                setting.answers(authorization="Bearer b")
-                setting.path.write_text(KUBECONFIG + f"# {text} end\n")
-                await setting.authorization()
-            assert len(setting.warnings) == 2
 
         run(tmp_path, scenario)
 
@@ -374,11 +319,6 @@ def test_what_the_process_wants_remembered(tmp_path: Path) -> None:
 
 
 class TestCheck:
-    def test_good(self, tmp_path: Path) -> None:
-        setting = Setting(tmp_path)
-        assert setting.source.check() == []
-        assert setting.runs == []
-
     def test_no_such_context(self, tmp_path: Path) -> None:
         (sentence,) = Setting(tmp_path, "d").source.check()
         assert sentence.startswith(f'kubeconfig {tmp_path}/kubeconfig has no context "d"')
@@ -434,3 +374,120 @@ def test_the_real_process(tmp_path: Path) -> None:
     asyncio.run(main())
     assert ("kubernetes_asyncio" in sys.modules) is before
     assert COMMAND[0] == sys.executable
+
+
+GOOD = """
+apiVersion: v1
+kind: Config
+current-context: lab
+contexts:
+- {name: lab, context: {cluster: one, user: jane}}
+- {name: production, context: {cluster: two}}
+- {name: lost, context: {cluster: nowhere, user: jane}}
+- {name: stranger, context: {cluster: one, user: nobody}}
+- {name: empty, context: {cluster: bare, user: jane}}
+clusters:
+- {name: one, cluster: {server: "https://one", certificate-authority: ca.crt}}
+- {name: two, cluster: {server: "https://two"}}
+- {name: bare, cluster: {}}
+users:
+- {name: jane, user: {token: hunter2, client-key: /etc/key, exec: {command: ./bin/login}}}
+- {name: joan, user: {token: second}}
+"""
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "kubeconfig"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param("", "lab", id="current"),
+        pytest.param("lab", "lab", id="named"),
+        pytest.param("production", "production", id="without-user"),
+    ],
+)
+def test_context(tmp_path: Path, name: str, expected: str) -> None:
+    lab = Context(
+        "lab",
+        {"server": "https://one", "certificate-authority": str(tmp_path / "ca.crt")},
+        {
+            "token": "hunter2",
+            "client-key": "/etc/key",
+            "exec": {"command": str(tmp_path / "bin/login")},
+        },
+    )
+    production = Context("production", {"server": "https://two"}, {})
+    found = read_context(write(tmp_path, GOOD), name)
+    assert found == {"lab": lab, "production": production}[expected]
+    assert "hunter2" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param("prodution", 'has no context "prodution"; did you mean "production"? (it has: empty, lab, lost, production, stranger)', id="typing-error"),
+        pytest.param("xyz", 'has no context "xyz" (it has: empty, lab, lost, production, stranger)', id="unknown"),
+        pytest.param("lost", 'refers to cluster "nowhere", which does not exist', id="cluster"),
+        pytest.param("stranger", 'refers to user "nobody", which does not exist', id="user"),
+        pytest.param("empty", 'cluster "bare" of kubeconfig', id="server"),
+    ],
+)  # fmt: skip
+def test_context_with_a_missing_entry(tmp_path: Path, name: str, sentence: str) -> None:
+    with pytest.raises(KubeconfigError) as caught:
+        read_context(write(tmp_path, GOOD), name)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param("current-context: a\ncontexts: [{name: a, context: {}}, {name: b, context: {}}, {name: a, context: {}}]", 'kubeconfig PATH has two contexts named "a"; rename or remove one of them', id="two-of-one-name"),
+        pytest.param("users: []", 'kubeconfig PATH has no current-context; name one: "kubeconfig PATH CONTEXT" (it has none)', id="no-current"),
+        pytest.param("[1, 2]", "kubeconfig PATH is not a kubeconfig: it has no contexts", id="a-list"),
+        pytest.param("", "kubeconfig PATH is not a kubeconfig: it has no contexts", id="empty"),
+        pytest.param("a: b\ntoken: hunter2: x", "kubeconfig PATH:2:15 is not YAML: mapping values are not allowed here", id="no-yaml"),
+        pytest.param("current-context: a\ncontexts: [hunter2]", '"contexts" of kubeconfig PATH is malformed', id="entry"),
+        pytest.param("current-context: a\ncontexts: hunter2", '"contexts" of kubeconfig PATH is malformed', id="entries"),
+        pytest.param("a: \x07", "kubeconfig PATH is not YAML (ReaderError)", id="control-character"),
+    ],
+)  # fmt: skip
+def test_no_kubeconfig(tmp_path: Path, text: str, sentence: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(KubeconfigError) as caught:
+        read_context(path)
+    assert str(caught.value) == sentence.replace("PATH", path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    with pytest.raises(KubeconfigError) as caught:
+        read_context(missing)
+    assert str(caught.value) == (
+        f"cannot read kubeconfig {missing}: No such file or directory; correct the path or its permissions"
+    )
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(b"\xff")
+    with pytest.raises(KubeconfigError) as caught:
+        read_context(str(path))
+    assert str(caught.value) == f"kubeconfig {path} is not valid UTF-8"
+
+
+def test_named_files_that_are_missing(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("a PEM")
+    path = write(
+        tmp_path,
+        """
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: https://c, certificate-authority: gone.crt}}]
+users: [{name: u, user: {client-certificate: there, client-key: gone, client-key-data: YQ==, tokenFile: token}}]
+""",
+    )
+    assert read_context(path).missing_files == [
+        f'cannot read {tmp_path}/gone.crt ("certificate-authority"): No such file or directory',
+        f'cannot read {tmp_path}/token ("tokenFile"): No such file or directory',
+    ]

@@ -10,23 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.apiserver.protobuf import (
-    ProtobufEvents,
-    read_protobuf_page,
-    status_text,
-)
-from hsdns.apiserver.resource import (
-    ENDPOINT_SLICES,
-    NAMESPACES,
-    PODS,
-    SERVICES,
-)
+from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES
 from hsdns.apiserver.watch_event import (
     Event,
     JsonEvents,
     MalformedEvent,
+    ProtobufEvents,
     decode_page,
     decode_status,
+    read_protobuf_page,
+    status_text,
 )
 from hsdns.cluster.pack import key_of, owner_of, pack_service, pack_slice
 from hsdns.cluster.programming import CHANGE_TIME

@@ -1,5 +1,7 @@
 """The reflector response by response: requests, events, state."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -9,8 +11,7 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver import reflector, watch_event
-from hsdns.apiserver.lines import MAX_LINE_LEN, LineSplitter
-from hsdns.apiserver.media_type import JSON, PROTOBUF
+from hsdns.apiserver.backoff import FIRST_PAUSE, HEALTHY, MAX_PAUSE, Backoff
 from hsdns.apiserver.reflector import (
     MAX_ERRORS,
     STATE_READ_TIMEOUT,
@@ -21,7 +22,8 @@ from hsdns.apiserver.reflector import (
     Reflector,
     Request,
 )
-from hsdns.apiserver.resource import SERVICES, Scope
+from hsdns.apiserver.resource import JSON, PROTOBUF, SERVICES, Scope
+from hsdns.apiserver.watch_event import MAX_LINE_LEN, LineSplitter
 from hsdns.cluster.objects import Deleted, Event, Upserted
 
 NAMES = ("type", "watch", "allowWatchBookmarks", "timeoutSeconds")
@@ -100,7 +102,7 @@ class Harness(Observer):
         self.ask(Purpose.WATCH, resourceVersion=version)
         return self.answer(*chunks, **more)
 
-    def synced(self, *names: str, version: int = 10) -> "Harness":
+    def synced(self, *names: str, version: int = 10) -> Harness:
         """Sync it with these Services."""
         self.stream(*(line("ADDED", name, 1) for name in names), end_of_state(version))
         assert self.reflector.synced
@@ -371,7 +373,7 @@ def test_a_malformed_object_keeps_the_previous_one() -> None:
 
 def test_a_line_above_the_limit_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness().synced("a", "b")
-    monkeypatch.setattr("hsdns.apiserver.lines.LineSplitter.__init__.__defaults__", (120,))
+    monkeypatch.setattr("hsdns.apiserver.watch_event.LineSplitter.__init__.__defaults__", (120,))
     harness.watch("10", error(410))
     chunks = line("ADDED", "a", 9) + line("ADDED", "b", 9, spec={"externalName": "x" * 200})
     assert harness.stream(chunks[:150], chunks[150:], end_of_state(20)) == ["+a"]
@@ -456,3 +458,45 @@ def test_relist_requests_the_state_and_keeps_the_known_objects() -> None:
     harness.reflector.relist("distrust")
     assert harness.stream(line("ADDED", "a", 5), end_of_state(6)) == ["+a"]
     assert harness.told == ["relisted: distrust, 0 missed"]
+
+
+class Fixed(Random):
+    """A Random that always returns the same value."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__(0)
+        self.value = value
+
+    def random(self) -> float:
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("chance", "pauses"),
+    [
+        pytest.param(0.0, [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0], id="least"),
+        pytest.param(0.5, [1.2, 2.4, 4.8, 9.6, 19.2, 30.0, 30.0], id="middle"),
+        pytest.param(0.999, [1.5992, 3.1984], id="most"),
+    ],
+)
+def test_pauses_double_up_to_the_maximum(chance: float, pauses: list[float]) -> None:
+    backoff, now = Backoff(Fixed(chance)), 100.0
+    for pause in pauses:
+        assert backoff.pause(now) == pytest.approx(pause)
+        now += pause
+
+
+def test_the_backoff_is_reset_after_two_minutes() -> None:
+    backoff = Backoff(Fixed(0.0))
+    for now in range(8):
+        backoff.pause(float(now))
+    assert backoff.pause(7.0 + MAX_PAUSE + HEALTHY) == MAX_PAUSE
+    assert backoff.pause(7.0 + 3 * MAX_PAUSE + 3 * HEALTHY) == FIRST_PAUSE
+
+
+def test_pauses_after_a_return_stay_short_while_the_server_starts() -> None:
+    backoff = Backoff(Fixed(0.0))
+    for now in range(8):
+        backoff.pause(float(now))
+    backoff.begin_anew(100.0)
+    assert [backoff.pause(100.0 + at) for at in (0, 1, 14, 15, 16)] == [0.8, 0.8, 0.8, 0.8, 1.6]

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from hsdns.apiserver.returning import Returning
 from hsdns.apiserver.transport import Away
+from hsdns.apiserver.watcher import Returning
 
 
 class Server:
@@ -24,7 +24,7 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hsdns.apiserver.returning.LOOK_EVERY", 0.0)
+    monkeypatch.setattr("hsdns.apiserver.watcher.LOOK_EVERY", 0.0)
 
 
 def test_one_connection_serves_all_who_wait() -> None:
@@ -57,7 +57,7 @@ def test_nothing_is_asked_when_no_one_waits() -> None:
 
 
 def test_a_connection_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hsdns.apiserver.returning.REACH_TIMEOUT", 0.001)
+    monkeypatch.setattr("hsdns.apiserver.watcher.REACH_TIMEOUT", 0.001)
 
     async def run() -> None:
         asked: list[int] = []

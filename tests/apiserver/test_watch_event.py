@@ -1,3 +1,7 @@
+"""Events, pages and statuses in JSON."""
+
+from __future__ import annotations
+
 import json
 from typing import Any
 
@@ -8,6 +12,7 @@ from hypothesis import strategies as st
 from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
 from hsdns.apiserver.watch_event import (
     Event,
+    LineSplitter,
     MalformedEvent,
     Status,
     decode_event,
@@ -104,22 +109,6 @@ def test_any_line_is_an_event_or_none(data: bytes) -> None:
         assert str(error)
 
 
-def test_decode_page() -> None:
-    body = json.dumps(
-        {"metadata": {"resourceVersion": "12", "continue": "next"}, "items": [{"metadata": META, "spec": {"clusterIP": "None"}}]}
-    )  # fmt: skip
-    assert decode_page(body.encode(), SERVICES) == ([WEB], "12", "next", [])
-
-
-def test_a_page_without_items() -> None:
-    assert decode_page(b'{"metadata":{"resourceVersion":"12"},"items":null}', SERVICES) == (
-        [],
-        "12",
-        "",
-        [],
-    )
-
-
 def test_a_malformed_object_does_not_hide_others() -> None:
     items = [
         {"metadata": {"name": "a", "namespace": "n"}, "endpoints": 5},
@@ -151,6 +140,31 @@ def test_decode_status(text: str, code: int, status: Status, expired: bool) -> N
     assert status.is_expired is expired
 
 
-def test_a_version_from_the_future_is_expired() -> None:
-    text = '{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}'
-    assert decode_status(text, 504).is_expired
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        pytest.param([b"0123456789abc\nok\n"], id="at once"),
+        pytest.param([b"01234567", b"89abc", b"def", b"\nok\n"], id="in pieces"),
+    ],
+)
+def test_a_line_above_the_limit_is_skipped(chunks: list[bytes]) -> None:
+    splitter = LineSplitter(limit=10)
+    lines = [line for chunk in chunks for line in splitter.feed(chunk)]
+    # A line that came whole is in memory anyway; the limit is for what must be kept.
+    assert lines[-1] == b"ok"
+    assert (splitter.skipped, len(lines)) == (1, 1)
+
+
+@given(
+    st.lists(st.binary(max_size=9).map(lambda each: each.replace(b"\n", b"")), max_size=8),
+    st.data(),
+)
+def test_pieces_make_no_difference(lines: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(line + b"\n" for line in lines)
+    splitter, got, at = LineSplitter(), [], 0
+    while at < len(whole):
+        size = data.draw(st.integers(1, len(whole) - at))
+        got += splitter.feed(whole[at : at + size])
+        at += size
+    assert got == [line for line in lines if line]
+    assert splitter.feed(b"\n") == []

@@ -1,17 +1,17 @@
-"""The results of one server, with the truth of tests/load/test_verifier.py: address 1, 2 from 10.0 on, 3 from 20.0 on."""
+"""The results of one server, with the truth of tests/load/verify/test_verifier.py: address 1, 2 from 10.0 on, 3 from 20.0 on."""
 
 from __future__ import annotations
 
 import pytest
 
 from hsdns.audit.answers import ERROR, LOST, Answers, Result, words
-from hsdns.load.judge import RIGHT, STALE, TRUNCATED, UNDECIDED, WRONG
 from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, pack_numbers, pack_outcomes
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
-from hsdns.load.verifier import Verifier
+from hsdns.load.verify.judge import RIGHT, STALE, TRUNCATED, UNDECIDED, WRONG
+from hsdns.load.verify.verifier import Verifier
 from hsdns.wire.iana import RRType
-from tests.load.test_verifier import NAME, ONE, Said, reply
+from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 TC = 0x200
 

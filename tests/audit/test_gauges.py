@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hsdns.audit.answers import Result
 from hsdns.audit.gauges import Gauges
-from hsdns.load.judge import RIGHT, STALE
+from hsdns.load.verify.judge import RIGHT, STALE
 from tests.audit.test_report import FINE, Given, report
 
 STALE_ONE = Result(STALE, 3.0, 0.25, 0, 5)

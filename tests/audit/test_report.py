@@ -12,14 +12,14 @@ import pytest
 
 from hsdns.audit.answers import ERROR, LOST, Answers, Result
 from hsdns.audit.report import AuditReport, Finding, Limits, Pass, make_report
-from hsdns.load.judge import EXTRA, RIGHT, STALE, UNDECIDED, WRONG, Answer
 from hsdns.load.questions import Question
-from hsdns.load.verifier import Verifier
+from hsdns.load.verify.judge import EXTRA, RIGHT, STALE, UNDECIDED, WRONG, Answer
+from hsdns.load.verify.verifier import Verifier
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv
-from tests.load.test_verifier import ONE, Said
+from tests.load.verify.test_verifier import ONE, Said
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "audit.schema.json"
 NAMES = ("a", "b", "c")

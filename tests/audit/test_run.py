@@ -11,9 +11,9 @@ from hsdns.audit.run import Asking, carry_out
 from hsdns.load.outcome import END, OUTCOMES, REPLY, pack_outcomes
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
-from hsdns.load.verifier import Verifier
+from hsdns.load.verify.verifier import Verifier
 from hsdns.wire.iana import RRType
-from tests.load.test_verifier import NAME, ONE, Said, reply
+from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 TC = 0x200
 Message = tuple[bytes, bytes] | None  # None is Ctrl-C

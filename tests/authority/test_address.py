@@ -4,7 +4,7 @@ import pytest
 
 from hsdns.authority.address import is_from, read_endpoint
 from hsdns.chain import Endpoint
-from hsdns.corefile.arguments import HostPort
+from hsdns.corefile.keys import HostPort
 from hsdns.corefile.tree import CorefileError, Position, Token
 
 HERE = Position("Corefile", 2, 3)

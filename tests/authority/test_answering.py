@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.authority.answering import answer, longest
+from hsdns.authority.lookup import answer, longest
 from hsdns.authority.zone import Zone
 from hsdns.chain import Request
 from hsdns.cluster.freshness import Dependencies, NoCounters

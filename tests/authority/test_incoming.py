@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hsdns.authority import incoming
-from hsdns.authority.incoming import TransferError, fetch_zone, primary_serial
+from hsdns.authority import transfer as incoming
 from hsdns.authority.master_file import to_rr
+from hsdns.authority.transfer import TransferError, fetch_zone, primary_serial
 from hsdns.chain import Endpoint
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name

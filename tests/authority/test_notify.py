@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from hsdns.authority import notify
-from hsdns.authority.notify import send_notify
+from hsdns.authority import transfer as notify
+from hsdns.authority.transfer import send_notify
 from hsdns.chain import Endpoint
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode

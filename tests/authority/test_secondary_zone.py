@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from hsdns.authority import secondary_zone
-from hsdns.authority.incoming import TransferError
 from hsdns.authority.secondary_zone import SecondaryZone
+from hsdns.authority.transfer import TransferError
 from hsdns.authority.zone import Zone
 from hsdns.chain import Endpoint
 from hsdns.wire.message import RR

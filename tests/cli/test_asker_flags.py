@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import asker_flags, main
-from hsdns.cli.flags import FlagError
-from hsdns.wire.iana import RRType
+from hsdns.cli import main
 
 SHOP = """
 apiVersion: v1
@@ -97,21 +95,10 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("db -resolver go -resolv-conf none", "none cannot be read: No such file or directory; give a resolv.conf with -resolv-conf"),
         ("db -from shop/web-0 -server 10.0.0.1", "-server is for one question, and -from for a whole lookup; leave one of them out"),
         ("db -ndots 1 -history", "-history is for one question, and -ndots for a whole lookup; leave one of them out"),
+        ("db -cluster-dns 10.0.0.2", "-cluster-dns is for a pod; add -from NS/POD, or leave it out"),
         (". -from shop/web-0", '"." is not a name that can be looked up: it is the root'),
     ],
 )  # fmt: skip
 def test_bad_input(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One sentence, and status 2."""
     assert run(line, capsys) == (2, [], error + "\n")
-
-
-def test_what_the_flags_say() -> None:
-    assert asker_flags.resolvers({}) == ("glibc", "musl", "go", "c-ares")
-    assert asker_flags.name_and_types(["db", "a"], "explain") == ("db", (RRType.A,))
-    assert asker_flags.are_in({"ndots": 2})
-    assert not asker_flags.are_in({"conf": "x"})
-    assert asker_flags.resolv_conf({"from": "a/b"}) == ""
-    asked = asker_flags.asks(["db"], {"from": "a/b", "ndots": 2, "cluster-dns": "10.0.0.2"})
-    assert (asked.pod, asked.ndots, asked.cluster_dns) == ("a/b", "2", "10.0.0.2")
-    with pytest.raises(FlagError, match="add -from NS/POD"):
-        asker_flags.asks(["db"], {"cluster-dns": "10.0.0.2"})

@@ -13,8 +13,9 @@ import pytest
 
 from hsdns import cli
 from hsdns.audit.replicas import replicas
-from hsdns.cli import audit, audit_servers
-from hsdns.load import probe, truth
+from hsdns.cli import audit_servers
+from hsdns.load.send import probe
+from hsdns.load.verify import truth
 from hsdns.testing import Cluster
 from loadtest.ports import free_port
 
@@ -202,8 +203,3 @@ def test_bad_input(line: str, sentence: str, capsys: pytest.CaptureFixture[str])
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines()[-1] == sentence.format(port=port)
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit.run(["-h"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: hsdns audit -server ADDRESS...")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from hsdns.cli.audit_servers import Settings, Targets, schedule_of
+from hsdns.cli.audit import Audit
+from hsdns.cli.audit_servers import Targets, schedule_of
 from hsdns.load.schedule import Schedule
 
 
 def test_there_is_exactly_one_query_for_each_question() -> None:
     for count in (1, 2, 7, 999, 1000, 4001):
         for rate in (1, 3, 997, 1000, 12_000):
-            settings = Settings(rate, 0, 1, 0.1, None)
+            settings = Audit(rate=rate)
             assert len(list(Schedule((schedule_of(count, settings),)).times())) == count
 
 
 def test_the_corefile_of_a_context() -> None:
-    targets = Targets([], {"kubeconfig": "fleet.yaml", "zone": "east.local"})
+    targets = Targets([], Audit(kubeconfig="fleet.yaml", zone="east.local"))
     assert targets.corefile("east") == (
         '"east.local" in-addr.arpa ip6.arpa {\n'
         '    kubernetes "east.local" in-addr.arpa ip6.arpa {\n'

@@ -10,7 +10,8 @@ from functools import partial
 import pytest
 
 from hsdns import cli
-from hsdns.cli import coredns, serve
+from hsdns.cli.coredns import Coredns
+from hsdns.cli.serve import Serve
 
 
 @pytest.mark.parametrize(
@@ -34,8 +35,8 @@ def test_main(
         seen.append((name, words))
         return 7
 
-    monkeypatch.setattr(coredns, "run", partial(record, "coredns"))
-    monkeypatch.setattr(serve, "run", partial(record, "serve"))
+    monkeypatch.setattr(Coredns, "main", partial(record, "coredns"))
+    monkeypatch.setattr(Serve, "main", partial(record, "serve"))
     monkeypatch.setattr(sys, "argv", ["hsdns", *line.split()])
     assert cli.main(line.split() if given else None) == 7
     assert seen == [(command, words)]
@@ -48,7 +49,9 @@ def test_every_subcommand_says_what_it_does(capsys: pytest.CaptureFixture[str]) 
         assert f"hsdns {name}" in printed
         assert headline in printed
         assert cli.main([name, "-h"]) == 0
-        assert capsys.readouterr().out.startswith(f"Usage: hsdns {name} ")
+        shown = capsys.readouterr().out
+        assert shown.startswith(f"Usage: hsdns {name} ")
+        assert all(f"\n  -{flag}" in shown for flag in cli.find_command(name).flags())
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from hsdns.cli import SUBCOMMANDS
-from hsdns.cli.commands import commands, takes_file, values
+from hsdns.cli.commands import described_commands, takes_file, values
 from hsdns.cli.flags import Flag
-from hsdns.cli.serve import FLAGS
+from hsdns.cli.serve import Serve
 from hsdns.sources import SOURCES
 
 
 def test_all_commands() -> None:
-    found = {command.name: command for command in commands()}
+    found = {command.name: command for command in described_commands()}
     assert list(found) == ["", *SUBCOMMANDS]
     assert found[""].usage == ("hsdns [FLAG...]", "hsdns COMMAND [FLAG...]")
     assert found[""].words == tuple(SUBCOMMANDS)
     assert found["serve"].usage == ("hsdns serve [FLAG...]",)
-    assert found["serve"].flags is FLAGS
+    assert found["serve"].flags == Serve.flags()
     for name, command in found.items():
         assert command.title == "-".join(["hsdns", *name.split()])
         assert command.usage
@@ -25,8 +25,8 @@ def test_all_commands() -> None:
 
 def test_flags_that_take_files() -> None:
     assert takes_file(Flag(str, "", "FILE"))
-    assert takes_file(FLAGS["source"])
+    assert takes_file(Serve.flags()["source"])
     assert not takes_file(Flag(int, "", "PORT"))
-    assert values(FLAGS["source"]) == tuple(SOURCES)
+    assert values(Serve.flags()["source"]) == tuple(SOURCES)
     assert values(Flag(str, "", "FILE")) == ()
     assert not takes_file(Flag(list, "", "ADDRESS..."))

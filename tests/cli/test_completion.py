@@ -10,11 +10,11 @@ import pytest
 
 from hsdns import cli
 from hsdns.cli import SUBCOMMANDS
-from hsdns.cli.commands import commands
-from hsdns.cli.completion import WORDS, bash, fish, zsh
+from hsdns.cli.commands import described_commands
+from hsdns.cli.completion import Completion, bash, fish, zsh
 
-SERVE = next(command for command in commands() if command.name == "serve")
-PLAIN = next(command for command in commands() if not command.name)
+SERVE = next(command for command in described_commands() if command.name == "serve")
+PLAIN = next(command for command in described_commands() if not command.name)
 # What stands on the line, and what is offered for its last word.  Files of the folder: Corefile and a folder "shop".
 CASES = [
     pytest.param("", set(SUBCOMMANDS), id="commands"),
@@ -27,7 +27,7 @@ CASES = [
     pytest.param("serve -quiet -so", {"-source"}, id="flag"),
     pytest.param("serve -source manifests sh", {"shop/"}, id="files-of-a-list"),
     pytest.param("serve -source man", {"manifests"}, id="source"),
-    pytest.param("completion ", set(WORDS), id="shells"),
+    pytest.param("completion ", set(Completion.suggested), id="shells"),
     pytest.param("man ser", {"serve"}, id="page"),
 ]
 
@@ -57,7 +57,7 @@ def output(folder: Path, *words: str) -> set[str]:
 def test_bash(line: str, expected: set[str], folder: Path) -> None:
     """What the function offers; where it leaves files to readline, those are added as readline would."""
     words = ["hsdns", *line.split(" ")]
-    script = f"""{bash(commands())}
+    script = f"""{bash(described_commands())}
 compopt() {{ [[ "$*" == "-o default" ]] && COMPREPLY=($(compgen -f -- "${{COMP_WORDS[COMP_CWORD]}}")) && leave=yes; }}
 COMP_WORDS=({" ".join(repr(word) for word in words)})
 COMP_CWORD={len(words) - 1}
@@ -101,7 +101,7 @@ if [[ -e offered ]]; then cat offered; fi
 @pytest.mark.slow
 @pytest.mark.parametrize(("line", "expected"), CASES)
 def test_zsh(line: str, expected: set[str], folder: Path) -> None:
-    (folder / "script").write_text(zsh(commands()))
+    (folder / "script").write_text(zsh(described_commands()))
     (folder / "rc").write_text(ZSH_RC)
     (folder / "driver").write_text(ZSH_DRIVER)
     found = output(folder, "zsh", "-f", "driver", line) - {"script", "rc", "driver"}
@@ -111,20 +111,20 @@ def test_zsh(line: str, expected: set[str], folder: Path) -> None:
 @needs("fish")
 @pytest.mark.parametrize(("line", "expected"), CASES)
 def test_fish(line: str, expected: set[str], folder: Path) -> None:
-    (folder / "script").write_text(fish(commands()))
+    (folder / "script").write_text(fish(described_commands()))
     found = output(folder, "fish", "-N", "-c", f"source script; complete -C 'hsdns {line}'")
     offered = {each.partition("\t")[0] for each in found}
     assert offered - {"script"} == expected
 
 
-@pytest.mark.parametrize("shell", WORDS)
+@pytest.mark.parametrize("shell", Completion.suggested)
 def test_each_command_and_flag_is_in_the_script(
     shell: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert script == {"bash": bash, "zsh": zsh, "fish": fish}[shell](commands())
-    for command in commands():
+    assert script == {"bash": bash, "zsh": zsh, "fish": fish}[shell](described_commands())
+    for command in described_commands():
         assert command.name in script
         for name in command.flags:
             assert f"-{name}" in script or f"-o {name}" in script or f"-s {name}" in script

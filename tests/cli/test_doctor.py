@@ -16,6 +16,7 @@ from hsdns import cli
 from hsdns.apiserver.transport import Unreachable
 from hsdns.rules.diagnosis import MAIN
 from hsdns.sources import cluster_dump
+from hsdns.sources.cluster_dump import ClusterDump
 from loadtest.apiserver.objects import endpoint_slice, namespaces, service
 from tests.support.apiserver.real_api import USER, RealApi, missing_assets
 from tests.support.effort import EFFORT
@@ -115,10 +116,10 @@ def test_a_cluster_is_read_and_saved(
 ) -> None:
     asked = []
 
-    async def collect(transport: Any, namespace: str, progress: Any) -> bytes:
+    async def collect(transport: Any, namespace: str, progress: Any) -> ClusterDump:
         asked.append((transport.server, namespace))
         progress("services", 1)
-        return DUMP.encode()
+        return ClusterDump(json.loads(DUMP)["items"], {})
 
     monkeypatch.setattr(cluster_dump, "collect", collect)
     assert (
@@ -135,7 +136,7 @@ def test_a_cluster_is_read_and_saved(
 def test_a_cluster_that_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def collect(*_: Any) -> bytes:
+    async def collect(*_: Any) -> ClusterDump:
         raise Unreachable("connection refused")
 
     monkeypatch.setattr(cluster_dump, "collect", collect)

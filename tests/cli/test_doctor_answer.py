@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hsdns.cli.doctor_answer import seen_from, word_of
-from hsdns.load.judge import Answer
 from hsdns.load.questions import Question
+from hsdns.load.verify.judge import Answer
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.name import Name
 

@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 
 from hsdns.cli import istioctl
-from hsdns.cli.doctor import with_mesh
+from hsdns.cli.doctor import add_analysis
 from hsdns.cli.istioctl import NotRun
 from hsdns.rules.diagnosis import diagnose
-from hsdns.sources.cluster_dump import NOTE, unread_kinds
+from hsdns.sources.cluster_dump import ClusterDump, unread_kinds
 
 MESH = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"istio-injection": "enabled"}}}  # fmt: skip
 MESSAGE = {"code": "IST0103", "level": "Warning", "message": "no proxy", "origin": "Pod web.shop", "reference": ""}  # fmt: skip
 
 
-def dump(*items: dict[str, Any]) -> bytes:
-    note = {"annotations": {NOTE: "{}"}}
-    return json.dumps({"apiVersion": "v1", "kind": "List", "metadata": note, "items": items}).encode()  # fmt: skip
+def dump(*items: dict[str, Any]) -> ClusterDump:
+    return ClusterDump([*items], {})
 
 
 def test_it_is_a_part_of_the_dump(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,9 +29,10 @@ def test_it_is_a_part_of_the_dump(monkeypatch: pytest.MonkeyPatch) -> None:
         return json.dumps([MESSAGE])
 
     monkeypatch.setattr(istioctl, "analysis", analysis)
-    found = with_mesh(dump(MESH), ("config", "lab"), "shop", runs=True)
+    found = dump(MESH)
+    add_analysis(found, ("config", "lab"), "shop", runs=True)
     assert called == ["istioctl analyze --kubeconfig config --context lab --namespace shop".split()]
-    diagnosis = diagnose("dump", found, unread_kinds(found))
+    diagnosis = diagnose("dump", found.encode(), unread_kinds(found.encode()))
     (said,) = diagnosis.mesh
     assert (str(said), diagnosis.objects) == ("warning IST0103 Pod web.shop: no proxy", 1)
     assert said.page == "https://istio.io/latest/docs/reference/config/analysis/ist0103/"
@@ -57,12 +57,15 @@ def test_why_it_says_nothing(
         return said
 
     monkeypatch.setattr(istioctl, "analysis", analysis)
-    found = with_mesh(dump(MESH), ("config", ""), "", runs=runs)
-    assert unread_kinds(found)["istioctl"] == reason
+    found = dump(MESH)
+    add_analysis(found, ("config", ""), "", runs=runs)
+    assert found == ClusterDump([MESH], {"istioctl": reason})
 
 
 def test_without_a_mesh_nothing_is_said() -> None:
     quiet = dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "istio"}})
-    assert with_mesh(quiet, ("config", ""), "", runs=True) == quiet
-    assert "istioctl" not in diagnose("dump", quiet, {}).reasons
-    assert diagnose("dump", dump(MESH), {}).reasons["istioctl"].startswith("it is not run with -from")  # fmt: skip
+    before = quiet.encode()
+    add_analysis(quiet, ("config", ""), "", runs=True)
+    assert quiet.encode() == before
+    assert "istioctl" not in diagnose("dump", before, {}).reasons
+    assert diagnose("dump", dump(MESH).encode(), {}).reasons["istioctl"].startswith("it is not run with -from")  # fmt: skip

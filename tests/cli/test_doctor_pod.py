@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from hsdns.cli import doctor_pod
+from hsdns.cli.doctor import Doctor
 from hsdns.cli.doctor_pod import IMAGE, NotAsked, PodView, pod_view
 from hsdns.cli.flags import FlagError
 
@@ -181,24 +182,24 @@ def test_a_kubectl_that_cannot_be_started(folder: Path, monkeypatch: pytest.Monk
     ("flags", "view"),
     [
         ({}, None),
-        ({"from-pod": "shop/web-0"}, VIEW),
-        ({"from-pod": "shop/web-0", "image": "x", "server": ["192.0.2.1"]}, VIEW._replace(image="x", servers=["192.0.2.1"])),
+        ({"from_pod": "shop/web-0"}, VIEW._replace(servers=[])),
+        ({"from_pod": "shop/web-0", "image": "x", "server": ["192.0.2.1"]}, VIEW._replace(image="x", servers=["192.0.2.1"])),
     ],
 )  # fmt: skip
 def test_flags(flags: dict[str, Any], view: PodView | None) -> None:
-    assert pod_view(flags, ("config", "lab")) == (view and view._replace(servers=view.servers))
+    assert pod_view(Doctor(**flags), ("config", "lab")) == view
 
 
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ({"image": "x"}, "-image is that of the container of -from-pod; add -from-pod"),
-        ({"from-pod": "web-0"}, '-from-pod needs NAMESPACE/POD, found "web-0"'),
-        ({"from-pod": "a/b/c"}, '-from-pod needs NAMESPACE/POD, found "a/b/c"'),
-        ({"from-pod": "a/b", "no-ask": True}, "-from-pod and -no-ask exclude each other; leave one out"),
+        ({"image": "x", "given": {"image"}}, "-image is that of the container of -from-pod; add -from-pod"),
+        ({"from_pod": "web-0"}, '-from-pod needs NAMESPACE/POD, found "web-0"'),
+        ({"from_pod": "a/b/c"}, '-from-pod needs NAMESPACE/POD, found "a/b/c"'),
+        ({"from_pod": "a/b", "no_ask": True}, "-from-pod and -no-ask exclude each other; leave one out"),
     ],
 )  # fmt: skip
 def test_bad_input(flags: dict[str, Any], sentence: str) -> None:
     with pytest.raises(FlagError) as caught:
-        pod_view(flags, ("", ""))
+        pod_view(Doctor(**flags), ("", ""))
     assert str(caught.value) == sentence

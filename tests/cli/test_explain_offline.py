@@ -8,7 +8,7 @@ import pytest
 
 from hsdns.cli.explain_offline import explain_offline
 from hsdns.corefile.tree import Position, Token
-from hsdns.explanation.asked import read_question
+from hsdns.explanation.question import read_question
 from tests.cli.test_explain import SHOP, WEB
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from hsdns.cli import explain_server, main
 from hsdns.cli.explain_server import ask_server
-from hsdns.explanation.elsewhere import ServerAnswer
+from hsdns.explanation.report import ServerAnswer
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.cli.test_explain import SHOP, WEB

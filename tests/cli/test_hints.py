@@ -10,8 +10,8 @@ import yaml
 
 from hsdns.assemble import assemble
 from hsdns.cli.hints import hints
-from hsdns.corefile.errors import Errors
 from hsdns.corefile.parser import parse
+from hsdns.corefile.tree import Errors
 from hsdns.plugins import NOT_YET, ORDER
 from tests.docs.test_examples import COREFILES, Fence, write_files
 from tests.support.scenarios.scenario import parse as parse_scenario

@@ -20,7 +20,14 @@ from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
 from hsdns.cli import launch
 from hsdns.cli.corefile_source import CorefileSource
-from hsdns.cli.launch import QUERY_LINES, QUERY_LOG, LevelFormatter, set_up_logging, zone_lines
+from hsdns.cli.launch import (
+    QUERY_LINES,
+    QUERY_LOG,
+    LevelFormatter,
+    ServeOptions,
+    set_up_logging,
+    zone_lines,
+)
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Position, Token
 from hsdns.plugins import NOT_YET, ORDER, log
@@ -182,7 +189,10 @@ def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
         pids.append(Path("pid").read_text())
         return stop(configuration, addresses)
 
-    assert launch.serve(source_of(), port, pidfile="pid", banner="a banner", greet=greet) == 0
+    assert (
+        launch.serve(source_of(), ServeOptions(port, pidfile="pid", banner="a banner", greet=greet))
+        == 0
+    )
     assert capsys.readouterr() == (
         f".:{port} on 127.0.0.1\na banner\ngreeting of 1 listener\n"
         "[INFO] SIGTERM: Shutting down servers then terminating\n",
@@ -205,7 +215,7 @@ def end_while_starting(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_serve_quietly(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the log is written, and SIGTERM is handled from the beginning."""
     end_while_starting(monkeypatch)
-    assert launch.serve(source_of(), free_port(), quiet=True, banner="a banner") == 0
+    assert launch.serve(source_of(), ServeOptions(free_port(), quiet=True, banner="a banner")) == 0
     assert capsys.readouterr() == (
         "[INFO] SIGTERM: Shutting down servers then terminating\n",
         "",
@@ -221,14 +231,18 @@ def test_a_signal_before_it_serves_shows_no_zones(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(Whoami, "start", start)
-    assert launch.serve(source_of(), free_port(), pidfile="pid", banner="a banner") == 0
+    assert (
+        launch.serve(source_of(), ServeOptions(free_port(), pidfile="pid", banner="a banner")) == 0
+    )
     assert capsys.readouterr() == ("[INFO] SIGTERM: Shutting down servers then terminating\n", "")
     assert not Path("pid").exists()
 
 
 @pytest.mark.sockets
 def test_pidfile_that_cannot_be_written_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    assert launch.serve(source_of(), free_port(), pidfile="no/folder", greet=stop) == 0
+    assert (
+        launch.serve(source_of(), ServeOptions(free_port(), pidfile="no/folder", greet=stop)) == 0
+    )
     assert (
         "[WARNING] cannot write the pidfile no/folder: No such file or directory\n"
         in capsys.readouterr().out
@@ -243,7 +257,7 @@ def test_a_greeting_that_raises_ends_it(capsys: pytest.CaptureFixture[str]) -> N
         raise ValueError("no greeting")
 
     port = free_port()
-    assert launch.serve(source_of(), port, pidfile="pid", greet=fail) == 1
+    assert launch.serve(source_of(), ServeOptions(port, pidfile="pid", greet=fail)) == 1
     assert "ValueError: no greeting" in capsys.readouterr().out
     assert not Path("pid").exists()
     assert not [each for each in threading.enumerate() if each.name.startswith("udp worker")]
@@ -256,7 +270,7 @@ def test_a_closed_standard_output_at_the_greeting(monkeypatch: pytest.MonkeyPatc
             raise BrokenPipeError(32, "Broken pipe")
 
     monkeypatch.setattr(sys, "stdout", Closed())
-    assert launch.serve(source_of(), free_port(), greet=stop) == 0
+    assert launch.serve(source_of(), ServeOptions(free_port(), greet=stop)) == 0
 
 
 @pytest.mark.sockets
@@ -276,7 +290,9 @@ def test_a_closed_standard_output_at_the_greeting(monkeypatch: pytest.MonkeyPatc
     ],
 )  # fmt: skip
 def test_serve_that_cannot_start(body: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status = launch.serve(source_of(body), free_port(), pidfile="pid", banner="a banner")
+    status = launch.serve(
+        source_of(body), ServeOptions(free_port(), pidfile="pid", banner="a banner")
+    )
     assert status == 1
     assert capsys.readouterr() == ("", error)
     assert not Path("pid").exists()
@@ -291,7 +307,7 @@ def test_a_configuration_that_fails_the_check_is_not_started(
         raise FileNotFoundError(f"not with {names[-1]}")
 
     source = source_of("kubernetes cluster.local {\nendpoint http://192.0.2.1 http://192.0.2.2\n}")
-    assert launch.serve(source, free_port(), check=check, banner="a banner") == 1
+    assert launch.serve(source, ServeOptions(free_port(), check=check, banner="a banner")) == 1
     assert capsys.readouterr() == (
         "",
         "not with kubernetes\n",
@@ -312,19 +328,16 @@ def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]
         )
         return stop(configuration, addresses)
 
-    status = launch.serve(
-        source_of("kubernetes cluster.local"),
-        free_port(),
-        objects=tuple(Token(word, position) for word in words),
-        greet=greet,
-    )
+    objects = tuple(Token(word, position) for word in words)
+    options = ServeOptions(free_port(), objects=objects, greet=greet)
+    status = launch.serve(source_of("kubernetes cluster.local"), options)
     assert status == 0
     assert counted == [3]
 
 
 def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     words = (Token("synthetic", Position("-source", 0, 0)),)
-    assert launch.serve(source_of("whoami"), free_port(), objects=words) == 1
+    assert launch.serve(source_of("whoami"), ServeOptions(free_port(), objects=words)) == 1
     assert capsys.readouterr().err == (
         "-source: it needs a kubernetes block, and Corefile has none; "
         'add "kubernetes cluster.local" or leave -source out\n'
@@ -369,7 +382,7 @@ def test_a_stock_corefile_imports_nothing_that_it_does_not_need() -> None:
         "from hsdns.cli.corefile_source import CorefileSource\n"
         "from hsdns.cli.validate import validate\n"
         "assert validate(CorefileSource.from_flag(sys.argv[1], ''), 53) == 0\n"
-        "unneeded = {'dns', 'h2', 'kubernetes_asyncio', 're2', 'watchfiles', 'yaml'}\n"
+        "unneeded = {'dns', 'hpack', 'kubernetes_asyncio', 're2', 'watchfiles', 'yaml'}\n"
         "print(sorted(unneeded & set(sys.modules)), file=sys.stderr)"
     )
     root = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.cli import lint_mesh
-from hsdns.rules.reading import read_files
+from hsdns.rules.judging import read_files
 
 ISTIO = b"apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: a}\n"
 

@@ -10,11 +10,11 @@ import pytest
 
 from hsdns import cli
 from hsdns.cli import SUBCOMMANDS
-from hsdns.cli.commands import Command, commands
+from hsdns.cli.commands import Description, described_commands
 from hsdns.cli.flags import Flag
 from hsdns.cli.man import page
 
-COMMANDS = commands()
+COMMANDS = described_commands()
 each_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.title)
 
 
@@ -25,7 +25,7 @@ def plain(text: str) -> str:
 
 
 @each_command
-def test_page(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+def test_page(command: Description, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["man", *command.name.split()]) == 0
     text = plain(capsys.readouterr().out)
     assert text.startswith(f'.TH {command.title.upper()} 1 "')
@@ -41,14 +41,14 @@ def test_page(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_nothing_is_a_request() -> None:
     flags = {"x": Flag(str, ".so /etc/passwd \\fB", "FILE")}
-    text = page(Command("", "'headline", ("hsdns -x FILE",), flags, ()), [])
+    text = page(Description("", "'headline", ("hsdns -x FILE",), flags, ()), [])
     assert "\n\\&.so /etc/passwd \\efB\n" in text
     assert "\n\\fBhsdns \\-x \\fR\\fIFILE\\fR\n" in text
 
 
 @pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
 @each_command
-def test_mandoc_has_no_complaint(command: Command) -> None:
+def test_mandoc_has_no_complaint(command: Description) -> None:
     found = subprocess.run(
         ["mandoc", "-Tlint", "-Wwarning"],
         input=page(command, COMMANDS),
@@ -64,7 +64,7 @@ def test_mandoc_has_no_complaint(command: Command) -> None:
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 @each_command
-def test_groff_has_no_warning(command: Command) -> None:
+def test_groff_has_no_warning(command: Description) -> None:
     found = subprocess.run(
         ["groff", "-man", "-Tascii", "-ww"],
         input=page(command, COMMANDS),

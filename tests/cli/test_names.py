@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import main, names
+from hsdns.cli import main
 from tests.cli.test_running_server import VERSION, chunked, listening, reply
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 
@@ -153,14 +153,6 @@ def test_a_file_that_is_wrong_makes_the_status_1(capsys: pytest.CaptureFixture[s
     assert status == 1
     assert [line for line in lines if "web" in line] == LISTED
     assert "wrong.yaml" in errors
-
-
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_names_every_flag(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    _, lines, _ = run(flag, capsys)
-    assert lines[0] == "Usage: hsdns names [FLAG...]"
-    for name in names.FLAGS:
-        assert any(line.startswith(f"  -{name}") for line in lines)
 
 
 # --- a server that runs ---

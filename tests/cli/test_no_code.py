@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.cli import SUBCOMMANDS, main, offline
-from hsdns.cli.commands import commands
+from hsdns.cli.commands import described_commands
 from hsdns.cli.flags import NO_CODE
 
 NAME = "web.shop.svc.cluster.local"
@@ -109,7 +109,11 @@ def test_error(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_every_command_with_a_corefile_or_a_kubeconfig_has_it() -> None:
     """A server runs what its Corefile names."""
-    found = {each.name for each in commands() if each.flags.keys() & {"conf", "kubeconfig"}}
+    found = {
+        each.name for each in described_commands() if each.flags.keys() & {"conf", "kubeconfig"}
+    }
     assert found - {"serve"} == ROWS.keys() - {"lint"}
-    assert {each.name for each in commands() if each.flags.keys() & NO_CODE.keys()} == ROWS.keys()
+    assert {
+        each.name for each in described_commands() if each.flags.keys() & NO_CODE.keys()
+    } == ROWS.keys()
     assert ROWS.keys() <= {"", *SUBCOMMANDS}

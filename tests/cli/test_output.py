@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from hsdns.cli import SUBCOMMANDS, main, serve
 from hsdns.cli.output import Progress, complain, say
-from hsdns.load import probe
+from hsdns.load.send import probe
 from hsdns.wire import printable
 from loadtest.ports import free_port
 from tests.cli.test_fault import HIT, RULE, TRIED

@@ -16,7 +16,7 @@ from hsdns.recording.entry import End, ObjectEvent, RecordedObject, State, to_li
 from hsdns.recording.reader import Recording
 from tests.cli.test_running_server import chunked, listening, reply
 from tests.recording.recorded import HEADER
-from tests.recording.test_recorder import query, share
+from tests.recording.test_recorder import query_of_recorder, share
 from tests.support.cluster.objects import service
 
 pytestmark = pytest.mark.sockets
@@ -109,7 +109,7 @@ def test_a_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
 
 def test_queries(capsys: pytest.CaptureFixture[str]) -> None:
     """A server that ends one stream is taken to have ended."""
-    with telling(*BEGIN, queried=(share(7.0, 0.5) + b"\n", query(8.0) + b"\n")):
+    with telling(*BEGIN, queried=(share(7.0, 0.5) + b"\n", query_of_recorder(8.0) + b"\n")):
         status, output, _ = run("shop.rec -control c.sock", capsys)
     assert status == 2
     assert set(entries()) <= {"RecordedObject", "State", "RecordedQuery", "Share", "End"}

@@ -15,7 +15,7 @@ from hsdns.cli.source_flag import check_sources, recorded_header, source_tokens
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.recording.entry import Header
-from hsdns.sources.standard_input import standard_input, was_read
+from hsdns.sources.manifest_folder import standard_input, was_read
 from tests.recording.recorded import HEADER, write
 
 NAMESPACE = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"

@@ -126,13 +126,6 @@ def test_without_the_library(
     assert "no running server" in run("-once -o json", capsys)[2], "JSON needs no library"
 
 
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    status, shown, _ = run("-h", capsys)
-    assert status == 0
-    assert shown.startswith("Usage: hsdns top [FLAG...]")
-    assert all(f"  -{name}" in shown for name in top.FLAGS)
-
-
 # --- on a terminal ---
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.cli import wait
 from hsdns.cli.wait import Count, Seen, wait_until_right
-from hsdns.load.judge import Answer
+from hsdns.load.verify.judge import Answer
 from hsdns.testing import Cluster
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
@@ -209,8 +208,3 @@ def test_nothing_listens(no_server: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_bad_input(line: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["wait", *line.split()]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == sentence
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert wait.run(["-h"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: hsdns wait NAME [TYPE] [FLAG...]")

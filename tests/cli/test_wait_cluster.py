@@ -8,7 +8,7 @@ import pytest
 
 from hsdns.cli.wait_cluster import expecting
 from hsdns.corefile.tree import Position, Token
-from hsdns.load.judge import Answer
+from hsdns.load.verify.judge import Answer
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.cli.test_names import SHOP

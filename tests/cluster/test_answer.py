@@ -4,24 +4,25 @@ from typing import Any
 
 import pytest
 
-from hsdns.cluster.answer import MAX_CHAIN, MAX_FOLLOWED, ClusterAnswers
+from hsdns.cluster.answer import MAX_CHAIN, MAX_FOLLOWED, ClusterAnswers, Needs
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.schema import PIECE
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import Reply
+from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
 from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
-from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
 
 
-async def nothing(qname: Name, qtype: int) -> Reply:
-    """Answer a lookup outside the zone with nothing."""
-    return Reply()
+def ask(answers: ClusterAnswers, qname: str, qtype: int = RRType.A) -> Reply:
+    """The reply to a question that needs nothing."""
+    reply = answers.answer(Name.from_text(qname), qtype, ZONE)
+    assert isinstance(reply, Reply)
+    return reply
 
 
 def store_of(answers: ClusterAnswers) -> Store:
@@ -47,9 +48,7 @@ def chain_of(length: int) -> ClusterAnswers:
 )
 def test_a_chain_is_followed_so_far_and_no_farther(length: int, found: bool) -> None:
     answers = chain_of(length)
-    reply = finish(
-        answers.answer(Name.from_text("c0.ns.svc.cluster.local"), RRType.A, ZONE, nothing)
-    )
+    reply = ask(answers, "c0.ns.svc.cluster.local")
     assert len(reply.answer) == (length + 1 if found else 0)
     if found:
         assert section(reply.answer)[-1] == "web.ns.svc.cluster.local. 5 IN A 10.0.0.1"
@@ -58,9 +57,33 @@ def test_a_chain_is_followed_so_far_and_no_farther(length: int, found: bool) -> 
 
 def test_a_name_that_does_not_exist_is_raised() -> None:
     with pytest.raises(NoSuchName):
-        finish(
-            chain_of(0).answer(Name.from_text("nope.ns.svc.cluster.local"), RRType.A, ZONE, nothing)
-        )
+        ask(chain_of(0), "nope.ns.svc.cluster.local")
+
+
+def test_a_reply_needs_all_names_outside_the_zone_at_once() -> None:
+    answers, qname = chain_of(0), Name.from_text("db.ns.svc.cluster.local")
+    targets = ("a.example", "web.ns.svc.cluster.local", "b.example", "c.example")
+    found = endpoint_slice("ns/db-1", "db", *targets, address_type="FQDN")
+    store_of(answers).apply(upserts(service("ns/db"), found))
+    outside = [Name.from_text(name) for name in targets if name.endswith(".example")]
+    needs = answers.answer(qname, RRType.A, ZONE)
+    assert isinstance(needs, Needs)
+    assert (needs.targets, [*needs.pieces]) == (tuple(outside), [])
+    address = RR(outside[0], RRType.A, 60, bytes((192, 0, 2, 1)))
+    first, last = Reply(answer=(address,), tc=True), Reply(dropped=True)
+    known = {outside[0]: first, outside[2]: last}
+    assert answers.answer_at_once(qname, RRType.A, ZONE, known) == (outside[1],)
+    reply = answers.answer(qname, RRType.A, ZONE, {**known, outside[1]: Reply()})
+    assert isinstance(reply, Reply)
+    assert (reply.rcode, reply.aa, reply.tc) == (0, True, True)
+    assert (reply.authority, reply.additional) == ((), ())
+    assert section(reply.answer) == [
+        "db.ns.svc.cluster.local. 5 IN CNAME a.example.",
+        "a.example. 60 IN A 192.0.2.1",
+        "db.ns.svc.cluster.local. 5 IN CNAME web.ns.svc.cluster.local.",
+        "web.ns.svc.cluster.local. 5 IN A 10.0.0.1",
+        "db.ns.svc.cluster.local. 5 IN CNAME b.example.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -85,8 +108,7 @@ def test_targets_that_lead_to_one_record_show_it_once() -> None:
     targets = ("web.ns.svc.cluster.local", "c0.ns.svc.cluster.local")
     found = endpoint_slice("ns/db-1", "db", *targets, address_type="FQDN")
     store_of(answers).apply(upserts(service("ns/db"), found))
-    qname = Name.from_text("db.ns.svc.cluster.local")
-    reply = finish(answers.answer(qname, RRType.A, ZONE, nothing))
+    reply = ask(answers, "db.ns.svc.cluster.local")
     assert section(reply.answer) == [
         "db.ns.svc.cluster.local. 5 IN CNAME web.ns.svc.cluster.local.",
         "web.ns.svc.cluster.local. 5 IN A 10.0.0.1",
@@ -113,7 +135,7 @@ def test_names_that_fan_out_at_every_step_are_followed_only_so_often() -> None:
         return find(qname, zone, dependencies)
 
     answers.lookup.find = counting  # type: ignore[method-assign]  # to count the work, not the time
-    finish(answers.answer(Name.from_text("s0.ns.svc.cluster.local"), RRType.A, ZONE, nothing))
+    ask(answers, "s0.ns.svc.cluster.local")
     assert 11 < len(asked) <= MAX_FOLLOWED + 1
 
 
@@ -122,8 +144,11 @@ def test_srv_records_of_many_endpoints_let_others_run_in_between() -> None:
     addresses = [f"10.{n >> 8}.{n & 255}.1" for n in range(2 * PIECE)]
     store_of(answers).apply(upserts(service("ns/db"), endpoint_slice("ns/db-1", "db", *addresses)))
     qname = Name.from_text("db.ns.svc.cluster.local")
-    reply, count = turns(answers.answer(qname, RRType.SRV, ZONE, nothing))
-    assert (len(reply.answer), count) == (2 * PIECE, 4)
-    again, count = turns(answers.answer(qname, RRType.SRV, ZONE, nothing))
-    assert (again.answer, count) == (reply.answer, 0)
+    needs = answers.answer(qname, RRType.SRV, ZONE)
+    assert isinstance(needs, Needs)
+    *turns, reply = needs.pieces
+    assert isinstance(reply, Reply)
+    assert (len(reply.answer), needs.targets, turns) == (2 * PIECE, (), 4 * [None])
+    assert ask(answers, qname.to_text(), RRType.SRV).answer == reply.answer
+    assert answers.answer_at_once(qname, RRType.SRV, ZONE) == reply
     assert not answers.is_missing(qname, RRType.SRV, ZONE)

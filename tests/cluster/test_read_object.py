@@ -4,8 +4,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hsdns.apiserver.protobuf import ProtobufEvents
 from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES, Resource
+from hsdns.apiserver.watch_event import ProtobufEvents
 from hsdns.cluster.objects import EndpointSlice, Event, Object, Service, Synced, Upserted
 from hsdns.cluster.read_object import READ, as_read, upserted
 from hsdns.cluster.selector import Selector

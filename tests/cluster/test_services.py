@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hsdns.apiserver.protobuf import ProtobufEvents
 from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
+from hsdns.apiserver.watch_event import ProtobufEvents
 from hsdns.cluster.freshness import ANYTHING, address_counter, service_counter, spec_counter
 from hsdns.cluster.objects import Deleted, EndpointSlice, Event, Object, Service, Upserted
 from hsdns.cluster.programming import CHANGE_TIME

@@ -22,7 +22,6 @@ from hsdns.wire.name import Name
 from tests import strategies
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
 from tests.support.cluster.reverse_index import owners_by_address
-from tests.support.coroutines.eager import finish
 from tests.support.effort import tries
 
 CLUSTERS = settings(
@@ -107,19 +106,17 @@ def test_what_was_packed_comes_back_equal(options: dict[str, bool], cluster: lis
     assert lines_of(again) == lines
 
 
-async def _nowhere(qname: Name, qtype: int) -> Reply:
-    return Reply(rcode=2)
-
-
 def answer(store: Store, qname: str, qtype: int) -> object:
     """The records at a name, or that there is no such name."""
     answers = ClusterAnswers(NameLookup(store, primary_zone=ZONE, ttl=5, pods="verified"))
     name = Name.from_text(qname)
     zone = Name(name.wire[-len(ZONE.wire) :])
     try:
-        reply = finish(answers.answer(name, qtype, zone, _nowhere))
+        reply = answers.answer_at_once(name, qtype, zone)
     except NoSuchName:
         return None
+    if not isinstance(reply, Reply):
+        return reply
     return sorted(map(repr, reply.answer)), sorted(map(repr, reply.additional))
 
 

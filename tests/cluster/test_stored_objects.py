@@ -5,7 +5,7 @@ from __future__ import annotations
 from hsdns.cluster.objects import EndpointSlice, Object, Service, Synced
 from hsdns.cluster.reading import Lead
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.cluster.stored_objects import stored_objects, stored_versions
+from hsdns.cluster.unpack import stored_objects, stored_versions
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
 
 LEAD = Lead((b"shop",), ((b"shop", b"db"),))

@@ -1,4 +1,3 @@
-import os
 import string
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.corefile.parser import match_files, parse, read_file
+from hsdns.corefile.parser import match_files, parse
 from hsdns.corefile.tree import Corefile, CorefileError, ServerBlock
 
 KNOWN = ("cache", "errors", "forward", "health", "hosts", "kubernetes", "log", "whoami")
@@ -158,11 +157,6 @@ def test_every_node_has_its_position() -> None:
         "Corefile:4:8 5",
     ]
     assert [token.quoted for token in places] == [False, False, False, False, False, True]
-
-
-def test_a_directive_without_braces_has_no_body() -> None:
-    (block,) = read(". {\n log\n errors {\n }\n}\n").blocks
-    assert [directive.body for directive in block.directives] == [None, ()]
 
 
 ERRORS = [
@@ -466,47 +460,12 @@ def test_digest(text: str, same: bool) -> None:
     assert (read(text).digest == base) is same
 
 
-def test_a_missing_corefile_is_an_error() -> None:
-    with pytest.raises(CorefileError) as caught:
-        parse("conf/Corefile", environ={}, known_directives=KNOWN, open_file=no_file)
-    assert str(caught.value) == (
-        "conf/Corefile:1:1: cannot read the Corefile: No such file or directory"
-    )
-
-
-def test_from_disk(tmp_path: Path) -> None:
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "Corefile").write_bytes(b"import conf/*.zone\n")
-    (tmp_path / "conf" / "b.zone").write_bytes(b"b {\r\n log \xff\r\n}\r\n")
-    (tmp_path / "conf" / ".a.zone").write_bytes(b"a {\n import ../plugins\n}\n")
-    (tmp_path / "plugins").write_bytes(b"errors\n")
-    path = str(tmp_path / "Corefile")
-    corefile = parse(path, environ={}, known_directives=KNOWN)
-    assert outline(corefile.blocks) == ["a: errors", "b: log \ufffd"]
-    errors = corefile.blocks[0].directives[0].name
-    assert os.path.normpath(errors.position.file) == str(tmp_path / "plugins")
-
-
-def test_a_folder_cannot_be_imported(tmp_path: Path) -> None:
-    (tmp_path / "conf").mkdir()
-    with pytest.raises(CorefileError) as caught:
-        parse(str(tmp_path / "Corefile"), text="import con*\n", environ={}, known_directives=KNOWN)
-    assert caught.value.message == (
-        f'cannot import "{tmp_path}/conf": it is a folder; import its files, such as "{tmp_path}/conf/*.conf"'
-    )
-
-
 def test_files_are_listed_folder_by_folder(tmp_path: Path) -> None:
     for name in ("a-b/x", "a/y", "a/x", "b/x"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     found = match_files(f"{tmp_path}/*/?")
     assert [path.removeprefix(f"{tmp_path}/") for path in found] == ["a/x", "a/y", "a-b/x", "b/x"]
-
-
-def test_read_file_keeps_line_ends(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"a\r\nb")
-    assert read_file(str(tmp_path / "x")) == "a\r\nb"
 
 
 PIECES = st.lists(

@@ -1,3 +1,7 @@
+"""Readers of properties, and patterns."""
+
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
@@ -5,8 +9,10 @@ import pytest
 
 from hsdns.corefile.parser import parse
 from hsdns.corefile.properties import (
+    MAX_PATTERN_LEN,
     Property,
     choice,
+    compile_pattern,
     duration,
     flag,
     integer,
@@ -15,7 +21,6 @@ from hsdns.corefile.properties import (
     no_body,
     number,
     one,
-    only_once,
     optional,
     parse_duration,
     read_properties,
@@ -176,16 +181,6 @@ def test_parse_duration(word: str, seconds: float | None) -> None:
     assert parse_duration(word) == (None if seconds is None else pytest.approx(seconds))
 
 
-def test_only_once() -> None:
-    first, second = directives("plug a\nplug b")
-    assert only_once([first]) is first
-    with pytest.raises(CorefileError) as caught:
-        only_once([first, second])
-    assert str(caught.value) == (
-        'Corefile:3:1: "plug" may occur only once in a server block; merge it with the first'
-    )
-
-
 @pytest.mark.parametrize(
     ("check", "body", "message"),
     [
@@ -208,3 +203,25 @@ def test_refused_parts(check: Callable[[Directive], None], body: str, message: s
     with pytest.raises(CorefileError) as caught:
         check(*directives(body))
     assert str(caught.value) == message
+
+
+def test_time_grows_with_the_text_alone() -> None:
+    assert compile_pattern("(a*)*b").search("a" * 50_000) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(", '"(" is not a regular expression: missing ): ('),
+        ("a(?=b)", '"a(?=b)" is not a regular expression: invalid perl operator: (?='),
+        (r"(a)\1", r'"(a)\1" is not a regular expression: invalid escape sequence: \1'),
+        (
+            "a" * (MAX_PATTERN_LEN + 1),
+            "the pattern has 10001 characters, at most 10000 are allowed",
+        ),
+    ],
+)
+def test_refused(pattern: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=r"pattern|expression") as caught:
+        compile_pattern(pattern)
+    assert str(caught.value) == reason

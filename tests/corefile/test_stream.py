@@ -1,10 +1,170 @@
+"""Words, environment variables and imports."""
+
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hsdns.corefile.lexer import (
+    MAX_FILE_IMPORTS,
+    MAX_SNIPPET_IMPORTS,
+    MAX_WORDS,
+    Lexeme,
+    substitute,
+    tokenize,
+)
 from hsdns.corefile.parser import parse
-from hsdns.corefile.stream import MAX_FILE_IMPORTS, MAX_SNIPPET_IMPORTS, MAX_WORDS
-from hsdns.corefile.tree import Corefile, CorefileError
+from hsdns.corefile.tree import Corefile, CorefileError, Position
+
+WORDS = [
+    pytest.param("", [], id="nothing"),
+    pytest.param(" \t\n\r\n", [], id="white space only"),
+    pytest.param("a b\tc\nd", ["a", "b", "c", "d"], id="words"),
+    pytest.param("\ufeffa \ufeffb", ["a", "\ufeffb"], id="byte order mark, only the first"),
+    pytest.param("a\r\nb\rc\r", ["a", "bc"], id="carriage returns are dropped, not separators"),
+    pytest.param("a\u00a0b\u2003c\u0085d", ["a", "b", "c", "d"], id="wide white space"),
+    pytest.param("a\x1cb", ["a\x1cb"], id="file separator is no white space"),
+    pytest.param("# a b\nc", ["c"], id="comment line"),
+    pytest.param("a # b c\nd", ["a", "d"], id="comment after a word"),
+    pytest.param("a#b\nc", ["a", "c"], id="glued comment"),
+    pytest.param("a#b c d\ne", ["a", "c", "d", "e"], id="glued comment ends at white space"),
+    pytest.param('"a b" c', ["a b", "c"], id="quoted"),
+    pytest.param('""', [""], id="empty quoted word"),
+    pytest.param('"a"b"c', ["a", 'b"c'], id="quotes within a word are ordinary"),
+    pytest.param(r'"a\"b"', ['a"b'], id="escaped quote"),
+    pytest.param(r'"^\d\.\\$"', [r"^\d\.\\$"], id="other backslashes stay"),
+    pytest.param(r'"a\\" b', [r"a\\", "b"], id="backslash before a backslash"),
+    pytest.param(r"a\ b", ["a\\", "b"], id="no escape outside quotes"),
+    pytest.param("'a b'", ["'a", "b'"], id="single quotes are ordinary"),
+    pytest.param('"a#b" #c', ["a#b"], id="hash in quotes"),
+    pytest.param('"a\nb" c', ["a\nb", "c"], id="newline in quotes"),
+    pytest.param('"a b\nc', ["a b\nc"], id="unclosed quote"),
+    pytest.param('a "', ["a"], id="unclosed quote without text"),
+    pytest.param('"a\\', ["a"], id="unclosed quote ending in a backslash"),
+    pytest.param('"\\', [], id="unclosed quote with a backslash only"),
+    pytest.param("{{ }} {} {$A}", ["{{", "}}", "{}", "{$A}"], id="braces are ordinary"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), WORDS)
+def test_words(text: str, expected: list[str]) -> None:
+    assert [lexeme.text for lexeme in tokenize(text, "Corefile")] == expected
+
+
+ANY_TEXT = st.text(st.sampled_from('ab"\\#{}\n\r\t \u2003\ufeff') | st.characters(), max_size=60)
+
+
+def one_by_one(text: str) -> list[tuple[str, int]]:
+    """Split a text character by character, directly by the rules."""
+    words: list[tuple[str, int]] = []
+    word, line, start = "", 1, 1
+    mode = "gap"  # gap, comment, word, hidden, quote, escape
+    for char in text.removeprefix("\ufeff"):
+        space = (
+            char in "\t\n\v\f \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
+            or "\u2000" <= char <= "\u200a"
+        )
+        if mode == "quote":
+            if char == '"':
+                words.append((word, start))
+                mode = "gap"
+            elif char == "\\":
+                mode = "escape"
+            else:
+                word += char
+        elif mode == "escape":
+            word += char if char == '"' else "\\" + char
+            mode = "quote"
+        elif mode == "comment":
+            mode = "gap" if char == "\n" else mode
+        elif char == "\r":
+            pass
+        elif space:
+            if mode in ("word", "hidden"):
+                words.append((word, start))
+            mode = "gap"
+        elif mode == "hidden":
+            pass
+        elif char == "#":
+            mode = "comment" if mode == "gap" else "hidden"
+        elif mode == "gap":
+            word, start, mode = ("", line, "quote") if char == '"' else (char, line, "word")
+        else:
+            word += char
+        line += char == "\n"
+    if mode in ("word", "hidden") or (mode in ("quote", "escape") and word):
+        words.append((word, start))
+    return words
+
+
+@given(ANY_TEXT)
+def test_agrees_with_reading_one_character_at_a_time(text: str) -> None:
+    assert [(word.text, word.position.line) for word in tokenize(text, "Corefile")] == one_by_one(
+        text
+    )
+
+
+ENVIRON = {
+    "PORT": "5353",
+    "HOST": "example.org",
+    "TWO": "a b",
+    "INDIRECT": "{$PORT}",
+    "WINDOWS": "{%PORT%}",
+    "A B": "spaced",
+    "SELF": "x{$SELF}",
+    "DOUBLE": "{$DOUBLE}{$DOUBLE}",
+}
+
+
+def lexeme(text: str) -> Lexeme:
+    return Lexeme(text, Position("Corefile", 3, 7), quoted=True, starts_line=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("plain", "plain", id="nothing to do"),
+        pytest.param("{$PORT}", "5353", id="dollar form"),
+        pytest.param("{%PORT%}", "5353", id="percent form"),
+        pytest.param("{$HOST}:{$PORT}", "example.org:5353", id="two in a word"),
+        pytest.param("{%HOST%}:{$PORT}", "example.org:5353", id="both forms"),
+        pytest.param("{$PORT}{$PORT}", "53535353", id="the same one twice"),
+        pytest.param("a{$UNSET}b", "ab", id="unset is empty"),
+        pytest.param("{$TWO}", "a b", id="a value with a space stays one word"),
+        pytest.param("{$INDIRECT}", "5353", id="a value that names a variable"),
+        pytest.param("{$WINDOWS}", "{%PORT%}", id="percent forms are filled in first"),
+        pytest.param("{$A B}", "spaced", id="any name"),
+        pytest.param("{$}", "{$}", id="no name"),
+        pytest.param("{$}{$PORT}", "{$}{$PORT}", id="no name stops"),
+        pytest.param("{%%}{$PORT}", "{%%}5353", id="no name stops its own form only"),
+        pytest.param("{%}", "{%}", id="overlapping marks"),
+        pytest.param("{$PORT", "{$PORT", id="unclosed"),
+        pytest.param("{%PORT}", "{%PORT}", id="wrong end"),
+        pytest.param("$PORT ${PORT}", "$PORT ${PORT}", id="shell forms are ordinary"),
+        pytest.param("{{ .Name }} {$PORT}", "{{ .Name }} 5353", id="beside a template"),
+        pytest.param("{{$x}}", "{}", id="a template variable is taken for one of the environment"),
+    ],
+)
+def test_substitute(text: str, expected: str) -> None:
+    token = substitute(lexeme(text), ENVIRON)
+    assert (token.text, token.position, token.quoted) == (
+        expected,
+        Position("Corefile", 3, 7),
+        True,
+    )
+
+
+@pytest.mark.parametrize("name", ["SELF", "DOUBLE"])
+def test_a_variable_that_refers_to_itself_is_an_error(name: str) -> None:
+    with pytest.raises(CorefileError) as caught:
+        substitute(lexeme(f"{{${name}}}"), ENVIRON)
+    assert str(caught.value) == (
+        f'Corefile:3:7: cannot expand "{{${name}}}": the value of an environment variable refers to itself'
+    )
+
 
 KNOWN = ("errors", "hosts", "log", "whoami")
 
@@ -354,15 +514,6 @@ def test_a_glob_without_files_is_a_warning() -> None:
     assert corefile.warnings == (
         'conf/Corefile:1:8: no file matches import pattern "zones/*" (looked for conf/zones/*)',
     )
-
-
-def test_positions_are_those_of_the_file_they_were_written_in() -> None:
-    corefile = read("import c/f\n. {\n import s\n}\n", {"c/f": "(s) {\n log x\n}"})
-    (directive,) = corefile.blocks[0].directives
-    assert [str(token.position) for token in (directive.name, *directive.args)] == [
-        "c/f:2:2",
-        "c/f:2:6",
-    ]
 
 
 def test_a_file_is_read_once() -> None:

@@ -1,9 +1,12 @@
-"""The chart: its values, their schema and its templates fit together; rendered where helm is."""
+"""The chart: its values, their schema and its templates fit together, and Prometheus stores what alerts and dashboard select."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +17,15 @@ from hsdns import __version__
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import NOT_YET, ORDER
-from tests.support.manifests.chart import CHART, helm, needs_helm, render
-from tests.support.manifests.object_schema import check
+from tests.support.manifests.known_fields import check
 
 ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy/helm/hsdns"
 TEMPLATES = sorted((CHART / "templates").iterdir())
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+DASHBOARD = json.loads((ROOT / "deploy/grafana/hsdns.json").read_text())
+RULES = yaml.safe_load((ROOT / "deploy/alerts/prometheusrule.yaml").read_text())["spec"]
 # Values of CoreDNS's chart 1.46 that mean the same here, the outer name alone.
 SHARED = set(
     "image replicaCount resources rollingUpdate terminationGracePeriodSeconds podAnnotations podLabels serviceType "
@@ -32,9 +37,6 @@ SHARED = set(
 TYPES: dict[str, type[Any] | tuple[type[Any], ...]] = {
     "string": str, "integer": int, "boolean": bool, "array": list, "object": dict,
 }  # fmt: skip
-ACTION = re.compile(r"{{-?\s*(.*?)\s*-?}}", re.DOTALL)
-OPENS = re.compile(r"(if|range|with|define|block)\b")
-
 FULL = """
 image: {tag: "1.2.3", pullSecrets: [mirror]}
 k8sAppLabelOverride: kube-dns
@@ -44,11 +46,8 @@ prometheus:
   service: {enabled: true}
   monitor: {enabled: true, interval: 15s, additionalLabels: {release: prometheus}}
 podDisruptionBudget: {maxUnavailable: 1}
-topologySpreadConstraints:
-- {maxSkew: 2, topologyKey: rack, whenUnsatisfiable: DoNotSchedule}
 hpa: {enabled: true, minReplicas: 2, maxReplicas: 4}
 customLabels: {team: net}
-customAnnotations: {owner: net}
 podLabels: {p: q}
 extraSecrets: [{name: tls, mountPath: /etc/tls}]
 extraConfig: {import: {parameters: "/etc/coredns/extra/*.server"}}
@@ -68,20 +67,31 @@ servers:
   plugins: [{name: whoami}]
 """
 
+needs_helm = pytest.mark.skipif(
+    shutil.which("helm") is None, reason="helm, which renders the chart, is not installed"
+)
 
-# --- without helm ---
 
-
-def test_versions() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert (chart["name"], chart["version"], chart["appVersion"]) == (
-        "hsdns",
-        __version__,
-        __version__,
+def helm(*words: str) -> str:
+    """What helm prints; fails the test with its error."""
+    found = subprocess.run(
+        ["helm", *words], check=False, capture_output=True, text=True, timeout=30
     )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
 
 
-def test_names_of_coredns_chart_are_kept() -> None:
+def render(*words: str) -> dict[tuple[str, str], Any]:
+    """The objects of a release "hsdns" in kube-system, by kind and name."""
+    # A helm that was built without flags takes the cluster to be of 1.20.
+    where = ("--namespace", "kube-system", "--kube-version", "1.33.0")
+    objects = yaml.safe_load_all(helm("template", "hsdns", str(CHART), *where, *words))
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects if each}
+
+
+def test_versions_and_names_of_coredns_chart() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
     assert set(VALUES) == SHARED
 
 
@@ -102,55 +112,27 @@ def test_schema_is_that_of_the_values() -> None:
     compare(VALUES, SCHEMA, "")
 
 
-def referenced(text: str) -> set[str]:
-    return set(re.findall(r"(?<![\w)])\.Values\.([\w.]+)", text))
+def unused(values: dict[str, Any], used: set[str], above: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        path = f"{above}{name}"
+        if not any(path == each or path.startswith(f"{each}.") for each in used):
+            if isinstance(value, dict) and value:
+                yield from unused(value, used, f"{path}.")
+            else:
+                yield path
 
 
 def test_templates_use_exactly_the_existing_values() -> None:
-    used = {path for template in TEMPLATES for path in referenced(template.read_text())}
+    text = "".join(template.read_text() for template in TEMPLATES)
+    used = set(re.findall(r"(?<![\w)])\.Values\.([\w.]+)", text))
     for path in used:
         place: Any = VALUES
         for name in path.split("."):
             assert name in place, f".Values.{path} is not in values.yaml"
             place = place[name]
-
-    def unused(values: dict[str, Any], above: str) -> list[str]:
-        found = []
-        for name, value in values.items():
-            path = f"{above}{name}"
-            if any(path == each or path.startswith(f"{each}.") for each in used):
-                continue
-            if isinstance(value, dict) and value:
-                found += unused(value, f"{path}.")
-            else:
-                found.append(path)
-        return found
-
-    assert unused(VALUES, "") == []
-
-
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
-def test_templates_close_what_they_open(template: Path) -> None:
-    depth = 0
-    for action in ACTION.findall(template.read_text()):
-        if OPENS.match(action):
-            depth += 1
-        elif action == "end":
-            depth -= 1
-        assert depth >= 0
-    assert depth == 0
-
-
-def test_templates_include_what_is_defined() -> None:
-    text = "".join(template.read_text() for template in TEMPLATES)
+    assert [*unused(VALUES, used)] == []
     defined = set(re.findall(r'define "([\w.]+)"', text))
     assert set(re.findall(r'include "([\w.]+)"', text)) == defined
-
-
-def test_rights_are_those_of_the_base() -> None:
-    base = (ROOT / "deploy/base/rbac.yaml").read_text()
-    rules = base[base.index("rules:") : base.index("---")]
-    assert rules in (CHART / "templates/rbac.yaml").read_text()
 
 
 def test_the_default_corefile_is_valid() -> None:
@@ -174,44 +156,33 @@ def check_corefile(text: str) -> None:
     assert warnings == []
 
 
-def test_the_default_spreads_the_pods() -> None:
-    """As the test below that renders it."""
-    (constraint,) = VALUES["topologySpreadConstraints"]
-    base = yaml.safe_load((ROOT / "deploy/base/deployment.yaml").read_text())["spec"]
-    pod = base["template"]["spec"]
-    assert [{**constraint, "labelSelector": base["selector"]}] == pod["topologySpreadConstraints"]
-    template = (CHART / "templates/deployment.yaml").read_text()
-    assert '{{- if not (hasKey .Values.affinity "podAntiAffinity") }}' in template
-
-
-# --- with helm ---
-
-
 @needs_helm
-def test_lint() -> None:
+@pytest.mark.slow
+def test_default_objects() -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
-
-
-@needs_helm
-def test_default_objects_have_only_known_fields() -> None:
     objects = render()
-    assert set(objects) == {
-        ("ServiceAccount", "hsdns"),
-        ("ClusterRole", "hsdns"),
-        ("ClusterRoleBinding", "hsdns"),
-        ("ConfigMap", "hsdns"),
-        ("Deployment", "hsdns"),
-        ("Service", "hsdns"),
-    }
     for manifest in objects.values():
         check(manifest)
     check_corefile(objects["ConfigMap", "hsdns"]["data"]["Corefile"] + "\n")
+    base = yaml.safe_load((ROOT / "deploy/base/deployment.yaml").read_text())["spec"]
+    chart = objects["Deployment", "hsdns"]["spec"]
+    expected = spreading(base["template"]["spec"], base["selector"])
+    assert spreading(chart["template"]["spec"], chart["selector"]) == expected
+
+
+def spreading(objects: Any, selector: Any) -> Any:
+    """How the pods of a Deployment are spread; its own selector is replaced by a word."""
+    text = json.dumps({each: objects[each] for each in ("affinity", "topologySpreadConstraints")})
+    return json.loads(text.replace(json.dumps(selector), '"its pods"'))
 
 
 @needs_helm
+@pytest.mark.slow
 def test_all_values(tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(FULL)
     objects = render("-f", str(tmp_path / "values.yaml"))
+    for manifest in objects.values():
+        check(manifest)
     assert objects["ConfigMap", "hsdns"]["data"] == {
         "Corefile": "import /etc/coredns/extra/*.server\n"
         ".:1053 dns://example.org.:1053 {\n    errors\n    cache 30\n}\n"
@@ -220,11 +191,8 @@ def test_all_values(tmp_path: Path) -> None:
         "example.db": "example.org. IN SOA a. b. 1 2 3 4 5\n",
     }
     service = objects["Service", "kube-dns"]["spec"]
-    assert service["clusterIP"] == "10.96.0.10"
-    assert [
-        (port["name"], port["port"], port["targetPort"], port.get("nodePort"))
-        for port in service["ports"]
-    ] == [
+    fields = ("name", "port", "targetPort", "nodePort")
+    assert [tuple(map(port.get, fields)) for port in service["ports"]] == [
         ("udp-1053", 53, 1053, 30053),
         ("tcp-1053", 53, 1053, 30053),
         ("tcp-853", 853, 853, None),
@@ -235,47 +203,78 @@ def test_all_values(tmp_path: Path) -> None:
     pod = deployment["template"]["spec"]
     assert pod["containers"][0]["image"] == "hsdns/hsdns:1.2.3"
     assert pod["imagePullSecrets"] == [{"name": "mirror"}]
-    assert pod["topologySpreadConstraints"][0]["labelSelector"] == deployment["selector"]
     assert {each["name"] for each in pod["volumes"]} == {"config-volume", "run", "tls"}
     labels = deployment["template"]["metadata"]["labels"]
-    assert deployment["selector"]["matchLabels"].items() <= labels.items()
     assert service["selector"].items() <= labels.items()
     assert (labels["team"], labels["p"], labels["k8s-app"]) == ("net", "q", "kube-dns")
-    assert (
-        objects["HorizontalPodAutoscaler", "hsdns"]["spec"]["scaleTargetRef"]["name"] == "coredns"
-    )
-    monitor = objects["ServiceMonitor", "hsdns"]
-    metrics = objects["Service", "hsdns-metrics"]
-    assert (
-        monitor["spec"]["selector"]["matchLabels"].items() <= metrics["metadata"]["labels"].items()
-    )
-    assert monitor["spec"]["endpoints"] == [{"port": "metrics", "interval": "15s"}]
-    assert objects["PodDisruptionBudget", "hsdns"]["spec"]["maxUnavailable"] == 1
+    scaled = objects["HorizontalPodAutoscaler", "hsdns"]["spec"]["scaleTargetRef"]
+    assert scaled["name"] == "coredns"
 
 
-def spreading(objects: Any, selector: Any) -> Any:
-    """How the pods of a Deployment are spread; its own selector is replaced by a word."""
-    text = json.dumps({each: objects[each] for each in ("affinity", "topologySpreadConstraints")})
-    return json.loads(text.replace(json.dumps(selector), '"its pods"'))
+# --- what is selected ---
+
+# Another program's target, of which nothing may be shown or reported.
+FOREIGN = {"job": "node-exporter", "instance": "10.0.0.1:9100"}
+# What the dashboard offers as jobs: those of all that export CoreDNS's metrics.
+FINDS_JOBS = "label_values(coredns_build_info, job)"
+METRIC = re.compile(r"\b((?:coredns|hsdns|process)_[a-z0-9_]+|up)\b({[^}]*})?")
+MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
+
+
+def matches(value: str, operator: str, wanted: str) -> bool:
+    found = bool(re.fullmatch(wanted, value)) if "~" in operator else value == wanted
+    return found != operator.startswith("!")
+
+
+def all_expressions(target: Mapping[str, str]) -> Iterator[str]:
+    """Those of the alerts, and those that Grafana sends while "All" is chosen: each variable is the list of its values."""
+    variables = [each for each in DASHBOARD["templating"]["list"] if each["type"] == "query"]
+    targets = [each for panel in DASHBOARD["panels"] for each in panel.get("targets", [])]
+    yield from (rule["expr"] for group in RULES["groups"] for rule in group["rules"])
+    for expression in (
+        *(each["expr"] for each in targets),
+        *(each["definition"] for each in variables),
+    ):
+        for variable in variables:
+            every = variable.get("allValue", f"({re.escape(target[variable['name']])})")
+            expression = expression.replace(f"${variable['name']}", every)
+        yield expression
+
+
+def check_selectors(target: Mapping[str, str]) -> None:
+    """A selector of a label that no series has makes an alert fire for ever (absent) or never (all others)."""
+    seen = set()
+    for expression in all_expressions(target):
+        for metric, inside in METRIC.findall(expression):
+            seen.add(metric)
+            tests = [each for each in MATCHER.findall(inside) if each[0] in target]
+            for labels in (target, FOREIGN):
+                found = all(matches(labels.get(name, ""), *test) for name, *test in tests)
+                assert found is (labels is target) or expression == FINDS_JOBS, expression
+    assert seen > {"up", "coredns_dns_requests_total"}
+
+
+def test_the_templates_make_the_job_that_is_selected() -> None:
+    """As the next test, by the text of the template."""
+    service, _, monitor = (CHART / "templates/metrics.yaml").read_text().partition("\n---\n")
+    assert "\n    jobLabel: {{ .Values.prometheus.monitor.job | quote }}\n" in service
+    assert re.search(r"\n  jobLabel: jobLabel\b", monitor)
+    job = VALUES["prometheus"]["monitor"]["job"]
+    check_selectors({"job": job, "instance": "10.244.0.7:9153"})
 
 
 @needs_helm
-def test_pods_are_spread_as_in_the_base() -> None:
-    base = yaml.safe_load((ROOT / "deploy/base/deployment.yaml").read_text())["spec"]
-    chart = render()["Deployment", "hsdns"]["spec"]
-    expected = spreading(base["template"]["spec"], base["selector"])
-    assert spreading(chart["template"]["spec"], chart["selector"]) == expected
-
-
-@needs_helm
-@pytest.mark.parametrize(
-    ("affinity", "expected"),
-    [
-        pytest.param("nodeAffinity={}", {"nodeAffinity", "podAntiAffinity"}, id="beside-another"),
-        pytest.param("podAntiAffinity={}", set(), id="none"),
-    ],
-)
-def test_affinity_of_ones_own(affinity: str, expected: set[str]) -> None:
-    pod = render("--set-json", f"affinity.{affinity}")["Deployment", "hsdns"]["spec"]["template"]
-    found = pod["spec"]["affinity"]
-    assert {each for each in found if found[each] or each == "nodeAffinity"} == expected
+@pytest.mark.slow
+def test_rules_and_dashboard_select_what_the_monitor_makes() -> None:
+    """With the labels that the Prometheus operator gives to the series of a pod of the chart."""
+    objects = render("--set", "prometheus.service.enabled=true,prometheus.monitor.enabled=true")
+    monitor = objects["ServiceMonitor", "hsdns"]["spec"]
+    service = objects["Service", "hsdns-metrics"]
+    metadata = service["metadata"]
+    assert monitor["selector"]["matchLabels"].items() <= metadata["labels"].items()
+    (port,) = service["spec"]["ports"]
+    job = metadata["labels"].get(monitor.get("jobLabel"), metadata["name"])
+    assert job == "kube-dns"
+    check_selectors(
+        {"job": job, "instance": f"10.244.0.7:{port['targetPort']}", "service": metadata["name"]}
+    )

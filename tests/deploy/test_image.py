@@ -13,8 +13,9 @@ import dns.message
 import dns.rcode
 import pytest
 
+from deploy.image.assemble import copy_packages
 from hsdns import __version__
-from hsdns.apiserver.kubeconfig_file import INSTALL
+from hsdns.apiserver.kubeconfig import INSTALL
 from hsdns.plugins import ORDER
 from tests.support.namespaces import container
 from tests.support.namespaces.container import USER, Outcome
@@ -135,8 +136,13 @@ def test_port_53_as_a_user(root: Path, no_new_privs: bool) -> None:
     assert set(found.process["Uid"].split()) <= {str(USER), "0"}
 
 
-def test_the_interpreter_of_a_distribution_may_not_listen(root: Path) -> None:
-    found = serve(root, "/usr/bin/stock", "-IB", "/coredns")
+@pytest.mark.parametrize(
+    ("command", "may_bind"), [(("/usr/bin/stock", "-IB", "/coredns"), True), ((), False)]
+)
+def test_without_the_capability_on_port_53(
+    root: Path, command: tuple[str, ...], may_bind: bool
+) -> None:
+    found = serve(root, *command, may_bind=may_bind)
     assert found.status == 1
     assert REFUSAL in found.output
 
@@ -145,12 +151,6 @@ def test_without_the_capability_on_another_port(root: Path) -> None:
     found = serve(root, port=1053, may_bind=False)
     check_served(found)
     assert found.process["CapPrm"] == "0" * 16
-
-
-def test_without_the_capability_on_port_53(root: Path) -> None:
-    found = serve(root, may_bind=False)
-    assert found.status == 1
-    assert REFUSAL in found.output
 
 
 def test_a_program_that_starts_it_loses_the_capability(root: Path) -> None:
@@ -196,47 +196,54 @@ def test_every_module_can_be_imported(root: Path) -> None:
     assert found.output.endswith(f"{INSTALL}\n")
 
 
-def test_nothing_in_it_can_start_a_shell(root: Path) -> None:
-    programs = {path.name for path in root.glob("**/bin/*")}
-    assert programs == {"python3", "hsdns", "stock"}
+def test_files(root: Path) -> None:
+    """Nothing in it can start a shell, and every user may read all of it."""
+    assert {path.name for path in root.glob("**/bin/*")} == {"python3", "hsdns", "stock"}
     assert not list(root.glob("**/pip"))
-
-
-def test_every_user_may_read_its_files(root: Path) -> None:
-    unreadable = [
-        path
-        for path in root.rglob("*")
-        if not path.is_symlink() and path.stat().st_mode & 0o444 != 0o444
-    ]
-    assert unreadable == []
+    files = [path for path in root.rglob("*") if not path.is_symlink()]
+    assert [path for path in files if path.stat().st_mode & 0o444 != 0o444] == []
 
 
 @pytest.mark.parametrize(
     ("folder", "environment", "status", "reason"),
     [
-        pytest.param(
-            "new",
-            {},
-            1,
-            "this interpreter does not find hsdns; install it, or set PYTHONPATH\n",
-            id="no-hsdns",
-        ),
-        pytest.param(".", {"PYTHONPATH": str(ROOT)}, 2, " is not empty\n", id="not-empty"),
+        ("new", {}, 1, "this interpreter does not find hsdns; install it, or set PYTHONPATH\n"),
+        (".", {"PYTHONPATH": str(ROOT)}, 2, " is not empty\n"),
     ],
+    ids=["no-hsdns", "not-empty"],
 )
 def test_assembly_errors(
     tmp_path: Path, folder: str, environment: dict[str, str], status: int, reason: str
 ) -> None:
     (tmp_path / "file").touch()
-    found = subprocess.run(
-        # Without site-packages, where a hsdns may be installed.
-        [sys.executable, "-S", str(ROOT / "deploy/image/assemble.py"), str(tmp_path / folder)],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd="/",
-        timeout=30,
-    )
-    assert found.returncode == status
-    assert found.stderr.endswith(reason)
+    # Without site-packages, where a hsdns may be installed.
+    command = [sys.executable, "-S", str(ROOT / "deploy/image/assemble.py"), str(tmp_path / folder)]
+    found = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd="/", timeout=30)  # fmt: skip
+    assert (found.returncode, found.stderr.endswith(reason)) == (status, True)
+
+
+# Imported from the copied packages alone: -I and -S leave out this environment's.
+LOAD = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from hsdns.apiserver.kubeconfig_process import KubeconfigError, load_package
+try:
+    print(load_package("FILE").__name__)
+except KubeconfigError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "said"),
+    [
+        (True, "kubernetes_asyncio.config.kube_config"),
+        (False, f"kubeconfig FILE needs the Python package kubernetes_asyncio; {INSTALL}"),
+    ],
+)
+def test_packages_for_kubeconfigs(tmp_path: Path, kubeconfig: bool, said: str) -> None:
+    copy_packages(tmp_path, kubeconfig=kubeconfig)
+    assert not (tmp_path / "kubernetes_asyncio/client").exists()
+    command = [sys.executable, "-IS", "-c", LOAD, str(tmp_path)]
+    found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert found.stdout == f"{said}\n"

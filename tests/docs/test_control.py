@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from tests.docs.test_examples import Fence, as_pattern, fences
 from tests.recording.recorded import write
 from tests.server.control.served import BLOCK, served
 from tests.server.control.test_queries import keep
+from tests.support.clients.command import serving
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import run
 from tests.support.manifests.documents import documents
@@ -229,19 +228,10 @@ def test_commands_print_what_the_page_says(fence: Fence) -> None:
     (serve,) = (each.body for each in FENCES if each.body.startswith("hsdns serve"))
     manifest = next(each.body for each in FENCES if each.title == "web.yaml")
     Path("web.yaml").write_text(manifest)
-    words = [sys.executable, "-m", "hsdns", *serve.split()[1:], "-p", str(free_port())]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ) as server:
-        try:
-            assert server.stdout is not None
-            while not server.stdout.readline().startswith("Several records"):
-                assert server.poll() is None
-            for part in fence.body.split("$ ")[1:]:
-                command, _, expected = part.partition("\n")
-                printed = follow(command, manifest) if "/v1/changes" in command else ask(command)
-                assert as_pattern(expected.strip("\n")).fullmatch(printed), printed
-        finally:
-            server.terminate()
+    with serving(*serve.split()[1:], "-p", str(free_port())):
+        for command, expected in fence.commands:
+            printed = follow(command, manifest) if "/v1/changes" in command else ask(command)
+            assert as_pattern(expected).fullmatch(printed), printed
 
 
 def ask(command: str) -> str:

@@ -53,6 +53,13 @@ class Fence(NamedTuple):
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT).as_posix()}:{self.line}"
 
+    @property
+    def commands(self) -> Iterator[tuple[str, str]]:
+        """Each command of a console, and what it prints."""
+        for part in self.body.split("$ ")[1:]:
+            command, _, printed = part.partition("\n")
+            yield command, printed.strip("\n")
+
 
 def fences(page: Path) -> Iterator[Fence]:
     text = page.read_text()

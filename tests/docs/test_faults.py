@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ import pytest
 from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS, read_rule
 from loadtest.ports import free_port
 from tests.docs.test_examples import Fence, as_pattern, fences
-from tests.support.clients.command import run_command
+from tests.support.clients.command import run_command, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "faults.md"
@@ -32,33 +30,25 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def serving() -> Iterator[str]:
+def server() -> Iterator[str]:
     """The server of the page; its port."""
     (serve,) = (each.body for each in FENCES if each.body.startswith("hsdns serve"))
     manifest = next(each.body for each in FENCES if each.title == "web.yaml")
     Path("web.yaml").write_text(manifest)
     port = str(free_port())
-    words = [sys.executable, "-m", "hsdns", *serve.split()[1:], "-p", port]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=ENVIRON) as server:
-        try:
-            assert server.stdout is not None
-            while not server.stdout.readline().startswith("Several records"):
-                assert server.poll() is None
-            yield port
-        finally:
-            server.terminate()
+    with serving(*serve.split()[1:], "-p", port):
+        yield port
 
 
 @pytest.mark.slow
 @pytest.mark.sockets
 @pytest.mark.parametrize("fence", CONSOLES, ids=str)
 def test_commands_print_what_the_page_says(fence: Fence) -> None:
-    with serving() as port:
-        for part in fence.body.split("$ ")[1:]:
-            command, _, expected = part.partition("\n")
+    with server() as port:
+        for command, expected in fence.commands:
             program, *words = shlex.split(command.replace(" 1053", f" {port}"))
             assert program == "hsdns"
-            wanted = as_pattern(expected.replace(" 1053:", f" {port}:").strip("\n"))
+            wanted = as_pattern(expected.replace(" 1053:", f" {port}:"))
             end = time.monotonic() + 30
             _, printed = run_command(words)
             # A server dies after it has said that it has the rule, so the one before may still answer.

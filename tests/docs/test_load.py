@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.cli import load_knee, load_streams
+from hsdns.load.cli import knee as load_knee
+from hsdns.load.cli.settings import STREAM_FLAGS
+from hsdns.load.limits import read_knee_limits
 from hsdns.load.questions import Question
-from hsdns.load.thresholds import read_knee_limits
 from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import RD
 from hsdns.wire.name import Name
@@ -218,5 +219,5 @@ def test_what_the_others_print(
 def test_all_flags_are_described() -> None:
     told = SECTION + PAGE.read_text().partition("## What it refuses")[0]
     assert [
-        name for name in load_streams.FLAGS if f"`-{name}" not in told and f" -{name}" not in told
+        name for name in STREAM_FLAGS if f"`-{name}" not in told and f" -{name}" not in told
     ] == []

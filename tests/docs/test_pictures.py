@@ -119,7 +119,7 @@ def size_of(png: bytes) -> tuple[int, int]:
 
 
 @pytest.mark.sockets
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
 def test_the_web_page_is_the_one_that_the_script_draws() -> None:
     """The numbers differ each time; the page has the same parts, and so about the same size."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import signal
@@ -15,20 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import record, replay
+from hsdns.cli import replay
+from hsdns.cli.record import Record
 from hsdns.recording.entry import NAMES, ObjectEvent
 from hsdns.recording.frames import read_lines
 from hsdns.recording.reader import BadRecording, Recording
 from hsdns.sources.replay import SETTINGS
 from loadtest.ports import free_port
-from tests.docs.test_examples import Fence, as_pattern, fences
+from tests.docs.test_examples import as_pattern, fences
+from tests.support.clients.command import ENVIRON, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "record.md"
 TEXT = PAGE.read_text()
 FENCES = list(fences(PAGE))
 SERVERS = [each.body for each in FENCES if each.body.startswith("hsdns serve")]
-ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
 def words(command: str, port: int = 1053) -> list[str]:
@@ -36,24 +36,11 @@ def words(command: str, port: int = 1053) -> list[str]:
 
 
 @contextmanager
-def serving(command: str) -> Iterator[int]:
+def server(text: str) -> Iterator[int]:
     """A server of the page; its port."""
     port = free_port()
-    with subprocess.Popen([*words(command), "-p", str(port)], stdout=subprocess.PIPE, text=True, env=ENVIRON) as server:  # fmt: skip
-        try:
-            assert server.stdout is not None
-            while not server.stdout.readline().startswith("Several records"):
-                assert server.poll() is None
-            yield port
-        finally:
-            server.terminate()
-
-
-def commands(fence: Fence) -> Iterator[tuple[str, str]]:
-    """Each command, and what it prints."""
-    for part in fence.body.split("$ ")[1:]:
-        command, _, expected = part.partition("\n")
-        yield command, expected.strip("\n")
+    with serving(*shlex.split(text)[1:], "-p", str(port)):
+        yield port
 
 
 def printed(command: str, port: int) -> str:
@@ -94,14 +81,14 @@ def test_commands_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     manifest = next(each.body for each in FENCES if each.title == "web.yaml")
     Path("web.yaml").write_text(manifest)
-    consoles = [list(commands(each)) for each in FENCES if each.language == "console"]
+    consoles = [list(each.commands) for each in FENCES if each.language == "console"]
     assert len(consoles) == 5
-    with serving(SERVERS[0]) as port:
+    with server(SERVERS[0]) as port:
         ((command, expected),) = consoles[0]
         found = recorded(command, manifest)
         assert as_pattern(expected).fullmatch(found), found
         check([*consoles[1], *consoles[3], *consoles[4]], port)
-    with serving(SERVERS[1]) as port:
+    with server(SERVERS[1]) as port:
         check(consoles[2], port)
 
 
@@ -117,7 +104,7 @@ def check(console: list[tuple[str, str]], port: int) -> None:
         ("entry", set(NAMES)),
         ("argument", set(SETTINGS)),
         ("command", {f"hsdns replay {each}" for each in replay.WORDS}),
-        ("flag", {f"-{each}" for each in record.FLAGS} - {"-control", "-o", "-h", "-help"}),
+        ("flag", {f"-{each}" for each in Record.flags()} - {"-control", "-o", "-h", "-help"}),
     ],
 )
 def test_every_word_is_described(title: str, known: set[str]) -> None:

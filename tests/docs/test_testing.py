@@ -17,6 +17,7 @@ import yaml
 from hsdns.testing import Cluster
 from loadtest.ports import free_port
 from tests.docs.test_examples import Fence, as_pattern, fences
+from tests.support.clients.command import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "testing.md"
@@ -80,16 +81,9 @@ def served(folder: Path) -> Iterator[Served]:
     text = (folder / "Corefile").read_text()
     (folder / "Corefile").write_text(text.replace(":53", f":{port}").replace("/lab", str(folder)))
     changed = {"/lab/Corefile": str(folder / "Corefile"), "0.0.0.0:9160": control}
-    words = [sys.executable, "-m", "hsdns", *(changed.get(word, word) for word in compose["command"])]  # fmt: skip
-    environ = {**os.environ, **compose["environment"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}  # fmt: skip
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ) as server:
-        assert server.stdout is not None
-        try:
-            while not server.stdout.readline().startswith("Several records"):
-                assert server.poll() is None
-            yield Served({"HSDNS": f"127.0.0.1:{port}", "HSDNS_CONTROL": control}, control)
-        finally:
-            server.terminate()
+    words = [changed.get(word, word) for word in compose["command"]]
+    with serving(*words, environ=compose["environment"]):
+        yield Served({"HSDNS": f"127.0.0.1:{port}", "HSDNS_CONTROL": control}, control)
 
 
 def run(command: list[str | Path], folder: Path, **environ: str) -> str:
@@ -134,6 +128,7 @@ def needs(program: str) -> str:
     return path
 
 
+@pytest.mark.night
 def test_go(folder: Path, served: Served) -> None:
     go = needs("go")
     run([go, "mod", "init", "lookup"], folder)
@@ -144,6 +139,7 @@ def test_go(folder: Path, served: Served) -> None:
     assert served.hits == [1]
 
 
+@pytest.mark.night
 def test_node(folder: Path, served: Served) -> None:
     node = needs("node")
     printed = run([node, "--test", "lookup.test.mjs"], folder, **served.environ)
@@ -151,6 +147,7 @@ def test_node(folder: Path, served: Served) -> None:
     assert served.hits == [1]
 
 
+@pytest.mark.night
 def test_java(folder: Path, served: Served) -> None:
     """The container is not started; what is compiled is run against the cluster."""
     javac, java = needs("javac"), needs("java")

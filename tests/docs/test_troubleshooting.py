@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from hsdns import cli
 from loadtest.ports import free_port
 from tests.cli.test_demo import BROKEN
 from tests.docs.test_examples import as_pattern, fences
+from tests.support.clients.command import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
@@ -26,7 +25,7 @@ CONSOLES = [each for each in fences(PAGE) if each.language == "console"]
 COMMANDS = [
     pytest.param(command, output, id=command)
     for fence in CONSOLES
-    for command, _, output in (part.partition("\n") for part in fence.body.split("$ ")[1:])
+    for command, output in fence.commands
 ]
 
 
@@ -34,16 +33,8 @@ COMMANDS = [
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A server of the demo cluster: its port, and the folder of its control socket."""
     folder, port = tmp_path_factory.mktemp("run"), str(free_port())
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", FOLDER: str(folder)}
-    words = [sys.executable, "-m", "hsdns", "serve", "-p", port]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ) as process:
-        try:
-            assert process.stdout is not None
-            while not process.stdout.readline().startswith("Several records"):
-                assert process.poll() is None
-            yield port, folder
-        finally:
-            process.terminate()
+    with serving("serve", "-p", port, environ={FOLDER: str(folder)}):
+        yield port, folder
 
 
 @pytest.mark.sockets
@@ -68,7 +59,7 @@ def test_command_prints_what_the_page_says(
     monkeypatch.setenv(FOLDER, str(folder))
     cli.main(words)
     printed = capsys.readouterr().out.replace(port, PORT)
-    assert as_pattern(output.strip("\n")).fullmatch(printed), printed
+    assert as_pattern(output).fullmatch(printed), printed
 
 
 def test_each_example_of_the_demo_has_a_link_to_its_rule() -> None:

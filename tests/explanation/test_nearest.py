@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.cluster.objects import Object
+from hsdns.explanation.nearest import COMPARED, MOST_COMPARED, close_words
 from tests.support.cluster.explained import explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 
@@ -43,21 +44,12 @@ def test_nearest(asked: str, name: str, why: str) -> None:
     assert (name, why) in [(each.name, each.why) for each in found.nearest]
 
 
-def test_the_first_line_of_a_short_name() -> None:
-    found = explain("web.", *OBJECTS)
-    assert found.cause == (
-        "REFUSED: no server block has a zone for the name; "
-        "only the search list of a Pod in namespace shop makes the name whole"
-    )
+# Words that are near to a misspelt one.
 
 
-def test_a_port_without_a_name_is_not_proposed() -> None:
-    unnamed = endpoint_slice("shop/db-1", "db", "10.0.0.1", ports=["/TCP/80"])
-    found = explain("_grpc._tcp.db.shop.svc.cluster.local. SRV", *OBJECTS[:-1], unnamed)
-    assert [each.why for each in found.nearest] == ["the Service itself"]
+MANY = dict.fromkeys(f"svc-{number:05}" for number in range(3 * MOST_COMPARED))
 
 
-def test_none_for_what_exists_for_addresses_and_for_the_root() -> None:
-    assert explain(WEB, *OBJECTS).nearest == []
-    assert explain(".", *OBJECTS).nearest == []
-    assert explain("9.0.0.10.in-addr.arpa. PTR", *OBJECTS).nearest == []
+def test_others_run_meanwhile() -> None:
+    found = list(close_words("s-other", MANY, 3))
+    assert found.count(None) >= MOST_COMPARED // COMPARED

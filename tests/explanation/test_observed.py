@@ -38,13 +38,3 @@ DB = "db.shop.svc.cluster.local."
 def test_steps(front: str, behind: str, asked: str, steps: list[str]) -> None:
     found = explain(asked, *OBJECTS, text=corefile({}, front, behind))
     assert [f"{each.plugin}: {each.did}" for each in found.plugins] == steps
-
-
-def test_another_server_is_not_asked() -> None:
-    text = corefile({"fallthrough": ""}, behind="forward . 192.0.2.53 192.0.2.54:5353\n")
-    found = explain("x.shop.svc.cluster.local.", *OBJECTS, text=text)
-    assert found.outcome == "could not tell"
-    assert found.cause == (
-        "not in the cluster: there is no Service shop/x; then forward would ask 192.0.2.53:53 or "
-        "192.0.2.54:5353, but an explanation asks no server"
-    )

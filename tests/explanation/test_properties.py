@@ -18,11 +18,11 @@ from msgspec import structs
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import Namespace, Object, Service
-from hsdns.explanation.edges import Edges
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
+from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
-from hsdns.explanation.scene import Scene
+from hsdns.explanation.scene import Lacking, Scene
 from hsdns.wire import printable
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
@@ -131,7 +131,11 @@ class Explaining:
 
     def ask(self, qname: Name, qtype: int) -> Explanation:
         """Explain a question."""
-        return turns(self.explainer.explain(qname, qtype, 0.0))[0]
+        return self.ask_with_changes(qname, qtype)[0]
+
+    def ask_with_changes(self, qname: Name, qtype: int) -> tuple[Explanation, Lacking]:
+        """Explain a question, with the changes that its name needs."""
+        return turns(self.explainer.explain_with_changes(qname, qtype, 0.0))[0]
 
 
 def lines_of(reply: Reply) -> list[tuple[str, int, str, str]]:
@@ -195,8 +199,7 @@ def test_what_is_needed_makes_the_name_exist(objects: list[Object], case: Case, 
     objects = labelled(objects, seed)
     explaining = Explaining(case, objects)
     for qname, qtype in strategies.questions(seed, objects, case.zones, QUESTIONS):
-        found = explaining.ask(qname, qtype)
-        lacking = explaining.explainer.lacking
+        found, lacking = explaining.ask_with_changes(qname, qtype)
         assert [each.cause for each in found.needed] == [each.cause for each in lacking.changes]
         if found.needed and found.rcode == "NXDOMAIN":
             causes = "; and ".join(each.cause for each in found.needed)

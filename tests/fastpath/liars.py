@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from hsdns.fastpath import Terms
+
 NATIVE: Final[Any] = importlib.import_module("hsdns.fastpath._native")
 # Most allocations of the middle one fail; those of the last are longer than an address can say.
 CLAIMS: Final = (10**9, 2**40, sys.maxsize)
@@ -91,7 +93,7 @@ GOOD: Final[dict[str, Any]] = {
     **dict.fromkeys("make_value make_part make_ports note owner old new gone come key world reading".split(), ()),
     **dict.fromkeys("tap table first timed".split()),
     "fd": -1, "fds": (-1,), "first_ids": (1,), "kind": "services", "max_payload": 1232, "names": NAMES,
-    "queue": QUEUE, "replies": (), "text": "", "version": "", "versions": VERSIONS, "window": 1,
+    "queue": QUEUE, "terms": Terms(0, names=NAMES), "replies": (), "text": "", "version": "", "versions": VERSIONS, "window": 1,
 }  # fmt: skip
 OTHERWISE: Final[dict[str, dict[str, Any]]] = {
     "LoadSender": {"queries": (b"a",), "timeout": 1, "replies": False},

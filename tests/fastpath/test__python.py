@@ -143,11 +143,7 @@ def draw_reply(chance: Random, query: bytes) -> Reply | bytes:
 def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
     """Do one thing; draws the same numbers whatever the under_test returns."""
     what = chance.choice(
-        (
-            "store " * 5
-            + "lookup " * 10
-            + "bump serial names set_template set_pod_form clear counts"
-        ).split()
+        ("store " * 5 + "lookup " * 10 + "bump serial names set_template clear counts").split()
     )
     if what == "store":
         query = draw_query(chance)
@@ -186,11 +182,6 @@ def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
         return len(under_test.names)
     elif what == "set_template":
         return under_test.set_template(chance.randrange(2), chance.choice(NAMES))
-    elif what == "set_pod_form":
-        return under_test.set_pod_form(
-            chance.choice(NAMES[-8:] + ("10-0-0-9.default.pod.cluster.local.",) * 4), chance.choice([1, 28]),
-            has_answer=chance.random() < 0.5, number=chance.randrange(2), mark_ttl=chance.choice([-1, 0]),
-        )  # fmt: skip
     elif what == "clear":
         if chance.random() < 0.2:
             under_test.table.clear()

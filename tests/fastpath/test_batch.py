@@ -6,10 +6,8 @@ import socket
 
 import pytest
 
-from hsdns.fastpath import _python
 from hsdns.fastpath.control import write_address
 from hsdns.fastpath.hit_counts import CELL_DO, CELL_REQUEST_SUM
-from hsdns.fastpath.mmsg import IS_AVAILABLE
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import TC, nodata, nxdomain
 from tests.fastpath.servers import DEADLINE, Server
@@ -119,7 +117,7 @@ def test_replies_are_cut_to_the_payload_size(server: Server, edns: Edns | None) 
 
 
 def test_replies_repeat_their_queries(server: Server) -> None:
-    """The same questions again and again, in forms that are prepared and in others."""
+    """The same questions again and again, in all forms."""
     server.bind()
     client = server.client()
     forms = [
@@ -137,7 +135,7 @@ def test_replies_repeat_their_queries(server: Server) -> None:
 @pytest.mark.parametrize("log", [False, True], ids=["", "logged"])
 @pytest.mark.parametrize("rotate", [False, True], ids=["fixed", "rotating"])
 def test_kinds_of_hits(server: Server, rotate: bool, log: bool) -> None:
-    """In any case and with any cookie, whether the reply is prepared or not."""
+    """In any case and with any cookie."""
     server.bind()
     client, under_test = server.client(), server.under_test
     queries = [
@@ -169,27 +167,9 @@ def test_kinds_of_hits(server: Server, rotate: bool, log: bool) -> None:
     assert [record[0] for record in records] == queries * (3 if log else 0)
 
 
-@pytest.mark.skipif(not IS_AVAILABLE, reason="this host has no recvmmsg, so nothing is prepared")
-def test_adapted_replies_need_no_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Server(_python, _python.Batch)
-    try:
-        server.bind()
-        client, table = server.client(), server.under_test.table
-        stored = ask(edns=Edns(1232))
-        server.under_test.store(stored, addresses(stored))
-        monkeypatch.setattr(table, "answer", None)
-        for options in ((), ((10, b"COOKIE78"),)):
-            query = ask("Web.DEFAULT.svc.cluster.LOCAL.", edns=Edns(1232, options=options))
-            table.negative_replies.is_likely = True
-            assert server.ask(client, query) == to_wire(query, addresses(query))
-            assert not table.negative_replies.is_likely
-    finally:
-        server.close()
-
-
 @pytest.mark.parametrize("count", [2, 33, 60], ids=["short", "over-512", "over-all"])
 def test_sizes_are_lowered(server: Server, count: int) -> None:
-    """In prepared replies and others, in those that rotate, and in a negative zone."""
+    """In replies, in those that rotate, and in a negative zone."""
     server.bind()
     client, under_test = server.client(), server.under_test
     under_test.add_negative_zone(max_payload=700)

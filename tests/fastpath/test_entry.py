@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.fastpath.entry import write
+from hsdns.fastpath.entry import header_of, write
 from hsdns.fastpath.key import MAX_PLAIN_LEN, read_query
 from hsdns.fastpath.records import read_outline
 from hsdns.wire.decode import decode
@@ -190,7 +190,6 @@ def test_reply_to_the_longest_plain_query() -> None:
     outline = read_outline(query[12 : plain.end], to_wire(query, addresses(query)))
     assert outline is not None
     form = plain.form
-    found = write(
-        query, plain.end, form, form.limit, outline.flags, outline.counts, outline.records
-    )
+    header = header_of(outline.flags, outline.counts)
+    found = write(query, plain.end, form, form.limit, header, outline.records)
     assert found == to_wire(query, addresses(query), 512)

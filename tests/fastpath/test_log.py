@@ -297,7 +297,7 @@ def test_a_negative_number_is_refused(twin: ModuleType) -> None:
 def test_the_ring_of_the_pure_twin() -> None:
     ring = LogRing()
     kinds = [kind_of(1, 90, 2), kind_of(1, 80), kind_of(2, 70, 65535) | TCP]
-    hits = [(b"%d" % number, b"address", 0x8400 + number) for number in range(3)]
+    hits = [(b"%d" % number, b"address", bytes((0, 0, 0x84, number))) for number in range(3)]
     ring.push(hits, kinds, 1_500_000_000)
     assert [tuple(record) for record in ring.take(9)] == [
         (b"0", b"address", 0x8400, 90, 2, 1.5, False),

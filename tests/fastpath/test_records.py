@@ -145,7 +145,7 @@ def test_any_reply(data: st.DataObject) -> None:
     if outline is not None:
         assert cut(outline.records, outline.counts, 65535) == (
             len(outline.records),
-            list(outline.counts),
+            outline.counts,
         )
     if HAS_NATIVE:
         under_test = TableUnderTest(pytest.importorskip(NATIVE))

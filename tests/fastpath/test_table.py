@@ -16,7 +16,7 @@ from hsdns.wire.message import RD, RR, Reply, nodata
 from hsdns.wire.name import Name
 from tests.fastpath.twins import V6, WEB, TableUnderTest, addresses, ask, soa, to_wire
 
-# What a hot name is asked for, so that the Python twin answers from a prepared reply, and the first time.
+# What a hot name is asked for.
 OFTEN = 5
 
 
@@ -425,7 +425,7 @@ def test_a_reply_larger_than_the_table_is_refused(twin: ModuleType) -> None:
 @pytest.mark.parametrize("timed", [False, True], ids=["not timed", "timed"])
 @pytest.mark.parametrize("count", [1, 30])
 def test_counted_octets_are_those_that_python_allocates(count: int, timed: bool) -> None:
-    """The estimate of the Python twin covers what the interpreter really allocates, prepared replies included."""
+    """The estimate of the Python twin covers what the interpreter really allocates."""
     from hsdns.fastpath import _python  # noqa: PLC0415 - imported before memory is traced
 
     under_test = TableUnderTest(_python, 1 << 26)
@@ -454,33 +454,6 @@ def test_counted_octets_are_those_that_python_allocates(count: int, timed: bool)
         tracemalloc.stop()
     for traced, counted in (stored, asked):
         assert 0.5 * counted < traced < 1.1 * counted, (stored, asked)
-
-
-def test_prepared_replies_of_old_answers_take_no_memory() -> None:
-    """Also after replies were dropped for lack of memory and stored again."""
-    from hsdns.fastpath import _python  # noqa: PLC0415 - as above
-
-    number = 1500
-    under_test = TableUnderTest(_python, 1_330_000)
-    queries = [
-        [ask(f"n{each:04}.org.", edns=Edns(1232 + size)) for each in range(number)]
-        for size in range(10)
-    ]
-    replies = [to_wire(query, addresses(query)) for query in queries[0]]
-    gc.collect()
-    tracemalloc.start()
-    try:
-        for sizes in (range(6), range(6, 8), range(8, 10)):
-            for index, (query, reply) in enumerate(zip(queries[0], replies, strict=True)):
-                under_test.store(query, reply, dependencies=[(index + 300, 0)])
-            for size in sizes:
-                for query in queries[size] + queries[size]:
-                    under_test.lookup(query)
-        traced, counted = tracemalloc.get_traced_memory()[0], under_test.table.statistics().octets
-    finally:
-        tracemalloc.stop()
-    assert counted > 1_300_000, "all of the memory was needed"
-    assert traced < 1.1 * counted, (traced, counted)
 
 
 def test_a_flood_of_once_asked_names_keeps_the_hot_ones(twin: ModuleType) -> None:
@@ -520,7 +493,7 @@ def test_an_old_serial_is_never_sent_after_an_eviction(twin: ModuleType) -> None
 
 @pytest.mark.parametrize("flags", [0, RD])
 def test_forms_do_not_mix(twin: ModuleType, flags: int) -> None:
-    """Ten forms of one question, more than are prepared, each with its own reply."""
+    """Ten forms of one question, each with its own reply."""
     under_test = TableUnderTest(twin)
     forms = [
         ask(query_id=number, flags=flags, edns=Edns(500 + 100 * number)) for number in range(10)
@@ -539,7 +512,7 @@ COOKIE = (10, b"12345678")
 
 @pytest.mark.parametrize("count", [0, 1, 20, 80])
 def test_errors_are_sent_as_encode_does(twin: ModuleType, count: int) -> None:
-    """Each form of query, each limit near the length of the reply; a prepared reply is no other."""
+    """Each form of query, each limit near the length of the reply."""
     under_test = TableUnderTest(twin)
     forms = [None, Edns(512), Edns(1232), Edns(1232, do=True), Edns(4096, options=(COOKIE,)), Edns(1232, options=((3, b""), (8, b"x"), COOKIE))]  # fmt: skip
     for edns in forms:
@@ -560,7 +533,7 @@ def test_errors_change_with_the_reply(twin: ModuleType) -> None:
     query = ask(edns=Edns(1232))
     for errors in (b"", ERRORS, ERRORS[:10], b""):
         reply = addresses(query).replace(extended_errors=errors)
-        under_test.store(query, reply, errors=errors or None)
+        under_test.store(query, reply, errors=errors)
         for _ in range(4):
             assert under_test.lookup(query) == to_wire(query, reply)
 

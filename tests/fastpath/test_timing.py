@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from hsdns.fastpath.timing import Timing
+from hsdns.fastpath.entry import Timing
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import AD, RD, RR, Reply, nodata

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 
+from hsdns.fastpath import Terms
 from hsdns.fastpath.control import write_address
 from hsdns.wire import rdata
 from hsdns.wire.decode import decode
@@ -101,12 +102,10 @@ class TableUnderTest:
             reply = to_wire(query, reply)
         else:
             size = len(reply)
-        wanted: dict[str, Any] = {
-            "dependencies": [], "group": 0, "size": size, "rotate": False, "names": self.names, "mark_ttl": -1,
-        }  # fmt: skip
-        wanted |= changes
-        dependencies, group = wanted.pop("dependencies"), wanted.pop("group")
-        is_stored = self.table.store(query, reply, dependencies, group, **wanted)
+        terms = {name: changes.pop(name) for name in Terms._fields if name in changes}
+        kind = Terms(**{"group": 0, "names": self.names, **terms})
+        dependencies, size = changes.pop("dependencies", []), changes.pop("size", size)
+        is_stored = self.table.store(query, reply, dependencies, kind, size=size, **changes)
         assert isinstance(is_stored, bool)
         return is_stored
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from hsdns.fault_scenarios.ahead import OtherServer
+from hsdns.fault_scenarios.memory_server import OtherServer
 from loadtest.ports import free_port, open_both
 
 

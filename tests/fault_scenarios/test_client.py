@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from hsdns.fault_scenarios.client import Client, Lookup
-from hsdns.fault_scenarios.virtual_loop import VirtualLoop
+from hsdns.fault_scenarios.play import Client, Lookup, VirtualLoop
 from hsdns.resolver import MODELS
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode

@@ -8,9 +8,9 @@ import pytest
 
 from hsdns.cluster.objects import Deleted, Event, Service, Synced, Upserted
 from hsdns.cluster.reading import Lead
-from hsdns.fault_scenarios.cluster import Objects
+from hsdns.fault_scenarios.memory_server import Objects
 from hsdns.fault_scenarios.scenario import ScenarioError
-from hsdns.sources.handed import Handed
+from hsdns.sources.push import PushSource
 
 WEB = """\
 kind: Service
@@ -51,12 +51,12 @@ def test_what_is_wrong(manifests: str, delete: tuple[str, ...], error: str) -> N
 
 
 def test_the_source_begins_empty_and_delivers_what_it_is_handed() -> None:
-    source = Handed()
+    source = PushSource()
     delivered: list[Event] = []
     source.load(delivered.extend, lambda level, message: None)
     assert delivered == [Synced()]
     events = Objects().change(WEB % "10.96.0.1")
-    source.hand(events)
+    source.push(events)
     assert delivered[1:] == events
     found = asyncio.run(source.read(Lead(services=((b"shop", b"web"),))))
     assert [type(each) for each in found.objects][:1] == [Service]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from hsdns.fault_scenarios.ahead import OtherServer
-from hsdns.fault_scenarios.matrix import Played, as_json, as_list, as_table, cell, play_all
+from hsdns.fault_scenarios.memory_server import OtherServer
+from hsdns.fault_scenarios.page import Played, as_json, as_list, as_table, cell, play_all
 from hsdns.fault_scenarios.play import Outcome
 from hsdns.fault_scenarios.scenario import ScenarioError, load, names
 from hsdns.wire.decode import decode
@@ -17,6 +16,7 @@ from hsdns.wire.encode import encode
 from hsdns.wire.message import RR, Reply
 from loadtest.ports import free_port
 from tests.fault_scenarios.test_scenario import FILE, of
+from tests.support.clients.command import serving
 
 OWN = of(FILE)
 GLIBC = Outcome("glibc", 1, 5.0, 0, 0, 0.0, 4, "", {"race": 1})
@@ -127,17 +127,10 @@ def test_rules_are_put_in_front_of_coredns(tmp_path: Path) -> None:
     port = free_port()
     corefile = tmp_path / "Corefile"
     corefile.write_text(f".:{port} {{\n    bind 127.0.0.1\n    hosts {{\n        192.0.2.1 web.example.org\n    }}\n}}\n")  # fmt: skip
-    command = [os.environ["HSDNS_PEER"], "-conf", str(corefile)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            while "CoreDNS-" not in server.stdout.readline():
-                assert server.poll() is None
-            behind = OtherServer("127.0.0.1", port)
-            scenarios = [load(name) for name in names()]
-            found = {each.scenario.name: each for each in play_all(scenarios, behind, "web.example.org.")}  # fmt: skip
-        finally:
-            server.terminate()
+    with serving("-conf", str(corefile), program=[os.environ["HSDNS_PEER"]]):
+        behind = OtherServer("127.0.0.1", port)
+        scenarios = [load(name) for name in names()]
+        found = {each.scenario.name: each for each in play_all(scenarios, behind, "web.example.org.")}  # fmt: skip
     race = found["conntrack-race"]
     assert [cell(race.scenario, each) for each in race.outcomes][:5] == ["5 s", "2.5 s", "2.5 s", "0 s", "2 s"]  # fmt: skip
     assert [line for each in found.values() for line in each.never_hit] == []

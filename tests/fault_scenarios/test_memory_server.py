@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hsdns.chain import Endpoint
-from hsdns.fault_scenarios.cluster import Objects
-from hsdns.fault_scenarios.memory_server import MemoryServer
+from hsdns.fault_scenarios.memory_server import MemoryServer, Objects
+from hsdns.fault_scenarios.play import COREFILE as STAGE
+from hsdns.fault_scenarios.play import VirtualLoop
 from hsdns.fault_scenarios.scenario import ScenarioError
-from hsdns.fault_scenarios.stage import COREFILE as STAGE
-from hsdns.fault_scenarios.virtual_loop import VirtualLoop
 from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query

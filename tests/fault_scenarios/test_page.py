@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hsdns.fault_scenarios.matrix import as_list, play_all
-from hsdns.fault_scenarios.page import matrix, page, write
+from hsdns.fault_scenarios.page import as_list, matrix, page, play_all, write
 from hsdns.fault_scenarios.play import play
 from hsdns.fault_scenarios.scenario import Asked, Scenario, Seen, Step, load, names
 from tests.fault_scenarios.test_scenario import FILE, of

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from hsdns.fault_scenarios.play import COREFILE
 from hsdns.fault_scenarios.scenario import load
-from hsdns.fault_scenarios.stage import COREFILE
 from tests.support.namespaces.node import Node, open_node
 
 pytestmark = [
@@ -110,6 +110,7 @@ def test_a_suffix_catches_the_name_of_another_domain(node: Node) -> None:
     assert resolve(node, "example.com.")[0] == "Name or service not known"
 
 
+@pytest.mark.night
 @pytest.mark.skipif("HSDNS_GO" not in os.environ, reason="HSDNS_GO names no go command")
 def test_the_race_costs_go_nothing(node: Node, tmp_path: Path) -> None:
     (tmp_path / "main.go").write_text(GO)

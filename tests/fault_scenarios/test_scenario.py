@@ -15,7 +15,7 @@ from hsdns.fault_scenarios.scenario import (
     names,
     read,
 )
-from hsdns.faults.rule import RuleError
+from hsdns.faults.rules import RuleError
 
 FILE = """\
 version = 1

@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hsdns.fault_scenarios.ahead import OtherServer
+from hsdns.fault_scenarios.memory_server import OtherServer
+from hsdns.fault_scenarios.play import Stage, VirtualLoop
 from hsdns.fault_scenarios.scenario import Scenario, load
-from hsdns.fault_scenarios.stage import Stage
-from hsdns.fault_scenarios.virtual_loop import VirtualLoop
 from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hsdns.fault_scenarios.virtual_loop import Stuck, VirtualLoop
+from hsdns.fault_scenarios.play import Stuck, VirtualLoop
 
 
 def test_an_hour_takes_no_time_and_timers_end_in_order() -> None:

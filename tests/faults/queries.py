@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hsdns.chain import Endpoint
-from hsdns.faults.asked import TRANSPORTS, UNKNOWN, Asked
-from hsdns.faults.rule import Rule
+from hsdns.faults.rules import Rule
+from hsdns.faults.selector import TRANSPORTS, UNKNOWN, Asked
 from hsdns.faults.words import read_rule
 from hsdns.wire.iana import type_from_text
 from hsdns.wire.name import Name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.faults.asked import Asked
+from hsdns.faults.selector import Asked
 from tests.support.plugins.requests import make_request
 
 

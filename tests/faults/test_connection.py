@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.chain import Endpoint
-from hsdns.faults.asked import Asked
-from hsdns.faults.rule import RuleError
+from hsdns.faults.rules import RuleError
+from hsdns.faults.selector import Asked
 from hsdns.faults.words import read_rule
 from tests.faults.queries import PODS, SERVERS, asked, make_rule
 

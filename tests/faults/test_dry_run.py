@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.faults.asked import UNKNOWN
 from hsdns.faults.dry_run import BESIDE, DryRun, Past
+from hsdns.faults.selector import UNKNOWN
 from tests.faults.queries import asked, make_rule, time_of
 
 # A second between them, the first one long after the rule was read; "hit": the answer table had the reply.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.faults import flow
+from hsdns.faults import selector as flow
 from tests.faults.queries import marks
 
 A, B = "10.0.0.1#1000", "10.0.0.1#1001"

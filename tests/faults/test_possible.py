@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.faults import possible
-from hsdns.faults.possible import never_matches
+from hsdns.faults import dry_run as possible
+from hsdns.faults.dry_run import never_matches
 from hsdns.faults.selector import Zone
 from hsdns.faults.words import read_rule
 from hsdns.wire.name import Name

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.faults.rule import Rule
+from hsdns.faults.rules import Rule
 from tests.faults.queries import asked, make_rule
 
 NAMES = ("web.test", "api.test", "x.web.test")

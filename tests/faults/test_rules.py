@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from hsdns.faults import rules as module
-from hsdns.faults.rule import RuleError
-from hsdns.faults.rules import Rules, hits_metric
+from hsdns.faults.rules import RuleError, Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from tests.faults.queries import SERVERS, asked

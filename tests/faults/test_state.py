@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.faults.rule import Bite
+from hsdns.faults.rules import Bite
 from hsdns.faults.state import StateAction, decisive, earlier_for, needs
 from hsdns.faults.words import read_rule
 from tests.faults.queries import asked, make_rule

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hsdns.faults.rule import RuleError
+from hsdns.faults.rules import RuleError
 from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS, read_rule
 
 RCODES = (

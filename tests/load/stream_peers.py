@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from hsdns.load.asked import Asked
-from hsdns.load.connection import Connection
-from hsdns.load.connection_facts import (
+from hsdns.load.outcome import (
     AGAIN,
     ENDED,
-    FAILED,
     LATE,
+    NOT_DNS,
     NOT_OPENED,
     OPENED,
-    ConnectionCounts,
     Fact,
     pack_facts,
 )
-from hsdns.load.pool import Pool
-from hsdns.load.session import FramedSession, Session
-from hsdns.load.stream_plan import StreamPlan
+from hsdns.load.plan import StreamPlan
+from hsdns.load.results import ConnectionsReport
+from hsdns.load.send.connection import Connection, FramedSession, Session
+from hsdns.load.send.loop import Query
+from hsdns.load.send.pool import Pool
 from hsdns.wire.framing import FrameBuffer, frame
 
 OCTETS = b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
 MS = 1_000_000
-WORDS = {OPENED: "opened", NOT_OPENED: "not opened", ENDED: "ended", AGAIN: "again", LATE: "late", FAILED: "failed"}  # fmt: skip
+WORDS = {OPENED: "opened", NOT_OPENED: "not opened", ENDED: "ended", AGAIN: "again", LATE: "late", NOT_DNS: "failed"}  # fmt: skip
 
 
 def answer(query: bytes) -> bytes:
@@ -91,7 +90,7 @@ class Scene:
         self.now = 1000 * MS
         self.links: list[Link] = []
         self.facts: list[tuple[str, str]] = []
-        self.counts = ConnectionCounts()
+        self.counts = ConnectionsReport()
         self.answers: list[tuple[int, str]] = []
         self.lacks = lacks
 
@@ -110,16 +109,16 @@ class Scene:
         self.facts.append((WORDS[fact.kind], fact.why))
         self.counts.add(pack_facts([fact]))
 
-    def reply(self, asked: Asked, message: bytes, now: int) -> None:
-        self.answers.append((asked.question, "answered"))
+    def reply(self, query: Query, message: bytes, now: int) -> None:
+        self.answers.append((query.question, "answered"))
 
-    def without_reply(self, asked: Asked, why: int) -> None:
-        self.answers.append((asked.question, {0: "lost", -1: "not sent"}[why]))
+    def without_reply(self, query: Query, why: int) -> None:
+        self.answers.append((query.question, {0: "lost", -1: "not sent"}[why]))
 
     def ask(self, *questions: int) -> None:
         """Ask questions at once."""
         for question in questions:
-            self.pool.ask(Asked(OCTETS, question, self.now, self.now))
+            self.pool.ask(Query(OCTETS, question, self.now, self.now))
         self.pool.flush()
 
     def connect(self, *numbers: int) -> None:
@@ -145,7 +144,7 @@ class Scene:
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass."""
         self.now += milliseconds * MS
-        self.pool.tick(self.now)
+        self.pool.expire(self.now)
         self.pool.flush()
 
     def take(self) -> list[tuple[object, str]]:

@@ -1,10 +1,24 @@
+from collections.abc import Sequence
 from math import ceil
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.histogram import Histogram, highest_in, slot_of
+from hsdns.load.histogram import (
+    LATE,
+    LOST,
+    NOTHING,
+    PERCENTS,
+    Histogram,
+    Percentile,
+    highest_in,
+    latency_figures,
+    name_of,
+    percentiles,
+    refusal,
+    slot_of,
+)
 
 VALUES = st.integers(0, 10**9)
 
@@ -26,7 +40,7 @@ def test_as_in_hdr_histogram(value: int, highest: int) -> None:
     assert highest_in(slot_of(value)) == highest
 
 
-def of(values: list[int]) -> Histogram:
+def of(values: Sequence[int]) -> Histogram:
     histogram = Histogram()
     for value in values:
         histogram.record(value)
@@ -53,7 +67,6 @@ def test_a_packed_one_is_the_same_until_it_is_changed(
     values: list[int], more: int, lost: int
 ) -> None:
     packed, plain = of(values), of(values)
-    known: dict[tuple[int, int], tuple[int, int]] = {}
     packed.pack()
     for each in (packed, plain):
         assert (dict(each.items()), each.total, each.highest) == (
@@ -61,10 +74,9 @@ def test_a_packed_one_is_the_same_until_it_is_changed(
             len(values),
             plain.highest,
         )
-        assert each.pairs(known) == plain.pairs()
+        assert each.pairs() == plain.pairs()
         assert each.percentiles((50, 99, 100), lost) == plain.percentiles((50, 99, 100), lost)
     assert packed == plain
-    assert len(known) == len(plain.slots)
     for each in (packed, plain):
         each.record(more)
     assert packed == plain == of([*values, more])
@@ -90,3 +102,52 @@ def test_none() -> None:
     assert (Histogram().percentile(50), Histogram().highest, Histogram().total) == (None, None, 0)
     assert of([7, 5000]).highest == 5003
     assert of([-3]).highest == 0
+
+
+def shown(figures: Sequence[Percentile]) -> dict[str, int | str]:
+    return {each.name: each.us if each.us is not None else each.why for each in figures}
+
+
+def test_names() -> None:
+    names = ["p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"]
+    assert [name_of(each) for each in PERCENTS] == names
+
+
+HUNDRED = range(101, 201)
+
+
+@pytest.mark.parametrize(
+    ("lateness", "lost", "figures"),
+    [
+        ([0] * 100, 0, {"p50": 150, "p99": 199, "max": 200}),
+        ([50] * 100, 0, {"p50": 150, "p99": 199, "max": 200}),  # a trifle
+        ([0] * 98 + [120] * 2, 0, {"p50": 150, "p99": LATE, "max": LATE}),
+        ([0] * 99 + [100], 0, {"p50": 150, "p99": 199, "max": 200}),  # half of it
+        ([80] * 100, 0, {"p50": LATE, "p99": 199, "max": 200}),
+        ([0] * 100, 100, {"p50": 200, "p99": LOST, "max": LOST}),
+    ],
+)
+def test_latency(lateness: list[int], lost: int, figures: dict[str, int | str]) -> None:
+    found = shown(latency_figures(of(HUNDRED), lost, of(lateness)))
+    assert {name: found[name] for name in figures} == figures
+
+
+def test_nothing_stands() -> None:
+    refused = latency_figures(of([900]), 0, of([0]), refused=True)
+    assert set(shown(refused).values()) == {LATE}
+    assert set(shown(latency_figures(of([]), 0, of([]))).values()) == {NOTHING}
+    assert set(shown(percentiles(of([]))).values()) == {NOTHING}
+
+
+@pytest.mark.parametrize(
+    ("lateness", "sent", "not_sent", "sentence"),
+    [
+        ([0] * 100, 100, 1, ""),
+        ([0] * 98 + [120] * 2, 100, 0, "the generator was the limit: it was late by 120 us at p99, so the latency at p99, p99.9, p99.99, max would be its own and is left out; give a lower -rate, or run it on a machine of its own"),
+        ([0] * 100, 98, 2, "the generator was the limit: this machine could not send 2 of 100 queries that were due, so no latency of this run stands; give a lower -rate, or run it on a machine of its own"),
+    ],
+)  # fmt: skip
+def test_refusal(lateness: list[int], sent: int, not_sent: int, sentence: str) -> None:
+    late = of(lateness)
+    latency = latency_figures(of(HUNDRED), 0, late)
+    assert refusal(latency, percentiles(late), sent, not_sent) == sentence

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.figures import LATE, LOST, NOTHING, PERCENTS, Figure
+from hsdns.load.histogram import LATE, LOST, NOTHING, PERCENTS, Percentile, name_of
 from hsdns.load.knee import (
     BROKEN,
     GENERATOR,
@@ -20,7 +20,7 @@ from hsdns.load.knee import (
     outcome_of,
     queries_for,
 )
-from hsdns.load.thresholds import KNEE_LIMITS, Measured, read_knee_limits
+from hsdns.load.limits import KNEE_LIMITS, Measured, read_knee_limits
 
 Server = Callable[[Step], str]
 
@@ -31,7 +31,7 @@ def carried_out(search: KneeSearch, server: Server) -> list[tuple[float, float, 
     while (step := search.step) is not None:
         outcome = server(step)
         found.append((step.rate, step.seconds, outcome))
-        search.tell(outcome)
+        search.step_ended(outcome)
     return found
 
 
@@ -74,7 +74,7 @@ def test_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("capacity", "generator", "first", "holds", "breaks", "said"),
+    ("capacity", "generator", "first", "holds", "breaks", "sentence"),
     [
         (1e9, 30_000, 1000, 16_000, None, "the knee is above 16000: the generator is the limit; the limits hold at 16000 queries a second"),
         (25_000, 20_000, 1000, 16_000, 32_000, "the generator was the limit at 22630 queries a second; the limits hold at 16000 queries a second, and not at 32000"),
@@ -87,19 +87,19 @@ def test_steps() -> None:
     ],
 )  # fmt: skip
 def test_ends(
-    capacity: float, generator: float, first: float, holds: float, breaks: float, said: str
+    capacity: float, generator: float, first: float, holds: float, breaks: float, sentence: str
 ) -> None:
     search = search_of(first)
     carried_out(search, server_of(capacity, generator))
     found = search.knee()
-    assert (found.holds, found.breaks, found.said) == (holds, breaks, said)
-    assert found.found is said.startswith("the knee is at")
+    assert (found.holds, found.breaks, found.sentence) == (holds, breaks, sentence)
+    assert found.found is sentence.startswith("the knee is at")
 
 
 def test_what_is_known_before_the_end() -> None:
     search = search_of()
     assert search.knee() == (False, None, None, "the search did not end")
-    search.tell(HELD)
+    search.step_ended(HELD)
     assert search.knee() == (
         False, 1000, None, "the search did not end; the limits hold at 1000 queries a second",
     )  # fmt: skip
@@ -184,12 +184,14 @@ def test_with_a_noisy_server_it_is_within_two_percent(capacity: float) -> None:
     assert within >= 97
 
 
-def measured(latency: list[Figure], late: int = 0, lost: int = 0) -> Measured:
-    return Measured({"loss": (lost, 10_000)}, latency, [Figure(each, late) for each in PERCENTS])
+def measured(latency: list[Percentile], late: int = 0, lost: int = 0) -> Measured:
+    return Measured(
+        {"loss": (lost, 10_000)}, latency, [Percentile(name_of(each), late) for each in PERCENTS]
+    )
 
 
-def figures(us: int | None, why: str = "") -> list[Figure]:
-    return [Figure(percent, us, why) for percent in PERCENTS]
+def figures(us: int | None, why: str = "") -> list[Percentile]:
+    return [Percentile(name_of(percent), us, why) for percent in PERCENTS]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def figures(us: int | None, why: str = "") -> list[Figure]:
     ],
 )
 def test_outcome(
-    latency: list[Figure], late: int, lost: int, answered: int, kept: bool, outcome: str
+    latency: list[Percentile], late: int, lost: int, answered: int, kept: bool, outcome: str
 ) -> None:
     limits = read_knee_limits(KNEE_LIMITS, verifies=False)
     found = outcome_of(limits, measured(latency, late, lost), answered=answered, kept=kept)

@@ -1,32 +1,37 @@
 from __future__ import annotations
 
-import json
-
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.load.connection_facts import AGAIN, ENDED, OPENED, RESET, Fact, pack_facts
-from hsdns.load.connection_report import connections_report
 from hsdns.load.errors import LoadError
-from hsdns.load.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
-from hsdns.load.merge import merge, results_of
-from hsdns.load.outcome import LOST, NOT_SENT
-from hsdns.load.propagation_report import propagation_report
+from hsdns.load.limits import read_limits
+from hsdns.load.merge import merge
+from hsdns.load.outcome import (
+    AGAIN,
+    ENDED,
+    LOST,
+    NOT_SENT,
+    OPENED,
+    RESET,
+    Fact,
+    Lookup,
+    pack_facts,
+    pack_lookups,
+)
 from hsdns.load.questions import Question
-from hsdns.load.report import OfServer, Report, Run, make_report, read_report
-from hsdns.load.results import Results
+from hsdns.load.report import OfServer, Report, Run, encode, make_report, read_report
+from hsdns.load.results import Results, add
 from hsdns.load.schedule import SECOND
-from hsdns.load.thresholds import read_limits
-from hsdns.load.verifier import Judged
+from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
+from hsdns.load.verify.propagation import propagation_report
+from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.test_lookup_text import FEW
-from tests.load.test_lookups import facts
-from tests.load.test_page import with_server
-from tests.load.test_propagation_report import shown
-from tests.load.test_report import MACHINE, PLAN, of_server, report, results
+from tests.load.test_report import MACHINE, PLAN, report, results
+from tests.load.test_results import LOOKUPS
+from tests.load.verify.test_propagation import shown
 from tests.support.effort import tries
 
 BEGIN = 7 * SECOND
@@ -67,7 +72,7 @@ ASKED = st.builds(
 )
 
 
-def measured(found: list[Asked], changes: list[float]) -> Results:
+def measured(found: list[Asked], changes: list[float], lookups: list[Lookup]) -> Results:
     """What a generator measures of these queries."""
     whole = Results(QUESTIONS, BEGIN)
     whole.add([outcome for outcome, _ in found])
@@ -75,6 +80,7 @@ def measured(found: list[Asked], changes: list[float]) -> Results:
         if verdict is not None:
             whole.add_verdict(Judged(question, planned / SECOND, sent / SECOND, verdict))
     whole.add_changes(changes)
+    whole.lookups.add(pack_lookups(lookups))
     return whole
 
 
@@ -87,30 +93,24 @@ def reported(whole: Results, part: str = "") -> Report:
 
 @settings(max_examples=tries(20))
 @given(
-    parts=st.lists(st.lists(ASKED, max_size=8), min_size=1, max_size=4),
+    parts=st.lists(st.tuples(st.lists(ASKED, max_size=8), LOOKUPS), min_size=1, max_size=4),
     changes=st.lists(st.floats(7, 12), max_size=3),
 )
 def test_merged_is_what_one_generator_would_have_written(
-    parts: list[list[Asked]], changes: list[float]
+    parts: list[tuple[list[Asked], list[Lookup]]], changes: list[float]
 ) -> None:
     """Bit for bit, through JSON, in whatever order the reports are given."""
-    whole = reported(measured([each for part in parts for each in part], changes))
+    every = [each for found, _ in parts for each in found]
+    whole = reported(measured(every, changes, [each for _, found in parts for each in found]))
     written = [
-        msgspec.json.encode(reported(measured(part, changes), f"{at}/{len(parts)}" if len(parts) > 1 else ""))
-        for at, part in enumerate(parts)
+        encode(reported(measured(found, changes, lookups), f"{at}/{len(parts)}" if len(parts) > 1 else ""))
+        for at, (found, lookups) in enumerate(parts)
     ]  # fmt: skip
-    found = merge([(f"r{at}", read_report(each, "r")) for at, each in enumerate(written)][::-1])
-    found = msgspec.structs.replace(found, generators=1)
-    alone = read_report(msgspec.json.encode(whole), "r")
-    assert found == alone
-    assert msgspec.json.encode(found) == msgspec.json.encode(alone)
-
-
-@settings(max_examples=tries(20))
-@given(st.lists(ASKED, max_size=12), st.lists(st.floats(7, 12), max_size=3))
-def test_a_report_has_all_that_was_measured(found: list[Asked], changes: list[float]) -> None:
-    whole = reported(measured(found, changes))
-    assert reported(results_of(whole.servers[0])) == whole
+    merged = merge([(f"r{at}", read_report(each, "r")) for at, each in enumerate(written)][::-1])
+    merged = msgspec.structs.replace(merged, generators=1)
+    alone = read_report(encode(whole), "r")
+    assert merged == alone
+    assert encode(merged) == encode(alone)
 
 
 def with_plan(found: Report, **changes: object) -> Report:
@@ -119,7 +119,8 @@ def with_plan(found: Report, **changes: object) -> Report:
 
 def part(number: int, count: int, found: Results | None = None, **changes: object) -> Report:
     whole = report(found or results(), "stale>0")
-    return with_server(with_plan(whole, part=f"{number}/{count}"), **changes)
+    servers = [msgspec.structs.replace(whole.servers[0], **changes)]
+    return with_plan(msgspec.structs.replace(whole, servers=servers), part=f"{number}/{count}")
 
 
 def test_what_is_said_of_generators() -> None:
@@ -141,8 +142,8 @@ def test_connections_are_added() -> None:
     other = results()
     other.connections.add(pack_facts(facts[:3]))
     (server,) = merge([("a", part(0, 2, found)), ("b", part(1, 2, other))]).servers
-    found.connections.merge(other.connections)
-    assert server.connections == connections_report(found.connections)
+    add(found.connections, other.connections)
+    assert server.connections == found.connections.finish()
     assert server.connections is not None
     assert (server.connections.opened, server.connections.ended) == (4, {RESET: 2})
 
@@ -208,15 +209,3 @@ def test_how_changes_showed_is_added() -> None:
     assert server.propagation == propagation_report(every, QUESTIONS, 8, 100.0)
     (server,) = merge([("a", part(0, 2)), ("b", part(1, 2))]).servers
     assert server.propagation is None
-
-
-def test_another_version() -> None:
-    octets = json.dumps({"format": "hsdns load 1"}).encode()
-    with pytest.raises(LoadError, match=r'a\.json: the report is of the format "hsdns load 1"'):
-        read_report(octets, "a.json")
-
-
-def test_lookups_are_merged() -> None:
-    found = results()
-    found.lookups = FEW
-    assert facts(results_of(of_server(found)).lookups) == facts(FEW)

@@ -2,16 +2,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.outcome import (
+    FAILED,
+    FOUND,
+    NONE,
     OUTCOMES,
     Frames,
+    Lookup,
+    RecentReplies,
+    end_of,
     frame,
+    pack_lookups,
     pack_outcomes,
     pack_question,
+    unpack_lookups,
     unpack_outcomes,
     unpack_question,
 )
 from hsdns.load.questions import Question
+from hsdns.resolver.model import Result
 from hsdns.wire.name import Name
+from tests.load.test_results import LOOKUPS
 
 NUMBER = st.integers(0, 2**32 - 1)
 TIME = st.integers(-(2**63), 2**63 - 1)
@@ -60,3 +70,58 @@ def test_questions(number: int, labels: list[bytes], qtype: int, group: str) -> 
         qtype,
         group,
     )
+
+
+@given(found=LOOKUPS)
+def test_lookups(found: list[Lookup]) -> None:
+    assert list(unpack_lookups(pack_lookups(found))) == found
+    many = Lookup(0, 0, 0, 70_000, 70_000, 0, 0, 1, 2, 3)  # more queries than are counted
+    assert list(unpack_lookups(pack_lookups([many]))) == [
+        many._replace(queries=65_535, wasted=65_535)
+    ]
+
+
+def test_ends_of_lookups() -> None:
+    errors = {
+        "": FOUND,
+        "Name or service not known": NONE,
+        "Name has no usable address": NONE,
+        "no such host": NONE,
+        "Domain name not found": NONE,
+        "Temporary failure in name resolution": FAILED,
+        "Try again": FAILED,
+        "i/o timeout": FAILED,
+        "Timeout while contacting DNS servers": FAILED,
+    }
+    assert {
+        error: end_of(Result(("10.0.0.1",) if not error else (), error, "")) for error in errors
+    } == errors
+
+
+MOST = 8
+
+
+@given(st.lists(st.integers(0, 40), max_size=200))
+def test_recent_replies_are_bounded(contents: list[int]) -> None:
+    """Of two replies, the one that is dropped first is not the one that has come later."""
+    replies, known, came = RecentReplies[int](MOST), set[int](), dict[int, int]()
+    for turn, number in enumerate(contents):
+        content = bytes((number,))
+        found = replies.get(content)
+        assert (found == number) is (number in known)
+        if found is None:
+            dropped = set(replies.add(content, number))
+            assert dropped <= known
+            known -= dropped
+            assert all(came[gone] < came[stays] for gone in dropped for stays in known)
+            known.add(number)
+        came[number] = turn
+        assert len(known) <= MOST
+
+
+def test_a_reply_that_comes_again_and_again_is_never_dropped() -> None:
+    replies = RecentReplies[int](MOST)
+    replies.add(b"often", 0)
+    for number in range(1, 100):
+        assert 0 not in replies.add(b"%d" % number, number)
+        assert replies.get(b"often") == 0

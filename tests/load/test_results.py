@@ -1,35 +1,138 @@
+"""What is counted of a run, and that counters of two runs add up to those of one, through the report as JSON."""
+
+from __future__ import annotations
+
 import gc
 import sys
 from struct import pack
+from typing import TypeVar
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.histogram import Histogram
-from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
+from hsdns.load.histogram import PERCENTS, Histogram, Percentile, name_of
 from hsdns.load.outcome import (
+    AGAIN,
+    CLOSED,
+    ENDED,
+    ENDS,
+    FAILED,
+    FELL,
+    FOUND,
+    LATE,
     LATENCY,
     LATENESS,
     LOST,
     LOST_COUNT,
+    NONE,
+    NOT_DNS,
+    NOT_OPENED,
     NOT_SENT,
     NOT_SENT_COUNT,
     OF_KIND,
+    OPENED,
     RCODE,
+    RESET,
     TRUNCATED,
+    UNFINISHED,
+    Fact,
+    Lookup,
+    kinds_of,
+    pack_facts,
+    pack_lookups,
 )
+from hsdns.load.pods import FORMS, PodLookup
 from hsdns.load.questions import Question
-from hsdns.load.results import OPEN, Part, Results, kind_numbers
+from hsdns.load.report import encode
+from hsdns.load.results import (
+    MOST_EVENTS,
+    MOST_REASONS,
+    OPEN,
+    OTHERS,
+    ConnectionsReport,
+    Counts,
+    LookupsReport,
+    PropagationReport,
+    Results,
+    Second,
+    add,
+    kind_numbers,
+    limit_counts,
+    measured_of,
+    with_lookups,
+)
 from hsdns.load.schedule import SECOND
-from hsdns.load.verifier import Judged
+from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
+from hsdns.load.verify.propagation import Shown, propagation_report
+from hsdns.load.verify.verifier import Judged
+from hsdns.resolver import MODELS
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
+from tests.load.verify.test_propagation import QUESTIONS as FOLLOWED
+from tests.load.verify.test_propagation import shown
 
 BEGIN = 7 * SECOND
 MS = SECOND // 1000
 NAME = Name.from_text("www.a.test.")
 QUESTIONS = [Question(NAME, RRType.A, "service"), Question(NAME, RRType.SRV, "srv")]
+COUNT = st.integers(0, 65_535)
+TIME = st.integers(0, 10**12)
+FACTS = st.lists(
+    st.builds(Fact, st.sampled_from([OPENED, ENDED, NOT_OPENED, NOT_DNS, AGAIN, LATE, FELL]), TIME, st.sampled_from(["", CLOSED, "x"]))
+)  # fmt: skip
+LOOKUPS = st.lists(
+    st.builds(
+        lambda *counts: Lookup._make((*counts[:8], counts[7] + counts[8], counts[7] + counts[9])),
+        st.integers(0, len(MODELS) - 1), st.integers(0, len(FORMS) - 1), st.integers(0, len(ENDS) - 1),
+        COUNT, COUNT, COUNT, COUNT, TIME, TIME, TIME,
+    ),
+    max_size=8,
+)  # fmt: skip
+SHOWN = st.lists(
+    st.builds(
+        shown, st.none() | st.floats(0, 70), st.none() | st.floats(0, 70),
+        adds=st.booleans(), removes=st.booleans(), at=st.sampled_from([100.5, 101.0, 200.25]),
+    ),
+    max_size=8,
+)  # fmt: skip
+# Lookups that ended in each of the ways.
+FINISHED = Lookup(0, 0, ENDS.index(FOUND), 4, 2, 0, 0, 0, 50_000, 3 * MS)
+LOOKED_UP = [
+    FINISHED,
+    FINISHED._replace(resolver=3, form=3, end=ENDS.index(NONE), queries=8, wasted=8, over_tcp=2),
+    FINISHED._replace(end=ENDS.index(UNFINISHED), again=3),
+    FINISHED._replace(end=ENDS.index(FAILED)),
+]
+
+
+def connections(*facts: Fact) -> ConnectionsReport:
+    found = ConnectionsReport()
+    found.add(pack_facts(facts))
+    return found
+
+
+def lookups(*found: Lookup) -> LookupsReport:
+    counted = LookupsReport()
+    counted.add(pack_lookups(found))
+    return counted
+
+
+def stated(found: LookupsReport, lateness: Histogram | None = None) -> LookupsReport:
+    report = found.finish(lateness or Histogram(), refused=False)
+    assert report is not None
+    return report
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def written(found: T) -> T:
+    """A struct as it is read from a report."""
+    return msgspec.json.decode(
+        encode(found), type=type(found), dec_hook=lambda kind, each: kind(each)
+    )
 
 
 def test_counts() -> None:
@@ -45,16 +148,16 @@ def test_counts() -> None:
         ]
     )
     one, two = results.second(0), results.second(1)
-    assert (dict(one.rcodes), one.lost, one.not_sent, one.truncated) == ({0: 1, 3: 1}, 0, 0, 0)
-    assert (dict(two.rcodes), two.lost, two.not_sent, two.truncated) == ({0: 1}, 1, 1, 1)
-    assert (one.sent, one.answered, two.sent, two.answered) == (2, 2, 2, 1)
-    assert one.latency.percentiles((50, 100)) == [3001, 5003]
-    assert one.lateness.percentiles((50, 100)) == [1000, 2000]
+    assert one.counts == Counts(2, 2, 0, 2, 0, 0, {"NOERROR": 1, "NXDOMAIN": 1})
+    assert two.counts == Counts(3, 2, 1, 1, 1, 1, {"NOERROR": 1})
+    assert one.slots.percentiles((50, 100)) == [3001, 5003]
+    assert one.late_slots.percentiles((50, 100)) == [1000, 2000]
     a, srv = results.kinds["service", RRType.A], results.kinds["srv", RRType.SRV]
-    assert (a.answered, a.lost, a.not_sent, srv.answered, srv.truncated) == (1, 1, 1, 2, 1)
+    assert a.counts == Counts(3, 2, 1, 1, 1, 0, {"NOERROR": 1})
+    assert srv.counts == Counts(2, 2, 0, 2, 0, 1, {"NOERROR": 1, "NXDOMAIN": 1})
     whole = results.whole()
-    assert (whole.sent, whole.answered, whole.lost, whole.not_sent) == (4, 3, 1, 1)
-    assert whole.latency.total == 3
+    assert whole.counts == Counts(5, 4, 1, 3, 1, 1, {"NOERROR": 2, "NXDOMAIN": 1})
+    assert whole.slots.total == 3
 
 
 def test_counts_of_the_compiled_sender() -> None:
@@ -77,12 +180,15 @@ def test_counts_of_the_compiled_sender() -> None:
     results.add_counts(octets)
     results.add_counts(octets[:13])
     zero, one = results.second(0), results.second(1)
-    assert (zero.not_sent, zero.sent) == (4, 0)
-    assert (dict(one.rcodes), one.lost, one.truncated) == ({3: 2}, 1, 1)
-    assert (one.latency.pairs(), one.lateness.pairs()) == ([(9, 2)], [(5, 6)])
+    assert zero.counts == Counts(4, 0, 4)
+    assert one.counts == Counts(3, 3, 0, 2, 1, 1, {"NXDOMAIN": 2})
+    assert (one.slots.pairs(), one.late_slots.pairs()) == ([(9, 2)], [(5, 6)])
     a, srv = results.kinds["service", RRType.A], results.kinds["srv", RRType.SRV]
-    assert (a.lost, a.not_sent, dict(srv.rcodes), srv.truncated) == (1, 4, {3: 2}, 1)
-    assert srv.latency.pairs() == [(9, 2)]
+    assert (a.counts, srv.counts) == (
+        Counts(5, 1, 4, 0, 1),
+        Counts(2, 2, 0, 2, 0, 1, {"NXDOMAIN": 2}),
+    )
+    assert srv.slots.pairs() == [(9, 2)]
 
 
 def octets(found: Histogram) -> int:
@@ -97,12 +203,12 @@ def test_histograms_of_old_seconds_take_little_memory() -> None:
     results = Results(QUESTIONS, BEGIN)
     for number in range(2 * OPEN):
         each = results.second(number)
-        each.latency.slots.update(range(1000))
-        each.lateness.slots.update(range(100))
-    sizes = [octets(each.latency) + octets(each.lateness) for each in results.seconds.values()]
+        each.slots.slots.update(range(1000))
+        each.late_slots.slots.update(range(100))
+    sizes = [octets(each.slots) + octets(each.late_slots) for each in results.seconds.values()]
     assert max(sizes[:OPEN]) < 1100 * 8 + 1000 < min(sizes[OPEN:]) / 4, sizes
-    results.second(0).latency.slots[7] += 1  # of a query that was answered late
-    assert results.whole().latency.slots[7] == 2 * OPEN + 1
+    results.second(0).slots.slots[7] += 1  # of a query that was answered late
+    assert results.whole().slots.slots[7] == 2 * OPEN + 1
 
 
 def test_kinds_are_numbered_in_the_order_in_which_they_appear() -> None:
@@ -116,8 +222,7 @@ def test_a_question_that_is_learnt() -> None:
         results.add_question(question)
     results.add([(1, 0x8400, 0, BEGIN, BEGIN, BEGIN + MS)])
     assert results.questions == QUESTIONS
-    assert results.kinds["srv", RRType.SRV].answered == 1
-    assert results.kinds["service", RRType.A].answered == 0
+    assert [each.counts.answered for each in results.kinds.values()] == [0, 1]
 
 
 def test_verdicts() -> None:
@@ -130,71 +235,16 @@ def test_verdicts() -> None:
     ]:
         results.add_verdict(Judged(1, planned, planned, verdict))
     results.add_changes([6.0, 7.0, 8.0, 8.5])
-    assert dict(results.second(0).verdicts) == {RIGHT: 1}
-    assert dict(results.second(1).verdicts) == {STALE: 2, UNDECIDED: 1}
+    assert results.second(0).verdicts == {RIGHT: 1}
+    assert results.second(1).verdicts == {STALE: 2, UNDECIDED: 1}
     assert (results.second(0).changes, results.second(1).changes) == (1, 2)
-    assert results.second(1).worst_age == 0.5
-    stale = results.stale[1]
-    assert (stale.count, stale.worst_age, stale.first) == (2, 0.5, 1.25)
-    assert (results.old.since, results.old.until) == (1.0, 1.5)
-    assert dict(results.reasons) == {BEHIND: 1}
-    assert (results.ages.total, results.behind.percentile(100)) == (2, 2000)
-
-
-TIMES = st.integers(0, 5 * SECOND)
-OUTCOMES = st.lists(
-    st.builds(
-        lambda question, rcode, planned, late, took: (
-            question,
-            0x8400 | rcode,
-            0,
-            BEGIN + planned,
-            BEGIN + planned + late,
-            took if took <= 0 else BEGIN + planned + late + took,
-        ),
-        st.integers(0, 1),
-        st.sampled_from([0, 2, 3]),
-        TIMES,
-        TIMES,
-        st.sampled_from([LOST, NOT_SENT]) | st.integers(1, SECOND),
-    ),
-    max_size=12,
-)
-AGES = st.lists(st.tuples(st.integers(0, 1), st.floats(0.1, 9)), max_size=4)
-
-
-def results_of(outcomes: list[tuple[int, int, int, int, int, int]], ages: list[tuple[int, float]]) -> Results:  # fmt: skip
-    results = Results(QUESTIONS, BEGIN)
-    results.add(outcomes)
-    for question, age in ages:
-        results.add_verdict(Judged(question, 8.0 + age, 8.0 + age, Verdict(STALE, age)))
-    return results
-
-
-def facts(part: Part) -> tuple[object, ...]:
-    return dict(part.rcodes), part.lost, part.not_sent, part.truncated, part.latency.pairs()
-
-
-@given(first=OUTCOMES, second=OUTCOMES, ages=AGES, more_ages=AGES)
-def test_merged_are_those_of_one_run(
-    first: list[tuple[int, int, int, int, int, int]],
-    second: list[tuple[int, int, int, int, int, int]],
-    ages: list[tuple[int, float]],
-    more_ages: list[tuple[int, float]],
-) -> None:
-    one = results_of(first + second, ages + more_ages)
-    merged = results_of(first, ages)
-    merged.merge(results_of(second, more_ages))
-    assert {number: facts(each) for number, each in merged.seconds.items()} == {number: facts(each) for number, each in one.seconds.items()}  # fmt: skip
-    for number, each in one.seconds.items():
-        assert merged.seconds[number].lateness == each.lateness
-        assert merged.seconds[number].worst_age == each.worst_age
-        assert +merged.seconds[number].verdicts == +each.verdicts
-    assert {kind: facts(each) for kind, each in merged.kinds.items()} == {kind: facts(each) for kind, each in one.kinds.items()}  # fmt: skip
-    assert merged.ages == one.ages
-    assert {which: (each.count, each.worst_age, each.first) for which, each in merged.stale.items()} == {
-        which: (each.count, each.worst_age, each.first) for which, each in one.stale.items()
-    }  # fmt: skip
+    assert results.second(1).worst_age_ms == 500
+    found = results.judged(results.whole(), 0.1)
+    (stale,) = found.stale_names
+    assert (stale.type, stale.count, stale.worst_age_ms, stale.first_s) == ("SRV", 2, 500, 1.25)
+    assert (found.old_since_s, found.old_until_s, found.old_for_s) == (1.0, 1.5, 0.5)
+    assert (found.undecided, found.changes, found.slack_ms) == ({BEHIND: 1}, 3, 100)
+    assert (found.stale_slots.total, found.behind_slots.percentile(100)) == (2, 2000)
 
 
 @pytest.mark.parametrize("begin", [7 * SECOND, 123_456_789_012_345, 10**15 + 1])
@@ -205,5 +255,124 @@ def test_what_is_asked_at_the_begin_of_a_second_belongs_to_it(begin: int) -> Non
         planned = (begin + number * SECOND) / SECOND
         results.add_verdict(Judged(0, planned, planned, Verdict(RIGHT)))
     results.add_changes([(begin + number * SECOND) / SECOND for number in range(100)])
-    found = {number: (second.verdicts[RIGHT], second.changes) for number, second in results.seconds.items()}  # fmt: skip
+    found = {
+        number: (each.verdicts[RIGHT], each.changes) for number, each in results.seconds.items()
+    }
     assert found == dict.fromkeys(range(100), (1, 1))
+
+
+def test_connections() -> None:
+    found = connections(
+        Fact(OPENED, 1_500_000),
+        *[Fact(OPENED, 2_500_000)] * 2,
+        Fact(ENDED, 0, RESET),
+        Fact(OPENED, 2_500_000),
+        Fact(NOT_OPENED, 0, "a"),
+        *[Fact(NOT_OPENED, 0, "b")] * 2,
+        *(Fact(AGAIN), Fact(LATE), Fact(NOT_DNS, 0, "HTTP status 503"), Fact(FELL)),
+    )
+    assert found.finish() is found
+    assert (found.opened, found.open, found.most_open) == (4, 3, 3)
+    assert found.setup[0] == Percentile("p50", 2501)  # the highest of its slot
+    assert (list(found.not_opened.items()), found.ended) == ([("b", 2), ("a", 1)], {RESET: 1})
+    assert (found.asked_again, found.late, found.without_answer, found.fell) == (
+        1,
+        1,
+        {"HTTP status 503": 1},
+        1,
+    )
+    assert ConnectionsReport().finish() is None
+
+
+def test_reasons_are_bounded() -> None:
+    found = connections(*(Fact(NOT_DNS, 0, f"HTTP status {at}") for at in range(MOST_REASONS + 5)))
+    assert len(found.without_answer) == MOST_REASONS + 1
+    assert found.without_answer[OTHERS] == 5
+
+
+def test_lookups() -> None:
+    musl, full = kinds_of("musl", PodLookup(0, "", "", "", "full"))
+    found = lookups(
+        Lookup(musl, full, ENDS.index(FOUND), 8, 6, 1, 0, 1000_000, 1250_000, 5000_000),
+        Lookup(musl, full, ENDS.index(UNFINISHED), 2, 0, 0, 2, 1000_000, 1000_000, 9000_000),
+    )
+    (part,) = found.by_resolver
+    assert (part.name, [each.name for each in found.by_form]) == ("musl", ["full"])
+    assert part.ends == {FOUND: 1, UNFINISHED: 1}
+    assert (part.slots.percentile(50), part.query_slots.pairs()) == (4001, [(2, 1), (8, 1)])
+    assert (part.queries, part.wasted, part.again, part.over_tcp) == (10, 6, 1, 2)
+    assert found.lateness_slots.pairs() == [(0, 1), (250, 1)]
+    assert found.whole.queries == 10
+
+
+def test_figures_of_lookups() -> None:
+    """One that is not over is slower than all; a generator that was late has none."""
+    assert LookupsReport().finish(Histogram(), refused=False) is None
+    found = stated(lookups(FINISHED, FINISHED, LOOKED_UP[2]))
+    (part,) = found.by_resolver
+    assert (part.name, part.median_queries, part.most_queries) == ("glibc", 4, 4)
+    assert (part.latency[0], part.latency[-1]) == (
+        Percentile("p50", 3001),
+        Percentile("max", None, "lost"),
+    )
+    assert found.lateness[0] == Percentile("p50", 50)
+    late = stated(lookups(FINISHED), Histogram([(2000, 1)]))
+    assert late.whole.latency[0] == Percentile("p50", None, "generator")
+
+
+@given(mine=FACTS, theirs=FACTS, first=LOOKUPS, second=LOOKUPS, some=SHOWN, more=SHOWN)
+def test_what_is_added_is_as_if_it_were_one(
+    mine: list[Fact], theirs: list[Fact], first: list[Lookup], second: list[Lookup], some: list[Shown], more: list[Shown]
+) -> None:  # fmt: skip
+    """Though it was written and read in between; the greatest number of open connections is only a bound."""
+    found, one = connections(*mine), connections(*mine, *theirs)
+    add(found, written(connections(*theirs)))
+    found.most_open = one.most_open
+    assert found.finish() == one.finish()
+    looked_up, both = lookups(*first), lookups(*first, *second)
+    add(looked_up, written(lookups(*second)))
+    assert looked_up.finish(Histogram(), refused=False) == both.finish(Histogram(), refused=False)
+    propagation = PropagationReport()
+    for part in (more, some):
+        add(propagation, written(propagation_report(part, FOLLOWED, len(part) + 1, 100.0)))
+    whole = propagation_report(some + more, FOLLOWED, len(some + more) + 2, 100.0)
+    assert encode(propagation.finish()) == encode(whole)
+
+
+def test_figures_of_changes() -> None:
+    """A percentile needs as many changes; a long run has some of its events."""
+    ten = propagation_report([shown()] * 10, FOLLOWED, 10, 0.0)
+    assert [each.name for each in ten.first_new if each.us is not None] == ["p50", "p90", "max"]
+    assert {each.why for each in ten.first_new if each.us is None} == {"few"}
+    many = propagation_report([shown()] * 1000, FOLLOWED, 1000, 0.0)
+    assert [each.name for each in many.first_new if each.us is None] == ["p99.99"]
+    every = [shown(at=float(number)) for number in range(3 * MOST_EVENTS)]
+    found = propagation_report(every, FOLLOWED, len(every), 0.0)
+    assert ([each.at_s for each in found.events[:3]], len(found.events)) == ([0, 3, 6], MOST_EVENTS)
+    nothing = propagation_report([], FOLLOWED, 0, 0.0)
+    assert (nothing.events, {each.why for each in nothing.first_new}) == ([], {"few", "none"})
+
+
+def test_values_of_limits() -> None:
+    few = Second(verdicts={RIGHT: 7, STALE: 1, UNDECIDED: 2})
+    for rcode, number in enumerate((5, 0, 3, 4, 0, 2)):
+        few.counts.answer(rcode, number)
+    few.counts.lose(6)
+    few.counts.truncated = 1
+    few.late_slots.record(0)
+    few.slots.record(1000)
+    found = measured_of(few)
+    assert found.counts == limit_counts(few) == {
+        "loss": (6, 20), "errors": (5, 14), "servfail": (3, 14), "refused": (2, 14), "nxdomain": (4, 14),
+        "truncated": (1, 14), "right": (7, 10), "stale": (1, 10), "early": (0, 10), "missing": (0, 10),
+        "extra": (0, 10), "wrong": (0, 10), "undecided": (2, 10),
+    }  # fmt: skip
+    assert (found.latency[0].why, found.lateness[0].us) == ("lost", 0)
+    assert (found.lookups, found.knee) == ((), (0.0, float("inf")))
+    found = with_lookups(found, stated(lookups(*LOOKED_UP)))
+    assert found.counts["lookup.failed"] == found.counts["lookup.unfinished"] == (1, 4)
+    assert found.counts["loss"] == (6, 20)
+    lost = [Percentile(name_of(percent), None, "lost") for percent in PERCENTS[1:]]
+    assert found.lookups == [Percentile("p50", 3001), *lost]
+    without = with_lookups(measured_of(few), None)
+    assert (without.counts["lookup.failed"], without.lookups) == ((0, 0), [])

@@ -8,39 +8,44 @@ from struct import pack
 import pytest
 
 from hsdns.load.errors import LoadError
-from hsdns.load.judge import STALE
-from hsdns.load.lookups import LOOKUPS, Lookup, pack_lookups
+from hsdns.load.limits import read_limits
 from hsdns.load.outcome import (
     ANSWERS,
     COUNTS,
     END,
     FORGET,
+    LOOKUPS,
     LOST,
     OF_KIND,
     OUTCOMES,
     QUESTION,
     RCODE,
     REPLY,
+    Lookup,
+    pack_lookups,
     pack_numbers,
     pack_outcomes,
     pack_question,
 )
 from hsdns.load.questions import Question
+from hsdns.load.results import Results
 from hsdns.load.run import (
     AHEAD,
     FAILING,
     FELL_BEHIND,
     INTERRUPTED,
+    AbortWatch,
     Ended,
     Loaded,
-    Watching,
+    RunOptions,
     carry_out,
 )
 from hsdns.load.schedule import SECOND
-from hsdns.load.thresholds import read_limits
-from hsdns.load.verifier import Verifier
+from hsdns.load.verify.judge import STALE, Verdict
+from hsdns.load.verify.verifier import Judged, Verifier
 from hsdns.wire.iana import RRType
-from tests.load.test_verifier import NAME, ONE, Said, reply
+from hsdns.wire.name import Name
+from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 QUESTIONS = [Question(NAME, RRType.A, "service")]
 MS = SECOND // 1000
@@ -100,24 +105,26 @@ def outcomes(*found: tuple[int, int, int]) -> Message:
 
 def run(
     *servers: Sequence[list[Message] | BaseException],
-    watching: Watching | None = None,
+    options: RunOptions | None = None,
     seconds: float = 1.0,
     verifier: Verifier | None = None,
 ) -> tuple[list[Ended], list[Sending]]:
     clock = Clock()
     sending = [Sending(steps, clock) for steps in servers]
     loaded = [Loaded(f"s{number}", each, verifier) for number, each in enumerate(sending)]
-    ended = carry_out(loaded, QUESTIONS, seconds, 0.5, watching or Watching(), clock, clock.sleep)
+    ended = carry_out(loaded, QUESTIONS, seconds, 0.5, options or RunOptions(), clock, clock.sleep)
     return ended, sending
 
 
 def test_what_is_told_is_counted_and_shown() -> None:
     shown = []
-    watching = Watching(show=lambda servers, at: shown.append((at, servers["s0"].whole().sent)))
-    (ended,), _ = run([[outcomes((10, 12, 0x8400))], [outcomes((600, 0, 0))]], watching=watching)
+    options = RunOptions(
+        show=lambda servers, at: shown.append((at, servers["s0"].whole().counts.sent))
+    )
+    (ended,), _ = run([[outcomes((10, 12, 0x8400))], [outcomes((600, 0, 0))]], options=options)
     assert (ended.name, ended.why, ended.seconds) == ("s0", "", 1.0)
     whole = ended.results.whole()
-    assert (whole.answered, whole.lost) == (1, 1)
+    assert (whole.counts.answered, whole.counts.lost) == (1, 1)
     assert shown == [(0.5, 1), (1.0, 2), (1.5, 2)]
 
 
@@ -128,7 +135,7 @@ def test_counts_and_answers_of_the_compiled_sender() -> None:
     verifier = Verifier(Said(), [ONE], slack=0.1)
     (ended,), _ = run([[told, counts, answers]], seconds=8, verifier=verifier)
     whole = ended.results.whole()
-    assert (dict(whole.rcodes), dict(whole.verdicts)) == ({0: 3}, {"right": 1})
+    assert (whole.counts.rcodes, whole.verdicts) == ({"NOERROR": 3}, {"right": 1})
 
 
 def test_a_question_that_is_told() -> None:
@@ -136,7 +143,7 @@ def test_a_question_that_is_told() -> None:
     asked = (OUTCOMES, pack_outcomes([(1, 0x8402, 0, BEGIN, BEGIN, BEGIN + MS)]))
     said = Said()
     (ended,), _ = run([[question, asked]], verifier=Verifier(said, [ONE]))
-    assert ended.results.kinds["search", RRType.AAAA].answered == 1
+    assert ended.results.kinds["search", RRType.AAAA].counts.answered == 1
     assert [each.qtype for each in said.learnt] == [RRType.AAAA]
 
 
@@ -147,22 +154,22 @@ def test_several_servers_begin_at_one_time() -> None:
     )
     assert [each.begin for each in sending] == [BEGIN, BEGIN]
     assert [(each.name, each.why) for each in ended] == [("s0", ""), ("s1", "")]
-    assert [each.results.whole().answered for each in ended] == [2, 0]
-    assert [each.results.whole().lost for each in ended] == [0, 1]
+    assert [each.results.whole().counts.answered for each in ended] == [2, 0]
+    assert [each.results.whole().counts.lost for each in ended] == [0, 1]
 
 
 def test_lookups_that_are_told() -> None:
     found = Lookup(0, 0, 0, 2, 0, 0, 0, BEGIN, BEGIN, BEGIN + MS)
     (ended,), _ = run([[(LOOKUPS, pack_lookups([found]))]])
-    assert ended.results.lookups.by_resolver["glibc"].sent == 2
+    assert ended.results.lookups.by_resolver[0].queries == 2
 
 
 def test_a_time_to_begin() -> None:
     """The servers begin then, and not before; a time that has come before they are ready is an error."""
-    (ended,), (sending,) = run([[]], watching=Watching(begin=BEGIN + 3 * SECOND))
+    (ended,), (sending,) = run([[]], options=RunOptions(begin=BEGIN + 3 * SECOND))
     assert sending.begin == BEGIN + 3 * SECOND == ended.results.begin
     with pytest.raises(LoadError) as error:
-        run([[]], watching=Watching(begin=BEGIN - SECOND // 2))
+        run([[]], options=RunOptions(begin=BEGIN - SECOND // 2))
     assert (
         str(error.value) == "-start-at: the generator was ready 0.5 s too late; give a later time"
     )
@@ -174,11 +181,11 @@ def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:
     ended, sending = run(
         [[outcomes((10, 12, 0x8400))], [lost], [outcomes((30, 40, 0x8400))]],
         [[outcomes((10, 12, 0x8400))], [outcomes((20, 0, 0))]],
-        watching=Watching(limits=limits),
+        options=RunOptions(limits=limits),
         seconds=9.0,
     )
     assert [each.why for each in ended] == ["aborted by loss>1 (2)", ""]
-    assert [each.results.whole().answered for each in ended] == [2, 1]
+    assert [each.results.whole().counts.answered for each in ended] == [2, 1]
     assert [each.stopped for each in sending] == [2, 0]
     assert ended[0].seconds < ended[1].seconds == 9.0
 
@@ -191,7 +198,7 @@ def test_interrupted() -> None:
     ]
     (ended,), (sending,) = run(steps, seconds=60)
     assert (ended.why, ended.seconds, sending.stopped) == (INTERRUPTED, 1.0, 1)
-    assert ended.results.whole().answered == 2
+    assert ended.results.whole().counts.answered == 2
 
 
 def test_interrupted_by_what_is_asked() -> None:
@@ -201,10 +208,10 @@ def test_interrupted_by_what_is_asked() -> None:
         [outcomes((10, 12, 0x8400))],
         [outcomes((20, 30, 0x8400))],
     ]
-    watching = Watching(interrupted=lambda: next(said, False))
-    (ended,), (sending,) = run(steps, watching=watching, seconds=60)
+    options = RunOptions(interrupted=lambda: next(said, False))
+    (ended,), (sending,) = run(steps, options=options, seconds=60)
     assert (ended.why, ended.seconds, sending.stopped) == (INTERRUPTED, 0.5, 1)
-    assert ended.results.whole().answered == 2
+    assert ended.results.whole().counts.answered == 2
 
 
 def test_what_was_over_before_an_interruption_is_whole() -> None:
@@ -218,9 +225,9 @@ def failing(count: int) -> list[list[Message] | BaseException]:
 
 @pytest.mark.parametrize(("keeps_going", "why"), [(False, FAILING), (True, "")])
 def test_a_target_that_fails_everything(keeps_going: bool, why: str) -> None:
-    (ended,), _ = run(failing(20), watching=Watching(keeps_going=keeps_going), seconds=60)
+    (ended,), _ = run(failing(20), options=RunOptions(keeps_going=keeps_going), seconds=60)
     assert ended.why == why
-    assert ended.results.whole().sent == 40
+    assert ended.results.whole().counts.sent == 40
 
 
 def test_a_server_that_fails_everything_ends_for_itself() -> None:
@@ -244,9 +251,65 @@ def test_answers_are_judged_and_changes_counted() -> None:
         [told, outcomes((100, 101, 0x8400), (7000, 7001, 0x8400)), (FORGET, pack_numbers([1]))]
     ]
     # `told` says the state until 10.0; the begin is 5.0, so the second one is asked for at 12.0.
-    watching = Watching(lambda: [5.5, 10.0])
-    (ended,), _ = run(steps, watching=watching, seconds=8, verifier=verifier)
+    options = RunOptions(lambda: [5.5, 10.0])
+    (ended,), _ = run(steps, options=options, seconds=8, verifier=verifier)
     assert ended.results.whole().verdicts == {"right": 1, STALE: 1}
-    assert ended.results.stale[0].worst_age == pytest.approx(2.0)
+    (stale,) = ended.results.stale.values()
+    assert stale.worst_age_ms == pytest.approx(2000)
     assert ended.results.whole().changes == 2
     assert not verifier.waits
+
+
+ONE_QUESTION = [Question(Name.from_text("www.a.test."), RRType.A, "file")]
+TIMEOUT = 2.0
+
+
+def results(*, slow: range = range(0), lost: range = range(0), late: range = range(0)) -> Results:
+    """100 queries in each of 30 seconds, each answered after 1 ms, in slow ones after 20 ms; the last one may be lost."""
+    found = Results(ONE_QUESTION, 0)
+    for second in range(30):
+        for number in range(100):
+            planned = second * SECOND + number * 10 * MS
+            sent = planned + (19 * MS if second in late else 0)
+            received = (
+                LOST
+                if second in lost and number == 99
+                else planned + (20 if second in slow else 1) * MS
+            )
+            found.add([(0, 0x8400, 0, planned, sent, received)])
+    return found  # fmt: skip
+
+
+def ended(limits: str, found: Results) -> tuple[float, str]:
+    """When a run is ended, and what is said."""
+    watch = AbortWatch(read_limits(limits, verifies=True), TIMEOUT)
+    for tenth in range(300):
+        if said := watch.see(found, tenth / 10):
+            return tenth / 10, said
+    return 30.0, ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "found", "at", "said"),
+    [
+        ("p99>5ms:abort", results(slow=range(30)), 7.0, "aborted by p99>5ms (20.0 ms over 5 s)"),
+        ("p99>5ms:abort", results(slow=range(10, 30)), 13.0, "aborted by p99>5ms (20.0 ms over 5 s)"),
+        ("p99>5ms", results(slow=range(30)), 30.0, ""),
+        ("p99>50ms:abort", results(slow=range(30)), 30.0, ""),
+        ("p99>5ms:abort", results(slow=range(30), late=range(30)), 30.0, ""),  # the generator's
+        ("late.p99>5ms:abort", results(slow=range(30), late=range(30)), 7.0, "aborted by late.p99>5ms (19.0 ms over 5 s)"),
+        ("max>1s:abort", results(lost=range(3, 4)), 7.0, "aborted by max>1s (lost over 5 s)"),
+        ("loss>0.5%:abort", results(lost=range(8, 30)), 13.0, "aborted by loss>0.5% (0.600% over 5 s)"),
+        ("loss>20:abort", results(), 30.0, ""),
+        ("stale>0,p99>5ms:abort", results(slow=range(30)), 7.0, "aborted by p99>5ms (20.0 ms over 5 s)"),
+    ],
+)  # fmt: skip
+def test_when_a_run_ends(limits: str, found: Results, at: float, said: str) -> None:
+    assert ended(limits, found) == (at, said)
+
+
+def test_a_number_ends_a_run_at_once() -> None:
+    found = results()
+    assert ended("stale>0:abort,loss>3:abort", found) == (30.0, "")
+    found.add_verdict(Judged(0, 0.5, 0.5, Verdict(STALE, 0.3)))
+    assert ended("stale>0:abort,loss>3:abort", found) == (1.0, "aborted by stale>0 (1)")

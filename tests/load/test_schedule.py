@@ -1,17 +1,26 @@
+from __future__ import annotations
+
+from heapq import merge
+from itertools import islice
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.errors import LoadError
+from hsdns.load.questions import order
 from hsdns.load.schedule import (
     BURST,
     EVEN,
     POISSON,
     SECOND,
+    Portion,
     Schedule,
     Stage,
     read_arrival,
+    read_portion,
     read_stages,
+    read_start,
 )
 
 MS = SECOND // 1000
@@ -121,4 +130,112 @@ def test_arrivals() -> None:
 def test_bad_arrivals(text: str, sentence: str) -> None:
     with pytest.raises(LoadError) as error:
         read_arrival(text)
+    assert str(error.value) == sentence
+
+
+RATES = st.floats(0, 300)
+SOME_STAGES = st.lists(st.builds(Stage, st.floats(0.1, 2), RATES, RATES), min_size=1, max_size=3)
+
+
+@given(
+    stages=SOME_STAGES,
+    arrival=st.sampled_from([EVEN, POISSON, BURST]),
+    burst=st.integers(1, 9),
+    count=st.integers(1, 9),
+    weights=st.lists(st.floats(0.1, 9), max_size=4),
+    seed=st.integers(0, 9),
+)
+def test_the_portions_together_are_the_plan(
+    stages: list[Stage], arrival: str, burst: int, count: int, weights: list[float], seed: int
+) -> None:
+    """The same questions at the same times, each once, and as many for each generator but for one."""
+    schedule = Schedule(tuple(stages), arrival, burst, seed)
+    length = len(weights) or 5
+    whole = list(zip(schedule.times(), order(length, weights, seed), strict=False))
+    portions = [
+        list(
+            zip(
+                schedule.times(Portion(index, count)),
+                Portion(index, count).of(order(length, weights, seed)),
+                strict=False,
+            )
+        )
+        for index in range(count)
+    ]
+    together = merge(*([(time, n) for n, (time, _) in enumerate(each)] for each in portions))
+    assert [time for time, _ in together] == [time for time, _ in whole]
+    assert [portions[n % count][n // count] for n in range(len(whole))] == whole
+    assert {len(each) for each in portions} <= {len(whole) // count, -(-len(whole) // count)}
+
+
+@pytest.mark.parametrize(
+    ("text", "portion"), [("0/8", Portion(0, 8)), ("7/8", Portion(7, 8)), ("0/1", Portion())]
+)
+def test_read(text: str, portion: Portion) -> None:
+    assert read_portion(text) == portion
+    assert portion.to_text() == ("" if portion == Portion() else text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("8/8", '-part: "8" in "8/8" is no index from 0 to 7; the first of 8 is 0/8'),
+        ("0/0", '-part: "0" in "0/0" is no count from 1 to 1000'),
+        ("1", '-part needs an index and a count such as 0/8, found "1"'),
+        ("-1/8", '-part needs an index and a count such as 0/8, found "-1/8"'),
+        ("1/8/9", '-part needs an index and a count such as 0/8, found "1/8/9"'),
+        ("0/99999", '-part needs an index and a count such as 0/8, found "0/99999"'),
+    ],
+)
+def test_bad_portions(text: str, sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        read_portion(text)
+    assert str(error.value) == sentence
+
+
+def test_the_whole_is_what_it_was() -> None:
+    assert list(islice(Portion().of(order(3, (), 0)), 5)) == [0, 1, 2, 0, 1]
+
+
+NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("2026-01-01T12:00:00Z", NOON),
+        ("2026-01-01T12:00:01.5+00:00", NOON + 1.5),
+        ("2026-01-01T13:00:10+01:00", NOON + 10),
+        ("+0s", NOON),
+        ("+90s", NOON + 90),
+        ("+1m30s", NOON + 90),
+    ],
+)
+def test_start(text: str, start: float) -> None:
+    assert read_start(text, NOON) == start
+
+
+def test_from_the_start_of_a_job() -> None:
+    assert read_start("+60s", NOON + 20, origin=NOON) == NOON + 60
+    with pytest.raises(LoadError) as error:
+        read_start("+10s", NOON + 20.25, origin=NOON)
+    assert str(error.value) == (
+        "-start-at +10s: that was at 2026-01-01T12:00:10Z, 10.2 s ago; "
+        "give a later time, the same to all generators"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("+soon", '-start-at: "soon" in "+soon" is no time; write one such as +30s'),
+        ("noon", '-start-at: "noon" is no time with a zone; write one such as 2026-01-31T12:00:00Z, or +30s'),
+        ("2026-01-01T12:00:00", '-start-at: "2026-01-01T12:00:00" is no time with a zone; write one such as 2026-01-31T12:00:00Z, or +30s'),
+        ("2026-01-01T11:59:59Z", "-start-at 2026-01-01T11:59:59Z: that was at 2026-01-01T11:59:59Z, 1.0 s ago; give a later time, the same to all generators"),
+        ("2026-01-03T12:00:00Z", "-start-at 2026-01-03T12:00:00Z: that is at 2026-01-03T12:00:00Z, more than a day from now"),
+    ],
+)  # fmt: skip
+def test_bad_starts(text: str, sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        read_start(text, NOON)
     assert str(error.value) == sentence

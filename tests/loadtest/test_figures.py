@@ -1,17 +1,30 @@
+"""How figures are computed: percentiles, medians, ratios, slopes, and what a process is late."""
+
 import pytest
 
+from loadtest.answering.mixes import DNSPERF, DRAIN
+from loadtest.answering.results import Results, Sample
 from loadtest.figures import Spread, median_of_known, percentile, ratio
+from loadtest.generator.measure import Row, combined
+from loadtest.pressure.clients import Counts
+from loadtest.pressure.lateness import lateness, without
+from loadtest.pressure.results import Honest, Outcome
+from loadtest.pressure.soak_result import slope
+from loadtest.programs import NATIVE
+from loadtest.watch.churn import Sample as Watched
+from loadtest.watch.churn import match
+from loadtest.watch.fake_api_process import Change
 
 
 @pytest.mark.parametrize(
     ("values", "share", "expected"),
     [
-        pytest.param([5.0], 0.99, 5.0, id="one value is every percentile"),
-        pytest.param([3.0, 1.0, 2.0], 0.0, 1.0, id="none at all is the smallest"),
-        pytest.param([3.0, 1.0, 2.0], 1.0, 3.0, id="all is the largest"),
-        pytest.param(list(range(1, 101)), 0.99, 99, id="99 of 100"),
-        pytest.param(list(range(1, 101)), 0.5, 50, id="half of 100"),
-        pytest.param([1.0, 2.0, 3.0, 4.0], 0.9, 4.0, id="between two values it is the upper"),
+        ([5.0], 0.99, 5.0),
+        ([3.0, 1.0, 2.0], 0.0, 1.0),
+        ([3.0, 1.0, 2.0], 1.0, 3.0),
+        ([*range(1, 101)], 0.99, 99),
+        ([*range(1, 101)], 0.5, 50),
+        ([1.0, 2.0, 3.0, 4.0], 0.9, 4.0),
     ],
 )
 def test_percentile(values: list[float], share: float, expected: float) -> None:
@@ -20,33 +33,158 @@ def test_percentile(values: list[float], share: float, expected: float) -> None:
 
 def test_spread() -> None:
     assert Spread.of([4.0, 1.0, 3.0, 2.0]) == Spread(4, 2.5, 4.0, 4.0, 4.0)
-
-
-@pytest.mark.parametrize("summary", [Spread.of, lambda none: percentile(none, 0.5)])
-def test_nothing_has_no_summary(summary) -> None:  # type: ignore[no-untyped-def] # both take a list
     with pytest.raises(ValueError, match="no values"):
-        summary([])
+        Spread.of([])
 
 
 @pytest.mark.parametrize(
     ("ours", "peers", "expected"),
-    [
-        pytest.param(1.0, 2.0, 0.5, id="both"),
-        pytest.param(None, 2.0, None, id="without ours"),
-        pytest.param(1.0, None, None, id="without the peer's"),
-        pytest.param(1.0, 0.0, None, id="the peer's is nothing"),
-        pytest.param(1.0, -1.0, None, id="the peer's is negative"),
-        pytest.param(-1.0, 2.0, -0.5, id="ours is negative"),
-    ],
-)
+    [(1.0, 2.0, 0.5), (None, 2.0, None), (1.0, None, None), (1.0, 0.0, None), (1.0, -1.0, None), (-1.0, 2.0, -0.5)],
+)  # fmt: skip
 def test_ratio(ours: float | None, peers: float | None, expected: float | None) -> None:
     assert ratio(ours, peers) == expected
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [([1.0, None, 3.0], 2.0), ([None], None), ([], None)],
-    ids=["some", "none there", "none"],
-)
-def test_middle(values: list[float | None], expected: float | None) -> None:
+@pytest.mark.parametrize(("values", "expected"), [([1.0, None, 3.0], 2.0), ([None], None), ([], None)])  # fmt: skip
+def test_median_of_known(values: list[float | None], expected: float | None) -> None:
     assert median_of_known(values) == expected
+
+
+def results(*rows: tuple[str, str, str, int, float]) -> Results:
+    return Results([Sample(*row, lost=0.0) for row in rows], [])
+
+
+# The machine is twice as slow in round 1; the third round of one server is missing.
+TWO_MOODS = results(
+    ("hot", "hsdns", DRAIN, 0, 5.0),
+    ("hot", "echo", DRAIN, 0, 4.0),
+    ("hot", "hsdns", DRAIN, 1, 10.0),
+    ("hot", "echo", DRAIN, 1, 8.0),
+    ("hot", "hsdns", DRAIN, 2, 99.0),
+    ("hot", "hsdns", DNSPERF, 0, 6.0),
+    ("tcp", "hsdns", DNSPERF, 0, 9.0),
+)
+
+
+def test_a_figure_is_the_median_of_its_rounds() -> None:
+    figures = TWO_MOODS.figures("hot", "hsdns", DRAIN)
+    assert figures is not None
+    assert (figures.cpu_us, figures.min_us, figures.rounds, figures.rate) == (10.0, 5.0, 3, None)
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "expected"),
+    [
+        (("hot", "hsdns"), ("hot", "echo"), (1.25, DRAIN)),
+        (("tcp", "hsdns"), ("hot", "hsdns"), (1.5, DNSPERF)),
+        (("tcp", "hsdns"), ("tcp", "echo"), None),
+    ],
+    ids=["both methods", "one method", "nothing"],
+)
+def test_a_ratio_is_that_of_shared_rounds_by_the_steadier_method(
+    ours: tuple[str, str], others: tuple[str, str], expected: tuple[float, str] | None
+) -> None:
+    assert TWO_MOODS.best_ratio(ours, others) == expected
+
+
+QUIET = Counts(100, 100, 100, p99_us=400, worst_us=600, all_p99_us=500)
+FAST = Honest(QUIET, QUIET)
+SLOW = Honest(QUIET, Counts(100, 100, 100, p99_us=900, worst_us=2_500, all_p99_us=1_000))
+DROPPED = Honest(QUIET, Counts(100, 100, 90, p99_us=300, worst_us=400, all_p99_us=1e6))
+FAILED = Honest(QUIET, Counts(100, 100, 100, 20, p99_us=300, worst_us=400, all_p99_us=300))
+PRESSED = Outcome("fair", NATIVE, Counts(0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("clients", "answered", "slowdown", "worst"),
+    [
+        ((FAST, FAST, FAST), 1.0, 1.0, 0.6),
+        ((FAST, FAST, SLOW), 1.0, 2.0, 2.5),
+        ((FAST, DROPPED, SLOW), 0.9, 2000.0, 1000.0),
+        ((FAILED, FAST, FAST), 0.8, 1.0, 0.6),
+        ((None, None, None), None, None, None),
+    ],
+    ids=["fast", "slow", "drops", "fails", "none"],
+)
+def test_a_server_that_drops_honest_queries_is_not_fast(
+    clients: tuple[Honest | None, ...],
+    answered: float | None,
+    slowdown: float | None,
+    worst: float | None,
+) -> None:
+    outcome = PRESSED._replace(cluster=clients[0], external=clients[1], chained=clients[2])
+    figures = ("honest answered", "honest p99 / quiet p99", "honest worst, ms")
+    assert tuple(map(outcome.figure, figures)) == pytest.approx((answered, slowdown, worst))
+
+
+@pytest.mark.parametrize(("late", "slowdown"), [(0.0003, 2.0), (0.0008, 1.25), (0.002, 0.5)])
+def test_what_any_process_waits_is_not_the_servers_delay(late: float, slowdown: float) -> None:
+    outcome = PRESSED._replace(cluster=SLOW, late=late)
+    assert outcome.figure("honest p99 / quiet p99") == pytest.approx(slowdown)
+
+
+class Scripted:
+    """A clock that each wait moves on: by what it waits, and by what it is late."""
+
+    def __init__(self, late: list[float]) -> None:
+        self.now = 0.0
+        self._late = late
+
+    def wait(self, seconds: float) -> bool:
+        if not self._late:
+            return True
+        self.now += seconds + self._late.pop(0)
+        return False
+
+
+@pytest.mark.parametrize(
+    ("late", "noted", "gaps"),
+    [
+        ([], [], []),
+        ([0.0, 0.001, 0.002], [0.0, 0.001, 0.002], []),
+        ([0.012, 0.0], [0.012, 0.007, 0.002, 0.0], []),  # three were due while it waited
+        ([0.0, 0.021], [0.0, 0.021, 0.016, 0.011, 0.006, 0.001], [(0.01, 0.031)]),
+    ],
+)
+def test_lateness(late: list[float], noted: list[float], gaps: list[tuple[float, float]]) -> None:
+    clock = Scripted(late)
+    found = lateness(clock.wait, lambda: clock.now)
+    assert found[0] == pytest.approx(noted)
+    assert [*sum(found[1], ())] == pytest.approx([*sum(gaps, ())])
+
+
+@pytest.mark.parametrize(
+    ("gaps", "expected"),
+    [([(0.0, 1.0), (5.0, 6.0)], 3.0), ([(1.5, 2.5)], 2.5), ([(2.5, 3.0), (4.0, 9.0)], 1.5), ([(0.0, 9.0)], 0.0)],
+)  # fmt: skip
+def test_time_without_gaps(gaps: list[tuple[float, float]], expected: float) -> None:
+    assert without(gaps, 2.0, 5.0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [([], 0.0), ([(1, 5)], 0.0), ([(1, 5), (1, 7)], 0.0), ([(0, 1), (1, 3), (2, 5)], 2.0), ([(0, 5), (1, 3), (2, 5), (3, 3)], -0.4)],
+)  # fmt: skip
+def test_slope(samples: list[tuple[float, float]], expected: float) -> None:
+    assert slope(samples) == pytest.approx(expected)
+
+
+def test_the_median_of_what_every_turn_tells() -> None:
+    first = Row("C echo", "a", 20_000, 20_000.0, 1, 0, 50.0, 100.0, 5, 5, 5)
+    slow = first._replace(cpu=3, late_p999=2000)
+    found = combined([first, slow, first._replace(cpu=2, p99=None, late_p999=7)])
+    assert (found.cpu, found.late_p999, found.p50, found.p99) == (2, 7, 50, None)
+
+
+@pytest.mark.parametrize(
+    ("sample", "expected"),
+    [
+        (Watched("web-1", 9.0, 10.5, b""), [0.5]),
+        (Watched("web-1", 9.0, 12.0, None), [2.0]),  # not seen: what was waited
+        (Watched("web-1", 10.1, 10.5, b""), []),
+        (Watched("web-1", 9.0, 9.9, None), []),
+        (Watched("web-2", 9.0, 10.5, b""), []),
+    ],
+)
+def test_the_delay_of_a_change(sample: Watched, expected: list[float]) -> None:
+    assert match([Change(10.0, "team-0", "web-1", "10.0.0.1", "172.16.0.1")], [sample]) == expected

@@ -13,8 +13,7 @@ import pytest
 from hsdns.chain import WaitsInTask
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.forward import Forward
-from hsdns.upstream.exchange import UpstreamSettings
-from hsdns.upstream.health import PROBE_TIMEOUT, HealthCheck
+from hsdns.upstream.exchange import PROBE_TIMEOUT, HealthCheck, UpstreamSettings
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hsdns.corefile.arguments import HostPort
+from hsdns.corefile.keys import HostPort
 from hsdns.metrics import SLIM_TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins import health
 from hsdns.plugins.health import Health

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hsdns.chain import Request
 from hsdns.cluster.freshness import Dependencies, NoCounters
-from hsdns.corefile.pattern import compile_pattern
+from hsdns.corefile.properties import compile_pattern
 from hsdns.plugins.rewrite import Rewrite
 from hsdns.rewriting.rule import Exact, Matcher, Prefix, Regex, RewriteName, Suffix
 from hsdns.wire.edns import ECHOED, Edns

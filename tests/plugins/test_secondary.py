@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hsdns.authority import secondary_zone
-from hsdns.authority.incoming import TransferError
+from hsdns.authority.transfer import TransferError
 from hsdns.authority.zone import Zone
 from hsdns.chain import Endpoint
 from hsdns.plugins.secondary import Secondary
@@ -27,7 +27,7 @@ PRIMARY = "transfer from 192.0.2.1"
 
 
 class Primaries:
-    """Replaces authority/incoming.py: the records of each zone without its SOA record; `asked` lists the queries."""
+    """Replaces authority/transfer.py: the records of each zone without its SOA record; `asked` lists the queries."""
 
     def __init__(self, **zones: list[str]) -> None:
         self.serial = 7

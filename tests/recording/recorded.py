@@ -15,7 +15,7 @@ from hsdns.cluster.objects import Event
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.recording.entry import End, Entry, Header, RecordedQuery
 from hsdns.recording.reader import Recording
-from hsdns.recording.writer import RecordingWriter
+from hsdns.recording.recorder import RecordingWriter
 from hsdns.server.control.event_follower import EventFollower
 from hsdns.server.control.watch import Told
 

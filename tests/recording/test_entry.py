@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
     Namespace,
+    Object,
     ObjectMeta,
     Pod,
-    PodCondition,
-    PodNames,
     PodStatus,
     Synced,
     Upserted,
 )
+from hsdns.cluster.programming import CHANGE_TIME
 from hsdns.recording.entry import (
     QUERY_LINE,
     End,
@@ -29,6 +30,7 @@ from hsdns.recording.entry import (
     State,
     read_line,
     read_object,
+    reduced,
     to_event,
     to_line,
     to_raw,
@@ -65,21 +67,6 @@ def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
 def test_lines_of_queries_begin_as_those_that_pass_them_over_expect() -> None:
     begins = [to_line(each).startswith(QUERY_LINE) for each in ENTRIES]
     assert begins == [False] * 5 + [True] * 2 + [False] * 3
-
-
-def test_an_event_has_no_more_than_the_fields_that_are_set() -> None:
-    assert to_line(ENTRIES[3]) == (
-        b'{"entry":"event","at":1.25,"time":"2026-01-01T00:00:00.000+00:00","type":"MODIFIED","object":'
-        b'{"kind":"Service","metadata":{"name":"web","namespace":"shop","resourceVersion":"1"},'
-        b'"spec":{"type":"ClusterIP","clusterIPs":["10.96.7.7"],"ports":[{"port":80,"name":"http","protocol":"TCP"}]}}}\n'
-    )
-
-
-def test_text_that_looks_like_a_member_stays() -> None:
-    meta = ObjectMeta('a":null,"b', 'x,"uid":""', "1", labels={"a": "", "b": "", "uid": ""})
-    found = Pod(meta, PodStatus("10.0.0.1", None, [PodCondition("a", "")]), PodNames(None, "null"))
-    assert read_object(to_raw(found)) == found
-    assert bytes(to_raw(Namespace(ObjectMeta("a")))) == b'{"kind":"Namespace","metadata":{"name":"a","namespace":"","resourceVersion":""}}'  # fmt: skip
 
 
 def test_events_are_those_of_a_source() -> None:
@@ -127,3 +114,30 @@ def test_objects_that_are_none(raw: bytes, sentence: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the sentence is compared
         read_object(msgspec.Raw(raw))
     assert str(caught.value) == sentence
+
+
+# What of an object is recorded.
+
+
+LABELS = {"app": "web", "kubernetes.io/service-name": "web", "multicluster.kubernetes.io/service-name": "w"}  # fmt: skip
+META = ObjectMeta(
+    "web", "shop", "7", "3f2c", LABELS, {CHANGE_TIME: "2026-01-01T00:00:00Z", "note": "secret"}, "now"
+)  # fmt: skip
+OWNERS = {name: text for name, text in LABELS.items() if name != "app"}
+
+
+@pytest.mark.parametrize(
+    ("found", "labels", "annotations"),
+    [
+        (service("shop/web", "10.96.7.7"), None, None),
+        (Namespace(META), None, None),
+        (Pod(META, PodStatus("10.0.0.1")), LABELS, None),
+        (endpoint_slice("shop/web-1", "web", "10.0.0.1"), OWNERS, {CHANGE_TIME: "2026-01-01T00:00:00Z"}),
+    ],
+)  # fmt: skip
+def test_metadata(
+    found: Object, labels: dict[str, str] | None, annotations: dict[str, str] | None
+) -> None:
+    given = structs.replace(found, metadata=META)
+    expected = ObjectMeta("web", "shop", "7", "", labels, annotations, "now")
+    assert reduced(given) == structs.replace(found, metadata=expected)

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from hsdns.cluster.objects import Deleted, Event, Object, ObjectMeta, Pod, PodStatus, Synced
+from hsdns.cluster.objects import Deleted, Event, Object, ObjectMeta, Synced
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.recording import playback
 from hsdns.recording.entry import Entry, ObjectEvent, RecordedObject, State, to_raw
 from hsdns.recording.playback import Playback
 from tests import strategies
@@ -73,35 +72,11 @@ def test_a_replay_has_the_state_that_was_recorded_after_each_event(
     assert (replayed.is_over, replayed.recording.problem, replayed.recording.end) == (True, "", END)
 
 
-def test_changes_come_at_their_times() -> None:
-    found = play(SHOP)
-    assert (names(found), found.wait(100.0), found.due(100.5)) == (["web"], 1.0, [])
-    assert found.due(101.0) == upserts(DB)
-    assert (found.place(101.75), found.wait(101.75), found.applied) == (1.75, 0.25, 1)
-    assert len(found.due(109.0)) == 2  # late: both at once
-    assert (names(found), found.is_over, found.wait(109.0)) == (["api", "web"], True, inf)
-
-
 @pytest.mark.parametrize(("speed", "wait"), [(2.0, 0.5), (0.5, 2.0), (0.0, 0.0)])
 def test_speed(speed: float, wait: float) -> None:
     found = play(SHOP, speed=speed)
     assert found.wait(100.0) == wait
     assert (found.due(100.0 + wait) == upserts(DB)) is (speed > 0)
-
-
-def test_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playback, "BATCH", 2)
-    found = play(SHOP, speed=0)
-    assert [len(found.due(100.0)), len(found.due(100.0)), found.wait(100.0)] == [2, 1, inf]
-    assert found.place(100.0) == 3.0
-
-
-def test_pause_and_run() -> None:
-    found = play(SHOP)
-    found.pause(100.5)
-    assert (found.wait(200.0), found.place(200.0), found.due(200.0)) == (inf, 0.5, [])
-    found.run(200.0)
-    assert (found.wait(200.0), found.place(200.25)) == (0.5, 0.75)
 
 
 def test_steps() -> None:
@@ -110,23 +85,6 @@ def test_steps() -> None:
     assert (found.is_paused, found.place(300.0), found.wait(300.0)) == (True, 1.0, inf)
     assert len(found.step(7, 300.0)) == 2
     assert (found.is_over, found.step(1, 300.0), found.applied) == (True, [], 3)
-
-
-def test_another_speed_on_the_way() -> None:
-    found = play(SHOP)
-    found.set_speed(10.0, 100.5)
-    assert found.place(100.5) == 0.5
-    assert found.wait(100.5) == pytest.approx(0.05)
-    found.set_speed(0, 100.52)
-    assert found.wait(100.52) == 0.0
-
-
-def test_a_place() -> None:
-    found = play(SHOP, is_paused=True)
-    assert len(found.go_to(2.5, 100.0)) == 2
-    assert (names(found), found.place(100.0)) == (["api", "db", "web"], 2.5)
-    assert len(found.go_to(inf, 100.0)) == 1
-    assert (found.is_over, found.place(100.0)) == (True, 3.0)
 
 
 def test_a_place_and_then_on() -> None:
@@ -147,27 +105,6 @@ def test_of_another_state_only_the_difference_is_delivered() -> None:
     assert (names(found), found.applied) == (["api", "web"], 1)
 
 
-def test_a_pod_that_is_being_deleted_stays_so() -> None:
-    """Though another state has it as two objects, of which the first is as before."""
-    running = Pod(ObjectMeta("web-0", "shop"), PodStatus("10.0.0.1"))
-    ending = Pod(ObjectMeta("web-0", "shop", deletion_timestamp="now"), PodStatus("10.0.0.1"))
-    found = play([*state_of(running, ending, at=0.0), *state_of(running, ending, DB, at=1.0), END])
-    assert found.due(101.0) == [*upserts(DB), Synced()]
-    again = play([*state_of(running, at=0.0), *state_of(running, ending, at=1.0), END])
-    assert again.due(101.0) == [*upserts(running, ending), Synced()]
-
-
-def test_a_server_that_had_no_state_yet() -> None:
-    entries = [*state_of(at=0.0, serves=False), ObjectEvent(1.0, TIME, "ADDED", to_raw(WEB)), ObjectEvent(2.0, TIME, "SYNCED"), END]  # fmt: skip
-    found = Playback(opened(to_octets(entries)))
-    store = make_store()
-    store.apply(found.begin(0.0))
-    store.apply(found.due(1.5))
-    assert (store.serves, len(store.services.values)) == (False, 1)
-    store.apply(found.due(2.0))
-    assert store.serves
-
-
 def serves(entries: list[Entry]) -> tuple[Store, Playback]:
     found = Playback(opened(to_octets(entries)))
     store = make_store()
@@ -182,11 +119,6 @@ def test_a_first_state_that_was_cut_is_served() -> None:
     assert found.recording.problem == "FILE has no end after line 3: its recorder was killed, or the file was cut"  # fmt: skip
 
 
-def test_a_later_state_that_was_cut_is_not() -> None:
-    _, found = serves([*state_of(WEB, at=0.0), *state_of(DB, API, at=1.0)[:-1]])
-    assert (names(found), found.is_over) == (["web"], True)
-
-
 def test_an_object_that_is_none_ends_it() -> None:
     event = ObjectEvent(1.0, TIME, "ADDED", to_raw(DB))
     broken = ObjectEvent(2.0, TIME, "ADDED")
@@ -195,12 +127,6 @@ def test_an_object_that_is_none_ends_it() -> None:
     assert found.recording.problem.startswith(
         "FILE is broken at line 5: an object cannot be read: "
     )
-
-
-def test_one_that_is_closed_stays_where_it_is() -> None:
-    found = play(SHOP)
-    found.close()
-    assert (found.is_over, found.step(1, 100.0), found.due(200.0), names(found)) == (True, [], [], ["web"])  # fmt: skip
 
 
 def test_nothing() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
+from itertools import islice
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hsdns.recording.entry import Entry, Header, to_line
-from hsdns.recording.reader import BadRecording, read_queries
+from hsdns.recording import frames
+from hsdns.recording.entry import Entry, Gap, Header, State, to_line
+from hsdns.recording.frames import FRAME, MAGIC, Damaged, FrameWriter, read_lines, zstd
+from hsdns.recording.reader import BadRecording, Summary, read_queries, summarise
 from tests.recording.recorded import END, HEADER, opened, query, recorded, to_octets
-from tests.support.cluster.objects import service, upserts
+from tests.support.cluster.objects import deletes, service, upserts
 
 WEB = upserts(service("shop/web", "10.96.7.7"))
 DB = upserts(service("shop/db", "10.96.7.8"))
@@ -19,24 +25,6 @@ ENTRIES: list[Entry] = [*recorded(WEB, [DB])[:-1], query(1.5), END]
 def lines(*more: bytes) -> bytes:
     """A recording without compression."""
     return b"".join([to_line(HEADER), *map(to_line, ENTRIES[:-1]), *more])
-
-
-def test_a_whole_recording() -> None:
-    recording = opened(to_octets(ENTRIES))
-    assert recording.header == HEADER
-    assert list(map(to_line, recording)) == list(map(to_line, ENTRIES))
-    assert recording.problem == ""
-
-
-def test_without_queries() -> None:
-    found = list(opened(to_octets(ENTRIES)).without_queries())
-    assert [type(each).__name__ for each in found] == ["RecordedObject", "State", "ObjectEvent", "End"]  # fmt: skip
-
-
-def test_a_file_without_compression() -> None:
-    recording = opened(lines(to_line(END)))
-    assert [type(each).__name__ for each in recording][-2:] == ["RecordedQuery", "End"]
-    assert recording.problem == ""
 
 
 def test_cut_at_any_octet_the_entries_before_are_read() -> None:
@@ -99,3 +87,121 @@ def test_the_queries_of_a_file(tmp_path: Path) -> None:
     assert [each.name for each in read_queries(str(path))] == ["a.", "web.shop.svc.cluster.local.", "b."]  # fmt: skip
     with pytest.raises(FileNotFoundError):
         list(read_queries(str(tmp_path / "none")))
+
+
+# What is in a recording.
+
+
+WEB_SUMMARY = service("shop/web", "10.96.7.7")
+
+
+def test_summary(tmp_path: Path) -> None:
+    path = tmp_path / "shop.rec"
+    entries: list[Entry] = [
+        query(0.0),
+        *recorded(upserts(WEB_SUMMARY), [deletes(WEB_SUMMARY), upserts(WEB_SUMMARY)])[:-1],
+        Gap(3.0, "", 7),
+        State(4.5, "", 0, serves=True),
+        query(60.0),
+    ]
+    path.write_bytes(to_octets(entries))
+    problem = f"{path} has no end after line 9: its recorder was killed, or the file was cut"
+    assert summarise(str(path)) == Summary(HEADER.began, 4.5, 3, 7, problem)
+
+
+# Lines in compressed frames, and what can be read of a file that was cut or damaged.
+
+
+# What is done with a writer: a line of a length, or a flush.
+steps = st.lists(st.integers(0, 90) | st.none(), max_size=30)
+
+
+def written(done: list[int | None]) -> tuple[bytes, list[tuple[int, bytes]]]:
+    """The octets, and each line with the octets after which it is in the file."""
+    file = io.BytesIO()
+    writer = FrameWriter(file.write)
+    lines: list[bytes] = []
+    flushed: list[tuple[int, bytes]] = []
+    for number, step in enumerate(done):
+        if step is not None:
+            lines.append(b"%d " % number + b"x" * step)
+            writer.add(lines[-1] + b"\n")
+        else:
+            writer.flush()
+            flushed += [(file.tell(), line) for line in lines]
+            lines = []
+    writer.flush()
+    flushed += [(file.tell(), line) for line in lines]
+    return file.getvalue(), flushed
+
+
+def read(octets: bytes) -> tuple[list[bytes], str]:
+    """The lines, and what is wrong with the rest."""
+    found: list[bytes] = []
+    try:
+        found.extend(read_lines(io.BytesIO(octets)))  # what was found before an error stays
+    except Damaged as damage:
+        return found, str(damage)
+    return found, ""
+
+
+@given(steps, st.data())
+def test_of_a_file_cut_at_any_octet_what_was_flushed_before_is_read(
+    done: list[int | None], data: st.DataObject
+) -> None:
+    octets, lines = written(done)
+    cut = data.draw(st.integers(0, len(octets)))
+    found, problem = read(octets[:cut])
+    assert found == [line for end, line in lines if end <= cut]
+    if problem:
+        assert problem.endswith(f"at octet {cut}")
+
+
+@given(steps, st.data())
+def test_no_line_of_a_damaged_file_is_another_one(done: list[int | None], data: st.DataObject) -> None:  # fmt: skip
+    """Also where the frames before are whole."""
+    octets, lines = written([*done, 5])
+    damaged = bytearray(octets)
+    at = data.draw(st.integers(len(MAGIC), len(octets) - 1))
+    damaged[at] ^= data.draw(st.integers(1, 255))
+    found, _ = read(bytes(damaged))
+    assert found == [line for _, line in lines][: len(found)]
+
+
+def test_a_frame_ends_after_so_much_text() -> None:
+    file = io.BytesIO()
+    writer = FrameWriter(file.write)
+    writer.add(b"x" * FRAME + b"\n")
+    ended = file.tell()
+    writer.flush()
+    assert file.tell() == ended  # nothing was left to do
+    assert read(file.getvalue()) == ([b"x" * FRAME], "")
+
+
+def test_one_long_frame_is_given_out_as_it_is_read() -> None:
+    """As another program makes it."""
+    compressor = zstd.ZstdCompressor()
+    lines = b"".join(b"%d\n" % number for number in range(700_000))
+    octets = compressor.compress(lines, mode=zstd.ZstdCompressor.FLUSH_FRAME)
+    found = read_lines(io.BytesIO(octets[:-9]))
+    assert list(islice(found, 3)) == [b"0", b"1", b"2"]
+    with pytest.raises(Damaged, match=f"was cut at octet {len(octets) - 9}"):
+        list(found)
+
+
+def test_a_line_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file may stand for a line that no memory has room for."""
+    monkeypatch.setattr(frames, "MAX_LINE", 1_000_000)
+    octets = zstd.ZstdCompressor().compress(b"x" * 50_000_000, mode=zstd.ZstdCompressor.FLUSH_FRAME)
+    assert len(octets) < 10_000
+    found, problem = read(octets)
+    assert found == []
+    assert problem.startswith("has a line of more than 1000000 octets before octet ")
+
+
+def test_what_follows_the_last_frame_is_told() -> None:
+    octets, lines = written([5])
+    assert read(octets + b"more") == (
+        [line for _, line in lines],
+        f"is damaged, or was changed, after octet {len(octets)}",
+    )

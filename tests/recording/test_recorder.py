@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -11,7 +12,6 @@ from msgspec import structs
 from hsdns.recording.entry import (
     Entry,
     Gap,
-    Header,
     ObjectEvent,
     RecordedObject,
     RecordedQuery,
@@ -20,8 +20,8 @@ from hsdns.recording.entry import (
     to_line,
     to_raw,
 )
-from hsdns.recording.recorder import Recorder
-from tests.recording.recorded import HEADER
+from hsdns.recording.recorder import Recorder, RecordingWriter
+from tests.recording.recorded import END, HEADER, opened, query
 from tests.support.cluster.objects import service
 
 TIME = "2026-01-01T00:00:00.000+00:00"
@@ -29,7 +29,7 @@ WEB = to_raw(service("shop/web", "10.96.7.7"))
 STATE = to_line(State(100.5, TIME, 1, serves=True))
 
 
-def query(at: float, **others: Any) -> bytes:
+def query_of_recorder(at: float, **others: Any) -> bytes:
     """A line of /v1/queries."""
     return json.dumps({
         "time": TIME, "at": at, "server": "dns://:53", "client": "10.244.0.7", "transport": "udp", "name": "web.", "type": "A",
@@ -52,7 +52,7 @@ def begun() -> Recorder:
 def test_places_count_from_the_first_state() -> None:
     recorder = Recorder()
     assert recorder.header(to_line(HEADER)) == HEADER
-    assert recorder.queried(query(100.0)) is None
+    assert recorder.queried(query_of_recorder(100.0)) is None
     assert isinstance(recorder.watched(to_line(RecordedObject(WEB))), RecordedObject)
     before = recorder.has_begun
     assert recorder.watched(STATE) == State(0.0, TIME, 1, serves=True)
@@ -60,9 +60,11 @@ def test_places_count_from_the_first_state() -> None:
     event = recorder.watched(to_line(ObjectEvent(101.75, TIME, "ADDED", WEB)))
     assert isinstance(event, ObjectEvent)
     assert event.at == 1.25
-    found = recorder.queried(query(103.0))
+    found = recorder.queried(query_of_recorder(103.0))
     assert found == RecordedQuery(2.5, TIME, "10.244.0.7", "udp", "web.", "A", "NOERROR", 0.5, "table", 60, server="dns://:53")  # fmt: skip
-    early = recorder.queried(query(100.25))  # was answered before the state, and told after it
+    early = recorder.queried(
+        query_of_recorder(100.25)
+    )  # was answered before the state, and told after it
     assert isinstance(early, RecordedQuery)
     assert early.at == 0.0
     assert recorder.watched(to_line(Gap(104.0, TIME, 7))) == Gap(3.5, TIME, 7)
@@ -88,13 +90,6 @@ def test_what_is_not_to_be_recorded_is_changed() -> None:
     assert state.time == "hidden"
 
 
-def test_what_a_later_server_tells_is_passed_over() -> None:
-    recorder = begun()
-    assert recorder.watched(b'{"entry":"weather"}') is None
-    assert recorder.watched(to_line(Header())) is None
-    assert isinstance(recorder.queried(query(101.0, colour="red")), RecordedQuery)
-
-
 @pytest.mark.parametrize("line", [b"", b"{}", b'{"entry":"gap"}', b"hello"])
 def test_lines_that_are_none(line: bytes) -> None:
     recorder = begun()
@@ -103,3 +98,19 @@ def test_lines_that_are_none(line: bytes) -> None:
             read(line)
     with pytest.raises(ValueError, match="it is no header"):
         recorder.header(STATE)
+
+
+# Writing a recording.
+
+
+def test_what_was_flushed_is_in_the_file() -> None:
+    file = io.BytesIO()
+    writer = RecordingWriter(file, HEADER)
+    assert opened(file.getvalue()).header == HEADER
+    writer.add([query(1.0), query(2.0)])
+    writer.flush()
+    assert list(opened(file.getvalue())) == [query(1.0), query(2.0)]
+    writer.add([END])
+    writer.flush()
+    assert list(opened(file.getvalue())) == [query(1.0), query(2.0), END]
+    assert writer.size == len(file.getvalue())

@@ -7,8 +7,7 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from hsdns.resolver.message import answer_of, wire_of
-from hsdns.resolver.model import Answer, Packet
+from hsdns.resolver.model import Answer, Packet, answer_of, wire_of
 from hsdns.wire.decode import BadReply
 from hsdns.wire.iana import Rcode, RRType
 

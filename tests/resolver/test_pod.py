@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.resolver.pod import PodDns, pod_resolv_conf
+from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 
 NODE = "nameserver 192.0.2.53\nsearch corp.test\noptions rotate\n"
 CLUSTER = (

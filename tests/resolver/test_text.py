@@ -7,8 +7,7 @@ from random import Random
 
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Answer, Packet, steps
-from hsdns.resolver.report import LookupReport, report_of
-from hsdns.resolver.text import as_list, as_table
+from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
 from hsdns.wire.iana import Rcode, RRType
 
 TEXT = "nameserver 10.0.0.1\nnameserver 10.0.0.2\nsearch a.test\noptions ndots:2 edns0\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.corefile.pattern import compile_pattern
+from hsdns.corefile.properties import compile_pattern
 from hsdns.rewriting.rule import (
     AliasRule,
     Below,

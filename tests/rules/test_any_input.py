@@ -9,8 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.rules.judging import judge
-from hsdns.rules.reading import read_files
+from hsdns.rules.judging import judge, read_files
 from hsdns.rules.rule import rules
 
 EXAMPLES = [

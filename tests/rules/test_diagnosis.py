@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.rules.check import CHECKS
-from hsdns.rules.diagnosis import NEEDS, OF_FILES, diagnose
+from hsdns.rules.diagnosis import OF_FILES, diagnose
+from hsdns.rules.judging import read_files
+from hsdns.rules.mesh import has_mesh, read_analysis
+from hsdns.rules.objects import CHECKS, NEEDS
 from hsdns.rules.rule import rules
 
 DUMP = b"""
@@ -31,17 +33,6 @@ DUMP = b"""
 def found(target: str = "", **reasons: str) -> list[tuple[str, str]]:
     diagnosis = diagnose("dump", DUMP, reasons, target)
     return sorted((each.rule.code, each.remark.place) for each in diagnosis.findings)
-
-
-def test_the_whole_cluster() -> None:
-    assert found() == [
-        ("HS101", "Service a/lost"),
-        ("HS101", "Service b/web"),
-        ("HS101", "Service empty/web"),
-        ("HS102", "StatefulSet a/web"),
-        ("HS143", "EndpointSlice a/web-x"),
-        ("HS173", "StatefulSet a/web"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -86,34 +77,6 @@ def test_a_part_has_the_policies_that_choose_its_pods(target: str, policies: lis
 
 
 @pytest.mark.parametrize(
-    ("target", "sentence"),
-    [
-        ("c", 'there is no object in a namespace "c"'),
-        ("a/wbe", 'there is no Service and no Pod "wbe" in namespace a; did you mean "web"?'),
-    ],
-)
-def test_no_such_part(target: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match="there is no") as caught:
-        found(target)
-    assert str(caught.value) == sentence
-
-
-def test_rules_about_templates_need_no_pods_that_run() -> None:
-    diagnosis = diagnose("dump", DUMP, {"pods that run": "there are none in the file"})
-    assert diagnosis.unchecked == {"pods that run": ("HS143", "HS212", "HS213")}
-    assert {"HS105", "HS171", "HS174"} <= set(diagnosis.passed)
-    assert diagnosis.is_blind
-
-
-def test_without_pods_nothing_is_said_about_what_may_be_there() -> None:
-    diagnosis = diagnose("dump", DUMP, {"pods": "no right"})
-    assert diagnosis.is_blind
-    assert "HS101" not in {each.rule.code for each in diagnosis.findings}
-    assert "HS101" in diagnosis.unchecked["pods"]
-    assert "HS101" not in diagnosis.passed
-
-
-@pytest.mark.parametrize(
     ("reasons", "sentence"),
     [
         ({"services": "no right", "jobs": "x"}, 'there is no object in a namespace "c"; not all could be read (services: no right)'),
@@ -126,37 +89,10 @@ def test_what_is_not_there_may_not_have_been_read(reasons: dict[str, str], sente
     assert str(caught.value) == sentence
 
 
-@pytest.mark.parametrize("plural", ["daemonsets", "replicasets", "deployments", "statefulsets"])
-def test_without_workloads_a_selector_may_match_some(plural: str) -> None:
-    diagnosis = diagnose("dump", DUMP, {plural: "no right"})
-    assert "HS101" not in {each.rule.code for each in diagnosis.findings}
-    assert "HS101" in diagnosis.unchecked[plural]
-
-
-def test_what_has_passed() -> None:
-    diagnosis = diagnose("dump", DUMP, {"networkpolicies": "no right"})
-    assert not diagnosis.is_blind
-    assert {"HS111", "HS131"} <= set(diagnosis.passed)
-    assert not {"HS101", "HS161", "HS001"} & set(diagnosis.passed)
-    assert diagnosis.unchecked == {"networkpolicies": ("HS161", "HS162", "HS163")}
-
-
-def test_a_dump_that_cannot_be_read_is_blind() -> None:
-    assert diagnose("dump", b"a: 'b", {}).is_blind
-
-
 def test_rules_that_need_objects_exist() -> None:
-    codes = {code for words in NEEDS.values() for code in words.split()}
+    codes = {code for words in NEEDS.values() for code in words}
     assert codes <= set(CHECKS)
     assert set(rules()) == codes | OF_FILES
-
-
-def test_new_rules_are_named_only_where_they_are_asked_for() -> None:
-    for preview in (False, True):
-        diagnosis = diagnose("dump", DUMP, {"pods": "no right"}, preview=preview)
-        assert ("HS244" in diagnosis.passed) is preview
-        lacking = diagnose("dump", DUMP, {"configmaps": "no right"}, preview=preview)
-        assert ("HS244" in lacking.unchecked["configmaps"]) is preview
 
 
 @pytest.mark.parametrize("target", ["", "a", "a/web"])
@@ -170,3 +106,59 @@ def test_the_domain_of_istiod_concerns_each_namespace(target: str) -> None:
     diagnosis = diagnose("dump", DUMP + mesh, {}, target, preview=True)
     (message,) = [each.message for each in diagnosis.findings if each.rule.code == "HS222"]
     assert "containers[0].args[2]: istiod tells its proxies that the cluster is b.local" in message
+
+
+# Which objects have a mesh, and what istioctl says of it.
+
+
+OBJECT = "apiVersion: %s\nkind: %s\nmetadata: {name: %s, labels: {%s}}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_mesh"),
+    [
+        (("networking.istio.io/v1", "Gateway", "web", ""), True),
+        (("gateway.networking.k8s.io/v1", "Gateway", "web", ""), False),
+        (("apiextensions.k8s.io/v1", "CustomResourceDefinition", "gateways.networking.istio.io", ""), True),
+        (("apiextensions.k8s.io/v1", "CustomResourceDefinition", "istio.io.example.com", ""), False),
+        (("apps/v1", "Deployment", "istiod", ""), True),
+        (("apps/v1", "Deployment", "istiod-1-24", "app: istiod"), True),
+        (("apps/v1", "Deployment", "istio-docs", "app: docs"), False),
+        (("v1", "Namespace", "shop", "istio-injection: enabled"), True),
+        (("v1", "Namespace", "shop", "istio-injection: disabled"), False),
+        (("v1", "Namespace", "shop", "istio.io/rev: canary"), True),
+        (("v1", "Namespace", "shop", "istio.io/dataplane-mode: ambient"), True),
+        (("v1", "Namespace", "istio-system", ""), False),
+        (("v1", "Pod", "web", 'sidecar.istio.io/inject: "true"'), True),
+        (("v1", "Pod", "web", 'sidecar.istio.io/inject: "false"'), False),
+    ],
+)  # fmt: skip
+def test_mesh(words: tuple[str, str, str, str], is_mesh: bool) -> None:
+    assert has_mesh(read_files([("a.yaml", (OBJECT % words).encode())]).objects) is is_mesh
+
+
+def test_images_say_nothing() -> None:
+    image = (
+        OBJECT % ("v1", "Pod", "web", "")
+        + "spec: {containers: [{name: istio-proxy, image: istio/proxyv2}]}\n"
+    )
+    assert not has_mesh(read_files([("a.yaml", image.encode())]).objects)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('[{"code": "IST0101", "level": "Error", "message": "a\\n b", "origin": "Pod a.b", "reference": "a.yaml:7"}]', ["a.yaml:7: error IST0101 Pod a.b: a b"]),
+        ('[{"code": "IST0101", "level": "Info", "message": "a", "reference": "no/line"}, 7]', ["note IST0101 a"]),
+        ('[{"code": "IST0101", "level": "New", "message": "a", "reference": "-:3"}]', ["in:3: note IST0101 a"]),
+        ("null", []),
+    ],
+)  # fmt: skip
+def test_messages(text: str, lines: list[str]) -> None:
+    assert [str(each) for each in read_analysis(text.encode(), {"-": "in"})] == lines
+
+
+@pytest.mark.parametrize("text", ["", "{}", "all is well"])
+def test_what_is_no_list_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"list|Expecting"):
+        read_analysis(text.encode(), {})

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from hsdns.rules.drift import compare
+from hsdns.rules.judging import read_files
 from hsdns.rules.objects import Objects
-from hsdns.rules.reading import read_files
 
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {{name: db, namespace: shop}}\nspec: {}\n"
 SET = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: db, namespace: shop}}\nspec: {}\n"
 BARE = "apiVersion: v1\nkind: Service\nmetadata: {name: db}\nspec: {}\n"
-KNATIVE = "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: db}\nspec: {}\n"
 
 
 def objects(*texts: str, file: str = "a.yaml") -> Objects:
@@ -82,11 +81,6 @@ def test_stateful_sets(here: str, there: str, differences: list[tuple[str, str, 
     assert found(objects(SET.format(here)), objects(SET.format(there))) == differences
 
 
-def test_an_object_on_one_side_only() -> None:
-    assert found(objects(SERVICE.format("{}")), objects(KNATIVE)) == [("", "present", None)]
-    assert found(objects(KNATIVE), objects(SERVICE.format("{}"))) == [("", None, "present")]
-
-
 def test_an_object_without_a_namespace_is_that_of_its_name() -> None:
     other = SERVICE.format("{selector: {a: b}}")
     drift = compare(objects(BARE), objects(other))
@@ -100,13 +94,6 @@ def test_an_object_without_a_namespace_is_that_of_its_name() -> None:
         ("Service lab/db", None),
     ]
     assert compare(two, objects(BARE)).counts == {"Service": 3, "StatefulSet": 0}
-
-
-def test_places() -> None:
-    here = objects(SERVICE.format("{ports: [{port: 80, name: a}]}"))
-    there = objects(SERVICE.format("{ports: [{name: b, port: 80}]}"), file="b.yaml")
-    (found,) = compare(here, there).differences
-    assert (str(found.here_at), str(found.there_at)) == ("a.yaml:4:33", "b.yaml:4:23")
 
 
 @pytest.mark.parametrize(
@@ -128,19 +115,6 @@ def test_not_compared(texts: list[str], problem: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "counts"),
-    [
-        ("shop", {"Service": 1, "StatefulSet": 1}),
-        ("shop/web", {"Service": 0, "StatefulSet": 1}),
-        ("shop/db", {"Service": 1, "StatefulSet": 1}),
-    ],
-)
-def test_a_target(target: str, counts: dict[str, int]) -> None:
-    side = objects(SERVICE.format("{}"), SET.format("{serviceName: web}"))
-    assert compare(side, objects(KNATIVE), target).counts == counts
-
-
-@pytest.mark.parametrize(
     ("target", "sentence"),
     [
         ("shpo", 'there is no Service and no StatefulSet in a namespace "shpo" on either side; did you mean "shop"?'),
@@ -152,8 +126,3 @@ def test_a_target_on_no_side(target: str, sentence: str) -> None:
     with pytest.raises(ValueError, match="on either side") as caught:
         compare(objects(SERVICE.format("{}").replace("db", "database")), objects(), target)
     assert str(caught.value) == sentence
-
-
-def test_only_some_kinds() -> None:
-    drift = compare(objects(SET.format("{}")), objects(), kinds=("Service",))
-    assert (drift.differences, drift.counts) == ([], {"Service": 0})

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.judging import judge
-from hsdns.rules.reading import read_files
-from hsdns.rules.silence_file import SilenceFile, SilencePattern
+from hsdns.rules.judging import is_corefile, judge, read_files
+from hsdns.rules.silence import SilenceFile, SilencePattern
 
 TARGET = """apiVersion: v1
 kind: Service
@@ -46,13 +45,6 @@ def findings(
 )
 def test_silences(silence: dict[str, str], found: list[str]) -> None:
     assert findings(**silence) == found
-
-
-def test_what_is_silenced_is_told_with_its_reason() -> None:
-    text = TARGET.format(before="", after=" # hsdns: ignore HS131 why", annotations="")
-    read = read_files([("a.yaml", text.encode())])
-    (silenced,) = judge(read.objects, read.silences).silenced
-    assert (silenced.rule.code, silenced.silenced) == ("HS131", "why")
 
 
 def test_order_is_that_of_files_and_lines() -> None:
@@ -103,15 +95,6 @@ def test_silences_of_a_file(
     assert [(each.silenced, each.is_outside) for each in judgement.silenced] == silenced
 
 
-def test_a_comment_comes_before_a_file() -> None:
-    text = TARGET.format(before="", after=" # hsdns: ignore HS131 why", annotations="")
-    read = read_files([("a.yaml", text.encode())])
-    pattern = SilencePattern(Position("s.yaml", 1, 1), "HS131", "Service db", "", "other")
-    judgement = judge(read.objects, read.silences, SilenceFile([pattern]))
-    assert judgement.findings == []
-    assert [(each.silenced, each.is_outside) for each in judgement.silenced] == [("why", False)]
-
-
 HIDDEN = """. {{
     kubernetes cluster.local{silence}
     forward . 192.0.2.1 192.0.2.2 {{
@@ -142,10 +125,43 @@ def test_a_new_rule_is_checked_where_it_is_asked_for(
     assert [f"{each.rule.code} {each.remark.position.line}" for each in judged.findings] == found
 
 
-def test_a_pattern_for_a_new_rule_waits_for_it() -> None:
-    read = read_files([("Corefile", HIDDEN.format(silence="").encode())])
-    pattern = SilencePattern(Position("s.yaml", 1, 1), "HS242", "", "Corefile", "why")
-    filed = SilenceFile([pattern], frozenset(), is_everything=True)
-    for preview, found in ((False, []), (True, ["HS241", "HS003"])):
-        judged = judge(read.objects, read.silences, filed, preview=preview)
-        assert [each.rule.code for each in judged.findings] == found
+# What is read of files, and what is told about the rest.
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "is_one"),
+    [
+        ("Corefile", b"", True),
+        ("x/Corefile.lab", b"", True),
+        ("dns.corefile", b"", True),
+        ("a.yaml", b". {\n}", False),
+        ("standard input", b"# comment\n\n.:53 {\n}", True),
+        ("standard input", b"cluster.local:53 10.0.0.0/8 { # here", True),
+        ("standard input", b"apiVersion: v1", False),
+        ("standard input", b"spec: {", False),
+        ("standard input", b"{\n", False),
+    ],
+)
+def test_what_a_corefile_is(file: str, content: bytes, is_one: bool) -> None:
+    assert is_corefile(file, content) is is_one
+
+
+@pytest.mark.parametrize(
+    ("content", "unread", "left_out"),
+    [
+        (b"a: 'b", ["a.yaml:1: not YAML: found unexpected end of stream (column 6); correct the file"], 0),
+        (b"kind: {{ .Values.kind }}\n", [], 1),
+        (b"apiVersion: v1\nkind: Pod\nmetadata: {name: '{{x}}'}\n", [], 1),
+        (b"apiVersion: v1\nmetadata: {}\n", ["a.yaml:1: kind is missing; every object needs apiVersion and kind"], 0),
+        (b"apiVersion: v1\nkind: Service\nmetadata: {}\n", [], 0),
+        (b"kind: Service\napiVersion: v1\nmetadata: {name: b}\nspec: {clusterIP: !vault x}\n", [], 1),
+        (b"test: {script: [!reference [.setup, script]]}\n", [], 0),
+    ],
+)  # fmt: skip
+def test_what_is_not_read(content: bytes, unread: list[str], left_out: int) -> None:
+    read = read_files(
+        [("a.yaml", content), ("b.yaml", b"{apiVersion: v1, kind: Pod, metadata: {name: a}}")]
+    )
+    assert read.unread == unread
+    assert len(read.left_out) == left_out
+    assert "Pod a" in map(str, read.objects.manifests)

@@ -6,8 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from hsdns.rules.judging import judge
-from hsdns.rules.reading import read_files
+from hsdns.rules.judging import judge, read_files
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, TC, Query, Reply

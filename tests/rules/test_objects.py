@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from random import Random
+
+import msgspec
 import pytest
 
-from hsdns.rules.objects import Objects, is_headless, is_near
-from hsdns.rules.reading import read_files
+from hsdns.cluster.likeness import likeness
+from hsdns.corefile.tree import Position
+from hsdns.rules.checks.services import PodIndex, _is_meant, is_misspelt
+from hsdns.rules.judging import read_files
+from hsdns.rules.objects import (
+    CorefileText,
+    Manifest,
+    Objects,
+    directive_of,
+    is_of_root,
+    ports_of,
+    property_of,
+    zones_of,
+)
+from hsdns.rules.rule import Edit
+from hsdns.rules.silence import repaired
+from hsdns.sources.manifest_file import read_objects
 
 FILE = b"""
 {apiVersion: v1, kind: Service, metadata: {name: db, namespace: a}, spec: {clusterIP: None, selector: {app: db}}}
@@ -27,14 +47,6 @@ def objects() -> Objects:
     return read_files([("a.yaml", FILE)]).objects
 
 
-def test_pods_of_workloads_of_any_kind(objects: Objects) -> None:
-    assert [(str(each.manifest), each.field, each.replicas) for each in objects.pod_sets] == [
-        ("StatefulSet a/db", "spec.template.spec", 3),
-        ("CronJob dump", "spec.jobTemplate.spec.template.spec", None),
-        ("Pod b/one", "spec", 1),
-    ]
-
-
 @pytest.mark.parametrize(
     ("number", "selector", "chosen"),
     [
@@ -53,23 +65,155 @@ def test_pods_that_a_selector_chooses(
     assert [str(each.manifest) for each in objects.selected(manifest, selector)] == chosen
 
 
-def test_services_that_choose_pods(objects: Objects) -> None:
-    found = [[str(each) for each, _ in objects.services_of(pods)] for pods in objects.pod_sets]
-    assert found == [["Service a/db", "Service a/db-0"], ["Service a/db-0"], ["Service b/db"]]
+# Objects with the places of their fields.
 
 
-def test_services_by_name(objects: Objects) -> None:
-    near = {str(each.manifest): objects.named("db", each.manifest) for each in objects.pod_sets}
-    assert {key: len(value) for key, value in near.items()} == {
-        "StatefulSet a/db": 1,
-        "CronJob dump": 2,
-        "Pod b/one": 1,
+YAML = b"""# a comment
+apiVersion: v1
+kind: Service
+metadata:
+  name: db
+  namespace: shop
+  annotations: {a.b/c: "1", "d": 2}
+spec:
+  type: ExternalName
+  externalName: "db.example.com"
+---
+{"apiVersion": "v1", "kind": "List", "items": [
+  {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+   "spec": {"ports": [{"port": 80}]}}]}
+"""
+JSON = b"""{"apiVersion": "v1", "kind": "List", "items": [
+  {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+   "spec": {"ports": [{"port": 80}]}}]}
+"""
+
+
+def manifests(content: bytes, file: str = "a.yaml") -> list[Manifest]:
+    return [Manifest(each, file, content) for each in read_objects(content, file)]
+
+
+def test_an_edit_replaces_a_word_with_its_quotes() -> None:
+    db, _ = manifests(YAML)
+    start, end = Position("a.yaml", 10, 17), Position("a.yaml", 10, 33)
+    assert db.replaced("spec.externalName", "db") == Edit(start, end, '"db"')
+    assert db.replaced("spec.ports", "db") is None
+
+
+def test_an_edit_of_json_is_json() -> None:
+    content = JSON.replace(b'"ports": [{"port": 80}]', b'"externalName": "A"')
+    (web,) = manifests(content, "a.json")
+    edit = web.replaced("spec.externalName", "a")
+    assert edit is not None
+    assert json.loads(repaired(content.decode(), [edit]))["items"][0]["spec"] == {
+        "externalName": "a"
     }
-    assert [is_headless(service) for _, service in objects.services] == [True, False, False]
 
 
-def test_an_object_without_namespace_is_near_to_all(objects: Objects) -> None:
-    stateful_set, cron_job, pod = (each.manifest for each in objects.pod_sets)
-    assert is_near(stateful_set, cron_job)
-    assert is_near(cron_job, pod)
-    assert not is_near(stateful_set, pod)
+# Corefiles of their own, and in ConfigMaps.
+
+
+TEXT = """.:53 example.com:54 {
+    health {
+        lameduck 5s
+    }
+    forward . 10.0.0.1
+}
+"""
+
+
+def test_parts_of_a_block() -> None:
+    (block,) = CorefileText("Corefile", TEXT).blocks
+    health = directive_of(block, "health")
+    assert health is not None
+    assert property_of(health, "lameduck") == "5s"
+    assert property_of(health, "other") is None
+    assert directive_of(block, "ready") is None
+    assert [zone.to_text() for zone in zones_of(block)] == [".", "example.com."]
+    assert ports_of(block) == {53, 54}
+    assert is_of_root(block)
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        (TEXT, []),
+        (". {\n import other/*.server\n}\n", []),
+        (". {\n mine\n}\n", []),
+        (". {\n forwrad . 1.1.1.1\n}\n", ['unknown directive "forwrad"; did you mean "forward"?']),
+    ],
+)
+def test_errors(text: str, messages: list[str]) -> None:
+    corefile = CorefileText("Corefile", text)
+    assert len(corefile.blocks) == 1
+    assert [each.message for each in corefile.errors] == messages
+
+
+@pytest.mark.parametrize(
+    ("is_moved", "at"), [(False, Position("a.yaml", 14, 9)), (True, Position("a.yaml", 10, 5))]
+)
+def test_places_in_a_config_map(is_moved: bool, at: Position) -> None:
+    corefile = CorefileText(
+        "a.yaml", TEXT, line=10, indent=4, owner="ConfigMap dns", is_moved=is_moved
+    )
+    ((_, directive),) = corefile.directives("forward")
+    remark = corefile.remark(directive.name.position, "forward", "wrong")
+    assert (remark.position, remark.place) == (at, "ConfigMap dns")
+
+
+# The nearest pods, beside a look at each of them.
+
+
+KEYS = ("app", "tier", "name", "app.kubernetes.io/instance", "pod-template-hash")
+VALUES = ("checkout", "chekout", "shop-checkout", "shop-chekout", "a", "b", "true", "cache-1", "cache-2", "db")  # fmt: skip
+
+
+def drawn(random: Random) -> Mapping[str, str]:
+    keys = random.sample(KEYS, random.randint(1, 4))
+    return {key: random.choice(VALUES) for key in keys}
+
+
+def item(kind: str, name: str, labels: Mapping[str, str]) -> dict[str, object]:
+    meta = {"name": name, "namespace": "lab"}
+    if kind == "Pod":
+        return {"apiVersion": "v1", "kind": kind, "metadata": {**meta, "labels": labels}}
+    return {"apiVersion": "v1", "kind": kind, "metadata": meta, "spec": {"selector": labels}}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_same_pods_are_found_as_by_looking_at_each(seed: int) -> None:
+    random = Random(seed)
+    items = [item("Pod", f"pod-{number}", drawn(random)) for number in range(12)]
+    items += [item("Service", f"pod-{number}", drawn(random)) for number in range(20)]
+    content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
+    objects = read_files([("a.json", content)]).objects
+    pods = objects.pod_sets
+    index = PodIndex(enumerate(pods))
+    for manifest, service in objects.services:
+        wanted = service.spec.selector or {}
+        assert index.nearest(wanted) == max(
+            (likeness(wanted, each.labels), -position) for position, each in enumerate(pods)
+        )
+        meant = [at for at, each in enumerate(pods) if _is_meant(wanted, each, manifest)]
+        likely = [at for at, _ in index.likely(manifest.name, wanted)]
+        assert likely == sorted(likely)
+        if not objects.selected(manifest, wanted):
+            assert set(meant) <= set(likely)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "found"),
+    [
+        ("checkout", "chekout", True),
+        ("shop-checkout", "shop-chekout", True),
+        ("shop.checkout", "shop-chekout", True),
+        ("shop-checkout", "mall-chekout", False),
+        ("checkout", "payment", False),
+        ("cache-1", "cache-2", False),
+        ("db", "dbs", False),
+        ("checkout", "checkout", False),
+        ("shop-checkout", "chekout", False),
+    ],
+)
+def test_misspelt(one: str, other: str, found: bool) -> None:
+    assert is_misspelt(one, other) is found

@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from hsdns.rules.check import CHECKS
-from hsdns.rules.judging import WITHOUT_EFFECT, WITHOUT_REASON, judge
-from hsdns.rules.reading import read_files
-from hsdns.rules.repair import repaired
+from hsdns.rules.judging import WITHOUT_EFFECT, WITHOUT_REASON, judge, read_files
+from hsdns.rules.objects import CHECKS
 from hsdns.rules.rule import CODE, RETIRED, Example, Rule, rules, sections
+from hsdns.rules.silence import repaired
 
 NAMES = {"yaml": "example.yaml", "corefile": "Corefile"}
 SECTIONS = ["Why", "See it by hand", "Fix", "Sources", "Examples"]

@@ -2,77 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from hsdns.rules.rule import (
     RETIRED,
-    Example,
-    Rule,
     find_rule,
-    level_at_least,
-    read_page,
     rules,
-    sections,
 )
-
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = """# HS900: A thing is wrong
-
-Level: note
-
-What it is
-about.
-
-## Why
-
-Because; `hsdns lint -fix` does this.
-
-## Examples
-
-```yaml
-a: 1
-```
-
-```text
-example.yaml:1:1: note HS900 wrong
-```
-
-Repaired:
-
-```yaml
-a: 2
-```
-"""
-RULE = Rule("HS900", "wrong-thing", "A thing is wrong", "note", PAGE)
-
-
-def test_parts_of_a_page() -> None:
-    assert RULE.what == "What it is\nabout."
-    assert RULE.section("Why") == "Because; `hsdns lint -fix` does this."
-    assert RULE.section("Fix") == ""
-    assert RULE.is_repaired
-    assert list(sections(PAGE)) == ["Why", "Examples"]
-    assert RULE.examples == [
-        Example("yaml", "a: 1\n", "example.yaml:1:1: note HS900 wrong\n"),
-        Example("yaml", "a: 2\n", ""),
-    ]
-
-
-def test_a_page_is_on_the_site() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert RULE.page == f"{project['urls']['Documentation']}rules/HS900.html"
-
-
-def test_the_state_of_a_page() -> None:
-    text = PAGE.replace(
-        "Level: note\n", "Level: note\n\nState: preview, found with `-preview` only\n"
-    )
-    rule = read_page("HS900-wrong-thing.md", text)
-    assert (rule.is_preview, rule.what) == (True, "What it is\nabout.")
-    assert read_page("HS900-wrong-thing.md", PAGE) == RULE
 
 
 def test_a_code_is_given_once() -> None:
@@ -93,11 +31,6 @@ def test_a_retired_rule_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(caught.value) == "rule HS900 is no more: A thing is wrong; HS901 finds it"
 
 
-@pytest.mark.parametrize("word", ["HS131", "hs131", "address-as-external-name"])
-def test_a_rule_is_found(word: str) -> None:
-    assert find_rule(word) is rules()["HS131"]
-
-
 @pytest.mark.parametrize(
     ("word", "message"),
     [
@@ -112,9 +45,4 @@ def test_no_rule_is_found(word: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    ("level", "lowest", "is_over"),
-    [("error", "warning", True), ("warning", "warning", True), ("note", "warning", False)],
-)
-def test_levels(level: str, lowest: str, is_over: bool) -> None:
-    assert level_at_least(level, lowest) is is_over
+# The table of checks.

@@ -22,6 +22,7 @@ from hsdns.http_page import HttpPage
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.health import Health
 from hsdns.plugins.multisocket import Multisocket
+from hsdns.server.admission import Places
 from hsdns.server.datagram import socket_address
 from hsdns.server.http import HttpError, HttpPages
 from hsdns.server.instance import Instance, State
@@ -29,7 +30,6 @@ from hsdns.server.lifecycle import Server, StartError
 from hsdns.server.listener import DRAIN_TIMEOUT
 from hsdns.server.opener import Opener
 from hsdns.server.phases import Phase
-from hsdns.server.places import Places
 from hsdns.server.runtime import ServerRuntime
 from hsdns.server.settings import Settings
 from hsdns.server.signals import handle_signals

@@ -7,8 +7,8 @@ import socket
 import ssl
 import types
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,34 +20,34 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded
 
-from hsdns.assemble import ListenAddress
 from hsdns.block_choice import BlockChoice
 from hsdns.chain import Request
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
-from hsdns.server.credit import Credit
-from hsdns.server.doh import DohConnection, DohServer, DohShares
-from hsdns.server.doh_frames import COUNTED
-from hsdns.server.doh_http2 import MAX_STREAMS, MAX_UNSENT, Http2
-from hsdns.server.places import MAX_OCTETS
-from hsdns.server.runtime import Tasks
+from hsdns.server.admission import MAX_OCTETS, STEPS, Credit, TakesSteps
+from hsdns.server.doh import DohConnection, DohCounters, DohServer
+from hsdns.server.doh_http2 import COUNTED, MAX_STREAMS, MAX_UNSENT, Http2
 from hsdns.server.settings import DEFAULT_LIMITS, Settings
-from hsdns.server.sockets import open_tcp
-from hsdns.server.turns import STEPS, TakesSteps, Turns
 from hsdns.wire.message import Reply
 from tests.support.clients import http2_frames
 from tests.support.clients.messages import query, summary
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import LOOPS, run, until
 from tests.support.servers.cluster_server import ClusterServer
-from tests.support.servers.function_processor import Answer, asked_address, processor
+from tests.support.servers.function_processor import Answer, asked_address
 from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
+from tests.support.servers.stream_serving import (
+    ADDRESS,
+    Serving,
+    admission,
+    client_context,
+    server_context,
+    started,
+)
 from tests.support.servers.udp_listeners import KINDS, serving_with
 
 pytestmark = pytest.mark.sockets
 
-DATA = Path(__file__).parents[1] / "data" / "tls"
-ADDRESS = "127.0.0.1"
 SERVER = "https://:443"
 ANSWER = "0 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | "
 
@@ -57,61 +57,24 @@ def get(number: int = 0) -> str:
     return f"/dns-query?dns={urlsafe_b64encode(wire).decode().rstrip('=')}"
 
 
-class Serving:
-    """A server and the clock that it reads."""
-
-    def __init__(self, answer: Answer, *, tls: bool, most: int) -> None:
-        context = None
-        if tls:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(DATA / "server.pem", DATA / "server.key")
-        self.now = 100.0
-        self.tasks = Tasks()
-        self.rejected = Counter("rejected", "Rejected.")
-        self.responses = Counter("responses", "Responses.", ("server", "status"))
-        self.excesses = Counter("excesses", "Excesses.", ("server", "limit"))
-        self.credit = Credit()
-        self.turns = Turns(lambda: self.now, asyncio.get_running_loop().call_soon)
-        sock = open_tcp(ListenAddress(ADDRESS, 0, "https"))
-        self.port: int = sock.getsockname()[1]
-        self.server = DohServer(
-            sock,
-            processor(answer, SERVER),
-            self.tasks.spawn,
-            lambda: self.now,
-            self.rejected,
-            None,
-            Settings(tls=context, max_connections=most),
-            self.turns,
-            shares=DohShares(self.credit, self.responses, self.excesses),
-        )
-
-    async def connection(self) -> DohConnection:
-        """The only connection, as the server sees it."""
-        await until(lambda: len(self.server.connections) == 1, "a connection")
-        (found,) = self.server.connections
-        assert isinstance(found, DohConnection)
-        return found
-
-    @property
-    def statuses(self) -> dict[str, float]:
-        """How many replies had each status."""
-        assert all(server == SERVER for server, _ in self.responses.values)
-        return {status: count for (_, status), count in self.responses.values.items()}
-
-
-@asynccontextmanager
-async def serving(
+def serving(
     answer: Answer = asked_address, *, tls: bool = True, most: int = 0
-) -> AsyncIterator[Serving]:
-    found = Serving(answer, tls=tls, most=most)
-    await found.server.start()
-    try:
-        yield found
-    finally:
-        found.server.close()
-        await until(lambda: not found.server.connections, "all closed")
-        await found.tasks.cancel()
+) -> AbstractAsyncContextManager[Serving]:
+    settings = Settings(tls=server_context() if tls else None, max_connections=most)
+    return started(Serving(answer, SERVER, settings))
+
+
+def statuses(it: Serving) -> dict[str, float]:
+    """How many replies had each status."""
+    found = it.metrics.counter("coredns_dns_https_responses_total", "").values
+    assert all(server == SERVER for server, _ in found)
+    return {status: count for (_, status), count in found.items()}
+
+
+@pytest.fixture(params=LOOPS, autouse=True)
+def loop(request: pytest.FixtureRequest) -> str:
+    """Play each test on both event loops."""
+    return str(request.param)
 
 
 class Answered(NamedTuple):
@@ -142,7 +105,7 @@ class Http1Client:
         """Send a request and take its reply."""
         length = f"Content-Length: {len(body)}\r\n" if body else ""
         self.writer.write(f"{method} {target} HTTP/1.1\r\nHost: x\r\n{length}\r\n".encode() + body)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
             size = 0 if method == "HEAD" else int(headers["content-length"])
@@ -150,18 +113,11 @@ class Http1Client:
 
     async def has_ended(self) -> bool:
         """Whether the server has closed."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             try:
                 return await self.reader.read(1) == b""
             except ConnectionError:
                 return True
-
-
-def client_context(*alpn: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(DATA / "ca.pem")
-    context.set_alpn_protocols(list(alpn))
-    return context
 
 
 class Http2Client:
@@ -210,7 +166,7 @@ class Http2Client:
                 if isinstance(event, kind) and event.stream_id == stream
             ]
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not found(StreamEnded):
                 await self.read()
                 assert found(StreamEnded) or not self.has_ended
@@ -239,78 +195,66 @@ def check(answered: Answered) -> None:
     assert "date" in answered.headers
 
 
-@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("client", [Http1Client, Http2Client])
-def test_queries(client: type[Http1Client] | type[Http2Client], loop: str) -> None:
+async def test_queries(client: type[Http1Client] | type[Http2Client]) -> None:
     """GET and POST, one after the other on one connection; what is wrong does not end it."""
-
-    async def test() -> None:
-        async with serving() as it, client(it) as connection:
-            check(await connection.ask("GET", get()))
-            check(await connection.ask("POST", "/dns-query", query(number=0).to_wire()))
-            found = await connection.ask("GET", "/other")
-            assert (found.status, found.body) == (404, b"\n")
-            found = await connection.ask("HEAD", get())
-            assert (found.status, found.body) == (400, b"")
-            found = await connection.ask("DELETE", get())
-            assert (found.status, found.body) == (400, b"invalid request\n")
-            check(await connection.ask("GET", get()))
-            assert it.statuses == {"200": 3, "404": 1, "400": 2}
-            assert len(it.server.connections) == 1
-
-    run(test(), loop)
+    async with serving() as it, client(it) as connection:
+        check(await connection.ask("GET", get()))
+        check(await connection.ask("POST", "/dns-query", query(number=0).to_wire()))
+        found = await connection.ask("GET", "/other")
+        assert (found.status, found.body) == (404, b"\n")
+        found = await connection.ask("HEAD", get())
+        assert (found.status, found.body) == (400, b"")
+        found = await connection.ask("DELETE", get())
+        assert (found.status, found.body) == (400, b"invalid request\n")
+        check(await connection.ask("GET", get()))
+        assert statuses(it) == {"200": 3, "404": 1, "400": 2}
+        assert len(it.server.connections) == 1
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_without_a_certificate_it_is_plain_http(loop: str) -> None:
+async def test_without_a_certificate_it_is_plain_http() -> None:
     """As with CoreDNS: for a proxy in front that ends TLS."""
-
-    async def test() -> None:
-        async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
-            found = await client.ask("GET", get())
-            check(found)
-            assert found.headers["server"] == "hsdns"
-
-    run(test(), loop)
+    async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
+        found = await client.ask("GET", get())
+        check(found)
+        assert found.headers["server"] == "hsdns"
+        client.writer.write(
+            f"GET {get()} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+        )
+        async with asyncio.timeout(30):
+            assert (await client.reader.read()).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 @pytest.mark.parametrize("client", [Http1Client, Http2Client])
-def test_body_that_is_too_long(client: type[Http1Client] | type[Http2Client]) -> None:
-    async def test() -> None:
-        async with serving() as it, client(it) as connection:
-            if isinstance(connection, Http1Client):
-                found = await connection.ask("POST", "/dns-query", bytes(70_000))
-            else:
-                found = await connection.ask("POST", "/dns-query", bytes(16_000))
-            assert (found.status, found.body) == (400, b"invalid request\n")
-
-    run(test())
+async def test_body_that_is_too_long(client: type[Http1Client] | type[Http2Client]) -> None:
+    async with serving() as it, client(it) as connection:
+        if isinstance(connection, Http1Client):
+            found = await connection.ask("POST", "/dns-query", bytes(70_000))
+        else:
+            found = await connection.ask("POST", "/dns-query", bytes(16_000))
+        assert (found.status, found.body) == (400, b"invalid request\n")
 
 
-def test_pipelined_requests_take_turns() -> None:
+async def test_pipelined_requests_take_turns() -> None:
     """Over HTTP/1.1 too, one client with many requests at once does not hold the loop."""
+    async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
+        entered = 0
+        enter = it.server.turns.enter
 
-    async def test() -> None:
-        async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
-            entered = 0
-            enter = it.turns.enter
+        def count(connection: TakesSteps) -> None:
+            nonlocal entered
+            entered += 1
+            enter(connection)
 
-            def count(connection: TakesSteps) -> None:
-                nonlocal entered
-                entered += 1
-                enter(connection)
-
-            it.turns.enter = count  # type: ignore[method-assign] # to see it called
-            client.writer.write(f"GET {get()} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 99)
-            check(await client.ask("GET", get()))
-            for _ in range(99):
-                head = await client.reader.readuntil(b"\r\n\r\n")
-                assert head.startswith(b"HTTP/1.1 200 ")
-                size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-                await client.reader.readexactly(size)
-            assert entered == 100
-
-    run(test())
+        it.server.turns.enter = count  # type: ignore[method-assign] # to see it called
+        client.writer.write(f"GET {get()} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 99)
+        check(await client.ask("GET", get()))
+        for _ in range(99):
+            head = await client.reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 ")
+            size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            await client.reader.readexactly(size)
+        assert entered == 100
 
 
 @pytest.mark.parametrize(
@@ -322,30 +266,26 @@ def test_pipelined_requests_take_turns() -> None:
         pytest.param(b"GET / HTTP/9.9\r\n\r\n", 505, id="version"),
     ],
 )  # fmt: skip
-def test_malformed_requests_end_the_connection(sent: bytes, status: int) -> None:
+async def test_malformed_requests_end_the_connection(sent: bytes, status: int) -> None:
     """That one alone; nothing of it is kept."""
-
-    async def test() -> None:
-        async with (
-            serving(tls=False) as it,
-            Http1Client(it, tls=False) as client,
-            Http1Client(it, tls=False) as other,
-        ):
-            check(await other.ask("GET", get()))
-            client.writer.write(sent)
-            head = await client.reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 %d " % status)
-            await client.reader.readexactly(
-                int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
-            )
-            assert await client.has_ended()
-            check(await other.ask("GET", get()))
-            assert it.server._places.octets == 0
-
-    run(test())
+    async with (
+        serving(tls=False) as it,
+        Http1Client(it, tls=False) as client,
+        Http1Client(it, tls=False) as other,
+    ):
+        check(await other.ask("GET", get()))
+        client.writer.write(sent)
+        head = await client.reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 %d " % status)
+        await client.reader.readexactly(
+            int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
+        )
+        assert await client.has_ended()
+        check(await other.ask("GET", get()))
+        assert it.server._places.octets == 0
 
 
-def test_no_more_is_read_while_a_request_is_in_progress() -> None:
+async def test_no_more_is_read_while_a_request_is_in_progress() -> None:
     """Of HTTP/1.1, whose replies are in the order of requests."""
     go_on = asyncio.Event()
 
@@ -353,145 +293,96 @@ def test_no_more_is_read_while_a_request_is_in_progress() -> None:
         await go_on.wait()
         return await asked_address(request)
 
-    async def test() -> None:
-        async with serving(answer, tls=False) as it, Http1Client(it, tls=False) as client:
-            connection = await it.connection()
-            many = 10_000
-            client.writer.write(f"GET {get()} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * many)
-            await until(lambda: connection._is_paused, "it reads no more")
-            assert connection._http is not None
-            assert connection.pending == 1
-            assert 0 < connection._http.octets <= 262_144
-            go_on.set()
-            for _ in range(many):
-                head = await client.reader.readuntil(b"\r\n\r\n")
-                size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-                await client.reader.readexactly(size)
-
-    run(test())
+    async with serving(answer, tls=False) as it, Http1Client(it, tls=False) as client:
+        connection = await it.connection()
+        many = 10_000
+        client.writer.write(f"GET {get()} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * many)
+        await until(lambda: connection._is_paused, "it reads no more")
+        assert connection._http is not None
+        assert connection.pending == 1
+        assert 0 < connection._http.octets <= 262_144
+        go_on.set()
+        for _ in range(many):
+            head = await client.reader.readuntil(b"\r\n\r\n")
+            size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            await client.reader.readexactly(size)
 
 
 @pytest.mark.parametrize("client", [Http1Client, Http2Client])
-def test_silence_is_status_500(client: type[Http1Client] | type[Http2Client]) -> None:
+async def test_silence_is_status_500(client: type[Http1Client] | type[Http2Client]) -> None:
     async def drop(request: Request) -> Reply:
         return Reply(dropped=True)
 
-    async def test() -> None:
-        async with serving(drop) as it, client(it) as connection:
-            found = await connection.ask("GET", get())
-            assert (found.status, found.body) == (500, b"No response\n")
-            assert it.statuses == {"500": 1}
-
-    run(test())
+    async with serving(drop) as it, client(it) as connection:
+        found = await connection.ask("GET", get())
+        assert (found.status, found.body) == (500, b"No response\n")
+        assert statuses(it) == {"500": 1}
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_replies_may_overtake_each_other(loop: str) -> None:
-    async def test() -> None:
-        go_on = asyncio.Event()
+async def test_replies_may_overtake_each_other() -> None:
+    go_on = asyncio.Event()
 
-        async def answer(request: Request) -> Reply:
-            assert (request.protocol, request.server) == ("tcp", SERVER)
-            if request.query.id == 1:
-                await go_on.wait()
-            return Reply(rcode=3)
-
-        async with serving(answer) as it, Http2Client(it) as client:
-            held, other = client.send("GET", get(1)), client.send("GET", get(2))
-            assert summary((await client.receive(other)).body).startswith("2 NXDOMAIN")
-            assert it.server.pending == 1
-            go_on.set()
-            assert summary((await client.receive(held)).body).startswith("1 NXDOMAIN")
-            assert it.server.pending == 0
-
-    run(test(), loop)
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("client", [Http1Client, Http2Client])
-def test_end_lets_what_is_in_work_be_answered(
-    client: type[Http1Client] | type[Http2Client], loop: str
-) -> None:
-    async def test() -> None:
-        go_on = asyncio.Event()
-
-        async def answer(request: Request) -> Reply:
+    async def answer(request: Request) -> Reply:
+        assert (request.protocol, request.server) == ("tcp", SERVER)
+        if request.query.id == 1:
             await go_on.wait()
-            return Reply(rcode=3)
+        return Reply(rcode=3)
 
-        async with serving(answer) as it, client(it) as connection:
-            asking = asyncio.create_task(connection.ask("GET", get()))
-            await until(lambda: it.server.pending == 1, "a query in work")
-            it.server.end()
-            go_on.set()
-            assert summary((await asking).body).startswith("0 NXDOMAIN")
-            await until(lambda: not it.server.connections, "it closed")
-            if isinstance(connection, Http2Client):
-                assert any(isinstance(event, ConnectionTerminated) for event in connection.events)
-
-    run(test(), loop)
+    async with serving(answer) as it, Http2Client(it) as client:
+        held, other = client.send("GET", get(1)), client.send("GET", get(2))
+        assert summary((await client.receive(other)).body).startswith("2 NXDOMAIN")
+        assert it.server.pending == 1
+        go_on.set()
+        assert summary((await client.receive(held)).body).startswith("1 NXDOMAIN")
+        assert it.server.pending == 0
 
 
-def test_end_of_a_connection_that_said_nothing() -> None:
-    async def test() -> None:
-        async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
-            await it.connection()
-            it.server.end()
-            assert await client.has_ended()
+@pytest.mark.parametrize("client", [Http1Client, Http2Client])
+async def test_end_lets_what_is_in_work_be_answered(
+    client: type[Http1Client] | type[Http2Client],
+) -> None:
+    go_on = asyncio.Event()
 
-    run(test())
+    async def answer(request: Request) -> Reply:
+        await go_on.wait()
+        return Reply(rcode=3)
 
-
-def test_one_connection_too_many_is_closed() -> None:
-    """If no other may be closed for it: here, where both are of one client, one without a query in progress."""
-
-    async def test() -> None:
-        opened = asyncio.Event()
-
-        async def answer(request: Request) -> Reply:
-            await opened.wait()
-            return await asked_address(request)
-
-        async with (
-            serving(answer, tls=False, most=1) as it,
-            Http1Client(it, tls=False) as first,
-        ):
-            asked = asyncio.create_task(first.ask("GET", get()))
-            await until(lambda: it.server.pending == 1, "a query in work")
-            async with Http1Client(it, tls=False) as second:
-                assert await second.has_ended()
-            assert it.rejected.values == {(): 1}
-            opened.set()
-            check(await asked)
-            async with Http1Client(it, tls=False) as third:
-                check(await third.ask("GET", get()))
-                assert await first.has_ended()
-
-    run(test())
+    async with serving(answer) as it, client(it) as connection:
+        asking = asyncio.create_task(connection.ask("GET", get()))
+        await until(lambda: it.server.pending == 1, "a query in work")
+        it.server.end()
+        go_on.set()
+        assert summary((await asking).body).startswith("0 NXDOMAIN")
+        await until(lambda: not it.server.connections, "it closed")
+        if isinstance(connection, Http2Client):
+            assert any(isinstance(event, ConnectionTerminated) for event in connection.events)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_client_without_credit_is_served_later(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_end_of_a_connection_that_said_nothing() -> None:
+    async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
+        await it.connection()
+        it.server.end()
+        assert await client.has_ended()
+
+
+async def test_client_without_credit_is_served_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even its handshake is read before; what it has sent meanwhile is answered then."""
-
-    async def test() -> None:
-        async with serving() as it:
-            timers: list[Any] = []
-            monkeypatch.setattr(it.server, "_call_later", lambda *timer: timers.append(timer))
-            it.credit.charge(ADDRESS, 1 << 30, 0, it.now)
-            client = Http2Client(it)
-            opening = asyncio.ensure_future(client.__aenter__())
-            await it.connection()
-            done, _ = await asyncio.wait([opening], timeout=0.05)
-            assert not done
-            ((_, call),) = timers
-            call()
-            async with asyncio.timeout(10):
-                await opening
-            check(await client.ask("GET", get()))
-            await client.__aexit__()
-
-    run(test(), loop)
+    async with serving() as it:
+        timers: list[Any] = []
+        monkeypatch.setattr(it.server, "_call_later", lambda *timer: timers.append(timer))
+        assert it.server._credit is not None
+        it.server._credit.charge(ADDRESS, 1 << 30, 0, it.now)
+        client = Http2Client(it)
+        opening = asyncio.ensure_future(client.__aenter__())
+        await it.connection()
+        done, _ = await asyncio.wait([opening], timeout=0.05)
+        assert not done
+        ((_, call),) = timers
+        call()
+        async with asyncio.timeout(10):
+            await opening
+        check(await client.ask("GET", get()))
+        await client.__aexit__()
 
 
 @pytest.mark.parametrize(
@@ -501,47 +392,25 @@ def test_client_without_credit_is_served_later(loop: str, monkeypatch: pytest.Mo
         pytest.param(True, DEFAULT_LIMITS.idle, id="between-requests"),
     ],
 )
-def test_silence_ends_the_connection(asked: bool, limit: float) -> None:
-    async def test() -> None:
-        async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
-            if asked:
-                await client.ask("GET", get())
-            connection = await it.connection()
-            connection.expire(it.now + limit)
-            assert it.server.connections
-            connection.expire(it.now + limit + 0.1)
-            assert await client.has_ended()
-
-    run(test())
+async def test_silence_ends_the_connection(asked: bool, limit: float) -> None:
+    async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
+        if asked:
+            await client.ask("GET", get())
+        connection = await it.connection()
+        connection.expire(it.now + limit)
+        assert it.server.connections
+        connection.expire(it.now + limit + 0.1)
+        assert await client.has_ended()
 
 
-def test_client_that_trickles_gains_nothing() -> None:
-    async def test() -> None:
-        async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
-            connection = await it.connection()
-            it.now += DEFAULT_LIMITS.read + 0.1
-            client.writer.write(b"GET /dns")
-            await until(lambda: connection._http is not None, "octets")
-            connection.expire(it.now)
-            assert await client.has_ended()
-
-    run(test())
-
-
-def test_what_is_in_work_is_waited_for() -> None:
-    async def test() -> None:
-        async def answer(request: Request) -> Reply:
-            await asyncio.Event().wait()
-            return Reply()
-
-        async with serving(answer) as it, Http2Client(it) as client:
-            client.send("GET", get())
-            await until(lambda: it.server.pending == 1, "a query in work")
-            connection = await it.connection()
-            connection.expire(it.now + 1000)
-            assert it.server.connections
-
-    run(test())
+async def test_client_that_trickles_gains_nothing() -> None:
+    async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
+        connection = await it.connection()
+        it.now += DEFAULT_LIMITS.read + 0.1
+        client.writer.write(b"GET /dns")
+        await until(lambda: connection._http is not None, "octets")
+        connection.expire(it.now)
+        assert await client.has_ended()
 
 
 class MemoryTransport(asyncio.Transport):
@@ -621,16 +490,12 @@ class MemoryServing:
         self.excesses = Counter("excesses", "Excesses.", ("server", "limit"))
         self.coroutines: list[Any] = []
         self.processor = MemoryProcessor(is_known=is_known)
-        shares = DohShares(
-            self.credit,
-            Counter("responses", "Responses.", ("server", "status")),
-            self.excesses,
-        )
         with socket.socket() as sock:
             self.server = DohServer(
-                sock, self.processor, self.coroutines.append, lambda: self.now, Counter("rejected", "Rejected."),
-                settings=Settings(tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)),
-                turns=Turns(lambda: self.now, self.next.append), shares=shares,
+                sock, self.processor, self.coroutines.append, lambda: self.now,
+                admission(lambda: self.now, credit=self.credit, call_soon=self.next.append),
+                Settings(tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)),
+                counters=DohCounters(Counter("responses", "Responses.", ("server", "status")), self.excesses),
             )  # fmt: skip
 
     def connect(self, client: str = "192.0.2.1") -> tuple[DohConnection, MemoryTransport]:
@@ -677,8 +542,9 @@ def test_messages_of_a_turn_are_bounded() -> None:
     """100 requests in one write of each of two clients: each turn has 64 frames, and both have a part of them."""
     it = MemoryServing()
     clients = [it.connect() for _ in range(2)]
-    for connection, _ in clients:
+    for connection, transport in clients:
         connection.data_received(BEGIN + gets(100))
+        assert transport.is_paused
     asked = [it.processor.asked]
     while it.next:
         it.turn()
@@ -708,15 +574,6 @@ def test_small_frames_of_a_turn_are_bounded() -> None:
     assert not any(transport.is_paused or transport.is_over for _, transport in clients)
     clients[0][0].data_received(small[:13])
     assert codes(clients[0][1].written) == [ErrorCodes.ENHANCE_YOUR_CALM]
-
-
-def test_nothing_is_read_while_frames_wait() -> None:
-    it = MemoryServing()
-    connection, transport = it.connect()
-    connection.data_received(BEGIN + gets(100))
-    assert transport.is_paused
-    it.turn()
-    assert not transport.is_paused
 
 
 ATTACKS = {
@@ -889,70 +746,22 @@ def test_slow_window_ends_the_connection() -> None:
     assert transport.is_over
 
 
-def test_reading_goes_on_when_less_is_in_work() -> None:
-    async def test() -> None:
-        go_on = asyncio.Event()
+async def test_reading_goes_on_when_less_is_in_work() -> None:
+    go_on = asyncio.Event()
 
-        async def answer(request: Request) -> Reply:
-            await go_on.wait()
-            return Reply(rcode=3)
+    async def answer(request: Request) -> Reply:
+        await go_on.wait()
+        return Reply(rcode=3)
 
-        async with serving(answer) as it, Http2Client(it) as client:
-            streams = [client.send("GET", get()) for _ in range(MAX_STREAMS)]
-            connection = await it.connection()
-            await until(lambda: connection._is_paused, "as many as may be open")
-            go_on.set()
-            for stream in streams:
-                assert (await client.receive(stream)).status == 200
-            assert not connection._is_paused
-            assert (await client.ask("GET", get())).status == 200
-
-    run(test())
-
-
-def test_deaf_client() -> None:
-    """One whose window is shut does not hold its connection for good."""
-
-    async def test() -> None:
-        async with serving() as it, Http2Client(it) as client:
-            client.h2.update_settings({4: 0})  # INITIAL_WINDOW_SIZE
-            client.send("GET", get())
-            connection = await it.connection()
-            await until(lambda: it.statuses == {"200": 1}, "a reply made")
-            connection.expire(it.now + DEFAULT_LIMITS.write)
-            assert it.server.connections
-            connection.expire(it.now + DEFAULT_LIMITS.write + 0.1)
-            await until(lambda: not it.server.connections, "it closed")
-
-    run(test())
-
-
-def test_reading_pauses_while_writing_does() -> None:
-    async def test() -> None:
-        async with serving() as it, Http2Client(it) as client:
-            await client.ask("GET", get())
-            connection = await it.connection()
-            connection.pause_writing()
-            stream = client.send("GET", get())
-            connection.expire(it.now + DEFAULT_LIMITS.write + 0.1)
-            assert it.server.connections  # nothing waits to be taken
-            assert it.statuses == {"200": 1}
-            connection.resume_writing()
-            check(await client.receive(stream))
-
-    run(test())
-
-
-def test_what_is_no_http2_ends_the_connection() -> None:
-    async def test() -> None:
-        async with serving() as it, Http2Client(it) as client:
-            client.writer.write(bytes(100))
-            async with asyncio.timeout(5):
-                while not client.has_ended:
-                    await client.read()
-            assert any(isinstance(event, ConnectionTerminated) for event in client.events)
-
-    run(test())
+    async with serving(answer) as it, Http2Client(it) as client:
+        streams = [client.send("GET", get()) for _ in range(MAX_STREAMS)]
+        connection = await it.connection()
+        await until(lambda: connection._is_paused, "as many as may be open")
+        go_on.set()
+        for stream in streams:
+            assert (await client.receive(stream)).status == 200
+        assert not connection._is_paused
+        assert (await client.ask("GET", get())).status == 200
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,8 +1,9 @@
-"""HTTP/2 as a client sees it, without a socket: h2's own client on the other side."""
+"""HTTP/2 as a client sees it, without a socket: the client of the library h2 on the other side, or single frames."""
 
 from __future__ import annotations
 
-import gc
+import weakref
+from pathlib import Path
 
 import pytest
 from h2.config import H2Configuration
@@ -19,10 +20,40 @@ from h2.settings import SettingCodes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.server.doh_http2 import MAX_HEADERS_LEN, MAX_STREAMS, Http2, HttpRequest
-from hsdns.server.doh_message import MAX_BODY_LEN, HttpReply
+from hsdns.http2 import MAX_BLOCK_LEN, MAX_FRAME_LEN, ErrorCode, Violation
+from hsdns.server.doh_http2 import (
+    COUNTED,
+    MAX_BODY_LEN,
+    MAX_STREAMS,
+    RATES,
+    Frames,
+    Http2,
+    HttpReply,
+    HttpRequest,
+)
+from tests.support.clients.http2_frames import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEADERS,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITY,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    frame,
+    get_headers,
+    split,
+)
 
-OK = HttpReply(200, (("content-type", "text/plain"), ("content-length", "5")), b"hello")
+PRIORITY_FLAG = 32
+OK = HttpReply(
+    200, (("content-type", "text/plain"), ("content-length", "5"), ("x-other", "y")), b"hello"
+)
 
 
 def received(server: Http2, data: bytes, now: float = 0.0) -> list[HttpRequest]:
@@ -51,7 +82,7 @@ class Client:
     def exchange(self) -> None:
         """Hand octets over until nobody has any left."""
         while True:
-            out, back = self.h2.data_to_send(), self.server.to_send()
+            out, back = self.h2.data_to_send(), self.server.take_out()
             if out:
                 self.requests += received(self.server, out, self.now)
             if back:
@@ -97,7 +128,12 @@ def test_request_and_reply() -> None:
     assert isinstance(response, ResponseReceived)
     headers = {str(name): str(value) for name, value in response.headers}
     assert headers.pop("date").endswith(" GMT")
-    assert headers == {":status": "200", "content-type": "text/plain", "content-length": "5"}
+    assert headers == {
+        ":status": "200",
+        "content-type": "text/plain",
+        "content-length": "5",
+        "x-other": "y",
+    }
     assert client.body(stream) == b"hello"
     assert len(client.of(StreamEnded)) == 1
     assert client.server.unsent_since is None
@@ -143,6 +179,27 @@ def test_long_reply_waits_for_the_window() -> None:
     assert client.server.unsent_since is None
 
 
+def test_replies_wait_for_the_window_of_the_connection_in_order() -> None:
+    client = Client()
+    streams = [client.ask() for _ in range(3)]
+    for at, stream in enumerate(streams):
+        client.server.reply(stream, OK._replace(body=bytes(40_000), headers=()), float(at))
+    client.exchange()
+    assert [len(client.body(each)) for each in streams] == [40_000, 25_535, 0]
+    assert (client.server.unsent_since, client.server.octets) == (1.0, 54_465)
+    client.h2.increment_flow_control_window(20_000)
+    client.exchange()
+    assert [len(client.body(each)) for each in streams] == [40_000, 40_000, 5_535]
+    client.h2.increment_flow_control_window(100_000)
+    client.exchange()
+    assert [len(client.body(each)) for each in streams] == [40_000] * 3
+    assert (client.server.unsent_since, client.server.octets, client.server.streams) == (
+        None,
+        0,
+        {},
+    )
+
+
 def test_request_that_is_taken_back() -> None:
     client = Client()
     stream = client.ask()
@@ -159,20 +216,22 @@ def test_request_that_is_taken_back() -> None:
     client.exchange()
     client.h2.reset_stream(unfinished)
     client.exchange()
-    assert client.server._arriving == {}
-    assert client.server._unsent == {}
+    assert client.server.streams == {}
+    assert client.server.octets == 0
 
 
 def test_streams_that_have_ended_are_forgotten() -> None:
     client = Client()
-    for _ in range(3 * MAX_STREAMS):
+    for _ in range(3):
         client.server.reply(client.ask(), OK, 0.0)
         client.exchange()
-    assert len(client.server._h2._closed_streams) <= 2 * MAX_STREAMS
-    late = b"\0\0\1\0\0" + (1).to_bytes(4, "big") + b"x"  # DATA on the first stream
+    assert client.server.streams == {}
+    late = frame(DATA, 0, 1, b"x")
     assert received(client.server, late, client.now) == []
-    assert not client.server.is_over
-    assert client.ask() == 6 * MAX_STREAMS + 1
+    assert client.server.take_out() == frame(
+        RST_STREAM, 0, 1, ErrorCode.STREAM_CLOSED.to_bytes(4, "big")
+    )
+    assert client.ask() == 7
 
 
 def test_limits_are_told() -> None:
@@ -180,7 +239,7 @@ def test_limits_are_told() -> None:
     assert isinstance(settings, RemoteSettingsChanged)
     told = {code: change.new_value for code, change in settings.changed_settings.items()}
     assert told[SettingCodes.MAX_CONCURRENT_STREAMS] == MAX_STREAMS
-    assert told[SettingCodes.MAX_HEADER_LIST_SIZE] == MAX_HEADERS_LEN
+    assert told[SettingCodes.MAX_HEADER_LIST_SIZE] == MAX_BLOCK_LEN
 
 
 def test_more_streams_than_allowed_end_the_connection() -> None:
@@ -195,11 +254,183 @@ def test_more_streams_than_allowed_end_the_connection() -> None:
     assert len(client.of(ConnectionTerminated)) == 1
 
 
-@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", bytes(100)])
+WHOLE = END_HEADERS | END_STREAM
+GET = get_headers("/dns-query")
+POST = b"\x83" + GET[1:]
+OPEN = frame(HEADERS, END_HEADERS, 1, POST)
+ENDED = frame(HEADERS, WHOLE, 1, GET)
+SETTING = (4).to_bytes(2, "big")  # INITIAL_WINDOW_SIZE
+PROTOCOL, SIZE, FLOW = (
+    ErrorCode.PROTOCOL_ERROR,
+    ErrorCode.FRAME_SIZE_ERROR,
+    ErrorCode.FLOW_CONTROL_ERROR,
+)
+
+
+def with_field(name: bytes, value: bytes = b"x", *, first: bool = False) -> bytes:
+    """A request with one more field."""
+    literal = b"\0" + bytes((len(name),)) + name + bytes((len(value),)) + value
+    return frame(HEADERS, WHOLE, 1, literal + GET if first else GET + literal)
+
+
+VIOLATIONS = [
+    pytest.param(frame(DATA, 0, 1, b"x"), PROTOCOL, id="data-idle"),
+    pytest.param(frame(DATA, 0, 0, b"x"), PROTOCOL, id="data-of-the-connection"),
+    pytest.param(OPEN + frame(DATA, PADDED, 1, b"\2x"), PROTOCOL, id="padding-as-long-as-its-frame"),
+    pytest.param(OPEN + frame(DATA, PADDED, 1), SIZE, id="padded-without-length"),
+    pytest.param(OPEN + frame(DATA, 0, 1, bytes(16_384)) * 3, None, id="a-window-that-is-widened"),
+    pytest.param(frame(HEADERS, WHOLE, 0, GET), PROTOCOL, id="headers-of-the-connection"),
+    pytest.param(frame(HEADERS, WHOLE, 2, GET), PROTOCOL, id="even-stream"),
+    pytest.param(frame(HEADERS, WHOLE, 3, GET) + ENDED, PROTOCOL, id="lower-stream"),
+    pytest.param(ENDED + ENDED, ErrorCode.STREAM_CLOSED, id="headers-after-the-end"),
+    pytest.param(frame(HEADERS, WHOLE | PRIORITY_FLAG, 1, bytes(5) + GET), None, id="headers-with-priority"),
+    pytest.param(frame(HEADERS, WHOLE | PRIORITY_FLAG, 1, bytes(4)), SIZE, id="priority-cut-short"),
+    pytest.param(frame(HEADERS, WHOLE | PADDED, 1, b"\1" + GET + b"\0"), None, id="headers-with-padding"),
+    pytest.param(frame(HEADERS, WHOLE | PADDED, 1, b"\xff" + GET), PROTOCOL, id="headers-padded-too-much"),
+    pytest.param(frame(HEADERS, 0, 1, GET) + frame(PING, 0, 0, bytes(8)), PROTOCOL, id="block-broken-off"),
+    pytest.param(frame(HEADERS, 0, 1, GET) + frame(CONTINUATION, 4, 3), PROTOCOL, id="continued-elsewhere"),
+    pytest.param(frame(CONTINUATION, END_HEADERS, 1, GET), PROTOCOL, id="continuation-alone"),
+    pytest.param(ENDED + frame(CONTINUATION, END_HEADERS, 1), PROTOCOL, id="continued-after-its-end"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\xff\xff\xff"), ErrorCode.COMPRESSION_ERROR, id="no-hpack"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\xbe"), ErrorCode.COMPRESSION_ERROR, id="index-without-entry"),
+    pytest.param(frame(HEADERS, WHOLE, 1, GET + b"\x20"), ErrorCode.COMPRESSION_ERROR, id="size-update-at-the-end"),
+    pytest.param(OPEN + frame(HEADERS, WHOLE, 1, b"\0\1a\1b"), None, id="trailers"),
+    pytest.param(OPEN + frame(HEADERS, END_HEADERS, 1, b"\0\1a\1b"), PROTOCOL, id="trailers-without-end"),
+    pytest.param(OPEN + frame(HEADERS, WHOLE, 1, GET), PROTOCOL, id="request-as-trailers"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\x87\x84\1\1x"), PROTOCOL, id="no-method"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\x82\x84\1\1x"), PROTOCOL, id="no-scheme"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\x82\x87\1\1x"), PROTOCOL, id="no-path"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\x82\x87\4\0\1\1x"), PROTOCOL, id="empty-path"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\x82\x87\x84"), PROTOCOL, id="no-host"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\0\1a\1b"), PROTOCOL, id="no-request"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\2\7CONNECT\1\1x"), None, id="connect"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\2\7CONNECT\x87\1\1x"), PROTOCOL, id="connect-with-scheme"),
+    pytest.param(with_field(b"a"), None, id="field"),
+    pytest.param(with_field(b"a", b""), None, id="empty-field"),
+    pytest.param(with_field(b"te", b"trailers"), None, id="te-trailers"),
+    pytest.param(with_field(b"te", b"gzip"), PROTOCOL, id="te-other"),
+    pytest.param(with_field(b"connection"), PROTOCOL, id="connection"),
+    pytest.param(with_field(b"transfer-encoding", b"chunked"), PROTOCOL, id="transfer-encoding"),
+    pytest.param(with_field(b"host"), None, id="host"),
+    pytest.param(with_field(b"host", b"y"), PROTOCOL, id="two-hosts"),
+    pytest.param(with_field(b"A"), PROTOCOL, id="upper-case"),
+    pytest.param(with_field(b""), PROTOCOL, id="no-name"),
+    pytest.param(with_field(b"a:b"), PROTOCOL, id="colon-in-a-name"),
+    pytest.param(with_field(b"a", b"b\nc"), PROTOCOL, id="newline-in-a-value"),
+    pytest.param(with_field(b"a", b" b"), PROTOCOL, id="space-before-a-value"),
+    pytest.param(with_field(b"a", first=True), PROTOCOL, id="pseudo-behind-others"),
+    pytest.param(with_field(b":method", b"GET"), PROTOCOL, id="pseudo-twice"),
+    pytest.param(with_field(b":status", b"200"), PROTOCOL, id="pseudo-of-a-response"),
+    pytest.param(with_field(b"content-length", b"0"), None, id="content-length"),
+    pytest.param(with_field(b"content-length", b"7"), None, id="content-length-without-a-body"),
+    pytest.param(frame(HEADERS, END_HEADERS, 1, POST + b"\x0f\x0d\x011") + frame(DATA, END_STREAM, 1, b"ab"), PROTOCOL,
+                 id="body-of-another-length"),
+    pytest.param(with_field(b"content-length", b"-1"), PROTOCOL, id="content-length-of-less-than-none"),
+    pytest.param(frame(PRIORITY, 0, 0, bytes(5)), PROTOCOL, id="priority-of-the-connection"),
+    pytest.param(frame(PRIORITY, 0, 3, bytes(4)), SIZE, id="short-priority"),
+    pytest.param(frame(RST_STREAM, 0, 0, bytes(4)), PROTOCOL, id="reset-of-the-connection"),
+    pytest.param(frame(RST_STREAM, 0, 1, bytes(4)), PROTOCOL, id="reset-idle"),
+    pytest.param(OPEN + frame(RST_STREAM, 0, 1, bytes(3)), SIZE, id="short-reset"),
+    pytest.param(frame(SETTINGS, 0, 1), PROTOCOL, id="settings-of-a-stream"),
+    pytest.param(frame(SETTINGS, 0, 0, bytes(5)), SIZE, id="short-settings"),
+    pytest.param(frame(SETTINGS, 1, 0, bytes(6)), SIZE, id="acknowledgement-with-settings"),
+    pytest.param(frame(SETTINGS, 0, 0, SETTING + b"\x80\0\0\0"), FLOW, id="initial-window-too-wide"),
+    pytest.param(frame(SETTINGS, 0, 0, b"\0\2\0\0\0\2"), PROTOCOL, id="push-neither-on-nor-off"),
+    pytest.param(frame(SETTINGS, 0, 0, b"\0\5\0\0\0\1"), PROTOCOL, id="frames-too-small"),
+    pytest.param(frame(SETTINGS, 0, 0, b"\0\xff\0\0\0\1"), None, id="unknown-setting"),
+    pytest.param(frame(5, END_HEADERS, 1, bytes(4)), PROTOCOL, id="push"),
+    pytest.param(frame(PING, 0, 1, bytes(8)), PROTOCOL, id="ping-of-a-stream"),
+    pytest.param(frame(PING, 0, 0, bytes(7)), SIZE, id="short-ping"),
+    pytest.param(frame(GOAWAY, 0, 1, bytes(8)), PROTOCOL, id="goaway-of-a-stream"),
+    pytest.param(frame(GOAWAY, 0, 0, bytes(7)), SIZE, id="short-goaway"),
+    pytest.param(frame(WINDOW_UPDATE, 0, 0, bytes(4)), PROTOCOL, id="window-by-nothing"),
+    pytest.param(frame(WINDOW_UPDATE, 0, 0, bytes(3)), SIZE, id="short-window-update"),
+    pytest.param(frame(WINDOW_UPDATE, 0, 1, bytes((0, 0, 0, 1))), PROTOCOL, id="window-idle"),
+    pytest.param(frame(WINDOW_UPDATE, 0, 0, b"\x7f\xff\xff\xff"), FLOW, id="window-too-wide"),
+    pytest.param(OPEN + frame(WINDOW_UPDATE, 0, 1, b"\x7f\xff\xff\xff"), FLOW, id="stream-too-wide"),
+    pytest.param(OPEN + frame(WINDOW_UPDATE, 0, 1, b"\x7f\xff\0\0")
+                 + frame(SETTINGS, 0, 0, SETTING + b"\0\2\0\0"), FLOW, id="setting-makes-a-window-too-wide"),
+    pytest.param(frame(0xBA, 0xFF, 1, b"x"), None, id="unknown-frame"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "code"), VIOLATIONS)
+def test_violation(data: bytes, code: ErrorCode | None) -> None:
+    """RFC 9113 sections 5 to 8; a connection that is none goes on."""
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0))
+    server.take_out()
+    found = received(server, data)
+    assert (server.has_fault, server.excess) == (code is not None, "")
+    assert [octets[13:17] for octets in split(server.take_out()) if octets[3] == GOAWAY] == (
+        [] if code is None else [code.to_bytes(4, "big")]
+    )
+    assert len(found) <= 1 or code is None
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        pytest.param(frame(PING, 0, 0, b"whatever"), frame(PING, 1, 0, b"whatever"), id="ping"),
+        pytest.param(frame(PING, 1, 0, b"whatever"), b"", id="pong"),
+        pytest.param(frame(SETTINGS, 0, 0), frame(SETTINGS, 1, 0), id="settings"),
+        pytest.param(frame(SETTINGS, 1, 0), b"", id="acknowledgement"),
+        pytest.param(ENDED + frame(DATA, 0, 1, b"x"), frame(RST_STREAM, 0, 1, b"\0\0\0\5"), id="data-after-the-end"),
+        pytest.param(OPEN + frame(DATA, 0, 1, bytes(16_384)) * 2 + frame(DATA, 0, 1, b"x"),
+                     frame(WINDOW_UPDATE, 0, 0, (32_769).to_bytes(4)) + frame(WINDOW_UPDATE, 0, 1, (32_769).to_bytes(4)),
+                     id="half-of-the-windows"),
+        pytest.param(OPEN + frame(DATA, 0, 1, bytes(16_384)) + frame(DATA, END_STREAM, 1, bytes(16_383)), b"",
+                     id="less-than-half"),
+    ],
+)  # fmt: skip
+def test_what_is_said_to_frames(data: bytes, answer: bytes) -> None:
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0))
+    server.take_out()
+    received(server, data)
+    assert server.take_out() == answer
+
+
+def test_few_header_blocks_are_remembered() -> None:
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0))
+    for number in range(100):
+        block = get_headers(f"/{number}")
+        (request,) = received(server, frame(HEADERS, WHOLE, 2 * number + 1, block))
+        assert request.target == f"/{number}"
+        server.reply(request.stream, OK, 0.0)
+        assert len(server._known) <= 32
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"GET / HTTP/1.1\r\n\r\n", bytes(100), PREFACE + ENDED, PREFACE + frame(SETTINGS, 1, 0)],
+)
 def test_what_is_no_http2(data: bytes) -> None:
     server = Http2(0.0)
     assert received(server, data) == []
-    assert server.is_over
+    assert server.has_fault
+
+
+def test_a_window_that_is_exceeded() -> None:
+    """The window of a stream is widened when half of it is used; a client that has got that cannot exceed it."""
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0) + OPEN)
+    server.streams[1].room = 5
+    received(server, frame(DATA, END_STREAM, 1, bytes(6)))
+    assert split(server.take_out())[-1][13:17] == FLOW.to_bytes(4, "big")
+
+
+def test_a_header_block_has_the_meaning_that_the_table_gives_it() -> None:
+    """The same octets mean another path after an entry has been added."""
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0))
+    paths = []
+    for number, path in enumerate([b"/a", b"/b"]):
+        added = frame(HEADERS, WHOLE, 6 * number + 1, b"\x82\x87\x44\2" + path + b"\1\1x")
+        again = [frame(HEADERS, WHOLE, 6 * number + each, b"\x82\x87\xbe\1\1x") for each in (3, 5)]
+        paths += [each.target for each in received(server, added + b"".join(again))]
+    assert paths == ["/a"] * 3 + ["/b"] * 3
 
 
 @given(st.lists(st.binary(max_size=200), max_size=5))
@@ -211,7 +442,7 @@ def test_any_octets_are_survived(parts: list[bytes]) -> None:
     for part in parts:
         if not server.is_over:
             received(server, part)
-    server.to_send()
+    server.take_out()
 
 
 def test_end_is_said_once() -> None:
@@ -243,15 +474,195 @@ def test_a_request_that_is_taken_back_with_it_is_none() -> None:
 
 
 def test_a_connection_that_is_forgotten_is_freed_at_once() -> None:
-    """That of h2 refers to itself: under attack they would wait for a collection by the hundred."""
-    gc.collect()
-    gc.disable()
+    """Under attack they would wait for a collection by the hundred."""
+    client = Client()
+    client.ask()
+    connection = weakref.ref(client.server)
+    del client
+    assert connection() is None
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "plugins" / "https.md"
+WHOLE = END_HEADERS | END_STREAM
+
+
+def burst(what: str) -> int:
+    return int(RATES[what].burst)
+
+
+def requests(count: int, *, reset: bool = False) -> bytes:
+    """GET requests of 40 octets on streams of their own."""
+    return b"".join(
+        frame(HEADERS, WHOLE, stream, bytes(40))
+        + (frame(RST_STREAM, 0, stream, bytes(4)) if reset else b"")
+        for stream in range(1, 2 * count, 2)
+    )
+
+
+def block(length: int, part: int = MAX_FRAME_LEN) -> bytes:
+    """A header block in frames of at most `part` octets."""
+    parts = [min(part, length - at) for at in range(0, length, part)]
+    return b"".join(
+        frame(
+            CONTINUATION if number else HEADERS,
+            END_HEADERS * (number == len(parts) - 1),
+            1,
+            bytes(size),
+        )
+        for number, size in enumerate(parts)
+    )
+
+
+SEQUENCES = [
+    pytest.param(requests(128), "", id="as-many-requests-as-may-be-open"),
+    pytest.param(requests(50) * 20, "", id="requests-up-to-the-burst"),
+    pytest.param(requests(burst("streams") + 1), "streams", id="too-many-requests"),
+    pytest.param(requests(128, reset=True), "", id="a-client-gives-up-what-it-asked"),
+    pytest.param(requests(burst("resets") + 1, reset=True), "resets", id="rapid-reset"),
+    pytest.param(frame(PING, 0, 0, bytes(8)) * burst("pings"), "", id="pings"),
+    pytest.param(frame(PING, 0, 0, bytes(8)) * (burst("pings") + 1), "pings", id="ping-flood"),
+    pytest.param(frame(PING, 1, 0, bytes(8)) * (burst("pings") + 1), "pings", id="pongs-without-ping"),
+    pytest.param(frame(SETTINGS, 0, 0, bytes(6 * 8)), "", id="settings"),
+    pytest.param(frame(SETTINGS, 0, 0) * (burst("settings") + 1), "settings", id="settings-flood"),
+    pytest.param(frame(SETTINGS, 1, 0) * (burst("settings") + 1), "settings", id="settings-ack-flood"),
+    pytest.param(frame(SETTINGS, 0, 0, bytes(6 * 101)), "settings", id="long-settings"),
+    pytest.param(frame(DATA, 0, 1, b"x") * 20 + frame(DATA, END_STREAM, 1), "", id="body-in-small-parts"),
+    pytest.param(frame(DATA, END_STREAM, 1) * 20, "", id="empty-ends"),
+    pytest.param(frame(DATA, 0, 1) * 11, "empty frames", id="empty-data"),
+    pytest.param(frame(DATA, PADDED, 1, b"\x03abc") * 11, "empty frames", id="padding-alone"),
+    pytest.param(frame(DATA, PADDED, 1, b"\x02abc") * 11, "", id="padding-around-data"),
+    pytest.param(frame(DATA, PADDED, 1) * 11, "empty frames", id="padded-without-length"),
+    pytest.param(frame(DATA, 0, 1, b"x") * 5001, "data frames", id="data-by-the-octet"),
+    pytest.param(block(MAX_BLOCK_LEN), "", id="longest-header-block"),
+    pytest.param(block(MAX_BLOCK_LEN + 1), "header octets", id="header-block-too-long"),
+    pytest.param(block(60_000), "header octets", id="60-kb-path"),
+    pytest.param(block(1000, 100) * 5, "", id="block-in-parts"),
+    pytest.param(block(16_000, 100), "other frames", id="continuation-flood"),
+    pytest.param(frame(HEADERS, 0, 1, b"x") + frame(CONTINUATION, 0, 1) * 11, "empty frames", id="empty-continuations"),
+    pytest.param(block(16_000) * 33, "header octets", id="long-headers-again-and-again"),
+    pytest.param(frame(WINDOW_UPDATE, 0, 0, bytes(4)) * 128, "", id="window-updates"),
+    pytest.param(frame(WINDOW_UPDATE, 0, 0, bytes(4)) * 5001, "window updates", id="window-by-the-octet"),
+    pytest.param(frame(PRIORITY, 0, 3, bytes(5)) * 6, "", id="priorities-of-a-browser"),
+    pytest.param(frame(PRIORITY, 0, 3, bytes(5)) * 101, "other frames", id="priority-flood"),
+    pytest.param(frame(GOAWAY, 0, 0, bytes(8)) * 101, "other frames", id="goaway-flood"),
+    pytest.param(frame(0xBA, 0, 0) * 101, "other frames", id="unknown-frames"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "excess"), SEQUENCES)
+def test_sequence(data: bytes, excess: str) -> None:
+    assert outcome(data) == excess
+
+
+@pytest.mark.parametrize(("data", "excess"), SEQUENCES)
+def test_sequence_in_pieces(data: bytes, excess: str) -> None:
+    """What is counted does not depend on how octets arrive."""
+    assert outcome(data, 1000) == excess
+
+
+def feed(found: Frames, data: bytes, now: float) -> None:
+    """Feed octets, and count their frames."""
+    found.feed(data, now)
+    while not found.count():
+        pass
+
+
+def outcome(data: bytes, piece: int = 0) -> str:
+    """The limit that frames exceed; nothing waits if one is."""
+    found = Frames(5.0)
+    sent = PREFACE + data
     try:
-        for _ in range(20):
-            Http2(0.0).forget()
-        assert gc.collect() < 20
-        for _ in range(20):
-            Http2(0.0)
-        assert gc.collect() > 20
-    finally:
-        gc.enable()
+        for at in range(0, len(sent), piece or len(sent)):
+            feed(found, sent[at : at + (piece or len(sent))], 5.0)
+    except Violation as violation:
+        assert violation.code is ErrorCode.ENHANCE_YOUR_CALM
+        return violation.limit
+    assert b"".join(frame(*each) for each in found.waiting) == data
+    return ""
+
+
+def test_long_frame_is_refused_before_it_has_come() -> None:
+    with pytest.raises(Violation) as caught:
+        feed(Frames(0.0), PREFACE + frame(DATA, 0, 1, bytes(MAX_FRAME_LEN + 1))[:9], 0.0)
+    assert caught.value.code is ErrorCode.FRAME_SIZE_ERROR
+
+
+@pytest.mark.parametrize("what", RATES)
+def test_time_allows_more(what: str) -> None:
+    """After a burst just the rate is allowed, if it is not above the burst, and after silence a burst again."""
+    one = {
+        "streams": frame(HEADERS, WHOLE, 1, b"x"),
+        "resets": frame(RST_STREAM, 0, 1, bytes(4)),
+        "pings": frame(PING, 0, 0, bytes(8)),
+        "settings": frame(SETTINGS, 0, 0),
+        "empty frames": frame(CONTINUATION, 0, 1),
+        "header octets": frame(HEADERS, WHOLE, 1, bytes(MAX_BLOCK_LEN)),
+        "window updates": frame(WINDOW_UPDATE, 0, 0, bytes(4)),
+        "other frames": frame(PRIORITY, 0, 3, bytes(5)),
+        "data frames": frame(DATA, 0, 1, b"x"),
+    }[what]
+    each = MAX_BLOCK_LEN if what == "header octets" else 1
+    rate = RATES[what]
+    found = Frames(0.0)
+    feed(found, PREFACE + one * int(rate.burst // each), 0.0)
+    feed(found, one * int(min(rate) // each), 1.0)
+    with pytest.raises(Violation, match=what):
+        feed(found, one, 1.0)
+    quiet = 1.0 + rate.burst / rate.per_second
+    found = Frames(0.0)
+    for now in (0.0, quiet, 2 * quiet):
+        feed(found, (PREFACE if not now else b"") + one * int(rate.burst // each), now)
+
+
+def test_frames_are_counted_in_pieces() -> None:
+    """A read of a quarter of a megabyte does not take long at a time."""
+    found, sent = Frames(0.0), frame(WINDOW_UPDATE, 0, 0, bytes(4)) * (COUNTED + 1)
+    found.feed(PREFACE + sent + sent[:5], 0.0)
+    assert (found.count(), len(found.waiting)) == (False, COUNTED)
+    assert (found.count(), len(found.waiting)) == (True, 1 + COUNTED)
+    assert found.octets == len(sent) + 5
+    while found.waiting:
+        found.take()
+    assert found.octets == 5
+    found.clear()
+    assert found.octets == 0
+
+
+def test_stream_whose_reset_waits_is_known() -> None:
+    found = Frames(0.0)
+    feed(found, PREFACE + requests(2, reset=True), 0.0)
+    assert found.reset == {1, 3}
+    for _ in range(2):
+        found.take()
+    assert found.reset == {3}
+
+
+@given(st.binary(max_size=300), st.integers(1, 50))
+def test_any_octets_wait_unchanged_and_in_order(data: bytes, piece: int) -> None:
+    found, taken, sent = Frames(0.0), b"", PREFACE + data
+    try:
+        for at in range(0, len(sent), piece):
+            feed(found, sent[at : at + piece], 0.0)
+            while found.waiting:
+                taken += frame(*found.take())
+    except Violation:
+        pass
+    # Of the number of a stream, the first bit is reserved.
+    assert taken == b"".join(
+        each[:5] + bytes((each[5] & 127,)) + each[6:] for each in split(data[: len(taken)])
+    )
+    assert not found.reset
+
+
+def test_documentation_has_the_rates() -> None:
+    rows = [
+        line.strip("|").split("|")[1:] for line in PAGE.read_text().splitlines() if line[:1] == "|"
+    ]
+    numbers = [
+        [int(cell.replace(",", "")) for cell in row]
+        for row in rows
+        if len(row) == 2 and row[1].strip()[:1].isdecimal()
+    ]
+    assert sorted(numbers) == sorted(
+        [int(rate.burst), int(rate.per_second)] for rate in RATES.values()
+    )

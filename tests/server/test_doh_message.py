@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.server.doh_message import BadRequest, make_reply, max_age, read_request
+from hsdns.server.doh import BadRequest, make_reply, max_age, read_request
 from hsdns.wire.decode import decode
 from tests.support.clients.messages import query
 

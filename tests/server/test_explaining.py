@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hsdns.eager import Wait
-from hsdns.explanation.asked import read_question
+from hsdns.explanation.question import read_question
 from hsdns.explanation.report import Explanation
 from hsdns.plugins.whoami import Whoami
 from hsdns.server.explaining import make_explainer

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import Configuration
-from hsdns.faults.rule import RuleError
+from hsdns.faults.rules import RuleError
 from hsdns.metrics import Registry
 from hsdns.server import tcp_listener
 from hsdns.server.faults import StandingFaults
@@ -368,7 +368,9 @@ def test_a_dead_process_comes_back_cold(kind: str, tmp_path: Path) -> None:
                 for name in (WEB, OUTSIDE):
                     await Asking(site, way).ask(name)
             reader, writer = await asyncio.open_connection(*site.address)
-            await until(lambda: len(site.server._opener._places) == 1, "a connection")
+            await until(
+                lambda: len(site.server._opener._admission["dns"].places) == 1, "a connection"
+            )
             before, cached = site.server.instance, site.total("coredns_cache_hits_total")
             site.objects[-1:] = [service("default/web", "10.96.0.9")]  # read anew
             faults, asking = site.server.faults, Asking(site, "udp")

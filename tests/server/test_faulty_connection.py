@@ -13,28 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
-from hsdns.faults.asked import Asked
-from hsdns.faults.rule import Bite
-from hsdns.metrics import Counter
+from hsdns.faults.rules import Bite
+from hsdns.faults.selector import Asked
 from hsdns.server import faulty_connection
-from hsdns.server.credit import Credit
-from hsdns.server.doh import DohServer, DohShares
+from hsdns.server.admission import ListenerFaults
 from hsdns.server.faulty_connection import FaultyConnection, SlowTransport
-from hsdns.server.listener_faults import ListenerFaults
-from hsdns.server.runtime import Tasks
 from hsdns.server.settings import Settings
-from hsdns.server.sockets import open_tcp
-from hsdns.server.tcp import TcpServer
-from hsdns.server.tcp_listener import TcpListener
 from hsdns.wire.framing import frame
 from tests.faults.queries import SERVERS, make_rule
 from tests.server.test_doh import get
-from tests.server.test_tls import ADDRESS, client_context, server_context
 from tests.support.clients.messages import query, summary
-from tests.support.coroutines.event_loops import DEADLINE, LOOPS, run, until
-from tests.support.servers.function_processor import asked_address, processor
+from tests.support.coroutines.event_loops import DEADLINE, LOOPS, until
+from tests.support.servers.stream_serving import ADDRESS, Serving, client_context, server_context
 
 pytestmark = pytest.mark.sockets
 KINDS = dict(zip(("tcp", "dot", "doh"), SERVERS, strict=True))
@@ -44,25 +35,21 @@ RESET = "reset"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Faulty:
+@pytest.fixture(params=LOOPS, autouse=True)
+def loop(request: pytest.FixtureRequest) -> str:
+    """Play each test on both event loops."""
+    return str(request.param)
+
+
+class Faulty(Serving):
     """A server of one of KINDS with rules, and the clock that both read."""
 
     def __init__(self, kind: str, rules: tuple[str, ...]) -> None:
+        super().__init__(
+            server=KINDS[kind], settings=Settings(tls=None if kind == "tcp" else server_context())
+        )
         self.now = 0.0
         self.rules = [make_rule(each) for each in rules]
-        sock = open_tcp(ListenAddress(ADDRESS, 0))
-        self.port: int = sock.getsockname()[1]
-        self.tasks = Tasks()
-        args: Any = (
-            sock, processor(asked_address, KINDS[kind]), self.tasks.spawn, lambda: self.now, Counter("", ""), None,
-            Settings(tls=None if kind == "tcp" else server_context()),
-        )  # fmt: skip
-        self.server: TcpListener
-        if kind == "doh":
-            counters = [Counter("", "", ("server", word)) for word in ("status", "limit")]
-            self.server = DohServer(*args, shares=DohShares(Credit(), *counters))
-        else:
-            self.server = TcpServer(*args)
         self.server.faults = ListenerFaults()
         self.server.faults.connect = lambda listener: FaultyConnection(listener, self.decide)
         self.context = None if kind == "tcp" else client_context()
@@ -73,11 +60,9 @@ class Faulty:
         found = [rule.decide(asked, self.now) for rule in self.rules]
         return [each for each in found if each is not None]
 
-    async def connect(self, *, plain: bool = False) -> Streams:
+    async def open(self, *, plain: bool = False) -> Streams:
         """Connect; over TLS with the handshake, unless that is left out."""
-        context = None if plain else self.context
-        name = None if context is None else ADDRESS
-        found = await asyncio.open_connection(ADDRESS, self.port, ssl=context, server_hostname=name)
+        found = await self.connect(None if plain else self.context)
         self.writers.append(found[1])
         return found
 
@@ -110,73 +95,56 @@ async def all_of(reader: asyncio.StreamReader) -> tuple[bytes, str]:
 
 
 each_kind = pytest.mark.parametrize("kind", KINDS)
-each_loop = pytest.mark.parametrize("loop", LOOPS)
 
 
-@each_loop
 @each_kind
-def test_refused_before_any_octet(kind: str, loop: str) -> None:
+async def test_refused_before_any_octet(kind: str) -> None:
     """The connection is made, and reset; over TLS before the handshake."""
-
-    async def test() -> None:
-        async with serving(kind, "refuse times 1") as it:
-            if it.context is None:
-                reader, _ = await it.connect()
-                assert await all_of(reader) == (b"", RESET)
-            else:
-                with pytest.raises(ConnectionError):
-                    await it.connect()
-            assert (it.rules[0].hits, it.server.connections) == (1, set())
-            await it.connect()  # the next one is served
-
-    run(test(), loop)
+    async with serving(kind, "refuse times 1") as it:
+        if it.context is None:
+            reader, _ = await it.open()
+            assert await all_of(reader) == (b"", RESET)
+        else:
+            with pytest.raises(ConnectionError):
+                await it.open()
+        assert (it.rules[0].hits, it.server.connections) == (1, set())
+        await it.open()  # the next one is served
 
 
-@each_loop
 @each_kind
-def test_hung_until_the_rule_ends(kind: str, loop: str) -> None:
+async def test_hung_until_the_rule_ends(kind: str) -> None:
     """Nothing is sent, not even a handshake, whatever the time limits; it has its place meanwhile."""
-
-    async def test() -> None:
-        async with serving(kind, "hang times 1 for 1h") as it:
-            reader, writer = await it.connect(plain=True)
-            writer.write(QUERY)
-            await until(lambda: len(it.server.connections) == 1, "a connection")
-            for it.now in (60.0, 3599.0):
-                it.server._sweep()
-            other, _ = await it.connect()
-            assert len(it.server.connections) == 2
-            it.now = 3600.0
+    async with serving(kind, "hang times 1 for 1h") as it:
+        reader, writer = await it.open(plain=True)
+        writer.write(QUERY)
+        await until(lambda: len(it.server.connections) == 1, "a connection")
+        for it.now in (60.0, 3599.0):
             it.server._sweep()
-            assert await all_of(reader) == (b"", "")
-            assert other is not reader
-
-    run(test(), loop)
+        other, _ = await it.open()
+        assert len(it.server.connections) == 2
+        it.now = 3600.0
+        it.server._sweep()
+        assert await all_of(reader) == (b"", "")
+        assert other is not reader
 
 
 @pytest.mark.parametrize("end", ["end", "close", "abort"])
-def test_a_hung_one_ends_with_its_listener(end: str) -> None:
-    async def test() -> None:
-        async with serving("tcp", "hang") as it:
-            reader, _ = await it.connect()
-            await until(lambda: len(it.server.connections) == 1, "a connection")
-            for each in tuple(it.server.connections):
-                getattr(each, end)()
-            assert await all_of(reader) == (b"", "")
-            await until(lambda: not it.server.connections, "forgotten")
-
-    run(test())
+async def test_a_hung_one_ends_with_its_listener(end: str) -> None:
+    async with serving("tcp", "hang") as it:
+        reader, _ = await it.open()
+        await until(lambda: len(it.server.connections) == 1, "a connection")
+        for each in tuple(it.server.connections):
+            getattr(each, end)()
+        assert await all_of(reader) == (b"", "")
+        await until(lambda: not it.server.connections, "forgotten")
 
 
-def test_a_client_that_gives_up_is_forgotten() -> None:
-    async def test() -> None:
-        async with serving("tcp", "hang") as it:
-            _, writer = await it.connect()
-            await until(lambda: len(it.server.connections) == 1, "a connection")
-            writer.close()
-            await until(lambda: not it.server.connections, "forgotten")
-
-    run(test())
+async def test_a_client_that_gives_up_is_forgotten() -> None:
+    async with serving("tcp", "hang") as it:
+        _, writer = await it.open()
+        await until(lambda: len(it.server.connections) == 1, "a connection")
+        writer.close()
+        await until(lambda: not it.server.connections, "forgotten")
 
 
 def ask_blocking(it: Faulty, *messages: bytes) -> tuple[bytes, str]:
@@ -205,35 +173,26 @@ def ask_blocking(it: Faulty, *messages: bytes) -> tuple[bytes, str]:
 WHOLE = 2 + 12 + 17 + 16  # octets of an answer: its length, header, question, an A record
 
 
-@each_loop
 @pytest.mark.parametrize("kind", ["tcp", "dot"])
 @pytest.mark.parametrize(
     ("rule", "octets"), [("reset", WHOLE // 2), ("reset 0", 0), ("reset 5", 5), ("reset 60", 60)]
 )
-def test_reset_in_the_middle(rule: str, octets: int, kind: str, loop: str) -> None:
+async def test_reset_in_the_middle(rule: str, octets: int, kind: str) -> None:
     """After so many octets of replies, over TLS of those inside; 60 are in the second reply."""
-
-    async def test() -> None:
-        async with serving(kind, rule) as it:
-            found, end = await asyncio.to_thread(ask_blocking, it, QUERY, QUERY)
-            assert (len(found), end) == (octets, RESET)
-
-    run(test(), loop)
+    async with serving(kind, rule) as it:
+        found, end = await asyncio.to_thread(ask_blocking, it, QUERY, QUERY)
+        assert (len(found), end) == (octets, RESET)
 
 
-def test_reset_of_https() -> None:
-    async def test() -> None:
-        async with serving("doh", "reset 17") as it:
-            request = f"GET {get()} HTTP/1.1\r\nHost: {ADDRESS}\r\n\r\n".encode()
-            found = await asyncio.to_thread(ask_blocking, it, request)
-            assert found == (b"HTTP/1.1 200 OK\r\n", RESET)
-
-    run(test())
+async def test_reset_of_https() -> None:
+    async with serving("doh", "reset 17") as it:
+        request = f"GET {get()} HTTP/1.1\r\nHost: {ADDRESS}\r\n\r\n".encode()
+        found = await asyncio.to_thread(ask_blocking, it, request)
+        assert found == (b"HTTP/1.1 200 OK\r\n", RESET)
 
 
-@each_loop
 @pytest.mark.parametrize("kind", ["tcp", "dot"])
-def test_slow(kind: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Octet by octet, and all of it, though the client has sent its end; faster here than it says."""
     pieces: list[int] = []
     plain = SlowTransport._send
@@ -245,39 +204,30 @@ def test_slow(kind: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(faulty_connection, "TICK", 1e-4)
     monkeypatch.setattr(SlowTransport, "_send", send)
-
-    async def test() -> None:
-        async with serving(kind, "slow 10000") as it:
-            reader, writer = await it.connect()
-            writer.write(QUERY)
-            if kind == "tcp":
-                writer.write_eof()
-                found, _ = await all_of(reader)
-            else:
-                found = await reader.readexactly(WHOLE)
-            assert summary(found[2:]) == ANSWER
-            assert pieces[:WHOLE] == [1] * WHOLE
-
-    run(test(), loop)
-
-
-@each_loop
-@each_kind
-def test_a_listener_that_is_killed(kind: str, loop: str) -> None:
-    """Its connections end without a word, and its port is closed, as when a process is killed."""
-
-    async def test() -> None:
-        async with serving(kind) as it:
-            reader, _ = await it.connect()
-            await until(lambda: len(it.server.connections) == 1, "a connection")
-            it.server.kill()
+    async with serving(kind, "slow 10000") as it:
+        reader, writer = await it.open()
+        writer.write(QUERY)
+        if kind == "tcp":
+            writer.write_eof()
             found, _ = await all_of(reader)
-            assert found == b""
-            with pytest.raises(ConnectionRefusedError):
-                await it.connect(plain=True)
-            await until(lambda: not it.server.connections, "forgotten")
+        else:
+            found = await reader.readexactly(WHOLE)
+        assert summary(found[2:]) == ANSWER
+        assert pieces[:WHOLE] == [1] * WHOLE
 
-    run(test(), loop)
+
+@each_kind
+async def test_a_listener_that_is_killed(kind: str) -> None:
+    """Its connections end without a word, and its port is closed, as when a process is killed."""
+    async with serving(kind) as it:
+        reader, _ = await it.open()
+        await until(lambda: len(it.server.connections) == 1, "a connection")
+        it.server.kill()
+        found, _ = await all_of(reader)
+        assert found == b""
+        with pytest.raises(ConnectionRefusedError):
+            await it.open(plain=True)
+        await until(lambda: not it.server.connections, "forgotten")
 
 
 class Outside:
@@ -305,51 +255,40 @@ def slow(rate: int, *, lifted: bool = False) -> tuple[SlowTransport, Outside, Ou
 @pytest.mark.parametrize(
     ("rate", "piece", "interval"), [(1, 1, 1.0), (10, 1, 0.1), (15, 2, 2 / 15), (1000, 100, 0.1)]
 )
-def test_pieces(rate: int, piece: int, interval: float) -> None:
+async def test_pieces(rate: int, piece: int, interval: float) -> None:
     """One at once, and none sooner than after its interval, even if it is a new reply."""
-
-    async def test() -> None:
-        transport, outside, _ = slow(rate)
-        loop = asyncio.get_running_loop()
-        transport.write(bytes(piece))
-        transport.writelines([bytes(piece), b"x"])
-        assert outside.said == [bytes(piece)]
-        assert transport._timer is not None
-        assert transport._timer.when() - loop.time() == pytest.approx(interval, abs=0.05)
-        transport._timer.cancel()
-        for _ in range(3):
-            transport._send()
-        assert outside.said == [bytes(piece), bytes(piece), b"x"]
-
-    asyncio.run(test())
+    transport, outside, _ = slow(rate)
+    loop = asyncio.get_running_loop()
+    transport.write(bytes(piece))
+    transport.writelines([bytes(piece), b"x"])
+    assert outside.said == [bytes(piece)]
+    assert transport._timer is not None
+    assert transport._timer.when() - loop.time() == pytest.approx(interval, abs=0.05)
+    transport._timer.cancel()
+    for _ in range(3):
+        transport._send()
+    assert outside.said == [bytes(piece), bytes(piece), b"x"]
 
 
-def test_nothing_is_sent_after_the_end() -> None:
+async def test_nothing_is_sent_after_the_end() -> None:
     """So a client that goes on asking does not keep a connection that is closed."""
-
-    async def test() -> None:
-        transport, outside, _ = slow(10)
-        transport.write(b"ab")
-        transport.close()
-        transport.write(b"c")
-        for _ in range(3):
-            transport._send()
-        assert outside.said == [b"a", b"b", "close"]
-
-    asyncio.run(test())
+    transport, outside, _ = slow(10)
+    transport.write(b"ab")
+    transport.close()
+    transport.write(b"c")
+    for _ in range(3):
+        transport._send()
+    assert outside.said == [b"a", b"b", "close"]
 
 
 @pytest.mark.parametrize("end", ["close", "write_eof"])
-def test_the_end_comes_last(end: str) -> None:
-    async def test() -> None:
-        transport, outside, _ = slow(10)
-        transport.write(b"ab")
-        getattr(transport, end)()
-        assert (outside.said, transport.is_closing()) == ([b"a"], end == "close")
-        transport._send()
-        assert outside.said == [b"a", b"b", end]
-
-    asyncio.run(test())
+async def test_the_end_comes_last(end: str) -> None:
+    transport, outside, _ = slow(10)
+    transport.write(b"ab")
+    getattr(transport, end)()
+    assert (outside.said, transport.is_closing()) == ([b"a"], end == "close")
+    transport._send()
+    assert outside.said == [b"a", b"b", end]
 
 
 @given(st.lists(st.one_of(st.binary(max_size=9), st.just(None)), max_size=30), st.integers(1, 60))
@@ -376,31 +315,25 @@ def test_all_comes_in_order(steps: list[bytes | None], rate: int) -> None:
     asyncio.run(test())
 
 
-def test_a_rule_that_has_ended_sends_the_rest_at_once() -> None:
-    async def test() -> None:
-        transport, outside, _ = slow(10, lifted=True)
-        transport.write(bytes(1000))
-        assert outside.said == [bytes(1000)]
-
-    asyncio.run(test())
+async def test_a_rule_that_has_ended_sends_the_rest_at_once() -> None:
+    transport, outside, _ = slow(10, lifted=True)
+    transport.write(bytes(1000))
+    assert outside.said == [bytes(1000)]
 
 
-def test_what_waits_is_bounded_and_an_abort_forgets_it() -> None:
-    async def test() -> None:
-        transport, outside, inside = slow(1)
-        transport.write(bytes(faulty_connection.HIGH + 2))
-        assert inside.said == ["pause_writing"]
-        del transport._waiting[faulty_connection.HIGH // 2 :]
-        transport._send()
-        assert inside.said == ["pause_writing", "resume_writing"]
-        transport.abort()
-        transport._send()
-        assert outside.said == [b"\0", b"\0", "abort"]
-
-    asyncio.run(test())
+async def test_what_waits_is_bounded_and_an_abort_forgets_it() -> None:
+    transport, outside, inside = slow(1)
+    transport.write(bytes(faulty_connection.HIGH + 2))
+    assert inside.said == ["pause_writing"]
+    del transport._waiting[faulty_connection.HIGH // 2 :]
+    transport._send()
+    assert inside.said == ["pause_writing", "resume_writing"]
+    transport.abort()
+    transport._send()
+    assert outside.said == [b"\0", b"\0", "abort"]
 
 
-def test_a_reset_waits_until_all_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reset_waits_until_all_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the kernel has not taken yet would be lost by it."""
     monkeypatch.setattr(faulty_connection, "POLL", 0.0)
     sizes = [2, 1, 0]
@@ -412,23 +345,16 @@ def test_a_reset_waits_until_all_is_sent(monkeypatch: pytest.MonkeyPatch) -> Non
         def get_extra_info(self, name: str) -> Any:
             return self
 
-    async def test() -> None:
-        outside: Any = Full()
-        faulty_connection.ResetTransport(outside, 1).write(b"ab")
-        await until(lambda: outside.said == [b"a", "setsockopt", "abort"], "reset")
-
     outside_setsockopt = lambda self, *args: self.said.append("setsockopt")  # noqa: E731
     monkeypatch.setattr(Full, "setsockopt", outside_setsockopt, raising=False)
-    asyncio.run(test())
+    outside: Any = Full()
+    faulty_connection.ResetTransport(outside, 1).write(b"ab")
+    await until(lambda: outside.said == [b"a", "setsockopt", "abort"], "reset")
     assert sizes == []
 
 
-def test_both_at_once() -> None:
+async def test_both_at_once() -> None:
     """Slowly, and then reset."""
-
-    async def test() -> None:
-        async with serving("tcp", "slow 1000000", "reset 5") as it:
-            found, end = await asyncio.to_thread(ask_blocking, it, QUERY)
-            assert (len(found), end) == (5, RESET)
-
-    run(test())
+    async with serving("tcp", "slow 1000000", "reset 5") as it:
+        found, end = await asyncio.to_thread(ask_blocking, it, QUERY)
+        assert (len(found), end) == (5, RESET)

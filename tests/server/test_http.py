@@ -5,16 +5,16 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from hsdns.http_page import HttpHandler, HttpPage
+from hsdns.http_page import HttpHandler, HttpPage, HttpStream
 from hsdns.server import http, http_connection
+from hsdns.server.admission import Places
 from hsdns.server.http import HttpError, HttpListeners, HttpPages
-from hsdns.server.places import Places
 from tests.support.coroutines import event_loops
 
 pytestmark = pytest.mark.sockets
@@ -41,6 +41,19 @@ def pages(**by_path: HttpHandler | HttpPage) -> HttpPages:
         },
     )
     return made
+
+
+async def opened(
+    wanted: HttpPages | Mapping[str, HttpPage | HttpStream], places: Places | None = None
+) -> HttpListeners:
+    """Listeners with these pages, by default at LOCAL."""
+    if not isinstance(wanted, HttpPages):
+        at_local = HttpPages()
+        at_local.serve(LOCAL, wanted)
+        wanted = at_local
+    listeners = HttpListeners(Places(64) if places is None else places)
+    await listeners.open(wanted)
+    return listeners
 
 
 async def ask(
@@ -94,7 +107,7 @@ def run(coro: Coroutine[Any, Any, None]) -> None:
         ),
     ],
 )
-def test_answers(
+async def test_answers(
     method: str,
     path: str,
     status: int,
@@ -105,26 +118,22 @@ def test_answers(
     def broken(path: str) -> tuple[int, str, bytes]:
         raise ZeroDivisionError
 
-    async def case() -> None:
-        listeners = HttpListeners(Places(64))
-        await listeners.open(pages(health=page("OK"), ready=page("kubernetes", 503), broken=broken))
-        found = await ask(listeners.bound[LOCAL], path, method)
-        await listeners.close()
-        assert (found.status, found.headers["Content-Type"], found.body) == (
-            status,
-            content_type,
-            body,
-        )
-        assert found.headers.get("Allow") == ("GET, HEAD" if status == 405 else None)
-
     caplog.set_level(logging.ERROR, "hsdns.server.http")
-    run(case())
+    listeners = await opened(pages(health=page("OK"), ready=page("kubernetes", 503), broken=broken))
+    found = await ask(listeners.bound[LOCAL], path, method)
+    await listeners.close()
+    assert (found.status, found.headers["Content-Type"], found.body) == (
+        status,
+        content_type,
+        body,
+    )
+    assert found.headers.get("Allow") == ("GET, HEAD" if status == 405 else None)
     assert [record.getMessage() for record in caplog.records] == (
         ["http: the page /broken could not be made"] if status == 500 else []
     )
 
 
-def test_only_a_slow_page_is_made_in_a_thread() -> None:
+async def test_only_a_slow_page_is_made_in_a_thread() -> None:
     threads: dict[str, bool] = {}
 
     def prepare() -> None:
@@ -135,16 +144,12 @@ def test_only_a_slow_page_is_made_in_a_thread() -> None:
         threads[path] = threading.current_thread() is threading.main_thread()
         return 200, "text/plain", b""
 
-    async def case() -> None:
-        listeners = HttpListeners(Places(64))
-        await listeners.open(
-            pages(health=answer, metrics=HttpPage(answer, is_slow=True, prepare=prepare))
-        )
-        for path in ("/health", "/metrics"):
-            assert (await ask(listeners.bound[LOCAL], path)).status == 200
-        await listeners.close()
-
-    run(case())
+    listeners = await opened(
+        pages(health=answer, metrics=HttpPage(answer, is_slow=True, prepare=prepare))
+    )
+    for path in ("/health", "/metrics"):
+        assert (await ask(listeners.bound[LOCAL], path)).status == 200
+    await listeners.close()
     assert threads == {"/health": True, "prepared": True, "/metrics": False}
 
 
@@ -168,75 +173,61 @@ def test_connections_are_accepted_some_in_a_turn() -> None:
     event_loops.run(case(), "uvloop")
 
 
-def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
-    async def case() -> None:
-        listeners = HttpListeners(Places(64))
-        await listeners.open(pages(health=page("one"), ready=page("one")))
-        where = listeners.bound[LOCAL]
-        reader, writer = await asyncio.open_connection(*where)
-        bodies = []
-        for number in range(2):
-            writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-            head = await reader.readuntil(b"\r\n\r\n")
-            bodies.append(await reader.readexactly(int(parse(head).headers["Content-Length"])))
-            if number == 0:
-                new = pages(health=page("two"))
-                await listeners.open(new)
-                await listeners.close_others(new)
-        writer.close()
-        await writer.wait_closed()
-        assert bodies == [b"one", b"two"]
-        assert listeners.bound[LOCAL] == where
-        assert (await ask(where, "/ready")).status == 404
-        await listeners.close()
-
-    run(case())
+async def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
+    listeners = await opened(pages(health=page("one"), ready=page("one")))
+    where = listeners.bound[LOCAL]
+    reader, writer = await asyncio.open_connection(*where)
+    bodies = []
+    for number in range(2):
+        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        bodies.append(await reader.readexactly(int(parse(head).headers["Content-Length"])))
+        if number == 0:
+            new = pages(health=page("two"))
+            await listeners.open(new)
+            await listeners.close_others(new)
+    writer.close()
+    await writer.wait_closed()
+    assert bodies == [b"one", b"two"]
+    assert listeners.bound[LOCAL] == where
+    assert (await ask(where, "/ready")).status == 404
+    await listeners.close()
 
 
-def test_keep_only_closes_the_rest() -> None:
-    async def case() -> None:
-        listeners = HttpListeners(Places(64))
-        await listeners.open(pages(health=page("OK")))
-        where = listeners.bound[LOCAL]
-        other = HttpPages()
-        other.serve("localhost:0", {"/ready": page("OK")})
-        await listeners.open(other)
-        assert (await ask(where)).status == 200
-        await listeners.close_others(other)
-        with pytest.raises(ConnectionError):
-            await ask(where)
-        assert (await ask(listeners.bound["localhost:0"], "/ready")).status == 200
-        await listeners.close()
-        assert listeners.bound == {}
-
-    run(case())
+async def test_keep_only_closes_the_rest() -> None:
+    listeners = await opened(pages(health=page("OK")))
+    where = listeners.bound[LOCAL]
+    other = HttpPages()
+    other.serve("localhost:0", {"/ready": page("OK")})
+    await listeners.open(other)
+    assert (await ask(where)).status == 200
+    await listeners.close_others(other)
+    with pytest.raises(ConnectionError):
+        await ask(where)
+    assert (await ask(listeners.bound["localhost:0"], "/ready")).status == 200
+    await listeners.close()
+    assert listeners.bound == {}
 
 
-def test_go_back() -> None:
-    async def case() -> None:
-        listeners, before = HttpListeners(Places(64)), pages(health=page("OK"))
-        await listeners.open(before)
-        where, other = listeners.bound[LOCAL], pages(health=page("other"))
-        other.serve("localhost:0", {"/ready": page("OK")})
-        await listeners.open(other)
-        assert (await ask(where)).body == b"other"
-        await listeners.go_back(before)
-        assert ((await ask(where)).body, list(listeners.bound)) == (b"OK", [LOCAL])
-        await listeners.close()
-
-    run(case())
+async def test_go_back() -> None:
+    listeners, before = HttpListeners(Places(64)), pages(health=page("OK"))
+    await listeners.open(before)
+    where, other = listeners.bound[LOCAL], pages(health=page("other"))
+    other.serve("localhost:0", {"/ready": page("OK")})
+    await listeners.open(other)
+    assert (await ask(where)).body == b"other"
+    await listeners.go_back(before)
+    assert ((await ask(where)).body, list(listeners.bound)) == (b"OK", [LOCAL])
+    await listeners.close()
 
 
-def test_pages_may_be_added() -> None:
-    async def case() -> None:
-        listeners, growing = HttpListeners(Places(64)), pages(health=page("OK"))
-        await listeners.open(growing)
-        growing.serve(LOCAL, {"/ready": page("yes")})
-        await listeners.open(growing)
-        assert (await ask(listeners.bound[LOCAL], "/ready")).body == b"yes"
-        await listeners.close()
-
-    run(case())
+async def test_pages_may_be_added() -> None:
+    listeners, growing = HttpListeners(Places(64)), pages(health=page("OK"))
+    await listeners.open(growing)
+    growing.serve(LOCAL, {"/ready": page("yes")})
+    await listeners.open(growing)
+    assert (await ask(listeners.bound[LOCAL], "/ready")).body == b"yes"
+    await listeners.close()
 
 
 def test_where_one_address_fails_nothing_changes() -> None:
@@ -269,27 +260,22 @@ def test_where_one_address_fails_nothing_changes() -> None:
         pytest.param("8080", "this is no address and port", id="no-address"),
     ],
 )
-def test_addresses_that_cannot_be(
+async def test_addresses_that_cannot_be(
     address: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def case() -> None:
-        async def getaddrinfo(host: str, port: int, **_: object) -> list[Any]:
-            if host.endswith(".invalid"):  # no resolver is asked
-                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-            return socket.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
-            )
+    async def getaddrinfo(host: str, port: int, **_: object) -> list[Any]:
+        if host.endswith(".invalid"):  # no resolver is asked
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
-        wanted = HttpPages()
-        wanted.serve(address, {"/health": page("OK")})
-        with pytest.raises(HttpError) as caught:
-            await HttpListeners(Places(64)).open(wanted)
-        assert str(caught.value) == (
-            f'cannot listen on {address} for /health: {reason}; give another address after "health" in the Corefile'
-        )
-
-    run(case())
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    wanted = HttpPages()
+    wanted.serve(address, {"/health": page("OK")})
+    with pytest.raises(HttpError) as caught:
+        await HttpListeners(Places(64)).open(wanted)
+    assert str(caught.value) == (
+        f'cannot listen on {address} for /health: {reason}; give another address after "health" in the Corefile'
+    )
 
 
 @pytest.mark.parametrize(
@@ -302,25 +288,22 @@ def test_addresses_that_cannot_be(
         pytest.param("0.0.0.0:0", ["127.0.0.1"], id="all-ipv4"),
     ],
 )
-def test_addresses(address: str, clients: list[str]) -> None:
-    async def case() -> None:
-        listeners, wanted = HttpListeners(Places(64)), HttpPages()
-        wanted.serve(address, {"/health": page("OK")})
-        await listeners.open(wanted)
-        port = listeners.bound[address][1]
-        reached = []
-        for client in ("127.0.0.1", "::1"):
-            try:
-                reached += [client] * ((await ask((client, port))).body == b"OK")
-            except ConnectionError:
-                continue
-        assert reached == clients
-        await listeners.close()
-
-    run(case())
+async def test_addresses(address: str, clients: list[str]) -> None:
+    wanted = HttpPages()
+    wanted.serve(address, {"/health": page("OK")})
+    listeners = await opened(wanted)
+    port = listeners.bound[address][1]
+    reached = []
+    for client in ("127.0.0.1", "::1"):
+        try:
+            reached += [client] * ((await ask((client, port))).body == b"OK")
+        except ConnectionError:
+            continue
+    assert reached == clients
+    await listeners.close()
 
 
-def test_without_ipv6_an_empty_host_is_all_of_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_ipv6_an_empty_host_is_all_of_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
     bound = http._bound
 
     def without_ipv6(family: int, where: Any, *, dual_stack: bool = False) -> socket.socket:
@@ -328,36 +311,28 @@ def test_without_ipv6_an_empty_host_is_all_of_ipv4(monkeypatch: pytest.MonkeyPat
             raise OSError(97, "Address family not supported by protocol")
         return bound(family, where, dual_stack=dual_stack)
 
-    async def case() -> None:
-        listeners, wanted = HttpListeners(Places(64)), HttpPages()
-        wanted.serve(":0", {"/health": page("OK")})
-        await listeners.open(wanted)
-        host, port = listeners.bound[":0"]
-        assert host == "0.0.0.0"
-        assert (await ask(("127.0.0.1", port))).body == b"OK"
-        await listeners.close()
-
     monkeypatch.setattr(http, "_bound", without_ipv6)
-    run(case())
+    listeners, wanted = HttpListeners(Places(64)), HttpPages()
+    wanted.serve(":0", {"/health": page("OK")})
+    await listeners.open(wanted)
+    host, port = listeners.bound[":0"]
+    assert host == "0.0.0.0"
+    assert (await ask(("127.0.0.1", port))).body == b"OK"
+    await listeners.close()
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /health HT"], ids=["silent", "half-a-request"])
-def test_a_client_that_does_not_ask_is_cut_off(
+async def test_a_client_that_does_not_ask_is_cut_off(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
-
-    async def case() -> None:
-        listeners = HttpListeners(Places(64))
-        await listeners.open(pages(health=page("OK")))
-        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
-        writer.write(sent)
-        assert await reader.read() == b""
-        writer.close()
-        await writer.wait_closed()
-        await listeners.close()
-
-    run(case())
+    listeners = await opened(pages(health=page("OK")))
+    reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+    writer.write(sent)
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+    await listeners.close()
 
 
 async def connect(where: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -368,53 +343,46 @@ async def connect(where: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio
     return reader, writer
 
 
-def test_who_is_silent_longest_makes_room() -> None:
-    async def case() -> None:
-        listeners, wanted = HttpListeners(Places(3)), pages(health=page("OK"))
-        wanted.serve("localhost:0", {"/health": page("OK")})
-        await listeners.open(wanted)
-        one, other = listeners.bound.values()
-        clients = [await connect(each) for each in (one, other, one)]
-        reader, writer = clients[0]  # the first to come, and the last to ask
-        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-        await reader.readuntil(b"\r\n\r\nOK")
-        for gone in (1, 2, 0):
-            clients.append(await connect(other))
-            assert await clients[gone][0].read() == b""
-        for _, writer in clients:
-            writer.close()
-            await writer.wait_closed()
-        await listeners.close()
-
-    run(case())
+async def test_who_is_silent_longest_makes_room() -> None:
+    listeners, wanted = HttpListeners(Places(3)), pages(health=page("OK"))
+    wanted.serve("localhost:0", {"/health": page("OK")})
+    await listeners.open(wanted)
+    one, other = listeners.bound.values()
+    clients = [await connect(each) for each in (one, other, one)]
+    reader, writer = clients[0]  # the first to come, and the last to ask
+    writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\nOK")
+    for gone in (1, 2, 0):
+        clients.append(await connect(other))
+        assert await clients[gone][0].read() == b""
+    for _, writer in clients:
+        writer.close()
+        await writer.wait_closed()
+    await listeners.close()
 
 
-def test_who_is_being_answered_makes_no_room() -> None:
+async def test_who_is_being_answered_makes_no_room() -> None:
     go_on = threading.Event()
 
     def answer(path: str) -> tuple[int, str, bytes]:
         assert go_on.wait(10)
         return 200, "text/plain", b"OK"
 
-    async def case() -> None:
-        places = Places(1)
-        listeners = HttpListeners(places)
-        await listeners.open(pages(health=HttpPage(answer, is_slow=True)))
-        first = asyncio.create_task(ask(listeners.bound[LOCAL]))
-        await event_loops.until(
-            lambda: any(each.pending for each in places._clients), "a page being made"
-        )
-        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
-        assert await reader.read() == b""
-        writer.close()
-        await writer.wait_closed()
-        go_on.set()
-        assert (await first).body == b"OK"
-        await event_loops.until(lambda: not len(places), "the connection's end")
-        assert (await ask(listeners.bound[LOCAL])).body == b"OK"
-        await listeners.close()
-
-    run(case())
+    places = Places(1)
+    listeners = await opened(pages(health=HttpPage(answer, is_slow=True)), places)
+    first = asyncio.create_task(ask(listeners.bound[LOCAL]))
+    await event_loops.until(
+        lambda: any(each.pending for each in places._clients), "a page being made"
+    )
+    reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+    go_on.set()
+    assert (await first).body == b"OK"
+    await event_loops.until(lambda: not len(places), "the connection's end")
+    assert (await ask(listeners.bound[LOCAL])).body == b"OK"
+    await listeners.close()
 
 
 def test_two_directives_at_one_address_share_its_socket() -> None:
@@ -424,18 +392,15 @@ def test_two_directives_at_one_address_share_its_socket() -> None:
     assert [list(paths) for paths in shared.by_address.values()] == [["/health", "/ready"]]
 
 
-def test_a_probe_that_stays_is_closed_with_its_socket() -> None:
-    async def case() -> None:
-        listeners = HttpListeners(Places(4))
-        await listeners.open(pages(health=page("OK")))
-        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
-        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
-        await listeners.close()
-        assert await reader.read() == b"OK"
-        writer.close()
-
-    run(case())
+async def test_a_probe_that_stays_is_closed_with_its_socket() -> None:
+    listeners = HttpListeners(Places(4))
+    await listeners.open(pages(health=page("OK")))
+    reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+    writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+    await listeners.close()
+    assert await reader.read() == b"OK"
+    writer.close()
 
 
 def tls_page(name: str) -> HttpPage:
@@ -462,75 +427,62 @@ async def ask_tls(where: tuple[str, int], authority: str) -> Answer:
     return parse(raw)
 
 
-def test_page_over_tls() -> None:
+async def test_page_over_tls() -> None:
     """A reload exchanges the certificate, and takes it away, under the open socket."""
-
-    async def case() -> None:
-        listeners = HttpListeners(Places(64))
-        await listeners.open(pages(metrics=tls_page("server")))
-        where = listeners.bound[LOCAL]
-        found = await ask_tls(where, "ca")
-        assert (found.status, found.body) == (200, b"/metrics?a=b")
-        for sent, first in (
-            (b"GET / HTTP/9.9\r\n\r\n", b"HTTP/1.1 505 "),
-            (b"A" * 99_999, b"HTTP/1.1 414 "),
-        ):
-            reader, writer = await asyncio.open_connection(
-                *where, ssl=trusting("ca"), server_hostname="127.0.0.1"
-            )
-            writer.write(sent)
-            assert (await reader.read()).startswith(first)
-            writer.close()
-        plain = await ask(where, "/metrics")
-        assert (plain.status, plain.body) == (
-            400,
-            b"Client sent an HTTP request to an HTTPS server.\n",
+    listeners = await opened(pages(metrics=tls_page("server")))
+    where = listeners.bound[LOCAL]
+    found = await ask_tls(where, "ca")
+    assert (found.status, found.body) == (200, b"/metrics?a=b")
+    for sent, first in (
+        (b"GET / HTTP/9.9\r\n\r\n", b"HTTP/1.1 505 "),
+        (b"A" * 99_999, b"HTTP/1.1 414 "),
+    ):
+        reader, writer = await asyncio.open_connection(
+            *where, ssl=trusting("ca"), server_hostname="127.0.0.1"
         )
-        await listeners.open(pages(metrics=tls_page("other-server")))
-        assert (await ask_tls(where, "other-ca")).status == 200
-        with pytest.raises(ssl.SSLCertVerificationError):
-            await ask_tls(where, "ca")
-        await listeners.open(pages(metrics=page("plain")))
-        assert (await ask(where, "/metrics")).body == b"plain"
-        assert listeners.bound[LOCAL] == where
-        await listeners.close()
-
-    run(case())
+        writer.write(sent)
+        assert (await reader.read()).startswith(first)
+        writer.close()
+    plain = await ask(where, "/metrics")
+    assert (plain.status, plain.body) == (
+        400,
+        b"Client sent an HTTP request to an HTTPS server.\n",
+    )
+    await listeners.open(pages(metrics=tls_page("other-server")))
+    assert (await ask_tls(where, "other-ca")).status == 200
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await ask_tls(where, "ca")
+    await listeners.open(pages(metrics=page("plain")))
+    assert (await ask(where, "/metrics")).body == b"plain"
+    assert listeners.bound[LOCAL] == where
+    await listeners.close()
 
 
 @pytest.mark.parametrize(
     ("path", "status"),
     [("/debug/pprof/", 200), ("/debug/pprof/heap?seconds=1", 200), ("/debug/pprofs", 404), ("/debug/pprof/a/b", 404)],
 )  # fmt: skip
-def test_page_that_ends_in_a_slash_has_all_below(path: str, status: int) -> None:
-    async def case() -> None:
-        listeners, made = HttpListeners(Places(64)), HttpPages()
-        made.serve(
-            LOCAL, {"/debug/pprof/": HttpPage(lambda asked: (200, "text/plain", asked.encode()))}
-        )
-        await listeners.open(made)
-        found = await ask(listeners.bound[LOCAL], path)
-        await listeners.close()
-        assert found.status == status
-        assert found.body == (path.encode() if status == 200 else b"404 page not found\n")
-
-    run(case())
+async def test_page_that_ends_in_a_slash_has_all_below(path: str, status: int) -> None:
+    listeners = await opened(
+        {"/debug/pprof/": HttpPage(lambda asked: (200, "text/plain", asked.encode()))}
+    )
+    found = await ask(listeners.bound[LOCAL], path)
+    await listeners.close()
+    assert found.status == status
+    assert found.body == (path.encode() if status == 200 else b"404 page not found\n")
 
 
 @pytest.mark.parametrize("loop", event_loops.LOOPS)
-def test_a_client_that_takes_nothing_is_left(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_takes_nothing_is_left(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Or it would hold its connection, and the page made for it, for good."""
     monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
-
-    async def case() -> None:
-        listeners = HttpListeners(places := Places(64))
-        await listeners.open(pages(metrics=page("x" * 20_000_000)))
-        with socket.socket() as deaf:
-            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            deaf.connect(listeners.bound[LOCAL])
-            deaf.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-            await event_loops.until(lambda: len(places) == 1, "a connection")
-            await event_loops.until(lambda: not len(places), "it closed")
-        await listeners.close()
-
-    event_loops.run(case(), loop)
+    listeners = await opened(pages(metrics=page("x" * 20_000_000)), places := Places(64))
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(listeners.bound[LOCAL])
+        deaf.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        await event_loops.until(lambda: len(places) == 1, "a connection")
+        await event_loops.until(lambda: not len(places), "it closed")
+    await listeners.close()

@@ -1,4 +1,4 @@
-"""A page in pieces over HTTP."""
+"""What a client of a page gets, and which requests of browsers are refused."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from hsdns.http_page import AccessToken, Asked, HttpPage, HttpRefusal, HttpStream
 from hsdns.server import http, http_connection
+from hsdns.server.admission import Places
 from hsdns.server.http import HttpListeners, HttpPages
-from hsdns.server.http_browser import HEADERS
-from hsdns.server.places import Places
-from tests.server.test_http import LOCAL, ask, parse, run
+from hsdns.server.http_connection import HEADERS, fault_of
+from tests.server.test_http import LOCAL, ask, opened, parse, run
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import busy, until
 
@@ -63,24 +63,18 @@ def chunks(*pieces: bytes) -> bytes:
         pytest.param("POST", "/whole", bytes(65_537), 413, b'{"error": "/whole takes at most 65536 octets"}\n', id="too large"),
     ],
 )  # fmt: skip
-def test_pieces(method: str, path: str, body: bytes, status: int, answer: bytes) -> None:
-    async def case() -> None:
-        pages = HttpPages()
-        streams = {
-            f"/{each.__name__}": HttpStream("text/plain", each) for each in (part, none, refused)
-        }
-        streams["/whole"] = HttpStream("text/plain", whole, None, ("a", "b"), ("GET", "POST"))
-        pages.serve(LOCAL, streams)
-        listeners = HttpListeners(Places(64))
-        await listeners.open(pages)
-        found = await ask(listeners.bound[LOCAL], path, method, body)
-        assert (found.status, found.body) == (status, answer)
-        await listeners.close()
-
-    run(case())
+async def test_pieces(method: str, path: str, body: bytes, status: int, answer: bytes) -> None:
+    streams = {
+        f"/{each.__name__}": HttpStream("text/plain", each) for each in (part, none, refused)
+    }
+    streams["/whole"] = HttpStream("text/plain", whole, None, ("a", "b"), ("GET", "POST"))
+    listeners = await opened(streams)
+    found = await ask(listeners.bound[LOCAL], path, method, body)
+    assert (found.status, found.body) == (status, answer)
+    await listeners.close()
 
 
-def test_the_next_piece_waits_for_the_reader() -> None:
+async def test_the_next_piece_waits_for_the_reader() -> None:
     """So a reader that takes nothing costs a bounded number of pieces."""
     made = 0
 
@@ -90,23 +84,17 @@ def test_the_next_piece_waits_for_the_reader() -> None:
             made += 1
             yield bytes(65_536)
 
-    async def case() -> None:
-        pages = HttpPages()
-        pages.serve(LOCAL, {"/endless": HttpStream("text/plain", endless)})
-        listeners = HttpListeners(Places(64))
-        await listeners.open(pages)
-        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL], limit=1)
-        writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await reader.read(1)
-        before = -1
-        while made != before:  # what the kernel and the client buffer
-            before = made
-            await asyncio.sleep(0.05)
-        assert 0 < made < 1000
-        writer.close()
-        await listeners.close()
-
-    run(case())
+    listeners = await opened({"/endless": HttpStream("text/plain", endless)})
+    reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL], limit=1)
+    writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await reader.read(1)
+    before = -1
+    while made != before:  # what the kernel and the client buffer
+        before = made
+        await asyncio.sleep(0.05)
+    assert 0 < made < 1000
+    writer.close()
+    await listeners.close()
 
 
 def test_clients_share_the_readers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,74 +155,57 @@ def test_clients_share_the_readers(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Host: evil.example", 403),
     ],
 )
-def test_pages_of_other_sites_get_no_answer(headers: str, status: int) -> None:
-    async def case() -> None:
-        pages = HttpPages()
-        pages.serve(LOCAL, {"/whole": HttpStream("text/plain", whole, headers={"X-Own": "yes"})})
-        listeners = HttpListeners(Places(64))
-        await listeners.open(pages)
-        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
-        writer.write(f"GET /whole HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n".encode())
-        found = parse(await reader.read())
-        writer.close()
-        assert found.status == status
-        assert found.headers.items() >= HEADERS.items()
-        assert not {name for name in found.headers if name.startswith("Access-Control")}
-        assert found.headers.get("X-Own") == ("yes" if status == 200 else None)
-        await listeners.close()
-
-    run(case())
+async def test_pages_of_other_sites_get_no_answer(headers: str, status: int) -> None:
+    listeners = await opened({"/whole": HttpStream("text/plain", whole, headers={"X-Own": "yes"})})
+    reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+    writer.write(f"GET /whole HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n".encode())
+    found = parse(await reader.read())
+    writer.close()
+    assert found.status == status
+    assert found.headers.items() >= HEADERS.items()
+    assert not {name for name in found.headers if name.startswith("Access-Control")}
+    assert found.headers.get("X-Own") == ("yes" if status == 200 else None)
+    await listeners.close()
 
 
 @pytest.mark.parametrize("loop", event_loops.LOOPS)
 @pytest.mark.parametrize("before", [b"", b"GET /hea"], ids=["silent", "half-a-request"])
-def test_request_that_has_arrived_when_the_time_is_over(loop: str, before: bytes) -> None:
+async def test_request_that_has_arrived_when_the_time_is_over(loop: str, before: bytes) -> None:
     """A loop that was busy finds the time-out and the request at once."""
+    places = Places(4)
+    listeners = await opened({"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))}, places)
+    request = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with socket.create_connection(listeners.bound[LOCAL], 5) as client:
+        client.sendall(before)
+        await until(
+            lambda: sum(places._sums.values()) == len(before) and len(places) == 1, "it is seen"
+        )
 
-    async def case() -> None:
-        pages, places = HttpPages(), Places(4)
-        pages.serve(LOCAL, {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))})
-        listeners = HttpListeners(places)
-        await listeners.open(pages)
-        request = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-        with socket.create_connection(listeners.bound[LOCAL], 5) as client:
-            client.sendall(before)
-            await until(
-                lambda: sum(places._sums.values()) == len(before) and len(places) == 1, "it is seen"
-            )
+        def meanwhile() -> None:
+            client.sendall(request[len(before) :])
+            (connection,) = listeners._open[LOCAL].clients
+            connection._forget_limit()
+            connection._limit_time(0.0)
 
-            def meanwhile() -> None:
-                client.sendall(request[len(before) :])
-                (connection,) = listeners._open[LOCAL].clients
-                connection._forget_limit()
-                connection._limit_time(0.0)
-
-            await busy(meanwhile)
-            await until(lambda: not len(places), "the connection ends")
-            assert client.recv(65_536).startswith(b"HTTP/1.1 200 OK\r\n")
-        await listeners.close()
-
-    event_loops.run(case(), loop)
+        await busy(meanwhile)
+        await until(lambda: not len(places), "the connection ends")
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200 OK\r\n")
+    await listeners.close()
 
 
-def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_arrive_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It kept one of the few places of readers."""
     monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
-
-    async def case() -> None:
-        pages = HttpPages()
-        pages.serve(LOCAL, {"/whole": HttpStream("text/plain", whole)})
-        listeners = HttpListeners(Places(64))
-        await listeners.open(pages)
-        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
-        writer.write(b"GET /whole HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345")
-        found = parse(await asyncio.wait_for(reader.read(), 5))
-        sentence = b'{"error": "the body of the request has not arrived after 0.05 s"}\n'
-        assert (found.status, found.body) == (408, sentence)
-        writer.close()
-        await listeners.close()
-
-    run(case())
+    listeners = await opened({"/whole": HttpStream("text/plain", whole)})
+    reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+    writer.write(b"GET /whole HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345")
+    found = parse(await asyncio.wait_for(reader.read(), 30))
+    sentence = b'{"error": "the body of the request has not arrived after 0.05 s"}\n'
+    assert (found.status, found.body) == (408, sentence)
+    writer.close()
+    await listeners.close()
 
 
 @pytest.mark.parametrize("loop", event_loops.LOOPS)
@@ -248,29 +219,24 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.Monke
         pytest.param(b"POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n" + b"a" * 999_999, [405], id="long body"),
     ],
 )  # fmt: skip
-def test_what_ends_the_connection(
+async def test_what_ends_the_connection(
     loop: str, sent: bytes, statuses: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The response arrives, although not all that was sent is read; one line is logged for many."""
-
-    async def case() -> None:
-        pages = HttpPages()
-        pages.serve(LOCAL, {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))})
-        listeners = HttpListeners(Places(4))
-        await listeners.open(pages)
-        for _ in range(3):
-            reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
-            writer.write(sent)
-            raw = b""
-            with contextlib.suppress(ConnectionError):
-                while piece := await reader.read(65_536):
-                    raw += piece
-            assert [int(each[:3]) for each in raw.split(b"HTTP/1.1 ")[1:]] == statuses
-            assert b"\r\nConnection: close\r\n" in raw
-            writer.transport.abort()
-        await listeners.close()
-
-    event_loops.run(case(), loop)
+    listeners = await opened(
+        {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))}, Places(4)
+    )
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+        writer.write(sent)
+        raw = b""
+        with contextlib.suppress(ConnectionError):
+            while piece := await reader.read(65_536):
+                raw += piece
+        assert [int(each[:3]) for each in raw.split(b"HTTP/1.1 ")[1:]] == statuses
+        assert b"\r\nConnection: close\r\n" in raw
+        writer.transport.abort()
+    await listeners.close()
     assert len(caplog.messages) == (statuses[-1] != 405)
 
 
@@ -284,7 +250,7 @@ def test_malformed_requests_are_logged_once_a_minute(caplog: pytest.LogCaptureFi
     ]
 
 
-def test_a_token_is_compared_after_the_pause_of_its_client() -> None:
+async def test_a_token_is_compared_after_the_pause_of_its_client() -> None:
     """Requests without a token, which guess nothing, are refused meanwhile."""
     compared: list[bytes] = []
 
@@ -296,24 +262,100 @@ def test_a_token_is_compared_after_the_pause_of_its_client() -> None:
             compared.append(client)
             return super().is_text(text, client, now)
 
-    async def case() -> None:
-        pages, compares = HttpPages(), AccessToken("secret-of-16-octets")
-        pages.serve(LOCAL, {"/paused": HttpStream("text/plain", whole, Paused("x"))})
-        pages.serve(LOCAL, {"/": HttpStream("text/plain", whole, compares)})
-        listeners = HttpListeners(Places(64))
-        await listeners.open(pages)
-        where = listeners.bound[LOCAL]
-        _, writer = await asyncio.open_connection(*where)
-        writer.write(b"GET /paused HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\r\n")
-        assert (await ask(where, "/paused")).status == 401
-        wrong = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\nConnection: close\r\n\r\n"
-        reader, other = await asyncio.open_connection(*where)
-        other.write(wrong)
-        assert parse(await reader.read()).status == 401
-        assert compares.pause(bytes((127, 0, 0, 1)), asyncio.get_running_loop().time()) > 0
-        assert compared == []
-        other.close()
-        writer.close()
-        await listeners.close()
+    compares = AccessToken("secret-of-16-octets")
+    tokens = {"/paused": Paused("x"), "/": compares}
+    listeners = await opened(
+        {path: HttpStream("text/plain", whole, token) for path, token in tokens.items()}
+    )
+    where = listeners.bound[LOCAL]
+    _, writer = await asyncio.open_connection(*where)
+    writer.write(b"GET /paused HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\r\n")
+    assert (await ask(where, "/paused")).status == 401
+    wrong = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\nConnection: close\r\n\r\n"
+    reader, other = await asyncio.open_connection(*where)
+    other.write(wrong)
+    assert parse(await reader.read()).status == 401
+    assert compares.pause(bytes((127, 0, 0, 1)), asyncio.get_running_loop().time()) > 0
+    assert compared == []
+    other.close()
+    writer.close()
+    await listeners.close()
 
-    run(case())
+
+def headers(host: str, origin: str | None) -> dict[str, str]:
+    return {"host": host} if origin is None else {"host": host, "origin": origin}
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        pytest.param("localhost", None, id="curl"),
+        pytest.param("", None, id="HTTP/1.0"),
+        ("localhost:8079", None),
+        ("LOCALHOST:8079", None),
+        ("dns.localhost:8079", None),
+        ("127.0.0.1:8079", None),
+        ("10.244.0.9:8080", None),
+        ("[::1]:8079", None),
+        ("localhost:8079", "http://localhost:8079"),
+        ("Localhost", "http://localhost"),
+        ("[fd00::1]:8079", "https://[fd00::1]:8079"),
+    ],
+)
+def test_own(host: str, origin: str | None) -> None:
+    assert fault_of("GET", "/", headers(host, origin)) == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "fault"),
+    [
+        ("evil.example:8079", None, "the name in evil.example:8079 may be that of another site; open this address as localhost or by its IP address"),
+        ("evil.example:8079", "http://evil.example:8079", "the name in evil.example:8079 may be that of another site; open this address as localhost or by its IP address"),
+        ("localhost.evil.example", None, "the name in localhost.evil.example may be that of another site; open this address as localhost or by its IP address"),
+        ("1.2.3.4.evil.example", None, "the name in 1.2.3.4.evil.example may be that of another site; open this address as localhost or by its IP address"),
+        ("localhost@evil.example", None, "the name in localhost@evil.example may be that of another site; open this address as localhost or by its IP address"),
+        ("[::1", None, "the name in [::1 may be that of another site; open this address as localhost or by its IP address"),
+        ("localhost:8079", "http://evil.example", "http://evil.example is another site, and may not ask here"),
+        ("localhost:8079", "http://localhost:8080", "http://localhost:8080 is another site, and may not ask here"),
+        pytest.param("localhost:8079", "null", "null is another site, and may not ask here", id="a file or a sandboxed frame"),
+    ],
+)  # fmt: skip
+def test_of_others(host: str, origin: str | None, fault: str) -> None:
+    assert fault_of("GET", "/", headers(host, origin)) == fault
+
+
+def test_any_host() -> None:
+    def fault(origin: str | None) -> str:
+        return fault_of("GET", "/", headers("dns:9160", origin), any_host=True)
+
+    assert fault(None) == fault("http://dns:9160") == ""
+    assert (
+        fault("http://evil.example") == "http://evil.example is another site, and may not ask here"
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "fetch", "is_refused"),
+    [
+        pytest.param("GET", "/v1/top", ("same-origin", "cors", "empty"), False, id="its own page"),
+        pytest.param("GET", "/v1/top", ("none", "navigate", "document"), False, id="typed by the operator"),
+        pytest.param("GET", "/", ("cross-site", "navigate", "document"), False, id="a link to the page"),
+        pytest.param("GET", "/", ("same-site", "navigate", "document"), False, id="a link from another port"),
+        pytest.param("POST", "/", ("cross-site", "navigate", "document"), True, id="a form"),
+        pytest.param("GET", "/", ("cross-site", "navigate", "iframe"), True, id="a frame"),
+        pytest.param("GET", "/v1/explain", ("cross-site", "navigate", "document"), True, id="a link to another path"),
+        pytest.param("GET", "/v1/explain", ("cross-site", "no-cors", "image"), True, id="img"),
+        pytest.param("GET", "/v1/explain", ("same-site", "no-cors", "image"), True, id="img of another port"),
+        pytest.param("GET", "/", ("cross-site", "no-cors", "script"), True, id="script"),
+        pytest.param("GET", "/", ("cross-site", None, None), True, id="site alone"),
+    ],
+)  # fmt: skip
+def test_what_a_browser_fetches_for_other_sites(
+    method: str, path: str, fetch: tuple[str | None, ...], is_refused: bool
+) -> None:
+    names = ("sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
+    sent = {name: value for name, value in zip(names, fetch, strict=True) if value is not None}
+    fault = fault_of(method, path, {"host": "localhost:8079", **sent})
+    assert fault == (
+        "another site may not ask here; it may only lead to the page at /" if is_refused else ""
+    )

@@ -19,10 +19,10 @@ from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.query import QueryProcessor
 from hsdns.server import listener as listener_module
+from hsdns.server.admission import Places
 from hsdns.server.listener import Listener
 from hsdns.server.listeners import Listeners
 from hsdns.server.opener import Opener
-from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import ListenError
 from hsdns.server.tcp_listener import TcpListener
@@ -183,14 +183,14 @@ def test_what_has_arrived_is_answered_before_the_end(kind: str) -> None:
             await reloadable.change(BOUND)
             (listener,) = reloadable.listeners
             with UdpClient() as client:
-                for number in range(200):
+                for number in range(50):  # which fit into the buffer of any socket
                     client.sock.sendto(
                         query(number=number).to_wire(), ("127.0.0.1", reloadable.port)
                     )
                 listener.stop_reading()
                 assert listener.pending == 0
-                seen = {(await client.receive())[0][:2] for _ in range(200)}
-            assert len(seen) == 200
+                seen = {(await client.receive())[0][:2] for _ in range(50)}
+            assert len(seen) == 50
 
     with serving_with(kind):
         run(test())
@@ -224,7 +224,7 @@ def test_connections_end_without_a_reset() -> None:
                 (listener,) = reloadable.listeners
                 tcp_of(listener).end()
                 client.send(query().to_wire())
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(30):
                     # An end of file, no ConnectionResetError.
                     assert await client.reader.read() == b""
 

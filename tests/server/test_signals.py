@@ -66,7 +66,7 @@ def test_signals(
                     assert (await reloadable.ask()).startswith(NOERROR)
             if status == 0 and signal.SIGQUIT not in numbers:
                 lameduck.over.set()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 assert await served == status
         assert is_free(reloadable.port)
         quits = "SIGQUIT: Quitting process immediately" in caplog.messages

@@ -150,7 +150,7 @@ def test_one_address_beside_all(first: str) -> None:
             open_both(ListenAddress(second, port))
         bound, everywhere = (ours, more) if first else (more, ours)
         for asked, pair in (("127.0.0.1", bound), ("127.0.0.2", everywhere)):
-            with socket.create_connection((asked, port), timeout=5) as client:
+            with socket.create_connection((asked, port), timeout=30) as client:
                 accepted, address = pair[1].accept()
                 with accepted:
                     assert address[1] == client.getsockname()[1]

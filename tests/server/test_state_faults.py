@@ -10,7 +10,7 @@ import pytest
 from hsdns.assemble import Configuration
 from hsdns.cluster.objects import Upserted
 from hsdns.cluster.source import Deliver
-from hsdns.faults.rule import RuleError
+from hsdns.faults.rules import RuleError
 from hsdns.plugin import Runtime
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.kubernetes.faults import blocks_of

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from typing import Any
 
 import pytest
 
 from hsdns.assemble import ListenAddress
-from hsdns.metrics import Counter
-from hsdns.server.credit import MAX_WAIT, Credit
-from hsdns.server.places import Places
+from hsdns.server.admission import MAX_CREDIT_WAIT, Credit, Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp_listener import TcpListener
 from tests.support.servers.function_processor import asked_address, processor
+from tests.support.servers.stream_serving import admission
 
 
 class Transport:
@@ -60,12 +58,14 @@ def admitted(
     **given: Any,
 ) -> tuple[Any, Transport, float]:
     """Let a connection come; return what admit() says, its transport, and how many were rejected."""
-    sock, rejected = open_tcp(ListenAddress("127.0.0.1", 0)), Counter("", "")
-    listener = TcpListener(
-        sock, processor(asked_address), Tasks().spawn, lambda: 0.0, rejected, places
+    sock, shared = (
+        open_tcp(ListenAddress("127.0.0.1", 0)),
+        admission(lambda: 0.0, places, given.get("credit")),
     )
-    listener._credit = given.get("credit")
-    listener.settings = Settings(tls=given.get("tls"))
+    settings = Settings(tls=given.get("tls"))
+    listener = TcpListener(
+        sock, processor(asked_address), Tasks().spawn, lambda: 0.0, shared, settings
+    )
     listener._call_later = given.get("call_later")  # type: ignore[assignment]
     connection: Any = object()
     transport: Any = Transport(*ends)
@@ -74,7 +74,7 @@ def admitted(
     found = listener.admit(connection, transport)
     assert (connection in listener.connections) is (found is not None) is not transport.is_aborted
     sock.close()
-    return found, transport, rejected.values[()]
+    return found, transport, shared.rejected.values[()]
 
 
 @pytest.mark.parametrize("is_full", [False, True])
@@ -102,23 +102,9 @@ def test_connection_that_has_ended_already_is_not_counted(ends: tuple[Any, Any])
     assert (found, rejected) == (None, 0)
 
 
-def test_connection_that_comes_after_the_end_is_aborted() -> None:
-    async def test() -> None:
-        class Closed(Transport):
-            pass
-
-        sock = open_tcp(ListenAddress("127.0.0.1", 0))
-        listener = TcpListener(
-            sock, processor(asked_address), Tasks().spawn, lambda: 0.0, Counter("", "")
-        )
-        listener.close()
-        transport: Any = Closed(("192.0.2.1", 5), ("192.0.2.53", 53))
-        connection: Any = object()
-        assert listener.admit(connection, transport) is None
-        assert transport.is_aborted
-        sock.close()
-
-    asyncio.run(test())
+async def test_connection_that_comes_after_the_end_is_aborted() -> None:
+    found, transport, _ = admitted(closed=True)
+    assert (found, transport.is_aborted) == (None, True)
 
 
 def test_client_without_credit_waits() -> None:
@@ -133,7 +119,7 @@ def test_client_without_credit_waits() -> None:
     found, transport, rejected = admitted(**given)
     assert (found is not None, transport.is_paused, rejected) == (True, True, 0)
     ((seconds, call),) = timers
-    assert seconds == pytest.approx(MAX_WAIT)
+    assert seconds == pytest.approx(MAX_CREDIT_WAIT)
     call()
     assert not transport.is_paused
     found, transport, rejected = admitted(**given)

@@ -5,87 +5,40 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 import pytest
 
-from hsdns.assemble import ListenAddress
-from hsdns.metrics import Counter
-from hsdns.server.runtime import Tasks
+from hsdns.server.admission import STEPS, Turns
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
-from hsdns.server.sockets import open_tcp
-from hsdns.server.tcp import TcpServer
 from hsdns.server.tls import PLAIN_HTTP, RECORDS, TlsConnection, TlsTransport
-from hsdns.server.turns import STEPS, Turns
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient
-from tests.support.coroutines.event_loops import LOOPS, run, until
-from tests.support.servers.function_processor import Answer, asked_address, processor
-
-DATA = Path(__file__).parents[1] / "data" / "tls"
-ADDRESS = "127.0.0.1"
-
-
-def server_context(name: str = "server", clients: bool = False) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(DATA / f"{name}.pem", DATA / f"{name}.key")
-    if clients:
-        context.load_verify_locations(DATA / "ca.pem")
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
+from tests.support.coroutines.event_loops import LOOPS, until
+from tests.support.servers.function_processor import Answer, asked_address
+from tests.support.servers.stream_serving import (
+    ADDRESS,
+    DATA,
+    Serving,
+    client_context,
+    server_context,
+    started,
+)
 
 
-def client_context(authority: str = "ca", version: str = "TLSv1_3") -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(DATA / f"{authority}.pem")
-    context.maximum_version = ssl.TLSVersion[version]
-    return context
-
-
-class Serving:
-    """A server over TLS and the clock that it reads."""
-
-    def __init__(self, answer: Answer, context: ssl.SSLContext, limits: Limits) -> None:
-        self.now = 100.0
-        self.tasks = Tasks()
-        self.rejected = Counter("rejected", "Rejected.")
-        sock = open_tcp(ListenAddress(ADDRESS, 0))
-        self.port: int = sock.getsockname()[1]
-        self.server = TcpServer(
-            sock,
-            processor(answer, "tls://:853"),
-            self.tasks.spawn,
-            lambda: self.now,
-            self.rejected,
-            settings=Settings(limits, context),
-        )
-
-    async def connect(
-        self, context: ssl.SSLContext
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect and shake hands."""
-        return await asyncio.open_connection(
-            ADDRESS, self.port, ssl=context, server_hostname=ADDRESS
-        )
-
-
-@asynccontextmanager
-async def serving(
+def serving(
     answer: Answer = asked_address,
     context: ssl.SSLContext | None = None,
     limits: Limits = DEFAULT_LIMITS,
-) -> AsyncIterator[Serving]:
-    found = Serving(answer, context or server_context(), limits)
-    await found.server.start()
-    try:
-        yield found
-    finally:
-        found.server.close()
-        await until(lambda: not found.server.connections, "all closed")
-        await found.tasks.cancel()
+) -> AbstractAsyncContextManager[Serving]:
+    return started(Serving(answer, "tls://:853", Settings(limits, context or server_context())))
+
+
+def over_sockets(test: Callable[..., object]) -> object:
+    """On loopback, on both event loops."""
+    return pytest.mark.sockets(pytest.mark.parametrize("loop", LOOPS)(test))
 
 
 def framed(*numbers: int) -> bytes:
@@ -94,136 +47,104 @@ def framed(*numbers: int) -> bytes:
 
 
 async def receive(reader: asyncio.StreamReader) -> str:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         size = int.from_bytes(await reader.readexactly(2), "big")
         return summary(await reader.readexactly(size))
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
+@over_sockets
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_queries_and_replies(version: str, loop: str) -> None:
-    async def test() -> None:
-        async with serving() as it:
-            reader, writer = await it.connect(client_context(version=version))
-            writer.write(framed(1, 2))
-            assert (
-                await receive(reader) == "1 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | "
-            )
-            assert (await receive(reader)).startswith("2 NOERROR")
-            tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
-            assert tls.version() == version.replace("_", ".")
-            writer.close()
-            await until(lambda: not it.server.connections, "the connection closed")
-
-    run(test(), loop)
+async def test_queries_and_replies(version: str, loop: str) -> None:
+    async with serving() as it:
+        reader, writer = await it.connect(client_context(version=version))
+        writer.write(framed(1, 2))
+        assert await receive(reader) == "1 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | "
+        assert (await receive(reader)).startswith("2 NOERROR")
+        tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
+        assert tls.version() == version.replace("_", ".")
+        writer.close()
+        await until(lambda: not it.server.connections, "the connection closed")
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
-def test_long_replies(loop: str) -> None:
+@over_sockets
+async def test_long_replies(loop: str) -> None:
     """More than a TLS record holds, both ways."""
-
-    async def test() -> None:
-        async with serving() as it:
-            reader, writer = await it.connect(client_context())
-            writer.write(framed(*range(1, 1001)))
-            for number in range(1, 1001):
-                assert (await receive(reader)).startswith(f"{number} NOERROR")
-            writer.close()
-
-    run(test(), loop)
+    async with serving() as it:
+        reader, writer = await it.connect(client_context())
+        writer.write(framed(*range(1, 1001)))
+        for number in range(1, 1001):
+            assert (await receive(reader)).startswith(f"{number} NOERROR")
+        writer.close()
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
-def test_context_is_exchanged_between_connections(loop: str) -> None:
-    async def test() -> None:
-        async with serving() as it:
-            reader, writer = await it.connect(client_context())
-            it.server.settings = Settings(tls=server_context("other-server"))
-            with pytest.raises(ssl.SSLCertVerificationError):
-                await it.connect(client_context())
-            _, other = await it.connect(client_context("other-ca"))
-            writer.write(framed(7))  # what is open goes on with what it began with
-            assert (await receive(reader)).startswith("7 NOERROR")
-            writer.close()
-            other.close()
-
-    run(test(), loop)
+@over_sockets
+async def test_context_is_exchanged_between_connections(loop: str) -> None:
+    async with serving() as it:
+        reader, writer = await it.connect(client_context())
+        it.server.settings = Settings(tls=server_context("other-server"))
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await it.connect(client_context())
+        _, other = await it.connect(client_context(authority="other-ca"))
+        writer.write(framed(7))  # what is open goes on with what it began with
+        assert (await receive(reader)).startswith("7 NOERROR")
+        writer.close()
+        other.close()
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
-def test_client_certificates(loop: str) -> None:
-    async def test() -> None:
-        async with serving(context=server_context(clients=True)) as it:
-            known = client_context()
-            known.load_cert_chain(DATA / "client.pem", DATA / "client.key")
-            reader, writer = await it.connect(known)
-            writer.write(framed(1))
-            assert (await receive(reader)).startswith("1 NOERROR")
-            writer.close()
-            # With TLS 1.3 the client's handshake ends before the server has looked.
-            reader, writer = await it.connect(client_context())
-            writer.write(framed(1))
-            with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-                await receive(reader)
-            writer.close()
-            await until(lambda: not it.server.connections, "the stranger's connection closed")
-
-    run(test(), loop)
+@over_sockets
+async def test_client_certificates(loop: str) -> None:
+    async with serving(context=server_context(clients=True)) as it:
+        known = client_context()
+        known.load_cert_chain(DATA / "client.pem", DATA / "client.key")
+        reader, writer = await it.connect(known)
+        writer.write(framed(1))
+        assert (await receive(reader)).startswith("1 NOERROR")
+        writer.close()
+        # With TLS 1.3 the client's handshake ends before the server has looked.
+        reader, writer = await it.connect(client_context())
+        writer.write(framed(1))
+        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+            await receive(reader)
+        writer.close()
+        await until(lambda: not it.server.connections, "the stranger's connection closed")
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
-def test_old_versions_and_plain_text_are_refused(loop: str) -> None:
-    async def test() -> None:
-        async with serving() as it:
-            async with TcpClient((ADDRESS, it.port)) as plain:
-                plain.send(query().to_wire())
-                alert = await plain.reader.read(7)
-                assert alert[:1] in (b"\x15", b"")  # an alert, no DNS
-                assert await plain.has_ended()
-            await until(lambda: not it.server.connections, "the connection closed")
-
-    run(test(), loop)
+@over_sockets
+async def test_old_versions_and_plain_text_are_refused(loop: str) -> None:
+    async with serving() as it:
+        async with TcpClient((ADDRESS, it.port)) as plain:
+            plain.send(query().to_wire())
+            alert = await plain.reader.read(7)
+            assert alert[:1] in (b"\x15", b"")  # an alert, no DNS
+            assert await plain.has_ended()
+        await until(lambda: not it.server.connections, "the connection closed")
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
-def test_client_that_shakes_no_hands_counts_and_ends(loop: str) -> None:
-    async def test() -> None:
-        async with serving() as it:
-            with socket.create_connection((ADDRESS, it.port)) as silent:
-                silent.setblocking(False)
-                await until(lambda: len(it.server.connections) == 1, "a connection")
-                (connection,) = it.server.connections
-                connection.expire(it.now + DEFAULT_LIMITS.read)
-                assert len(it.server.connections) == 1
-                connection.expire(it.now + DEFAULT_LIMITS.read + 0.1)
-                await until(lambda: not it.server.connections, "it closed")
-
-    run(test(), loop)
-
-
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
-def test_end_of_the_server_is_said(loop: str) -> None:
-    """close_notify, not a cut: the client reads an end of file, no error."""
-
-    async def test() -> None:
-        async with serving() as it:
-            reader, writer = await it.connect(client_context())
-            writer.write(framed(1))
-            assert (await receive(reader)).startswith("1 NOERROR")
-            it.server.end()
-            async with asyncio.timeout(5):
-                assert await reader.read() == b""
-            writer.close()
+@over_sockets
+async def test_client_that_shakes_no_hands_counts_and_ends(loop: str) -> None:
+    async with serving() as it:
+        with socket.create_connection((ADDRESS, it.port)) as silent:
+            silent.setblocking(False)
+            await until(lambda: len(it.server.connections) == 1, "a connection")
+            (connection,) = it.server.connections
+            connection.expire(it.now + DEFAULT_LIMITS.read)
+            assert len(it.server.connections) == 1
+            connection.expire(it.now + DEFAULT_LIMITS.read + 0.1)
             await until(lambda: not it.server.connections, "it closed")
 
-    run(test(), loop)
+
+@over_sockets
+async def test_end_of_the_server_is_said(loop: str) -> None:
+    """close_notify, not a cut: the client reads an end of file, no error."""
+    async with serving() as it:
+        reader, writer = await it.connect(client_context())
+        writer.write(framed(1))
+        assert (await receive(reader)).startswith("1 NOERROR")
+        it.server.end()
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        writer.close()
+        await until(lambda: not it.server.connections, "it closed")
 
 
 # --- in memory ---

@@ -14,9 +14,10 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.block_choice import BlockChoice
 from hsdns.chain import Request
+from hsdns.fastpath import Terms
 from hsdns.fastpath.control import write_address
 from hsdns.query import QueryProcessor
-from hsdns.server.pending_queries import PendingQueries
+from hsdns.server.admission import PendingQueries
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
 from hsdns.server.udp_listener import BATCH_LEN, KNOWN, TURN
@@ -451,7 +452,7 @@ def with_table(kind: str, answer: Answer) -> QueryProcessor:
     table = twin_of(kind).AnswerTable(twin_of(kind).Versions(), 1 << 20)
 
     def enqueue(wire: bytes, query: object, reply: object, out: bytes, found: object) -> None:
-        table.store(wire, out, [], 0, size=len(out), rotate=False, names=None, mark_ttl=-1)
+        table.store(wire, out, [], Terms(0), size=len(out))
 
     async def stored(request: Request) -> Reply:
         return (await answer(request)).replace(fresh=True)
@@ -483,7 +484,7 @@ def test_what_compiled_code_can_make_needs_no_chain(kind: str) -> None:
         def make(wire: bytes, now: float) -> bool:
             out = wire[:2] + b"\x85\0" + wire[4:]
             return found.writer.table.store(  # type: ignore[union-attr]  # it was set
-                wire, out, [], 0, size=len(out), rotate=False, names=None, mark_ttl=-1
+                wire, out, [], Terms(0), size=len(out)
             )
 
         found.writer.make = make  # type: ignore[union-attr, method-assign]  # as above

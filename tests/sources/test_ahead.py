@@ -10,18 +10,16 @@ from collections.abc import Callable
 import pytest
 
 from hsdns.apiserver.client import ApiClient
-from hsdns.apiserver.media_type import accepted
-from hsdns.apiserver.protobuf import IS_READ
 from hsdns.apiserver.reflector import Observer, Reflector
-from hsdns.apiserver.resource import SERVICES, Scope
-from hsdns.apiserver.transport import Unreachable
+from hsdns.apiserver.resource import SERVICES, Scope, accepted
+from hsdns.apiserver.transport import read_body
+from hsdns.apiserver.watch_event import IS_READ
 from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.sources.ahead import STREAM, WATCH_SECONDS, Ahead, is_compiled, wanted_of
-from hsdns.sources.api_access import ApiAccess, ConnectionOptions
-from hsdns.sources.watch_options import WatchOptions
-from tests.support.apiserver.scripted_http import Said, ScriptedServer, chunked, said
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions, WatchOptions
+from tests.support.apiserver.scripted_http import Said, ScriptedServer, chunked
 from tests.support.coroutines.event_loops import until
 from tests.support.plugins.runtime import FakeRuntime
 
@@ -100,9 +98,7 @@ async def first(client: ApiClient, **changed: str) -> bytes:
     query = {**STREAM, "timeoutSeconds": "1", **changed}
     accept = accepted(SERVICES, is_compiled=IS_READ)
     async with client.get(Scope(SERVICES).path, query, accept) as response:
-        async for chunk in response.chunks(lambda: 5.0):
-            return chunk
-    return b""
+        return await read_body(response, 0, 5.0)
 
 
 def take(access: ApiAccess) -> ApiClient:
@@ -137,20 +133,6 @@ def test_another_request_is_sent_again() -> None:
         await client.close()
 
     run(lambda head: chunked(EVENT, then="hang"), scenario)
-
-
-@pytest.mark.sockets
-def test_a_failure_is_forgotten() -> None:
-    answers = [Said(b"", "close"), Said(b"", "close"), said("200 OK", EVENT)]
-
-    async def scenario(server: ScriptedServer, ahead: Ahead, access: ApiAccess) -> None:
-        client = take(access)
-        assert await first(client) == EVENT
-        with pytest.raises(Unreachable):
-            await first(client)
-        await client.close()
-
-    run(lambda head: answers.pop(0) if answers else Said(b"", "close"), scenario)
 
 
 @pytest.mark.sockets

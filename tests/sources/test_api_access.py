@@ -1,10 +1,14 @@
+"""Which API server a block uses, and what it watches there."""
+
+from __future__ import annotations
+
 import asyncio
 from pathlib import Path
 
 import pytest
 
 from hsdns.apiserver.client import ApiClient
-from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions, WatchOptions
 from tests.support.plugins.runtime import FakeRuntime
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
@@ -35,16 +39,17 @@ def test_which_server_the_options_select(
     asyncio.run(run())
 
 
-def test_an_endpoint_that_is_not_a_url_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match='"ftp://x" is not the address of an API server'):
-        ApiAccess(ConnectionOptions(endpoint=("ftp://x",)))
+# What is watched for one block, and for two over the same API server.
 
 
-def test_check_tells_what_a_pod_misses(tmp_path: Path) -> None:
-    assert ApiAccess(ConnectionOptions(), {}, str(tmp_path)).check() == [
-        'not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or "kubeconfig FILE" in the '
-        "kubernetes block to reach a cluster from outside"
-    ]
-    (tmp_path / "token").write_text("abc")
-    (tmp_path / "ca.crt").write_text("a CA")
-    assert ApiAccess(ConnectionOptions(), IN_CLUSTER, str(tmp_path)).check() == []
+@pytest.mark.parametrize(
+    ("options", "scopes"),
+    [
+        pytest.param(WatchOptions(), ["services", "endpointslices", "namespaces"], id="most"),
+        pytest.param(WatchOptions(endpoints=False), ["services", "namespaces"], id="noendpoints"),
+        pytest.param(WatchOptions(pods=True), ["services", "endpointslices", "namespaces", "pods"], id="pods"),
+        pytest.param(WatchOptions(imports=True, endpoints=False), ["services", "endpointslices", "namespaces", "serviceimports"], id="imports"),
+    ],
+)  # fmt: skip
+def test_scopes(options: WatchOptions, scopes: list[str]) -> None:
+    assert [str(scope) for scope in options.scopes] == scopes

@@ -1,8 +1,12 @@
 """The source with an API server in memory: what is watched, when it is synced, and missing permissions."""
 
+from __future__ import annotations
+
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -13,15 +17,20 @@ from hsdns.apiserver.access import Access
 from hsdns.apiserver.client import ApiClient
 from hsdns.apiserver.redaction import HIDDEN
 from hsdns.apiserver.reflector import Key
-from hsdns.apiserver.transport import Transport, Unreachable
-from hsdns.cluster.objects import Deleted, Event, Synced
+from hsdns.apiserver.transport import Refusal, Transport, Unreachable
+from hsdns.cluster.objects import Deleted, Event, Namespace, Object, ObjectMeta, Synced, Upserted
+from hsdns.cluster.reading import Fault, Lead, PodReading, PodUnreadable, Reading
 from hsdns.cluster.source import Report, Surroundings
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
-from hsdns.sources.api_server import ApiServer
-from hsdns.sources.watch_options import WatchOptions
+from hsdns.sources import api_server
+from hsdns.sources.api_access import WatchOptions
+from hsdns.sources.api_server import ApiServer, read_objects, read_pod
+from hsdns.sources.store_check import check_interval, check_store
 from loadtest.apiserver.fake_cluster import FakeCluster
-from tests.support.apiserver.memory_api import MemoryApi
+from tests.support.apiserver.memory_api import SERVER, MemoryAnswer, MemoryApi
 from tests.support.apiserver.scripted_http import Said, ScriptedServer, said
+from tests.support.plugins.runtime import FakeRuntime
 
 
 class Around:
@@ -191,14 +200,6 @@ def test_synced_comes_once_and_after_everything() -> None:
     asyncio.run(run())
 
 
-def test_an_empty_cluster_is_synced() -> None:
-    async def run() -> None:
-        async with watching(FakeCluster(), WatchOptions(pods=True)) as harness:
-            await harness.until(lambda: harness.events == ["synced"])
-
-    asyncio.run(run())
-
-
 def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> None:
     async def run() -> None:
         cluster = small_cluster()
@@ -221,34 +222,6 @@ def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> Non
                 "watching namespaces shop empty instead"
             ]
             assert [line for line in harness.log if "assuming that it exists" in line]
-
-    asyncio.run(run())
-
-
-def test_rights_over_namespaces_by_name_are_used() -> None:
-    async def run() -> None:
-        cluster = small_cluster()
-        cluster.grant("namespaces", "shop")
-        async with watching(cluster, WatchOptions(namespaces=("shop",))) as harness:
-            await harness.until(lambda: "synced" in harness.events)
-            assert "+Namespace shop" in harness.events
-            cluster.delete({"kind": "Namespace", "metadata": {"name": "shop"}})
-            await harness.until(lambda: "-Namespace shop" in harness.events)
-
-    asyncio.run(run())
-
-
-def test_without_namespaces_a_forbidden_scope_is_retried() -> None:
-    async def run() -> None:
-        cluster = small_cluster()
-        cluster.revoke("services")
-        async with watching(cluster, WatchOptions()) as harness:
-            await harness.until(lambda: bool(harness.log))
-            assert "the server denies access (403)" in harness.log[0]
-            assert "grant this account list and watch on it" in harness.log[0]
-            assert "synced" not in harness.events
-            cluster.grant("services")
-            await harness.until(lambda: "synced" in harness.events)
 
     asyncio.run(run())
 
@@ -305,7 +278,7 @@ def test_objects_lists_beside_the_watches() -> None:
             found = await harness.source.objects()
             assert len(found) == 1206
             cluster.revoke("services")
-            with pytest.raises(Unreachable, match="services cannot be listed: 403"):
+            with pytest.raises(Unreachable, match=r"services may not be read: .* \(403\)"):
                 await harness.source.objects()
 
     asyncio.run(run())
@@ -397,22 +370,246 @@ class Fixed:
         pass
 
 
+# Reading on demand from an API server in memory: what is requested, what is refused, what comes late.
+
+
+LEAD = Lead((b"shop",), ((b"shop", b"db"),))
+
+
+def manifest_of_api_reading(kind: str, path: str, **fields: Any) -> dict[str, Any]:
+    namespace, _, name = path.rpartition("/")
+    version = "discovery.k8s.io/v1" if kind == "EndpointSlice" else "v1"
+    labels = fields.pop("labels", {})
+    metadata = {"name": name, "labels": labels} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+
+
+def cluster_of_api_reading() -> FakeCluster:
+    found = FakeCluster()
+    endpoint = {"addresses": ["10.0.0.1"], "conditions": {"ready": False}}
+    for each in (
+        manifest_of_api_reading("Namespace", "shop"),
+        manifest_of_api_reading("Service", "shop/db", spec={"clusterIP": "None", "selector": {"app": "db"}}),
+        manifest_of_api_reading("Service", "shop/web", spec={"clusterIP": "10.96.0.1"}),
+        manifest_of_api_reading("Service", "shop/lost", spec={"clusterIP": "None", "selector": {"app": "x"}}),
+        manifest_of_api_reading("EndpointSlice", "shop/db-1", addressType="IPv4", endpoints=[endpoint],
+                 labels={"kubernetes.io/service-name": "db"}),
+        manifest_of_api_reading("EndpointSlice", "shop/web-1", addressType="IPv4", endpoints=[],
+                 labels={"kubernetes.io/service-name": "web"}),
+        manifest_of_api_reading("Pod", "shop/db-0", labels={"app": "db"}, status={"podIP": "10.0.0.1", "phase": "Running"}),
+        manifest_of_api_reading("Pod", "shop/web-0", labels={"app": "web"}, status={"podIP": "10.0.0.2", "phase": "Running"}),
+    ):  # fmt: skip
+        found.apply(each)
+    return found
+
+
+def read(lead: Lead, api: MemoryApi | None = None) -> Reading:
+    return asyncio.run(read_objects(api or MemoryApi(cluster_of_api_reading()), lead))
+
+
+def names(found: Reading) -> list[str]:
+    return sorted(f"{type(each).__name__} {each.metadata.name}" for each in found.objects)
+
+
 @pytest.mark.parametrize(
-    ("one", "other", "both"),
+    ("lead", "found"),
     [
-        ({}, {}, {}),
-        ({"labels": "a=b"}, {"labels": "a=b"}, {"labels": "a=b"}),
-        ({"labels": "a=b"}, {"labels": "c"}, {}),
-        ({"namespace_labels": "a"}, {}, {}),
-        ({"namespaces": ("b",)}, {"namespaces": ("a", "b")}, {"namespaces": ("a", "b")}),
-        ({"namespaces": ("b",)}, {}, {}),
-        ({"endpoints": False}, {"endpoints": False}, {"endpoints": False}),
-        ({"endpoints": False}, {}, {}),
-        ({"pods": True}, {"imports": True}, {"pods": True, "imports": True}),
+        (LEAD, ["EndpointSlice db-1", "Namespace shop", "Pod db-0", "Service db"]),
+        (Lead((b"shop",), ((b"shop", b"lost"),)), ["Namespace shop", "Pod db-0", "Pod web-0", "Service lost"]),
+        (Lead((b"none",), ((b"none", b"db"),)), []),
+        (Lead((b"sh/op",), ((b"sh/op", b"../db"),)), []),
+        (Lead(address="10.0.0.1"), ["EndpointSlice db-1", "Pod db-0"]),
+        (Lead(), []),
+    ],
+)  # fmt: skip
+def test_a_lead(lead: Lead, found: list[str]) -> None:
+    reading = read(lead)
+    assert (names(reading), reading.faults) == (found, ())
+
+
+def test_only_lists_of_one_name_are_requested() -> None:
+    api = MemoryApi(cluster_of_api_reading())
+    read(LEAD, api)
+    phases = "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown"
+    assert sorted(api.cluster.requests) == [
+        f"/api/v1/namespaces/shop/pods?labelSelector=app=db&fieldSelector={phases}&limit=500",
+        "/api/v1/namespaces/shop/services?limit=1&fieldSelector=metadata.name=db",
+        "/api/v1/namespaces?fieldSelector=metadata.name=shop&limit=1",
+        "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices?"
+        "labelSelector=kubernetes.io/service-name=db&limit=100",
+    ]
+
+
+def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:
+    api = MemoryApi(cluster_of_api_reading())
+    api.cluster.revoke("pods")
+    found = read(LEAD, api)
+    assert names(found) == ["EndpointSlice db-1", "Namespace shop", "Service db"]
+    (fault,) = found.faults
+    assert fault.kind == "Pod"
+    assert fault.sentence.startswith("pods may not be read: pods is forbidden: User ")
+    assert fault.sentence.endswith("(403)")
+
+
+def test_a_server_that_is_not_there() -> None:
+    api = MemoryApi(cluster_of_api_reading())
+    api.up = False
+    found = read(LEAD, api)
+    assert found.objects == ()
+    assert Fault(f"{SERVER}: connection refused", "Service") in found.faults
+
+
+def test_more_than_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_server, "SLICES_PAGE", 1)
+    api = MemoryApi(cluster_of_api_reading())
+    api.cluster.apply(
+        manifest_of_api_reading("EndpointSlice", "shop/db-2", addressType="IPv4", endpoints=[],
+                 labels={"kubernetes.io/service-name": "db"})
+    )  # fmt: skip
+    assert read(LEAD, api).faults == (
+        Fault("only the first 1 of the endpointslices in shop were read", "EndpointSlice"),
+    )
+
+
+class SlowApi(MemoryApi):
+    """Answers nothing about Services."""
+
+    @asynccontextmanager
+    async def get(
+        self, path: str, query: Mapping[str, str], accept: str = ""
+    ) -> AsyncGenerator[MemoryAnswer | Refusal]:
+        if path.endswith("/services"):
+            await asyncio.Event().wait()
+        async with super().get(path, query, accept) as found:
+            yield found
+
+
+def test_what_comes_late_is_told() -> None:
+    found = asyncio.run(read_objects(SlowApi(cluster_of_api_reading()), LEAD, 0.01))
+    assert names(found) == ["EndpointSlice db-1", "Namespace shop"]
+    sentence = f"services could not be read: {SERVER} did not answer within 0.01 s"
+    assert found.faults == (Fault(sentence, "Service"),)
+
+
+# One pod of an API server in memory: what is requested, what it says, and why it is not there.
+
+
+def api(**fields: Any) -> MemoryApi:
+    """A cluster with shop/db-0 and shop/web-0, of which the first has these fields."""
+    found = MemoryApi(cluster_of_api_reading())
+    found.cluster.apply(manifest_of_api_reading("Pod", "shop/db-0", **fields))
+    return found
+
+
+def read_of_api_pod(of: MemoryApi, name: str = "db-0", seconds: float = 1.0) -> PodReading:
+    return asyncio.run(read_pod(of, "shop", name, seconds))
+
+
+def test_one_that_has_ended_and_one_that_waits_for_an_address() -> None:
+    assert read_of_api_pod(api(status={"phase": "Succeeded"})).addresses == ()
+    assert read_of_api_pod(api(status={"phase": "Pending", "podIP": None})).addresses == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("db-1", 'the cluster has no pod shop/db-1; did you mean "shop/db-0"?'),
+        ("zookeeper", "the cluster has no pod shop/zookeeper"),
+        ("../x", '"shop/../x" is not the name of a namespace and of a pod'),
     ],
 )
-def test_the_union_watches_what_either_needs(
-    one: dict[str, Any], other: dict[str, Any], both: dict[str, Any]
-) -> None:
-    options = WatchOptions(**one), WatchOptions(**other)
-    assert options[0].union(options[1]) == options[1].union(options[0]) == WatchOptions(**both)
+def test_one_that_is_not_there(name: str, sentence: str) -> None:
+    with pytest.raises(PodUnreadable) as raised:
+        read_of_api_pod(api(), name)
+    assert str(raised.value) == sentence
+
+
+def test_one_that_may_not_be_read() -> None:
+    found = api()
+    found.cluster.revoke("pods")
+    with pytest.raises(PodUnreadable) as raised:
+        read_of_api_pod(found)
+    assert str(raised.value).startswith("pods may not be read: pods is forbidden: User ")
+    assert str(raised.value).endswith("(403)")
+
+
+def test_one_that_is_malformed() -> None:
+    with pytest.raises(
+        PodUnreadable, match=r"^the pod shop/db-0 could not be read: Expected `bool"
+    ):
+        read_of_api_pod(api(spec={"hostNetwork": "yes"}))
+
+
+class SilentApi(MemoryApi):
+    """Answers nothing."""
+
+    @asynccontextmanager
+    async def get(
+        self, path: str, query: Mapping[str, str], accept: str = ""
+    ) -> AsyncGenerator[MemoryAnswer | Refusal]:
+        await asyncio.Event().wait()
+        async with super().get(path, query, accept) as found:
+            yield found
+
+
+def test_a_server_that_does_not_answer() -> None:
+    with pytest.raises(PodUnreadable) as raised:
+        read_of_api_pod(SilentApi(cluster_of_api_reading()), seconds=0.01)
+    assert str(raised.value) == f"pods could not be read: {SERVER} did not answer within 0.01 s"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "warnings"),
+    [("", None, 0), ("60", 60.0, 0), ("0.5", 0.5, 0), ("0", None, 1), ("often", None, 1), ("-1", None, 1), ("nan", None, 1)],
+)  # fmt: skip
+def test_check_interval(text: str, seconds: float | None, warnings: int) -> None:
+    log: list[str] = []
+    environment = {"HSDNS_CHECK_STORE": text} if text else {}
+    assert check_interval(lambda level, message: log.append(message), environment) == seconds
+    assert len(log) == warnings
+
+
+class Listed(ApiServer):
+    """A source with given lists; None stands for an unreachable API server."""
+
+    def __init__(self, *lists: list[Object] | None) -> None:
+        self.lists = list(lists)
+
+    async def objects(self) -> list[Object]:
+        found = self.lists.pop(0)
+        if found is None:
+            raise Unreachable("connection refused")
+        return found
+
+
+A, B = (Namespace(ObjectMeta(name=name, resource_version="1")) for name in "ab")
+
+
+@pytest.mark.parametrize(
+    ("lists", "levels"),
+    [
+        pytest.param([[A], [A], [A]], [], id="no difference"),
+        pytest.param([[A, B], [A], [A]], [], id="a difference that is gone the next time"),
+        pytest.param([[A, B], [A, B], [A, B]], [logging.ERROR], id="one that stays is told once"),
+        pytest.param([None, [A], [A]], [logging.WARNING], id="the server is away"),
+    ],
+)
+def test_check_store(lists: list[list[Object] | None], levels: list[int]) -> None:
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
+    store.apply([Upserted(A), Synced()])
+    source, runtime = Listed(*lists), FakeRuntime()
+    log: list[tuple[int, str]] = []
+
+    async def sleep(seconds: float) -> None:
+        assert seconds == 60.0
+        if not source.lists:
+            raise asyncio.CancelledError
+
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(
+            check_store(source, store, lambda *line: log.append(line), runtime, 60.0, sleep)
+        )
+    assert log[0] == (logging.INFO, "the store is compared with the API server every 60 s")
+    assert [level for level, _ in log[1:]] == levels
+    counter = runtime.metrics.counter("hsdns_store_inconsistencies_total", "")
+    assert counter.values == {(): levels.count(logging.ERROR)}

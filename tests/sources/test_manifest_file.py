@@ -8,7 +8,7 @@ import pytest
 
 from hsdns.cluster.objects import Service
 from hsdns.sources import manifest_file
-from hsdns.sources.manifest_file import MAX_PROBLEMS, read_manifest_file
+from hsdns.sources.manifest_file import MAX_PROBLEMS, read_manifest_file, wrong_type
 
 SERVICE = """\
 apiVersion: v1
@@ -387,15 +387,20 @@ def test_null_is_absent(name: str) -> None:
     assert document.object.spec.type == "ClusterIP"
 
 
-def test_dates_and_keys_of_other_types_are_text() -> None:
-    text = SERVICE + "  deletionTimestamp: 2026-11-01T00:00:00Z\n  labels: {2: two, yes: on-call}\n"
-    [document] = read_manifest_file(text.encode(), "a.yaml").documents
-    assert isinstance(document.object, Service)
-    assert document.object.metadata.deletion_timestamp == "2026-11-01T00:00:00Z"
-    assert document.object.metadata.labels == {"2": "two", "true": "on-call"}
+# What msgspec says of a wrong type, in our words.
 
 
-def test_the_valid_documents_of_an_invalid_file_are_read_too() -> None:
-    found = read_manifest_file(f"{SERVICE}---\nkind: Pod\n---\n{SERVICE}".encode(), "a.yaml")
-    assert len(found.documents) == 2
-    assert len(found.problems) == 1
+@pytest.mark.parametrize(
+    ("message", "field", "sentence"),
+    [
+        ("Expected `int`, got `str` - at `$.spec.ports[0].port`", "spec.ports[0].port", "expected a whole number, found text; write the number without quotes"),
+        ("Expected `str | null`, got `bool` - at `$.spec.a`", "spec.a", "expected text, found true or false; put it in quotes"),
+        ("Expected `object`, got `array`", "object", "expected a mapping, found a list; correct the value"),
+        ("Object missing required field `name` - at `$.metadata`", "metadata.name", "the field is missing; add it"),
+        ("Object missing required field `metadata`", "metadata", "the field is missing; add it"),
+        ("Number out of range - at `$.spec.a`", "spec.a", "number out of range; correct the value"),
+    ],
+)  # fmt: skip
+def test_a_message_has_the_field_and_a_remedy(message: str, field: str, sentence: str) -> None:
+    found = wrong_type(message)
+    assert (found.field, str(found)) == (field, f"{field}: {sentence}")

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hsdns.sources.manifest_folder import fingerprint, is_relevant, manifest_paths, missing_paths
+from hsdns.sources import manifest_folder as module
+from hsdns.sources.manifest_folder import (
+    fingerprint,
+    is_relevant,
+    manifest_paths,
+    settings_remark,
+    standard_input,
+)
 
 
 def write(folder: Path, *names: str) -> None:
@@ -71,13 +81,6 @@ def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> Non
     assert listed == ["also/a.yaml", "real/a.yaml"]
 
 
-def test_standard_input_is_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, "a.yaml", "b.yaml", "-")
-    assert manifest_paths(["b.yaml", "-", "a.yaml", "-"]) == ["b.yaml", "-", "a.yaml"]
-    assert manifest_paths(["./-"]) == ["./-"]
-
-
 @pytest.mark.parametrize(
     ("files", "path", "remarks"),
     [
@@ -123,21 +126,6 @@ def test_folders_that_are_to_be_rendered(
     assert found == remarks
 
 
-def test_a_component_cannot_be_rendered(tmp_path: Path) -> None:
-    (tmp_path / "kustomization.yaml").write_text("kind: Component\n")
-    found: list[str] = []
-    manifest_paths([str(tmp_path)], found)
-    assert found == []
-
-
-def test_missing_paths(tmp_path: Path) -> None:
-    write(tmp_path, "a.yaml")
-    assert missing_paths([str(tmp_path / "a.yaml"), str(tmp_path), "-"]) == []
-    assert missing_paths(["no/such/file"]) == [
-        'source manifests: there is no file or folder "no/such/file"; correct the path or create it'
-    ]
-
-
 def test_fingerprint_sees_what_links_lead_to(tmp_path: Path) -> None:
     write(tmp_path, "..1/a.yaml", "..2/a.yaml")
     (tmp_path / "..data").symlink_to("..1")
@@ -171,3 +159,53 @@ def test_is_relevant(tmp_path: Path, changed: str, paths: list[str], expected: b
     assert (
         is_relevant(str(tmp_path / changed), [str(tmp_path / path) for path in paths]) is expected
     )
+
+
+# Which files of a folder are settings of other programs.
+
+
+LEFT_OUT = (
+    "app/a.json: it is neither JSON nor a manifest, which says its apiVersion; it is left out"
+)
+COMMENT = b'{"strict": true /* always */}'
+
+
+@pytest.mark.parametrize(
+    ("content", "path", "paths", "remark"),
+    [
+        pytest.param(COMMENT, "app/a.json", ["app"], LEFT_OUT, id="a comment"),
+        pytest.param(b'{"a": 1,}', "app/a.json", ["app"], LEFT_OUT, id="a comma at the end"),
+        pytest.param(b"\xff\xfe{", "app/a.json", ["app"], LEFT_OUT, id="not UTF-8"),
+        pytest.param(COMMENT, "app/a.json", ["app/a.json", "app"], "", id="named"),
+        pytest.param(COMMENT, "app/a.yaml", ["app"], "", id="YAML"),
+        pytest.param(b'{"apiVersion": "v1" /* one */}', "app/a.json", ["app"], "", id="a manifest with a fault"),
+        pytest.param(b'["a"]', "app/a.json", ["app"], "", id="JSON"),
+        pytest.param(b" \n", "app/a.json", ["app"], "", id="empty"),
+        pytest.param(b'{"n": ' + b"1" * 5_000 + b"}", "app/a.json", ["app"], "", id="a long number"),
+        pytest.param(b"[" * 100_000, "app/a.json", ["app"], "", id="nested deeply"),
+    ],
+)  # fmt: skip
+def test_settings(content: bytes, path: str, paths: list[str], remark: str) -> None:
+    assert settings_remark(content, path, paths) == remark
+
+
+# Standard input is read once.
+
+
+@pytest.fixture(autouse=True)
+def unread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give each test a standard input of its own."""
+    standard_input.cache_clear()
+    monkeypatch.setattr(module, "MAX_FILE_LEN", 100)
+    yield
+    standard_input.cache_clear()
+
+
+def give(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_no_more_than_a_file_may_have_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    give(b"#" * 300, monkeypatch)
+    standard_input()
+    assert len(sys.stdin.buffer.read()) == 199

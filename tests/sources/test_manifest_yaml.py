@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -17,6 +18,10 @@ from hsdns.sources.manifest_yaml import (
     MAX_NUMBER_LEN,
     ManifestLoader,
     TooLarge,
+    decode_json,
+    field_line,
+    json_node,
+    key_line,
 )
 
 HEAD = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"
@@ -90,17 +95,6 @@ def test_a_single_document_has_the_limit_too() -> None:
         yaml.load(aliases("{a: b}", "{{<<: [{}]}}").encode(), ManifestLoader)  # noqa: S506, RUF100 - as above
 
 
-def test_keys_are_text() -> None:
-    """Numbers with the same hash made a mapping of 1 MB take 14 s."""
-    text = "{" + ", ".join(f"{number * (2**61 - 1)}: 1" for number in range(1, 50)) + "}"
-    found = yaml.load(text.encode(), ManifestLoader)  # noqa: S506, RUF100 - it is a safe loader
-    assert len(found) == 49
-    assert {type(key) for key in found} == {str}
-    assert yaml.load(b"{yes: 1, 8080: 2, 1.5: 3, ~: 4}", ManifestLoader) == {  # noqa: S506, RUF100 - as above
-        "true": 1, "8080": 2, "1.5": 3, "None": 4,
-    }  # fmt: skip
-
-
 class Counted(list[Any]):
     """A list that counts the pairs that a deletion moves."""
 
@@ -121,16 +115,6 @@ def test_time_for_merge_keys_grows_with_their_number() -> None:
     assert Counted.moved <= 101
 
 
-def test_aliases_of_people_are_read() -> None:
-    text = (
-        HEAD
-        + "x: &app {app: web, tier: front}\nspec: {selector: {<<: *app}, ports: [{port: 80}]}\n"
-    )
-    found = read_manifest_file(text.encode(), "a.yaml")
-    assert found.problems == []
-    assert len(found.documents) == 1
-
-
 INDICATORS = st.sampled_from(
     [*"[]{},:-?&*!|>'\"%@#\n \t", "a", "1", "<<: ", "&a ", "*a ", "- ", "? ", ": ", "---\n", "!!int ", "!!set ",
      "!!omap ", "!!bool ", "!!binary ", "!!timestamp ", "!!float ", "kind: List\n", "items:\n", "1:1", "0x", "~"]
@@ -143,29 +127,167 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert all(each.startswith("a.yaml:") for each in found.problems)
 
 
-@given(st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**90), 10**90) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-))  # fmt: skip
-def test_what_is_within_the_limits_is_unchanged(value: object) -> None:
-    assert yaml.load(yaml.safe_dump(value).encode(), ManifestLoader) == value  # noqa: S506, RUF100 - as above
+# Lines of fields, in YAML and JSON.
 
 
-def test_quotes_make_text_of_a_word_that_was_no_text_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    text = b"[1, '1', 1, yes, \"yes\", yes, ~, '~', ~, a, 'a', a]"
-    expected = [1, "1", 1, True, "yes", True, None, "~", None, "a", "a", "a"]
-    for remembered in (manifest_yaml.MAX_TAGS, 1):
-        monkeypatch.setattr(manifest_yaml, "MAX_TAGS", remembered)
-        assert yaml.load(text, ManifestLoader) == expected
+TEXT = """\
+kind: Service
+metadata:
+  labels:
+    app.kubernetes.io/name: web
+    a/b: 1
+spec:
+  ports:
+  - name: http
+    port: 80
+  - {name: dns,
+     port: 53}
+  base: &base
+    type: x
+  copy:
+    <<: *base
+"""
 
 
-def test_an_equals_sign_is_text() -> None:
-    """PyYAML has a type of its own for it, and no constructor: it is in the enumerations of some definitions."""
-    content = (
-        b"apiVersion: v1\nkind: CustomResourceDefinition\nenum:\n- =\n- ok\n---\n" + HEAD.encode()
-    )
-    found = read_manifest_file(content, "a.yaml")
-    assert found.problems == []
-    assert [each.name for each in found.documents] == ["a"]
+@pytest.mark.parametrize(
+    ("field", "line"),
+    [
+        pytest.param("kind", 1, id="top"),
+        pytest.param("spec.ports[0].port", 9, id="list item"),
+        pytest.param("spec.ports[1].port", 11, id="flow style"),
+        pytest.param("spec.ports[1]", 10, id="whole item"),
+        pytest.param("metadata.labels[app.kubernetes.io/name]", 4, id="key with dots"),
+        pytest.param("metadata.labels", 5, id="the label that is no text"),
+        pytest.param("spec.ports[0].targetPort", 8, id="absent field"),
+        pytest.param("spec.ports[7].port", 8, id="absent item"),
+        pytest.param("status.phase", 1, id="absent parent"),
+        pytest.param("kind.of.nothing", 1, id="below a scalar"),
+    ],
+)
+def test_line(field: str, line: int) -> None:
+    assert field_line(yaml.compose(TEXT, Loader=yaml.SafeLoader), field) == line
+
+
+@pytest.mark.parametrize(
+    ("parent", "key", "line"),
+    [
+        pytest.param("", "spec", 6, id="top, whose value is in the next line"),
+        pytest.param("spec", "ports", 7, id="one level below"),
+        pytest.param("spec.ports[1]", "port", 11, id="list item"),
+        pytest.param("spec", "absent", 1, id="absent key"),
+        pytest.param("absent[0].parent", "key", 1, id="absent parent"),
+    ],
+)
+def test_line_of_a_key(parent: str, key: str, line: int) -> None:
+    assert key_line(yaml.compose(TEXT, Loader=yaml.SafeLoader), parent, key) == line
+
+
+def test_json() -> None:
+    text = json.dumps({"spec": {"ports": [{"port": 80}]}}, indent=1).encode()
+    assert field_line(json_node(text), "spec.ports[0].port") == 5
+    assert json_node(b"{") is None
+
+
+# Keys that a mapping has twice: refused, with both lines.
+
+
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
+SET = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\n"
+OBJECT = '"apiVersion": "v1", "kind": "Service"'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problems"),
+    [
+        pytest.param(
+            "a.yaml", SERVICE + SET, ['a.yaml:4: the key "apiVersion" is already in line 1; write "---" between two objects'],
+            id="two manifests in one document",
+        ),
+        pytest.param(
+            "a.yaml",
+            f"{SERVICE}spec:\n  type: ClusterIP\n  ports: []\n  type: NodePort\n---\n{SERVICE}{SET}",
+            [
+                'a.yaml:7: the key "type" is already in line 5; remove one of the two',
+                'a.yaml:12: the key "apiVersion" is already in line 9; write "---" between two objects',
+            ],
+            id="each document by itself",
+        ),
+        pytest.param(
+            "values.yaml", "image:\n  kind: a\n  kind: b\n",
+            ['values.yaml:3: the key "kind" is already in line 2; remove one of the two'], id="no manifest",
+        ),
+        pytest.param(
+            "a.yaml", "a: {8080: x, '8080': y}\n", ['a.yaml:1: the key "8080" is already in line 1; remove one of the two'],
+            id="a number and its text",
+        ),
+        pytest.param(
+            "a.yaml", "yes: 1\ntrue: 2\n", ['a.yaml:2: the key "true" is already in line 1; remove one of the two'],
+            id="two words for true",
+        ),
+        pytest.param("a.yaml", "=: 1\n'=': 2\n", ['a.yaml:2: the key "=" is already in line 1; remove one of the two'], id="equals sign"),
+        pytest.param(
+            "a.yaml", "x: &x {a: 1}\ny:\n  <<: [*x, {b: 1, b: 2}]\n  a: 2\n",
+            ['a.yaml:3: the key "b" is already in line 3; remove one of the two'], id="within a merge key",
+        ),
+        pytest.param("a.yaml", f"\"{'k' * 70}\": 1\n" * 2, [f'a.yaml:2: the key "{"k" * 60}..." is already in line 1; remove one of the two'], id="long key"),
+        pytest.param("a.yaml", '"a\\nb": 1\n"a\\nb": 2\n', ['a.yaml:2: the key "a\\nb" is already in line 1; remove one of the two'], id="key of two lines"),
+        pytest.param(
+            "a.json", f'\n{{{OBJECT}, "metadata": {{"name": "a"}},\n "spec": {{}},\n "spec": {{}}\n}}',
+            ['a.json:4: the key "spec" is already in line 3; remove one of the two'], id="JSON",
+        ),
+        pytest.param(
+            "a.json",
+            f'{{"apiVersion": "v1", "kind": "List", "items": [\n {{{OBJECT}, "metadata": {{"name": "a",\n "name": "b"}}}},\n'
+            f' {{{OBJECT}, "metadata": {{"name": "a"}}}}]}}',
+            ['a.json:3: the key "name" is already in line 2; remove one of the two'], id="JSON, in an item",
+        ),
+        pytest.param(
+            "a.json",
+            f'{{"apiVersion": "v1", "kind": "List",\n"items": [\n{{{OBJECT}, "metadata": {{"name": "a"}}}}],\n"items": [\n]}}',
+            ['a.json:4: the key "items" is already in line 2; remove one of the two'], id="JSON, two lists of items",
+        ),
+    ],
+)  # fmt: skip
+def test_refused_of_duplicate_keys(name: str, text: str, problems: list[str]) -> None:
+    assert read_manifest_file(text.encode(), name).problems == problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("x: &x {a: 1, b: 2}\ny: {<<: *x, a: 3}\nz: {a: 3, <<: *x}\n", id="merge key"),
+        pytest.param(
+            "x: &x {a: 1}\ny: &y {<<: *x, a: 2}\nz: {<<: *y, a: 3}\n",
+            id="merge key of a mapping that has one",
+        ),
+        pytest.param(
+            "x: &x {a: 1}\ny: &y {a: 2}\nz: {<<: [*x, *y]}\n", id="two mappings in a merge key"
+        ),
+        pytest.param("x: &x {a: 1}\ny: &y {b: 2}\nz: {<<: *x, <<: *y}\n", id="two merge keys"),
+        pytest.param("a: {x: 1}\nb: {x: 1}\n", id="other mappings"),
+        pytest.param(SERVICE + "---\n" + SERVICE, id="other documents"),
+    ],
+)
+def test_accepted(text: str) -> None:
+    assert read_manifest_file(text.encode(), "a.yaml").problems == []
+
+
+def test_the_other_documents_are_read() -> None:
+    found = read_manifest_file(f"{SERVICE}{SET}---\n{SET}".encode(), "a.yaml")
+    assert [str(document) for document in found.documents] == ["StatefulSet default/db"]
+
+
+def test_json_beyond_the_limits_of_yaml_has_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_yaml, "MAX_DEPTH", 2)
+    text = f'{{{OBJECT}, "metadata": {{"labels": {{"a": {{}}}}, "name": "a", "name": "b"}}}}'
+    assert read_manifest_file(text.encode(), "a.json").problems == [
+        "a.json:1: a mapping has a key twice; remove one of the two"
+    ]
+
+
+def test_numbers_are_text_and_what_is_not_utf_8_is_not_decoded() -> None:
+    digits = "1" * 5000
+    assert decode_json(f'{{"a": [{digits}, 1.5, true]}}'.encode(), 1).value == {
+        "a": [digits, "1.5", True]
+    }
+    assert decode_json(b'{"a": "\xff"}', 1) == (None, [])

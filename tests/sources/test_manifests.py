@@ -15,13 +15,14 @@ import watchfiles
 
 import hsdns
 from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
+from hsdns.cluster.reading import PodReading, PodUnreadable
 from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.sources.manifests import Manifests
-from hsdns.sources.standard_input import standard_input
+from hsdns.sources import manifests
+from hsdns.sources.manifest_folder import standard_input
+from hsdns.sources.manifests import Manifests, read_pod
 from tests.support.cluster.object_lines import object_lines
 from tests.support.plugins.runtime import FakeRuntime
 
-DATA = Path(__file__).parent.parent / "data"
 DEMO = Path(hsdns.__file__).parent / "demo"
 
 
@@ -98,25 +99,6 @@ def loaded(*paths: Path | str) -> tuple[list[Object], list[tuple[int, str]]]:
     assert batch[-1] == Synced()
     assert all(isinstance(event, Upserted) for event in batch[:-1])
     return [event.object for event in batch if isinstance(event, Upserted)], sentences
-
-
-@pytest.mark.parametrize(
-    ("args", "base_dir", "paths"),
-    [
-        pytest.param(
-            ["a", "/b/c.yaml"],
-            "/etc/coredns",
-            ("/etc/coredns/a", "/b/c.yaml"),
-            id="relative and absolute",
-        ),
-        pytest.param(["./a", "../b"], ".", ("a", "../b"), id="below the working directory"),
-        pytest.param(["./-"], ".", ("./-",), id="a file whose name means standard input"),
-    ],
-)
-def test_setup(args: list[str], base_dir: str, paths: tuple[str, ...]) -> None:
-    assert (
-        Manifests.setup(token("manifests"), [token(each) for each in args], base_dir).paths == paths
-    )
 
 
 @pytest.mark.parametrize(
@@ -213,21 +195,6 @@ def test_standard_input_is_read_with_the_files(
     ]
 
 
-def test_a_warning_is_not_repeated(tmp_path: Path) -> None:
-    (tmp_path / "kustomization.yaml").write_text("resources: [a.yaml]\n")
-    (tmp_path / "a.yaml").write_text(service("a") + "  selektor: {}\n")
-
-    def change() -> None:
-        (tmp_path / "b.yaml").write_text(service("b", "10.96.0.8") + "  selektr: {}\n")
-
-    listener = watched(tmp_path, change, has_batch)
-    assert [message.partition(": ")[0] for _, message in listener.sentences] == [
-        f"{tmp_path}/a.yaml:7",
-        "source manifests",
-        f"{tmp_path}/b.yaml:7",
-    ]
-
-
 def test_a_chart_is_not_empty_but_to_be_rendered(tmp_path: Path) -> None:
     (tmp_path / "Chart.yaml").write_text("name: web\n")
     (tmp_path / "values.yaml").write_text("a: {{\n")
@@ -250,53 +217,6 @@ def test_settings_of_other_programs_are_left_out(tmp_path: Path) -> None:
             f"source manifests: {tmp_path}/tsconfig.json: it is neither JSON nor a manifest, which says its "
             "apiVersion; it is left out",
         )
-    ]
-
-
-def test_load_warns_once_of_two_definitions(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(service("a"))
-    (tmp_path / "b.yaml").write_text(service("a", "10.96.0.8"))
-    objects, sentences = loaded(tmp_path)
-    assert object_lines(objects, "Service") == ["Service default/a ClusterIP 10.96.0.8"]
-    assert sentences == [
-        (
-            logging.WARNING,
-            f"{tmp_path}/b.yaml:1: Service default/a is already defined at {tmp_path}/a.yaml:1; "
-            "this later one is used",
-        )
-    ]
-
-
-def test_a_dump_of_a_kind_cluster_is_served_as_it_is() -> None:
-    objects, sentences = loaded(DATA / "kind-dump.json")
-    assert sentences == []
-    assert object_lines(objects) == [
-        "Namespace default",
-        "Namespace kube-node-lease",
-        "Namespace kube-public",
-        "Namespace kube-system",
-        "Namespace local-path-storage",
-        "Namespace shop",
-        "Service default/consul-server ClusterIP None",
-        "Service default/kubernetes ClusterIP 10.96.0.1",
-        "Service kube-system/kube-dns ClusterIP 10.96.0.10",
-        "Service shop/mail ExternalName mail.example.org",
-        "Service shop/web ClusterIP 10.96.211.7",
-        "EndpointSlice default/consul-server-* IPv4 http=8500/TCP serflan-udp=8301/UDP : "
-        "consul-server-0@10.244.0.9 (consul-server-0), consul-server-1@10.244.0.10 (consul-server-1)",
-        "EndpointSlice default/kubernetes IPv4 https=6443/TCP : -@172.18.0.2 (-)",
-        "EndpointSlice kube-system/kube-dns-* IPv4 dns-tcp=53/TCP metrics=9153/TCP dns=53/UDP : "
-        "-@10.244.0.3 (coredns-7d764666f9-5jq2w), -@10.244.0.4 (coredns-7d764666f9-rrx6t)",
-        "EndpointSlice shop/web-* IPv4 =8080/TCP : -@10.244.0.21 (web-5c9f8d7b64-8vnzk), "
-        "-@10.244.0.22 (web-5c9f8d7b64-tq4hs) not ready",
-        "Pod default/consul-server-0 10.244.0.9 Running",
-        "Pod default/consul-server-1 10.244.0.10 Running",
-        "Pod kube-system/coredns-7d764666f9-5jq2w 10.244.0.3 Running",
-        "Pod kube-system/coredns-7d764666f9-rrx6t 10.244.0.4 Running",
-        "Pod kube-system/etcd-kind-control-plane 172.18.0.2 Running",
-        "Pod shop/report-zz5nm - Pending",
-        "Pod shop/web-5c9f8d7b64-8vnzk 10.244.0.21 Running",
-        "Pod shop/web-5c9f8d7b64-tq4hs 10.244.0.22 Running",
     ]
 
 
@@ -341,13 +261,6 @@ def test_demo_cluster(line: str) -> None:
     objects, sentences = loaded(DEMO)
     assert sentences == []
     assert line in object_lines(objects)
-
-
-def test_each_file_of_the_demo_begins_with_what_it_shows() -> None:
-    files = sorted(DEMO.rglob("*.yaml"))
-    assert len(files) == 14
-    for file in files:
-        assert file.read_text().startswith("# ")
 
 
 def watched(
@@ -447,22 +360,6 @@ def test_a_config_map_is_swapped_by_one_link(tmp_path: Path, notifications: bool
     assert listener.batches[0] == ["+ Service default/a ClusterIP 10.96.0.2"]
 
 
-def test_files_come_and_go(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(service("a"))
-    (tmp_path / ".later").mkdir()
-    (tmp_path / ".later" / "b.yaml").write_text(service("b", "10.96.0.8"))
-
-    def change() -> None:
-        (tmp_path / ".later").rename(tmp_path / "b")
-        (tmp_path / "a.yaml").unlink()
-
-    listener = watched(tmp_path, change, lambda listener: sum(map(len, listener.batches)) == 2)
-    assert sorted(line for batch in listener.batches for line in batch) == [
-        "+ Service default/b ClusterIP 10.96.0.8",
-        "- Service default/a",
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -558,17 +455,6 @@ def test_files_of_which_nothing_can_be_read_are_not_in_sync_until_corrected(tmp_
     assert listener.batches[1][-1] == "Synced"
 
 
-def test_a_removed_path_keeps_the_last_state(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text(service("a"))
-    listener = watched(file, file.unlink, lambda listener: bool(listener.sentences))
-    assert listener.batches == []
-    assert listener.sentences[0] == (
-        logging.ERROR,
-        f'source manifests: there is no file or folder "{file}"; correct the path or create it',
-    )
-
-
 def test_without_file_notifications_polling_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -601,3 +487,81 @@ def test_without_file_notifications_polling_continues(
             "([Errno 28] inotify watch limit reached); polling every 0.01 seconds",
         )
     ]
+
+
+# A pod of manifests: its own, or that of a workload, with what NetworkPolicies deny it.
+
+
+PODS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {hostNetwork: true, dnsConfig: {nameservers: [192.0.2.1]}}
+status: {phase: Running, podIP: 10.244.0.7, podIPs: [{ip: 10.244.0.7}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: shop}
+spec:
+  replicas: 1
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {dnsPolicy: Default}}
+"""
+POLICY = """---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: web, namespace: shop}
+spec: {podSelector: {}, egress: [{to: [{namespaceSelector: {}}], ports: [{protocol: UDP, port: 53}]}]}
+"""
+
+
+def read(folder: Path, name: str, more: str = "") -> PodReading:
+    (folder / "pods.yaml").write_text(PODS + more)
+    return read_pod([str(folder)], "shop", name)
+
+
+def test_what_a_network_policy_denies(tmp_path: Path) -> None:
+    assert read(tmp_path, "web", POLICY).denied == {
+        "tcp": "NetworkPolicy shop/web allows port 53 over UDP only to the cluster's DNS"
+    }
+
+
+def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PodUnreadable) as raised:
+        read(tmp_path, "wbe")
+    assert str(raised.value) == 'the source has no pod shop/wbe; did you mean "shop/web"?'
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has been removed since the folder was listed."""
+    monkeypatch.setattr(manifests, "manifest_paths", lambda paths: [f"{tmp_path}/gone.yaml"])
+    with pytest.raises(PodUnreadable) as raised:
+        read_pod([str(tmp_path)], "shop", "web")
+    assert str(raised.value) == f"{tmp_path}/gone.yaml: cannot be read: No such file or directory"
+
+
+OPENSHIFT = """---
+apiVersion: v1
+kind: Service
+metadata: {name: dns-default, namespace: openshift-dns}
+spec:
+  clusterIP: 172.30.0.10
+  selector: {dns: default}
+  ports: [{name: dns, port: 53, protocol: UDP, targetPort: dns}, {name: dns-tcp, port: 53, protocol: TCP, targetPort: dns-tcp}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: dns-default-x, namespace: openshift-dns, labels: {dns: default}}
+spec: {containers: [{name: dns, ports: [{name: dns, containerPort: 5353, protocol: UDP}, {name: dns-tcp, containerPort: 5353}]}]}
+status: {phase: Running, podIP: 10.128.0.2, podIPs: [{ip: 10.128.0.2}]}
+"""
+
+
+def test_the_port_of_openshift(tmp_path: Path) -> None:
+    far = POLICY.replace("port: 53}", "port: 5353}, {port: 5353}")
+    assert read(tmp_path, "web", OPENSHIFT + far).denied == {}
+    near = POLICY.replace("port: 53}", "port: 53}, {port: 53}")
+    assert read(tmp_path, "web", OPENSHIFT + near).denied == dict.fromkeys(
+        ("udp", "tcp"), "NetworkPolicy shop/web allows no port 5353 to the cluster's DNS"
+    )

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from math import inf
 from pathlib import Path
 
 import pytest
@@ -81,20 +80,6 @@ class Case:
 
 
 @pytest.mark.parametrize(
-    ("line", "settings"),
-    [
-        ("replay shop.rec", ("/etc/shop.rec", 1.0, None, False)),
-        ("replay /a.rec speed=2.5 at=1m30s paused=true", ("/a.rec", 2.5, 90.0, True)),
-        ("replay /a.rec speed=0 paused=false", ("/a.rec", 0.0, None, False)),
-    ],
-)
-def test_setup(line: str, settings: tuple[str, float, float | None, bool]) -> None:
-    source = setup(line)
-    assert (source.path, source.speed, source.at, source.is_paused) == settings
-    assert str(source) == f"replay {settings[0]}"
-
-
-@pytest.mark.parametrize(
     ("line", "sentence"),
     [
         ("replay", 'Corefile:3:1: source "replay" needs the file of a recording: replay FILE'),
@@ -120,16 +105,6 @@ def test_the_first_state_is_served_at_once() -> None:
     sentence = "source replay: shop.rec: serving the state of 2026-01-01T00:00:00.000+00:00 at 0s; 2 changes follow, up to 9s"
     assert case.reports == [(logging.INFO, sentence)]
     assert case.source.silence(1e9) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("at", "services"),
-    [(0.0, ["web"]), (1.0, ["web", "db"]), (1.5, ["web", "db"]), (60.0, ["db"]), (inf, ["db"])],
-)
-def test_a_place(at: float, services: list[str]) -> None:
-    case = Case(Replay("shop.rec", at=at, is_paused=True))
-    run(shown(case))
-    assert case.services == services
 
 
 async def shown(case: Case) -> None:
@@ -230,8 +205,3 @@ def test_a_file_that_cannot_be_replayed(octets: bytes | None, sentence: str) -> 
             assert not case.source.is_loaded
 
     run(scenario())
-
-
-def test_a_file_that_can() -> None:
-    source = Replay("shop.rec")
-    assert (source.check(), source.is_loaded) == ([], False)

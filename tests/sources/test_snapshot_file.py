@@ -136,20 +136,6 @@ def test_the_opened_file_is_served_not_the_path(tmp_path: Path) -> None:
     assert len(list(found[0])) == 3
 
 
-def test_load(tmp_path: Path) -> None:
-    path, listener = tmp_path / "snapshot.json", Listener()
-    write(path, labels="app=web")
-    found = SnapshotFile(str(path), {"labels": "app=web"}).load(listener)
-    assert found is not None
-    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
-    store.restore(*found)
-    assert store.restored == SAVED
-    assert list(store.services.values) == [(b"ns", b"web")]
-    assert listener.said == [
-        ("INFO", f'snapshot "{path}": serving the state of 2023-11-14 22:13:20+00:00, saved by hsdns 9.9, until the cluster has been read')
-    ]  # fmt: skip
-
-
 def test_a_file_that_others_can_access_causes_a_warning(tmp_path: Path) -> None:
     path, listener = tmp_path / "snapshot.json", Listener()
     write(path)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
 import pytest
 
+from hsdns.cluster.reading import Lead
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources import SOURCES, source_from
+from hsdns.sources.push import PushSource
+from tests.support.cluster.objects import deletes, service, upserts
 
 
 def token(text: str, column: int = 9) -> Token:
     return Token(text, Position("Corefile", 3, column))
-
-
-def test_every_source_is_named_after_its_class() -> None:
-    assert {name: found.__name__ for name, found in SOURCES.items()} == {
-        "manifests": "Manifests",
-        "replay": "Replay",
-        "synthetic": "Synthetic",
-    }
 
 
 @pytest.mark.parametrize(
@@ -45,7 +41,8 @@ def test_unknown_source(name: str, sentence: str) -> None:
 
 
 def test_a_known_source_is_set_up() -> None:
-    assert type(source_from(token("synthetic"), [token("services=5")], ".")) is SOURCES["synthetic"]
+    found = source_from(token("synthetic"), [token("services=5")], ".")
+    assert type(found).__name__ == SOURCES["synthetic"]
 
 
 def test_sources_are_imported_when_they_are_used() -> None:
@@ -54,3 +51,12 @@ def test_sources_are_imported_when_they_are_used() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
     )
     assert done.stdout == "False\n"
+
+
+def test_the_source_finds_what_is_there_now() -> None:
+    source = PushSource(upserts(service("shop/web", "10.96.0.1"), service("shop/db", "10.96.0.2")))
+    source.load(lambda events: None, lambda level, message: None)
+    lead = Lead(services=((b"shop", b"web"), (b"shop", b"db")))
+    source.push([*upserts(service("shop/web", "10.96.0.3")), *deletes(service("shop/db"))])
+    (found,) = asyncio.run(source.read(lead)).objects
+    assert found == service("shop/web", "10.96.0.3")

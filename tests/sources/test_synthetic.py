@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import pytest
 
-from hsdns.cluster.objects import EndpointSlice, Event, Service, Synced, Upserted
+from hsdns.cluster.objects import EndpointSlice, Event, Object, Service, Synced, Upserted
 from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.sources.synthetic import Pace, Synthetic
-from hsdns.sources.synthetic_cluster import Shape
+from hsdns.sources.synthetic import Pace, Shape, Synthetic, SyntheticCluster
+from tests.support.cluster.object_lines import object_lines
 from tests.support.plugins.runtime import FakeRuntime
 
 
@@ -25,23 +26,6 @@ def setup(line: str) -> Synthetic:
 
 def no_report(level: int, message: str) -> None:
     raise AssertionError(message)
-
-
-@pytest.mark.parametrize(
-    ("line", "shape", "changes"),
-    [
-        pytest.param("synthetic", Shape(1000, 10, 0.5, 0.0, 1), 0.0, id="defaults"),
-        pytest.param(
-            "synthetic services=5 endpoints=3 headless=0.25 dual_stack=1 changes=2.5 seed=9",
-            Shape(5, 3, 0.25, 1.0, 9),
-            2.5,
-            id="all",
-        ),
-    ],
-)
-def test_setup(line: str, shape: Shape, changes: float) -> None:
-    source = setup(line)
-    assert (source.shape, source.changes, source.check()) == (shape, changes, [])
 
 
 @pytest.mark.parametrize(
@@ -173,3 +157,61 @@ def test_watch_without_changes_waits() -> None:
             await watching
 
     asyncio.run(run())
+
+
+# The generated cluster: names, shares, addresses, changes.
+
+
+def objects(**shape: int | float) -> list[Object]:
+    return list(SyntheticCluster(Shape(**shape)).objects())  # type: ignore[arg-type]  # a table's values
+
+
+def addresses(found: Iterable[Object]) -> list[str]:
+    slices = (each for each in found if isinstance(each, EndpointSlice))
+    return [
+        address
+        for each in slices
+        for end in each.endpoints or ()
+        for address in end.addresses or ()
+    ]
+
+
+def test_no_address_is_used_twice() -> None:
+    found = addresses(objects(services=300, endpoints=20, dual_stack=0.5))
+    assert len(found) == len(set(found)) > 6000
+
+
+def test_the_same_seed_gives_the_same_cluster_and_the_same_changes() -> None:
+    def history(seed: int) -> list[Object]:
+        cluster = SyntheticCluster(Shape(services=20, endpoints=5, seed=seed))
+        return [*cluster.objects(), *(cluster.change() for _ in range(50))]
+
+    assert history(3) == history(3)
+    assert addresses(history(3)) != addresses(history(4))
+    assert object_lines(islice(history(3), 2)) == object_lines(islice(history(4), 2))
+
+
+def test_a_change_replaces_one_address_of_one_slice() -> None:
+    cluster = SyntheticCluster(Shape(services=4, endpoints=3))
+    state = {
+        (type(each), each.metadata.namespace, each.metadata.name): each
+        for each in cluster.objects()
+    }
+    versions = {each.metadata.resource_version for each in state.values()}
+    for _ in range(200):
+        changed = cluster.change()
+        key = (EndpointSlice, changed.metadata.namespace, changed.metadata.name)
+        before = state[key]
+        assert isinstance(before, EndpointSlice)
+        assert len(set(addresses([before])) - set(addresses([changed]))) == 1
+        assert len(addresses([changed])) == 3
+        assert changed.metadata.resource_version not in versions
+        versions.add(changed.metadata.resource_version)
+        state[key] = changed
+        everything = addresses(state.values())
+        assert len(everything) == len(set(everything))
+
+
+def test_nothing_to_change() -> None:
+    with pytest.raises(ValueError, match="nothing to change"):
+        SyntheticCluster(Shape(services=5, endpoints=0)).change()

@@ -13,7 +13,7 @@ def ask(cluster: Cluster, name: str, rrtype: str = "A", *, tcp: bool = False) ->
     """The records of the answer, sorted, each as its type's text; the rcode in place of none."""
     query = dns.message.make_query(name, rrtype)
     send = dns.query.tcp if tcp else dns.query.udp
-    reply = send(query, cluster.address, port=cluster.port, timeout=5)
+    reply = send(query, cluster.address, port=cluster.port, timeout=30)
     found = sorted(record.to_text() for rrset in reply.answer for record in rrset)
     return found or [dns.rcode.to_text(reply.rcode())]
 

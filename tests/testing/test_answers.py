@@ -2,8 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hsdns.resolver.message import wire_of
-from hsdns.resolver.model import Packet
+from hsdns.resolver.model import Packet, wire_of
 from hsdns.testing import Cluster, ClusterError
 from hsdns.testing.answers import wait_answer
 

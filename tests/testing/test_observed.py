@@ -4,7 +4,7 @@ from typing import Any, cast
 import dns.message
 
 from hsdns.chain import Endpoint
-from hsdns.faults.rule import Bite
+from hsdns.faults.rules import Bite
 from hsdns.query import QueryProcessor
 from hsdns.testing.names import PodIdentity
 from hsdns.testing.observed import Asking, ObservedProcessor

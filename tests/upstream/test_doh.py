@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hsdns.upstream.connection import ConnectionClosed, ProtocolViolation
 from hsdns.upstream.doh import MAX_REPLY, DohSession
-from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation
 from tests.support.effort import tries
 
 MESSAGE = b"\x12\x34" + b"question" * 4
@@ -43,7 +43,7 @@ class Pair:
     def talk(self) -> None:
         """Exchange bytes until both have nothing to send."""
         while True:
-            to_server, to_client = self.session.data_to_send(), self.server.data_to_send()
+            to_server, to_client = self.session.take_out(), self.server.data_to_send()
             if not to_server and not to_client:
                 return
             if to_server:
@@ -268,15 +268,22 @@ def test_a_reply_may_come_before_all_of_the_body_went() -> None:
         pytest.param(b"\0\0\4\3\0\0\0\0\1", "does not speak HTTP/2", id="other-frame-first"),
         pytest.param(
             b"\0\0\0\4\0\0\0\0\0" + b"\0\0\4\3\0\0\0\0\0\0\0\0\0",
-            "violates the HTTP/2 protocol",
+            "violates the HTTP/2 protocol: RST_STREAM on an idle stream",
             id="stream-0",
+        ),
+        pytest.param(
+            b"\0\0\0\4\0\0\0\0\0"
+            + b"\0\0\1\1\0\0\0\0\1\x88"
+            + (b"\0\x0f\xa0\x09\0\0\0\0\1" + bytes(4000)) * 5,
+            "violates the HTTP/2 protocol: a header block that is too long",
+            id="headers-without-end",
         ),
     ],
 )
 @pytest.mark.parametrize("size", [1, 100], ids=["byte-by-byte", "whole"])
 def test_what_is_no_http2(data: bytes, sentence: str, size: int) -> None:
     session = DohSession("a")
-    session.data_to_send()
+    session.take_out()
 
     def receive() -> None:
         for at in range(0, len(data), size):
@@ -298,11 +305,11 @@ def test_settings_are_waited_for() -> None:
 
 def test_close_sends_one_goaway() -> None:
     pair = Pair()
-    pair.session.close()
+    pair.session.shut()
     pair.talk()
     assert any(isinstance(event, h2.events.ConnectionTerminated) for event in pair.events)
-    pair.session.close()
-    assert pair.session.data_to_send() == b""
+    pair.session.shut()
+    assert pair.session.take_out() == b""
 
 
 @settings(max_examples=tries(30), deadline=None)

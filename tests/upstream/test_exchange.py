@@ -1,9 +1,13 @@
+"""A query to an upstream with its reply or its error; its health, and the order of several."""
+
 from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import dns.edns
@@ -14,10 +18,17 @@ import pytest
 from hsdns import eager
 from hsdns.server.runtime import Queries
 from hsdns.upstream.connection import StreamConnection
-from hsdns.upstream.exchange import Upstream, UpstreamError, UpstreamOverload, UpstreamSettings
-from hsdns.upstream.health import HealthCheck
-from hsdns.upstream.target import Target
-from hsdns.upstream.tls import HTTP2
+from hsdns.upstream.exchange import (
+    POLICIES,
+    Health,
+    HealthCheck,
+    Policy,
+    Upstream,
+    UpstreamError,
+    UpstreamOverload,
+    UpstreamSettings,
+)
+from hsdns.upstream.target import HTTP2, Target
 from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
@@ -115,18 +126,6 @@ def test_other_ids_are_ignored(protocol: str) -> None:
     assert section(reply.answer) == [A]
 
 
-def test_ids_differ() -> None:
-    async def run() -> set[bytes]:
-        async with serve(FOUND) as server:
-            upstream = upstream_of(FakeRuntime(), server.port)
-            for _ in range(8):
-                await upstream.ask(QUERY, "udp", LONG)
-            upstream.close()
-            return {wire[:2] for wire in server.udp}
-
-    assert len(asyncio.run(run())) > 1
-
-
 def wrong_question(wire: bytes) -> list[bytes]:
     return [FOUND(wire)[0].replace(b"\3www", b"\3ftp", 1)]
 
@@ -174,28 +173,27 @@ def forged_of(runtime: FakeRuntime) -> dict[tuple[str, ...], float]:
     ],
     ids=["answered", "wrong-question", "closed"],
 )
-def test_a_name_with_many_forged_replies_goes_over_tcp(over_tcp: Answer, error: str | None) -> None:
+async def test_a_name_with_many_forged_replies_goes_over_tcp(
+    over_tcp: Answer, error: str | None
+) -> None:
     """Sixteen in a second; the seventeenth might have been right."""
 
     def forge(wire: bytes) -> list[bytes]:
         return [bytes((wire[0] ^ 1,)) + FOUND(wire)[0][1:]] * 16
 
-    async def run() -> None:
-        async with serve(forge, over_tcp, closes=True) as server:
-            runtime = FakeRuntime()
-            upstream = upstream_of(runtime, server.port)
-            asked = [upstream.ask(QUERY.replace(id=k), "udp", LONG) for k in range(3)]
-            for result in await asyncio.gather(*asked, return_exceptions=True):
-                if error is None:
-                    assert isinstance(result, Reply)
-                    assert (result.rcode, section(result.answer)) == (Rcode.NOERROR, [A])
-                else:
-                    assert error in str(result)
-            assert (len(server.udp), len(server.tcp)) == (1, 1)
-            assert forged_of(runtime) == {(f"127.0.0.1:{server.port}",): 16}
-            upstream.close()
-
-    asyncio.run(run())
+    async with serve(forge, over_tcp, closes=True) as server:
+        runtime = FakeRuntime()
+        upstream = upstream_of(runtime, server.port)
+        asked = [upstream.ask(QUERY.replace(id=k), "udp", LONG) for k in range(3)]
+        for result in await asyncio.gather(*asked, return_exceptions=True):
+            if error is None:
+                assert isinstance(result, Reply)
+                assert (result.rcode, section(result.answer)) == (Rcode.NOERROR, [A])
+            else:
+                assert error in str(result)
+        assert (len(server.udp), len(server.tcp)) == (1, 1)
+        assert forged_of(runtime) == {(f"127.0.0.1:{server.port}",): 16}
+        upstream.close()
 
 
 @pytest.mark.parametrize("protocol", ["udp", "tcp"])
@@ -248,7 +246,7 @@ def test_a_reply_for_a_client_subnet_is_for_no_other_query(
 @pytest.mark.parametrize(
     ("keeps_case", "over_tcp"), [(True, 0), (False, 1)], ids=["kept", "lowered"]
 )
-def test_use_caps_for_id(keeps_case: bool, over_tcp: int) -> None:
+async def test_use_caps_for_id(keeps_case: bool, over_tcp: int) -> None:
     """The name comes in a random case and must return in it; neither the client nor the cache sees it."""
     asked = Query.ask(
         Name.from_text("wWw.abcdefghijklmnopqrstuvwxyz.abcdefghij.example."), RRType.MX
@@ -259,20 +257,17 @@ def test_use_caps_for_id(keeps_case: bool, over_tcp: int) -> None:
         record = b"\xc0\x0c" + bytes((0, 15, 0, 1, 0, 0, 0, 5, 0, 4, 0, 10, 0xC0, 0x10))
         return [wire[:2] + b"\x81\x80" + wire[4:6] + b"\0\1" + bytes(4) + found[12:] + record]
 
-    async def run() -> None:
-        async with serve(script, script) as server:
-            upstream = upstream_of(FakeRuntime(), server.port, use_caps_for_id=True)
-            reply = await upstream.ask(asked, "udp", LONG)
-            ((owner, *_, rdata, _),) = reply.answer
-            assert owner.lower == asked.qname.lower
-            assert rdata == b"\0\x0a" + asked.qname.lower[4:]
-            (wire,) = server.udp
-            assert wire[12:-4].lower() == asked.qname.lower
-            assert wire[12:-4] not in (asked.qname.wire, asked.qname.lower)
-            assert len(server.tcp) == over_tcp
-            upstream.close()
-
-    asyncio.run(run())
+    async with serve(script, script) as server:
+        upstream = upstream_of(FakeRuntime(), server.port, use_caps_for_id=True)
+        reply = await upstream.ask(asked, "udp", LONG)
+        ((owner, *_, rdata, _),) = reply.answer
+        assert owner.lower == asked.qname.lower
+        assert rdata == b"\0\x0a" + asked.qname.lower[4:]
+        (wire,) = server.udp
+        assert wire[12:-4].lower() == asked.qname.lower
+        assert wire[12:-4] not in (asked.qname.wire, asked.qname.lower)
+        assert len(server.tcp) == over_tcp
+        upstream.close()
 
 
 def long_reply(wire: bytes) -> list[bytes]:
@@ -331,22 +326,18 @@ def test_a_long_udp_reply_that_the_client_takes() -> None:
         ),
     ],
 )
-def test_errors(
+async def test_errors(
     script: Answer, protocol: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script_timeouts(monkeypatch)
     timeout = SHORT if "0.05s" in sentence else LONG
-
-    async def run() -> None:
-        async with serve(script, script) as server:
-            upstream = upstream_of(FakeRuntime(), server.port, read_timeout=timeout)
-            with pytest.raises(UpstreamError) as caught:
-                await upstream.ask(QUERY, protocol, LONG)
-            assert str(caught.value) == sentence.format(f"127.0.0.1:{server.port}")
-            assert len(upstream.pool) == len(upstream.udp) == 0
-            upstream.close()
-
-    asyncio.run(run())
+    async with serve(script, script) as server:
+        upstream = upstream_of(FakeRuntime(), server.port, read_timeout=timeout)
+        with pytest.raises(UpstreamError) as caught:
+            await upstream.ask(QUERY, protocol, LONG)
+        assert str(caught.value) == sentence.format(f"127.0.0.1:{server.port}")
+        assert len(upstream.pool) == len(upstream.udp) == 0
+        upstream.close()
 
 
 @pytest.mark.parametrize(
@@ -360,55 +351,46 @@ def test_errors(
         ),
     ],
 )
-def test_a_fault_of_an_upstream_over_tcp_is_no_error_of_this_server(
+async def test_a_fault_of_an_upstream_over_tcp_is_no_error_of_this_server(
     script: Answer | None, sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also where the query has no task, so that the exchange gets one."""
 
-    async def run() -> None:
-        def close(wire: bytes) -> list[bytes]:
-            server.connections[-1].close()
-            return []
+    def close(wire: bytes) -> list[bytes]:
+        server.connections[-1].close()
+        return []
 
-        async with serve(silence, script or close) as server, asyncio.timeout(LONG):
-            tasks, runtime = Queries(), FakeRuntime()
-            upstream = Upstream(
-                Target("dns", "127.0.0.1", server.port),
-                clock=runtime.clock,
-                metrics=runtime.metrics,
-                waiting=tasks,
-            )
-            over: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+    async with serve(silence, script or close) as server, asyncio.timeout(LONG):
+        tasks, runtime = Queries(), FakeRuntime()
+        upstream = Upstream(
+            Target("dns", "127.0.0.1", server.port),
+            clock=runtime.clock,
+            metrics=runtime.metrics,
+            waiting=tasks,
+        )
+        over: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
-            async def ask_it() -> str | None:
-                try:
-                    await upstream.ask(QUERY, "tcp", LONG)
-                except UpstreamError as error:
-                    return str(error)
-                return None
+        async def ask_it() -> str | None:
+            try:
+                await upstream.ask(QUERY, "tcp", LONG)
+            except UpstreamError as error:
+                return str(error)
+            return None
 
-            asyncio.get_running_loop().call_soon(
-                eager.start, ask_it(), over.set_result, tasks.spawn
-            )
-            assert await over == sentence.format(f"127.0.0.1:{server.port}")
-            upstream.close()
-            await tasks.wait()
-
-    asyncio.run(run())
+        asyncio.get_running_loop().call_soon(eager.start, ask_it(), over.set_result, tasks.spawn)
+        assert await over == sentence.format(f"127.0.0.1:{server.port}")
+        upstream.close()
+        await tasks.wait()
     assert caplog.messages == []
 
 
-def test_the_budget_counts_if_it_is_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_budget_counts_if_it_is_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     script_timeouts(monkeypatch)
-
-    async def run() -> None:
-        async with serve(silence_until_timeout(SHORT)) as server:
-            upstream = upstream_of(FakeRuntime(), server.port)
-            with pytest.raises(UpstreamError, match=r"within 0\.05s"):
-                await upstream.ask(QUERY, "udp", SHORT)
-            upstream.close()
-
-    asyncio.run(run())
+    async with serve(silence_until_timeout(SHORT)) as server:
+        upstream = upstream_of(FakeRuntime(), server.port)
+        with pytest.raises(UpstreamError, match=r"within 0\.05s"):
+            await upstream.ask(QUERY, "udp", SHORT)
+        upstream.close()
 
 
 def reuse_counts(runtime: FakeRuntime, protocol: str) -> tuple[float, float]:
@@ -423,67 +405,63 @@ def reuse_counts(runtime: FakeRuntime, protocol: str) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "closes", "seconds", "counts", "connections"),
+    ("protocol", "closes", "seconds", "options", "counts", "connections"),
     [
-        pytest.param("udp", False, 1.0, (2, 1), 0, id="udp"),
-        pytest.param("tcp", False, 1.0, (2, 1), 1, id="tcp"),
-        pytest.param("tcp", False, 11.0, (0, 3), 3, id="expired"),
-        pytest.param("tcp", True, 1.0, (0, 3), 3, id="closed-by-upstream"),
+        pytest.param("udp", False, 1.0, {}, (2, 1), 0, id="udp"),
+        pytest.param("tcp", False, 1.0, {}, (2, 1), 1, id="tcp"),
+        pytest.param("tcp", False, 11.0, {}, (0, 3), 3, id="expired"),
+        pytest.param("tcp", False, 8.0, {"max_age": 15.0}, (1, 2), 2, id="old"),
+        pytest.param("tcp", True, 1.0, {}, (0, 3), 3, id="closed-by-upstream"),
     ],
 )
-def test_connections_are_reused(
+async def test_connections_are_reused(
     protocol: str,
     closes: bool,
     seconds: float,
+    options: dict[str, float],
     counts: tuple[int, int],
     connections: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def run() -> None:
-        runtime, lost = FakeRuntime(), asyncio.Event()
+    runtime, lost = FakeRuntime(), asyncio.Event()
 
-        class Observed(StreamConnection):
-            def connection_lost(self, exc: Exception | None) -> None:
-                super().connection_lost(exc)
-                lost.set()
+    class Observed(StreamConnection):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            lost.set()
 
-        monkeypatch.setattr("hsdns.upstream.connection.StreamConnection", Observed)
-        async with serve(FOUND, FOUND, closes=closes) as server, asyncio.timeout(LONG):
-            upstream = upstream_of(runtime, server.port)
-            for _ in range(3):
-                assert section((await upstream.ask(QUERY, protocol, LONG)).answer) == [A]
-                runtime.time += seconds
-                if closes:
-                    await lost.wait()
-                    lost.clear()
-            upstream.close()
-            assert len(server.connections) == connections
-            assert reuse_counts(runtime, protocol) == counts
-
-    asyncio.run(run())
+    monkeypatch.setattr("hsdns.upstream.connection.StreamConnection", Observed)
+    async with serve(FOUND, FOUND, closes=closes) as server, asyncio.timeout(LONG):
+        upstream = upstream_of(runtime, server.port, **options)
+        for _ in range(3):
+            assert section((await upstream.ask(QUERY, protocol, LONG)).answer) == [A]
+            runtime.time += seconds
+            if closes:
+                await lost.wait()
+                lost.clear()
+        upstream.close()
+        assert len(server.connections) == connections
+        assert reuse_counts(runtime, protocol) == counts
 
 
-def test_an_idle_connection_that_closes_during_a_query_is_no_failure() -> None:
-    async def run() -> None:
-        runtime = FakeRuntime()
-        asked: list[bytes] = []
+async def test_an_idle_connection_that_closes_during_a_query_is_no_failure() -> None:
+    runtime = FakeRuntime()
+    asked: list[bytes] = []
 
-        def close_at_the_second(wire: bytes) -> list[bytes]:
-            asked.append(wire)
-            if len(asked) == 2:
-                server.connections[0].close()
-                return []
-            return FOUND(wire)
+    def close_at_the_second(wire: bytes) -> list[bytes]:
+        asked.append(wire)
+        if len(asked) == 2:
+            server.connections[0].close()
+            return []
+        return FOUND(wire)
 
-        async with serve(tcp=close_at_the_second) as server, asyncio.timeout(LONG):
-            upstream = upstream_of(runtime, server.port)
-            for _ in range(2):
-                assert section((await upstream.ask(QUERY, "tcp", LONG)).answer) == [A]
-            upstream.close()
-            assert (len(server.connections), len(asked)) == (2, 3)
-            assert reuse_counts(runtime, "tcp") == (1, 2)
-
-    asyncio.run(run())
+    async with serve(tcp=close_at_the_second) as server, asyncio.timeout(LONG):
+        upstream = upstream_of(runtime, server.port)
+        for _ in range(2):
+            assert section((await upstream.ask(QUERY, "tcp", LONG)).answer) == [A]
+        upstream.close()
+        assert (len(server.connections), len(asked)) == (2, 3)
+        assert reuse_counts(runtime, "tcp") == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -494,27 +472,23 @@ def test_an_idle_connection_that_closes_during_a_query_is_no_failure() -> None:
         pytest.param("dns.example.net", False, "self-signed certificate", id="not-trusted"),
     ],
 )
-def test_tls(name: str, is_trusted: bool, sentence: str | None, tmp_path: Path) -> None:
+async def test_tls(name: str, is_trusted: bool, sentence: str | None, tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path, "dns.example.net")
     context = ssl.create_default_context(cafile=certificate.cert if is_trusted else None)
-
-    async def run() -> None:
-        runtime = FakeRuntime()
-        async with serve(tcp=FOUND, tls=certificate.server_context()) as server:
-            target = Target("tls", "127.0.0.1", server.port, name)
-            upstream = upstream_of(runtime, 0, target=target, tls=context)
-            if sentence is None:
-                for _ in range(2):
-                    assert section((await upstream.ask(QUERY, "udp", LONG)).answer) == [A]
-                assert reuse_counts(runtime, "tcp-tls") == (1, 1)
-                assert await upstream._probe()
-            else:
-                with pytest.raises(UpstreamError, match=f"invalid certificate: {sentence}"):
-                    await upstream.ask(QUERY, "udp", LONG)
-                assert not await upstream._probe()
-            upstream.close()
-
-    asyncio.run(run())
+    runtime = FakeRuntime()
+    async with serve(tcp=FOUND, tls=certificate.server_context()) as server:
+        target = Target("tls", "127.0.0.1", server.port, name)
+        upstream = upstream_of(runtime, 0, target=target, tls=context)
+        if sentence is None:
+            for _ in range(2):
+                assert section((await upstream.ask(QUERY, "udp", LONG)).answer) == [A]
+            assert reuse_counts(runtime, "tcp-tls") == (1, 1)
+            assert await upstream._probe()
+        else:
+            with pytest.raises(UpstreamError, match=f"invalid certificate: {sentence}"):
+                await upstream.ask(QUERY, "udp", LONG)
+            assert not await upstream._probe()
+        upstream.close()
 
 
 @pytest.mark.parametrize(
@@ -531,105 +505,72 @@ def test_tls(name: str, is_trusted: bool, sentence: str | None, tmp_path: Path) 
         ),
     ],
 )
-def test_probe(check: HealthCheck, force_tcp: bool, name: str, rd: bool) -> None:
+async def test_probe(check: HealthCheck, force_tcp: bool, name: str, rd: bool) -> None:
     """Any reply counts, even one to another question."""
     script: Answer = lambda wire: [wire[:2] + b"\x80\5" + bytes(8)]  # noqa: E731 - a script is a value here
-
-    async def run() -> None:
-        async with serve(script, script) as server:
-            upstream = upstream_of(FakeRuntime(), server.port, check=check, force_tcp=force_tcp)
-            assert await upstream._probe()
-            (wire,) = server.tcp if force_tcp else server.udp
-        message = dns.message.from_wire(wire)
-        assert message.question[0].to_text() == f"{name} IN NS"
-        assert bool(message.flags & dns.flags.RD) == rd
-
-    asyncio.run(run())
+    async with serve(script, script) as server:
+        upstream = upstream_of(FakeRuntime(), server.port, check=check, force_tcp=force_tcp)
+        assert await upstream._probe()
+        (wire,) = server.tcp if force_tcp else server.udp
+    message = dns.message.from_wire(wire)
+    assert message.question[0].to_text() == f"{name} IN NS"
+    assert bool(message.flags & dns.flags.RD) == rd
 
 
-def test_probe_without_reply() -> None:
-    async def run() -> None:
-        runtime = FakeRuntime()
-        async with serve() as server:
-            port = server.port
-        upstream = upstream_of(runtime, port)
-        assert not await upstream._probe()
-        failures = runtime.metrics.counter("coredns_proxy_healthcheck_failures_total", "")
-        assert failures.values == {("forward", f"127.0.0.1:{port}"): 1}
-
-    asyncio.run(run())
+async def test_probe_without_reply() -> None:
+    runtime = FakeRuntime()
+    async with serve() as server:
+        port = server.port
+    upstream = upstream_of(runtime, port)
+    assert not await upstream._probe()
+    failures = runtime.metrics.counter("coredns_proxy_healthcheck_failures_total", "")
+    assert failures.values == {("forward", f"127.0.0.1:{port}"): 1}
 
 
 # --- errors say how often and since when ---
 
 
-def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     script_timeouts(monkeypatch)
     none = silence_until_timeout(SHORT)
-
-    async def run() -> None:
-        runtime, script = FakeRuntime(), [none, none, FOUND, none]
-        async with serve(lambda wire: script.pop(0)(wire)) as server:
-            upstream = upstream_of(runtime, server.port, read_timeout=SHORT)
-            sentences = []
-            for _ in range(4):
-                try:
-                    await upstream.ask(QUERY, "udp", LONG)
-                except UpstreamError as error:
-                    sentences.append(str(error))
-                runtime.time += 75.4
-            what = f"127.0.0.1:{server.port} did not reply over udp within 0.05s"
-            assert sentences == [
-                f"{what}: i/o timeout",
-                f"{what}, 2 failures in a row, the first 1m15s ago: i/o timeout",
-                f"{what}: i/o timeout",
-            ]
-            upstream.close()
-
-    asyncio.run(run())
+    runtime, script = FakeRuntime(), [none, none, FOUND, none]
+    async with serve(lambda wire: script.pop(0)(wire)) as server:
+        upstream = upstream_of(runtime, server.port, read_timeout=SHORT)
+        sentences = []
+        for _ in range(4):
+            try:
+                await upstream.ask(QUERY, "udp", LONG)
+            except UpstreamError as error:
+                sentences.append(str(error))
+            runtime.time += 75.4
+        what = f"127.0.0.1:{server.port} did not reply over udp within 0.05s"
+        assert sentences == [
+            f"{what}: i/o timeout",
+            f"{what}, 2 failures in a row, the first 1m15s ago: i/o timeout",
+            f"{what}: i/o timeout",
+        ]
+        upstream.close()
 
 
 # --- limits of connections ---
 
 
-def test_an_old_connection_is_not_used_again() -> None:
-    async def run() -> None:
-        runtime = FakeRuntime()
-        async with serve(tcp=FOUND) as server:
-            upstream = upstream_of(runtime, server.port, max_age=15.0)
-            for _ in range(3):
-                await upstream.ask(QUERY, "tcp", LONG)
-                runtime.time += 8.0
-            upstream.close()
-            assert len(server.connections) == 2
-
-    asyncio.run(run())
+async def test_no_more_idle_connections_than_allowed() -> None:
+    async with serve(tcp=FOUND) as server:
+        upstream = upstream_of(FakeRuntime(), server.port, max_idle=2)
+        await asyncio.gather(*(upstream.ask(QUERY, "tcp", LONG) for _ in range(4)))
+        assert (len(server.connections), len(upstream.pool)) == (4, 2)
+        upstream.close()
 
 
-def test_no_more_idle_connections_than_allowed() -> None:
-    async def run() -> None:
-        async with serve(tcp=FOUND) as server:
-            upstream = upstream_of(FakeRuntime(), server.port, max_idle=2)
-            await asyncio.gather(*(upstream.ask(QUERY, "tcp", LONG) for _ in range(4)))
-            assert (len(server.connections), len(upstream.pool)) == (4, 2)
-            upstream.close()
-
-    asyncio.run(run())
-
-
-def test_queries_and_probes_come_from_the_source_address() -> None:
-    async def run() -> None:
-        async with serve(tcp=FOUND) as server:
-            upstream = upstream_of(
-                FakeRuntime(), server.port, source=OTHER_LOOPBACK, force_tcp=True
-            )
-            await upstream.ask(QUERY, "tcp", LONG)
-            assert await upstream._probe()
-            peers = [made.get_extra_info("peername")[0] for made in server.connections]
-            assert peers == [OTHER_LOOPBACK] * 2
-            upstream.close()
-
-    asyncio.run(run())
+async def test_queries_and_probes_come_from_the_source_address() -> None:
+    async with serve(tcp=FOUND) as server:
+        upstream = upstream_of(FakeRuntime(), server.port, source=OTHER_LOOPBACK, force_tcp=True)
+        await upstream.ask(QUERY, "tcp", LONG)
+        assert await upstream._probe()
+        peers = [made.get_extra_info("peername")[0] for made in server.connections]
+        assert peers == [OTHER_LOOPBACK] * 2
+        upstream.close()
 
 
 # --- over HTTPS ---
@@ -642,31 +583,27 @@ def https_context(certificate: Certificate) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_https(method: str, tmp_path: Path) -> None:
+async def test_https(method: str, tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path, "dns.example.net")
-
-    async def run() -> None:
-        runtime = FakeRuntime()
-        async with serve_doh(FOUND, certificate) as server:
-            upstream = upstream_of(
-                runtime,
-                0,
-                target=Target("https", "127.0.0.1", server.port, "dns.example.net"),
-                tls=https_context(certificate),
-                doh_method=method,
-            )
-            for protocol in ("udp", "tcp"):
-                reply = await upstream.ask(QUERY, protocol, LONG)
-                assert section(reply.answer) == [A]
-                assert (reply.rcode, reply.ra, reply.tc) == (Rcode.NOERROR, True, False)
-            assert reuse_counts(runtime, "https") == (1, 1)
-            assert [asked.method for asked in server.asked] == [method] * 2
-            assert {asked.message[:2] for asked in server.asked} == {b"\0\0"}
-            assert await upstream._probe()
-            assert (len(server.connections), server.asked[-1].method) == (2, "POST")
-            upstream.close()
-
-    asyncio.run(run())
+    runtime = FakeRuntime()
+    async with serve_doh(FOUND, certificate) as server:
+        upstream = upstream_of(
+            runtime,
+            0,
+            target=Target("https", "127.0.0.1", server.port, "dns.example.net"),
+            tls=https_context(certificate),
+            doh_method=method,
+        )
+        for protocol in ("udp", "tcp"):
+            reply = await upstream.ask(QUERY, protocol, LONG)
+            assert section(reply.answer) == [A]
+            assert (reply.rcode, reply.ra, reply.tc) == (Rcode.NOERROR, True, False)
+        assert reuse_counts(runtime, "https") == (1, 1)
+        assert [asked.method for asked in server.asked] == [method] * 2
+        assert {asked.message[:2] for asked in server.asked} == {b"\0\0"}
+        assert await upstream._probe()
+        assert (len(server.connections), server.asked[-1].method) == (2, "POST")
+        upstream.close()
 
 
 @pytest.mark.parametrize(
@@ -684,61 +621,108 @@ def test_https(method: str, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_https_errors(status: int, script: Answer, sentence: str, tmp_path: Path) -> None:
+async def test_https_errors(status: int, script: Answer, sentence: str, tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path, "dns.example.net")
-
-    async def run() -> None:
-        async with serve_doh(script, certificate) as server:
-            server.status = status
-            target = Target("https", "127.0.0.1", server.port, "dns.example.net")
-            upstream = upstream_of(FakeRuntime(), 0, target=target, tls=https_context(certificate))
-            if script is silence:  # connected first, so that the short time is that of the reply
-                server.script = FOUND
-                await upstream.ask(QUERY, "udp", LONG)
-                server.script = silence
-                upstream.settings = upstream.settings._replace(read_timeout=SHORT)
-            with pytest.raises(UpstreamError) as caught:
-                await upstream.ask(QUERY, "udp", LONG)
-            assert str(caught.value) == f"127.0.0.1:{server.port} {sentence}"
-            upstream.close()
-
-    asyncio.run(run())
+    async with serve_doh(script, certificate) as server:
+        server.status = status
+        target = Target("https", "127.0.0.1", server.port, "dns.example.net")
+        upstream = upstream_of(FakeRuntime(), 0, target=target, tls=https_context(certificate))
+        if script is silence:  # connected first, so that the short time is that of the reply
+            server.script = FOUND
+            await upstream.ask(QUERY, "udp", LONG)
+            server.script = silence
+            upstream.settings = upstream.settings._replace(read_timeout=SHORT)
+        with pytest.raises(UpstreamError) as caught:
+            await upstream.ask(QUERY, "udp", LONG)
+        assert str(caught.value) == f"127.0.0.1:{server.port} {sentence}"
+        upstream.close()
 
 
-def test_https_with_a_wrong_question(tmp_path: Path) -> None:
-    certificate = make_certificate(tmp_path, "dns.example.net")
+async def test_queries_over_streams_have_a_share_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, other = (upstream_of(FakeRuntime(), port) for port in (1, 2))
+    replied = asyncio.Event()
 
-    async def run() -> None:
-        async with serve_doh(wrong_question, certificate) as server:
-            target = Target("https", "127.0.0.1", server.port, "dns.example.net")
-            upstream = upstream_of(FakeRuntime(), 0, target=target, tls=https_context(certificate))
-            with pytest.raises(WrongQuestion):
-                await upstream.ask(QUERY, "udp", LONG)
-            upstream.close()
+    async def exchange(*_: object) -> Reply:
+        await replied.wait()
+        return Reply()
 
-    asyncio.run(run())
+    for each in (one, other):
+        monkeypatch.setattr(each, "_exchange", exchange)
+    monkeypatch.setattr(Upstream._streams, "most", 2)
+    waiting = [asyncio.create_task(one.ask(QUERY, "tcp", LONG)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(UpstreamOverload, match=r"127\.0\.0\.1:2 is not asked"):
+        await other.ask(QUERY, "tcp", LONG)
+    waiting.pop().cancel()
+    await asyncio.sleep(0)
+    replied.set()
+    assert await other.ask(QUERY, "tcp", LONG) == await waiting.pop() == Reply()
+    assert Upstream._streams.used == 0
 
 
-def test_queries_over_streams_have_a_share_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        one, other = (upstream_of(FakeRuntime(), port) for port in (1, 2))
-        replied = asyncio.Event()
+@pytest.mark.parametrize(
+    ("failures", "max_fails", "is_down"),
+    [(0, 2, False), (2, 2, False), (3, 2, True), (99, 0, False), (1, 1, False), (2, 1, True)],
+)
+def test_is_down(failures: int, max_fails: int, is_down: bool) -> None:
+    found = Health(0.5)
+    found.failures = failures
+    assert found.is_down(max_fails) == is_down
 
-        async def exchange(*_: object) -> Reply:
-            await replied.wait()
-            return Reply()
 
-        for each in (one, other):
-            monkeypatch.setattr(each, "_exchange", exchange)
-        monkeypatch.setattr(Upstream._streams, "most", 2)
-        waiting = [asyncio.create_task(one.ask(QUERY, "tcp", LONG)) for _ in range(2)]
-        await asyncio.sleep(0)
-        with pytest.raises(UpstreamOverload, match=r"127\.0\.0\.1:2 is not asked"):
-            await other.ask(QUERY, "tcp", LONG)
-        waiting.pop().cancel()
-        await asyncio.sleep(0)
-        replied.set()
-        assert await other.ask(QUERY, "tcp", LONG) == await waiting.pop() == Reply()
-        assert Upstream._streams.used == 0
+def test_probes_until_a_reply_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    results, seen, slept = [False, False, False, True], [], []
 
-    asyncio.run(run())
+    async def probe() -> bool:
+        seen.append((found.failures, found.is_probing))
+        return results.pop(0)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    found = Health(0.25)
+    asyncio.run(found.probe_until_healthy(probe))
+    assert seen == [(0, True), (1, True), (2, True), (3, True)]
+    assert slept == [0.25] * 3
+    assert (found.failures, found.is_probing) == (0, False)
+
+
+async def test_a_cancelled_run_may_begin_again() -> None:
+    async def never() -> bool:
+        await asyncio.get_running_loop().create_future()
+        return True
+
+    found = Health(0.5)
+    task = asyncio.create_task(found.probe_until_healthy(never))
+    await asyncio.sleep(0)
+    assert found.is_probing
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not found.is_probing
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_one_upstream(name: str) -> None:
+    policy = Policy(name, Random(1))
+    assert [list(policy.order(["a"])) for _ in range(3)] == [["a"]] * 3
+
+
+def test_sequential() -> None:
+    policy = Policy("sequential", Random(1))
+    assert [policy.order(["a", "b", "c"]) for _ in range(3)] == [["a", "b", "c"]] * 3
+
+
+def test_round_robin_begins_with_the_second_and_rotates_nothing_else() -> None:
+    policy = Policy("round_robin", Random(1))
+    orders = ["".join(policy.order(["a", "b", "c"])) for _ in range(4)]
+    assert orders == ["bac", "cab", "abc", "bac"]
+
+
+def test_random_draws_every_order() -> None:
+    policy = Policy("random", Random(1))
+    counts = Counter("".join(policy.order(["a", "b", "c"])) for _ in range(600))
+    assert set(counts) == {"abc", "acb", "bac", "bca", "cab", "cba"}
+    assert min(counts.values()) > 60

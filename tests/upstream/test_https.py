@@ -10,10 +10,9 @@ from pathlib import Path
 import dns.message
 import pytest
 
-from hsdns.upstream.faults import ProtocolViolation
+from hsdns.upstream.connection import ProtocolViolation
 from hsdns.upstream.https import HttpsPool, connect_https
-from hsdns.upstream.target import Target
-from hsdns.upstream.tls import HTTP2
+from hsdns.upstream.target import HTTP2, Target
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import LOOPS
 from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
@@ -54,10 +53,8 @@ class Line:
         self.opened: list[bool] = []
         target, tls = Target("https", "127.0.0.1", server.port, NAME), context(certificate)
 
-        def connect() -> asyncio.Future[object]:
-            return asyncio.get_running_loop().create_task(connect_https(target, tls, "POST"))
-
-        self.line = HttpsPool(connect, lambda: self.now, expire=expire, max_age=max_age)  # type: ignore[arg-type]  # a task is a future
+        connect = partial(connect_https, target, tls, "POST")
+        self.line = HttpsPool(connect, lambda: self.now, expire=expire, max_age=max_age)
 
     async def ask(self) -> bytes:
         return await self.line.ask(WIRE, lambda was_open: self.opened.append(not was_open))
@@ -89,71 +86,55 @@ def is_reply(wire: bytes) -> bool:
         pytest.param("GET", NAME, None, id="get"),
     ],
 )
-def test_one_connection(
+async def test_one_connection(
     method: str, server_name: str, content_type: str | None, certificate: Certificate
 ) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(10), serve_doh(FOUND, certificate) as server:
-            target = Target("https", "127.0.0.1", server.port, server_name)
-            connection = await connect_https(target, context(certificate), method, "127.0.0.1")
-            assert is_reply(await connection.ask(WIRE))
-            authority = f"{NAME}:{server.port}"
-            assert server.asked == [Asked(method, "/dns-query", authority, content_type, QUERY)]
-            assert connection.is_usable
-            assert connection.is_idle
-            connection.close()
-            assert not connection.is_usable
-
-    asyncio.run(run())
+    async with asyncio.timeout(10), serve_doh(FOUND, certificate) as server:
+        target = Target("https", "127.0.0.1", server.port, server_name)
+        connection = await connect_https(target, context(certificate), method, "127.0.0.1")
+        assert is_reply(await connection.ask(WIRE))
+        authority = f"{NAME}:{server.port}"
+        assert server.asked == [Asked(method, "/dns-query", authority, content_type, QUERY)]
+        assert connection.is_usable
+        assert connection.is_idle
+        connection.close()
+        assert not connection.is_usable
 
 
-def test_without_a_name_the_address_is_the_authority(tmp_path: Path) -> None:
+async def test_without_a_name_the_address_is_the_authority(tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path, NAME)
     tls = context(certificate)
     tls.check_hostname = False
-
-    async def run() -> None:
-        async with asyncio.timeout(10), serve_doh(FOUND, certificate) as server:
-            connection = await connect_https(Target("https", "127.0.0.1", server.port), tls, "POST")
-            await connection.ask(WIRE)
-            assert server.asked[0].authority == f"127.0.0.1:{server.port}"
-            connection.close()
-
-    asyncio.run(run())
+    async with asyncio.timeout(10), serve_doh(FOUND, certificate) as server:
+        connection = await connect_https(Target("https", "127.0.0.1", server.port), tls, "POST")
+        await connection.ask(WIRE)
+        assert server.asked[0].authority == f"127.0.0.1:{server.port}"
+        connection.close()
 
 
-def test_a_server_without_http2(certificate: Certificate) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(10), serve_doh(FOUND, certificate, alpn="http/1.1") as server:
-            target = Target("https", "127.0.0.1", server.port, NAME)
-            with pytest.raises(OSError, match="does not offer HTTP/2"):
-                await connect_https(target, context(certificate), "POST")
-
-    asyncio.run(run())
+async def test_a_server_without_http2(certificate: Certificate) -> None:
+    async with asyncio.timeout(10), serve_doh(FOUND, certificate, alpn="http/1.1") as server:
+        target = Target("https", "127.0.0.1", server.port, NAME)
+        with pytest.raises(OSError, match="does not offer HTTP/2"):
+            await connect_https(target, context(certificate), "POST")
 
 
-def test_all_queries_share_a_connection(certificate: Certificate) -> None:
-    async def run() -> None:
-        async with line_to(certificate) as line:
-            replies = await asyncio.gather(*(line.ask() for _ in range(20)))
-            assert all(map(is_reply, replies))
-            assert (len(line.server.connections), len(line.server.asked)) == (1, 20)
-            assert line.opened == [True] * 20  # none was open when they came
-            await line.ask()
-            assert line.opened[20:] == [False]
-
-    asyncio.run(run())
+async def test_all_queries_share_a_connection(certificate: Certificate) -> None:
+    async with line_to(certificate) as line:
+        replies = await asyncio.gather(*(line.ask() for _ in range(20)))
+        assert all(map(is_reply, replies))
+        assert (len(line.server.connections), len(line.server.asked)) == (1, 20)
+        assert line.opened == [True] * 20  # none was open when they came
+        await line.ask()
+        assert line.opened[20:] == [False]
 
 
-def test_more_queries_than_the_server_accepts_at_once(certificate: Certificate) -> None:
-    async def run() -> None:
-        async with line_to(certificate, at_most=3) as line:
-            await line.ask()
-            replies = await asyncio.gather(*(line.ask() for _ in range(30)))
-            assert all(map(is_reply, replies))
-            assert 1 < len(line.server.connections) <= 11
-
-    asyncio.run(run())
+async def test_more_queries_than_the_server_accepts_at_once(certificate: Certificate) -> None:
+    async with line_to(certificate, at_most=3) as line:
+        await line.ask()
+        replies = await asyncio.gather(*(line.ask() for _ in range(30)))
+        assert all(map(is_reply, replies))
+        assert 1 < len(line.server.connections) <= 11
 
 
 @pytest.mark.parametrize(
@@ -164,121 +145,96 @@ def test_more_queries_than_the_server_accepts_at_once(certificate: Certificate) 
         pytest.param(10.0, 15.0, 9.0, 2, id="old"),
     ],
 )
-def test_how_long_a_connection_is_kept(
+async def test_how_long_a_connection_is_kept(
     expire: float, max_age: float, seconds: float, connections: int, certificate: Certificate
 ) -> None:
-    async def run() -> None:
-        async with line_to(certificate, expire=expire, max_age=max_age) as line:
-            for _ in range(3):
-                assert is_reply(await line.ask())
-                line.now += seconds
-            assert len(line.server.connections) == connections
-
-    asyncio.run(run())
+    async with line_to(certificate, expire=expire, max_age=max_age) as line:
+        for _ in range(3):
+            assert is_reply(await line.ask())
+            line.now += seconds
+        assert len(line.server.connections) == connections
 
 
-def test_sweep_closes_an_idle_connection(certificate: Certificate) -> None:
-    async def run() -> None:
-        async with line_to(certificate) as line:
-            line.line.sweep()
-            await line.ask()
-            line.now += 9.0
-            line.line.sweep()
-            assert len(line.line) == 1
-            line.now += 1.0
-            line.line.sweep()
-            assert len(line.line) == 0
-
-    asyncio.run(run())
+async def test_sweep_closes_an_idle_connection(certificate: Certificate) -> None:
+    async with line_to(certificate) as line:
+        line.line.sweep()
+        await line.ask()
+        line.now += 9.0
+        line.line.sweep()
+        assert len(line.line) == 1
+        line.now += 1.0
+        line.line.sweep()
+        assert len(line.line) == 0
 
 
-def test_a_goaway_during_a_query_is_no_failure(
+async def test_a_goaway_during_a_query_is_no_failure(
     certificate: Certificate,
 ) -> None:
-    async def run() -> None:
-        def leave_once(wire: bytes) -> list[bytes]:
-            if len(line.server.asked) == 2:
-                line.server.say(0, goodbye=True)
-                return []
-            return FOUND(wire)
-
-        async with line_to(certificate, leave_once) as line:
-            for _ in range(2):
-                assert is_reply(await line.ask())
-            assert line.opened == [True, False, True]
-            assert len(line.server.connections) == 2
-
-    asyncio.run(run())
-
-
-def test_a_server_that_always_closes(certificate: Certificate) -> None:
-    async def run() -> None:
-        def leave(wire: bytes) -> list[bytes]:
-            line.server.connections[-1].close()
+    def leave_once(wire: bytes) -> list[bytes]:
+        if len(line.server.asked) == 2:
+            line.server.say(0, goodbye=True)
             return []
+        return FOUND(wire)
 
-        async with line_to(certificate, leave) as line:
-            with pytest.raises(ConnectionError):
-                await line.ask()
-            assert len(line.server.connections) == 3
+    async with line_to(certificate, leave_once) as line:
+        for _ in range(2):
+            assert is_reply(await line.ask())
+        assert line.opened == [True, False, True]
+        assert len(line.server.connections) == 2
 
-    asyncio.run(run())
+
+async def test_a_server_that_always_closes(certificate: Certificate) -> None:
+    def leave(wire: bytes) -> list[bytes]:
+        line.server.connections[-1].close()
+        return []
+
+    async with line_to(certificate, leave) as line:
+        with pytest.raises(ConnectionError):
+            await line.ask()
+        assert len(line.server.connections) == 3
 
 
-def test_after_a_timeout_another_connection_is_used(
+async def test_after_a_timeout_another_connection_is_used(
     certificate: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script_timeouts(monkeypatch)
+    script = [silence_until_timeout(0.5), FOUND]
 
-    async def run() -> None:
-        script = [silence_until_timeout(0.5), FOUND]
-
-        async with line_to(certificate, lambda wire: script.pop(0)(wire)) as line:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.5):
-                    await line.ask()
-            assert len(line.line) == 0
-            assert is_reply(await line.ask())
-            assert len(line.server.connections) == 2
-
-    asyncio.run(run())
-
-
-def test_one_invalid_response_closes_nothing(certificate: Certificate) -> None:
-    async def run() -> None:
-        async with line_to(certificate) as line:
-            line.server.status = 503
-            with pytest.raises(ProtocolViolation, match="answers with HTTP status 503"):
+    async with line_to(certificate, lambda wire: script.pop(0)(wire)) as line:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
                 await line.ask()
-            line.server.status = 200
-            assert is_reply(await line.ask())
-            assert len(line.server.connections) == 1
-
-    asyncio.run(run())
+        assert len(line.line) == 0
+        assert is_reply(await line.ask())
+        assert len(line.server.connections) == 2
 
 
-def test_closed_in_between_queries_are_answered_and_nothing_is_kept(
+async def test_one_invalid_response_closes_nothing(certificate: Certificate) -> None:
+    async with line_to(certificate) as line:
+        line.server.status = 503
+        with pytest.raises(ProtocolViolation, match="answers with HTTP status 503"):
+            await line.ask()
+        line.server.status = 200
+        assert is_reply(await line.ask())
+        assert len(line.server.connections) == 1
+
+
+async def test_closed_in_between_queries_are_answered_and_nothing_is_kept(
     certificate: Certificate,
 ) -> None:
-    async def run() -> None:
-        async with line_to(certificate) as line:
-            asking = asyncio.create_task(line.ask())
-            await asyncio.sleep(0)
-            line.line.close()
-            assert is_reply(await asking)
-            assert len(line.line) == 0
-            assert is_reply(await line.ask())
-            assert len(line.line) == 0
-
-    asyncio.run(run())
+    async with line_to(certificate) as line:
+        asking = asyncio.create_task(line.ask())
+        await asyncio.sleep(0)
+        line.line.close()
+        assert is_reply(await asking)
+        assert len(line.line) == 0
+        assert is_reply(await line.ask())
+        assert len(line.line) == 0
 
 
-def test_no_listener(certificate: Certificate) -> None:
-    async def run() -> None:
-        async with serve_doh(FOUND, certificate) as server:
-            pass
-        line = Line(server, certificate, 10.0, 0.0)
-        outcomes = await asyncio.gather(*(line.ask() for _ in range(3)), return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [ConnectionRefusedError] * 3
-
-    asyncio.run(run())
+async def test_no_listener(certificate: Certificate) -> None:
+    async with serve_doh(FOUND, certificate) as server:
+        pass
+    line = Line(server, certificate, 10.0, 0.0)
+    outcomes = await asyncio.gather(*(line.ask() for _ in range(3)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [ConnectionRefusedError] * 3

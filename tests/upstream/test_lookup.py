@@ -95,14 +95,11 @@ def test_nothing_found(script: Answer, reason: str, monkeypatch: pytest.MonkeyPa
     assert sentence.endswith(f"{after}; write an address, or use another resolver")
 
 
-def test_no_listener_at_the_resolver() -> None:
-    async def run() -> None:
-        async with serve() as server:
-            port = server.port
-        with pytest.raises(CorefileError, match="refuses connections; does a DNS server listen"):
-            await find_targets([HOST], [Target("dns", "127.0.0.1", port)])
-
-    asyncio.run(run())
+async def test_no_listener_at_the_resolver() -> None:
+    async with serve() as server:
+        port = server.port
+    with pytest.raises(CorefileError, match="refuses connections; does a DNS server listen"):
+        await find_targets([HOST], [Target("dns", "127.0.0.1", port)])
 
 
 class Resolver:

@@ -1,22 +1,28 @@
+"""Many queries over a few sockets in memory; their deadlines, and random numbers."""
+
 from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.eager import Wait, start
 from hsdns.upstream import multiplexer
-from hsdns.upstream.entropy import Entropy
-from hsdns.upstream.faults import Displaced
+from hsdns.upstream.connection import Displaced
 from hsdns.upstream.multiplexer import (
     MAX_FORGED,
     MAX_PORTS,
     MAX_RESUMED,
     SUSPICION,
     TICK,
+    Deadlines,
+    Entropy,
     Multiplexer,
     Ports,
 )
@@ -121,57 +127,57 @@ def spawn(coro: Coroutine[Any, Any, Any]) -> Any:
     raise AssertionError("a query needs no task")
 
 
-def in_loop(scenario: Callable[[], object]) -> None:
+def in_loop(scenario: Callable[..., None]) -> Callable[..., None]:
     """Run a scenario in a callback of a loop, as queries are, then what it has left for the next turn."""
 
-    async def run() -> None:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    @functools.wraps(scenario)
+    def run(**given: Any) -> None:
+        async def in_callback() -> None:
+            over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def call() -> None:
-            try:
-                scenario()
-            except BaseException as error:
-                over.set_exception(error)
-            else:
-                over.set_result(None)
+            def call() -> None:
+                try:
+                    scenario(**given)
+                except BaseException as error:
+                    over.set_exception(error)
+                else:
+                    over.set_result(None)
 
-        asyncio.get_running_loop().call_soon(call)
-        await over
+            asyncio.get_running_loop().call_soon(call)
+            await over
 
-    asyncio.run(run())
+        asyncio.run(in_callback())
+
+    return run
 
 
+@in_loop
 def test_replies_resume_their_askers_in_any_order() -> None:
-    def scenario() -> None:
-        setup = Setup()
-        numbers = [setup.ask(query(k)) for k in range(200)]
-        assert len(setup.under_test) == len(setup.waits) == 200
-        assert (len(setup.sockets), setup.counts.count(False)) == (MAX_PORTS, MAX_PORTS)
-        expected = {}
-        for socket in setup.sockets:
-            for message in reversed(socket.sent):
-                socket.receive(reply(message))
-                expected[message[12:]] = reply(message)
-        assert [setup.results[k] for k in numbers] == [
-            expected[query(k).question_wire] for k in range(200)
-        ]
-        assert len(setup.under_test) == len(setup.waits) == 0
-        setup.under_test.close()
-        assert setup.open == 0
-
-    in_loop(scenario)
+    setup = Setup()
+    numbers = [setup.ask(query(k)) for k in range(200)]
+    assert len(setup.under_test) == len(setup.waits) == 200
+    assert (len(setup.sockets), setup.counts.count(False)) == (MAX_PORTS, MAX_PORTS)
+    expected = {}
+    for socket in setup.sockets:
+        for message in reversed(socket.sent):
+            socket.receive(reply(message))
+            expected[message[12:]] = reply(message)
+    assert [setup.results[k] for k in numbers] == [
+        expected[query(k).question_wire] for k in range(200)
+    ]
+    assert len(setup.under_test) == len(setup.waits) == 0
+    setup.under_test.close()
+    assert setup.open == 0
 
 
+@in_loop
 def test_ids_are_unpredictable_and_differ_from_all_outstanding_ones() -> None:
-    def scenario() -> None:
-        octets = bytes((7, 1, 7, 1, 7, 1, 7, 2))  # the ID 0x0701 comes three times
-        setup = Setup(entropy=Entropy(lambda count: octets), most=1)
-        for k in range(2):
-            setup.ask(query(k))
-        assert [message[:2] for message in setup.sent] == [b"\7\1", b"\7\2"]
-        setup.under_test.close()
-
-    in_loop(scenario)
+    octets = bytes((7, 1, 7, 1, 7, 1, 7, 2))  # the ID 0x0701 comes three times
+    setup = Setup(entropy=Entropy(lambda count: octets), most=1)
+    for k in range(2):
+        setup.ask(query(k))
+    assert [message[:2] for message in setup.sent] == [b"\7\1", b"\7\2"]
+    setup.under_test.close()
 
 
 @pytest.mark.parametrize(
@@ -186,26 +192,25 @@ def test_ids_are_unpredictable_and_differ_from_all_outstanding_ones() -> None:
         pytest.param(lambda wire: reply(wire)[:5] + b"\2" + reply(wire)[6:], id="two-questions"),
     ],
 )
+@in_loop
 def test_other_messages_are_ignored_until_the_timeout(forged: Callable[[bytes], bytes]) -> None:
-    def scenario() -> None:
-        setup = Setup()
-        first, second = setup.ask(), setup.ask(query(1))
-        one, two = setup.sockets
-        for _ in range(MAX_FORGED - 2):
-            one.receive(forged(one.sent[0]))
-        one.receive(reply(two.sent[0]))  # right, but at another port
-        assert (setup.forged, setup.streams) == (MAX_FORGED - 1, [])
-        assert setup.results == {first: None, second: None}
-        one.receive(reply(one.sent[0]).replace(b"www", b"wWw"))
-        two.receive(b"")
-        setup.pass_time(2.0 + TICK)
-        assert isinstance(setup.results[first], bytes)
-        assert isinstance(setup.results[second], TimeoutError)
-        setup.under_test.close()
-
-    in_loop(scenario)
+    setup = Setup()
+    first, second = setup.ask(), setup.ask(query(1))
+    one, two = setup.sockets
+    for _ in range(MAX_FORGED - 2):
+        one.receive(forged(one.sent[0]))
+    one.receive(reply(two.sent[0]))  # right, but at another port
+    assert (setup.forged, setup.streams) == (MAX_FORGED - 1, [])
+    assert setup.results == {first: None, second: None}
+    one.receive(reply(one.sent[0]).replace(b"www", b"wWw"))
+    two.receive(b"")
+    setup.pass_time(2.0 + TICK)
+    assert isinstance(setup.results[first], bytes)
+    assert isinstance(setup.results[second], TimeoutError)
+    setup.under_test.close()
 
 
+@in_loop
 def test_identical_questions_share_a_query() -> None:
     others = [
         WWW.replace(flags=0x0110),
@@ -214,21 +219,17 @@ def test_identical_questions_share_a_query() -> None:
         Query.ask(Name.from_text("www.example.org."), RRType.AAAA),
         Query.ask(Name.from_text("ftp.example.org."), RRType.A),
     ]
-
-    def scenario() -> None:
-        setup = Setup()
-        same = [setup.ask(WWW.replace(id=k)) for k in range(50)]
-        assert len(setup.sent) == 1
-        for each in others:
-            setup.ask(each)
-        assert len(setup.sent) == 1 + len(others)
-        assert len(setup.counts) == 50 + len(others)
-        setup.sockets[0].receive(reply(setup.sockets[0].sent[0]))
-        assert {setup.results[k] for k in same} == {reply(setup.sockets[0].sent[0])}
-        assert len(setup.under_test) == len(others)
-        setup.under_test.close()
-
-    in_loop(scenario)
+    setup = Setup()
+    same = [setup.ask(WWW.replace(id=k)) for k in range(50)]
+    assert len(setup.sent) == 1
+    for each in others:
+        setup.ask(each)
+    assert len(setup.sent) == 1 + len(others)
+    assert len(setup.counts) == 50 + len(others)
+    setup.sockets[0].receive(reply(setup.sockets[0].sent[0]))
+    assert {setup.results[k] for k in same} == {reply(setup.sockets[0].sent[0])}
+    assert len(setup.under_test) == len(others)
+    setup.under_test.close()
 
 
 def in_case(number: int) -> Query:
@@ -266,89 +267,93 @@ def subnet(number: int) -> tuple[int, bytes]:
     ],
 )
 @pytest.mark.parametrize("most", [1, MAX_PORTS])
-def test_few_queries_for_one_name_wait(vary: Callable[[int], Query], total: int, most: int) -> None:
+async def test_few_queries_for_one_name_wait(
+    vary: Callable[[int], Query], total: int, most: int
+) -> None:
     """800 questions that differ in something: one forged datagram to a known port hits with 1 in 65,536."""
-
-    async def run() -> None:
-        setup, answered, wanted = Setup(most=most), 0, WWW.question_wire
-        loop = asyncio.get_running_loop()
-        for asked in [*map(vary, range(800)), query(1)]:
-            loop.call_soon(setup.ask, asked)
-        while answered < total:
-            for _ in range(800 // MAX_RESUMED + 2):
-                await asyncio.sleep(0)
-            sent = [
-                (each, [wire for wire in each.sent if wanted in wire]) for each in setup.sockets
-            ]
-            assert sum(len(wires) for _, wires in sent) == min(most, total - answered)
-            assert all(len(wires) <= 1 for _, wires in sent)
-            for socket, wires in sent:
-                for wire in wires:
-                    socket.sent.remove(wire)
-                    socket.receive(reply(wire))
-                    answered += 1
-        setup.under_test.close()
+    setup, answered, wanted = Setup(most=most), 0, WWW.question_wire
+    loop = asyncio.get_running_loop()
+    for asked in [*map(vary, range(800)), query(1)]:
+        loop.call_soon(setup.ask, asked)
+    while answered < total:
         for _ in range(800 // MAX_RESUMED + 2):
             await asyncio.sleep(0)
-        assert [type(result) for result in setup.results.values()] == [bytes] * 800 + [type(None)]
-        assert len(setup.counts) == 801
+        sent = [(each, [wire for wire in each.sent if wanted in wire]) for each in setup.sockets]
+        assert sum(len(wires) for _, wires in sent) == min(most, total - answered)
+        assert all(len(wires) <= 1 for _, wires in sent)
+        for socket, wires in sent:
+            for wire in wires:
+                socket.sent.remove(wire)
+                socket.receive(reply(wire))
+                answered += 1
+    setup.under_test.close()
+    for _ in range(800 // MAX_RESUMED + 2):
+        await asyncio.sleep(0)
+    assert [type(result) for result in setup.results.values()] == [bytes] * 800 + [type(None)]
+    assert len(setup.counts) == 801
 
-    asyncio.run(run())
 
-
+@in_loop
 def test_a_query_without_a_turn_has_not_been_lost_by_the_upstream() -> None:
-    def scenario() -> None:
-        setup = Setup(most=1)
-        first, second = setup.ask(seconds=1.0), setup.ask(WWW.replace(edns=Edns(1232)), seconds=0.5)
-        third = setup.ask(WWW.replace(edns=Edns(1233)), seconds=2.0)
-        setup.pass_time(0.6)
-        assert isinstance(setup.results[second], Displaced)
-        assert (setup.results[first], setup.results[third], len(setup.sent)) == (None, None, 1)
-        setup.pass_time(0.5)  # a time-out gives the turn to the next one
-        assert isinstance(setup.results[first], TimeoutError)
-        setup.sockets[0].receive(reply(setup.sent[1]))
-        assert setup.results[third] == reply(setup.sent[1])
-        setup.under_test.close()
-        assert (len(setup.under_test), setup.open) == (0, 0)
-
-    in_loop(scenario)
+    setup = Setup(most=1)
+    first, second = setup.ask(seconds=1.0), setup.ask(WWW.replace(edns=Edns(1232)), seconds=0.5)
+    third = setup.ask(WWW.replace(edns=Edns(1233)), seconds=2.0)
+    setup.pass_time(0.6)
+    assert isinstance(setup.results[second], Displaced)
+    assert (setup.results[first], setup.results[third], len(setup.sent)) == (None, None, 1)
+    setup.pass_time(0.5)  # a time-out gives the turn to the next one
+    assert isinstance(setup.results[first], TimeoutError)
+    setup.sockets[0].receive(reply(setup.sent[1]))
+    assert setup.results[third] == reply(setup.sent[1])
+    setup.under_test.close()
+    assert (len(setup.under_test), setup.open) == (0, 0)
 
 
+@in_loop
+def test_a_query_that_has_had_its_turn_is_lost_with_its_last_asker() -> None:
+    setup, other = Setup(most=1), WWW.replace(edns=Edns(1232))
+    setup.ask()
+    hasty, patient = setup.ask(other, seconds=1.0), setup.ask(other, seconds=3.0)
+    setup.pass_time(0.5)
+    setup.sockets[0].receive(reply(setup.sent[0]))
+    setup.pass_time(0.6)
+    assert isinstance(setup.results[hasty], TimeoutError)
+    assert (setup.results[patient], len(setup.sent)) == (None, 2)
+    setup.sockets[0].receive(reply(setup.sent[1]))
+    assert setup.results[patient] == reply(setup.sent[1])
+    setup.under_test.close()
+
+
+@in_loop
 def test_a_lost_query_goes_to_the_end_of_those_that_wait() -> None:
     """Whoever asks again and again, for what the upstream does not answer, does not keep others waiting."""
-
-    def scenario() -> None:
-        setup = Setup(most=1)
-        setup.ask(seconds=2.0)
-        setup.pass_time(1.0)
-        late = setup.ask(seconds=5.0)
-        other = setup.ask(WWW.replace(edns=Edns(1232)), seconds=5.0)
-        setup.pass_time(1.1)
-        (lost, sent) = setup.sent
-        assert len(lost) < len(sent)  # which has an OPT record
-        setup.sockets[0].receive(reply(setup.sent[1]))
-        assert setup.results[other] == reply(setup.sent[1])
-        setup.sockets[0].receive(reply(setup.sent[2]))
-        assert setup.results[late] == reply(setup.sent[2])
-        setup.under_test.close()
-
-    in_loop(scenario)
+    setup = Setup(most=1)
+    setup.ask(seconds=2.0)
+    setup.pass_time(1.0)
+    late = setup.ask(seconds=5.0)
+    other = setup.ask(WWW.replace(edns=Edns(1232)), seconds=5.0)
+    setup.pass_time(1.1)
+    (lost, sent) = setup.sent
+    assert len(lost) < len(sent)  # which has an OPT record
+    setup.sockets[0].receive(reply(setup.sent[1]))
+    assert setup.results[other] == reply(setup.sent[1])
+    setup.sockets[0].receive(reply(setup.sent[2]))
+    assert setup.results[late] == reply(setup.sent[2])
+    setup.under_test.close()
 
 
+@in_loop
 def test_a_query_that_cannot_be_sent_in_its_turn() -> None:
-    def scenario() -> None:
-        setup = Setup(most=1)
-        for k in range(3):
-            setup.ask(WWW.replace(edns=Edns(1232 + k)))
-        (socket,) = setup.sockets
-        socket.errors = [OSError(errno.ENETUNREACH, "")] * 2
-        socket.receive(reply(setup.sent[0]))
-        setup.sockets[-1].receive(reply(setup.sockets[-1].sent[-1]))
-        assert [type(setup.results[k]) for k in range(3)] == [bytes, OSError, bytes]
-        assert (len(setup.under_test), len(setup.waits)) == (0, 0)
-        setup.under_test.close()
-
-    in_loop(scenario)
+    setup = Setup(most=1)
+    for k in range(3):
+        setup.ask(WWW.replace(edns=Edns(1232 + k)))
+    (socket,) = setup.sockets
+    socket.errors = [OSError(errno.ENETUNREACH, "")] * 2
+    socket.receive(reply(setup.sent[0]))
+    setup.sockets[-1].receive(reply(setup.sockets[-1].sent[-1]))
+    assert [type(setup.results[k]) for k in range(3)] == [bytes, OSError, bytes]
+    assert (len(setup.under_test), len(setup.waits)) == (0, 0)
+    setup.under_test.close()
 
 
 def test_a_cancelled_query_gives_its_turn_to_the_next() -> None:
@@ -362,130 +367,117 @@ def test_a_cancelled_query_gives_its_turn_to_the_next() -> None:
             wait.fail(asyncio.CancelledError())
         setup.under_test.close()
 
-    in_loop(scenario)
+    in_loop(scenario)()
     assert len(setup.sent) == 2
 
 
+@in_loop
 def test_forged_replies_are_late_ones_only_once() -> None:
     """A late reply, or a second one, is no forgery; sixteen forgeries in a second count, in more time they do not."""
-
-    def scenario() -> None:
-        setup = Setup(most=1)
-        setup.ask(query(1), seconds=1.0)
-        setup.pass_time(1.0 + TICK)
-        asked = setup.ask()
-        (socket,) = setup.sockets
-        for _ in range(100):
-            socket.receive(reply(setup.sent[0]))
-        assert setup.forged == 0
-        forged = (int.from_bytes(setup.sent[1][:2], "big") ^ 1).to_bytes(2, "big") + reply(
-            setup.sent[1]
-        )[2:]
-        while setup.now < 103.0:
-            socket.receive(forged)
-            setup.now += 1 / 14
-        assert (setup.forged > 16, setup.streams, setup.results[asked]) == (True, [], None)
-        setup.under_test.close()
-
-    in_loop(scenario)
+    setup = Setup(most=1)
+    setup.ask(query(1), seconds=1.0)
+    setup.pass_time(1.0 + TICK)
+    asked = setup.ask()
+    (socket,) = setup.sockets
+    for _ in range(100):
+        socket.receive(reply(setup.sent[0]))
+    assert setup.forged == 0
+    forged = (int.from_bytes(setup.sent[1][:2], "big") ^ 1).to_bytes(2, "big") + reply(
+        setup.sent[1]
+    )[2:]
+    while setup.now < 103.0:
+        socket.receive(forged)
+        setup.now += 1 / 14
+    assert (setup.forged > 16, setup.streams, setup.results[asked]) == (True, [], None)
+    setup.under_test.close()
 
 
 @pytest.mark.parametrize("is_same", [True, False], ids=["its-question", "other-question"])
+@in_loop
 def test_the_name_of_forged_replies_goes_over_tcp(is_same: bool) -> None:
-    def scenario() -> None:
-        setup = Setup(most=1)
-        first, second = setup.ask(), setup.ask(WWW.replace(edns=Edns(1232)))
-        other = setup.ask(query(1))
-        (socket,) = setup.sockets
-        wire = socket.sent[0] if is_same else socket.sent[0].replace(b"www", b"ftp")
-        for _ in range(MAX_FORGED):
-            socket.receive(bytes((wire[0] ^ 1, wire[1])) + reply(wire)[2:].replace(b"w", b"W"))
-        assert len(setup.streams) == int(is_same)
-        if not is_same:
-            setup.under_test.close()
-            return
-        socket.receive(reply(socket.sent[0]))  # what has been forged by now
-        assert setup.results[first] is None
-        for k in range(2):
-            (stream,) = setup.streams[k:]
-            stream.receive(reply(stream.sent[0]))
-            assert stream.is_closed
-        assert setup.results[second] == reply(setup.streams[1].sent[0])
-        socket.receive(reply(socket.sent[1]))
-        assert isinstance(setup.results[other], bytes)
-        setup.now += SUSPICION + 1.0
-        setup.ask()
-        assert len(setup.streams) == 2
+    setup = Setup(most=1)
+    first, second = setup.ask(), setup.ask(WWW.replace(edns=Edns(1232)))
+    other = setup.ask(query(1))
+    (socket,) = setup.sockets
+    wire = socket.sent[0] if is_same else socket.sent[0].replace(b"www", b"ftp")
+    for _ in range(MAX_FORGED):
+        socket.receive(bytes((wire[0] ^ 1, wire[1])) + reply(wire)[2:].replace(b"w", b"W"))
+    assert len(setup.streams) == int(is_same)
+    if not is_same:
         setup.under_test.close()
+        return
+    socket.receive(reply(socket.sent[0]))  # what has been forged by now
+    assert setup.results[first] is None
+    for k in range(2):
+        (stream,) = setup.streams[k:]
+        stream.receive(reply(stream.sent[0]))
+        assert stream.is_closed
+    assert setup.results[second] == reply(setup.streams[1].sent[0])
+    socket.receive(reply(socket.sent[1]))
+    assert isinstance(setup.results[other], bytes)
+    setup.now += SUSPICION + 1.0
+    setup.ask()
+    assert len(setup.streams) == 2
+    setup.under_test.close()
 
-    in_loop(scenario)
 
-
+@in_loop
 def test_few_names_are_suspected_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "MAX_SUSPECTS", 2)
-
-    def scenario() -> None:
-        setup = Setup(most=1)
-        for k in range(4):
-            setup.ask(query(k))
-            socket, wire = setup.sockets[-1], setup.sockets[-1].sent[-1]
-            for _ in range(MAX_FORGED):
-                socket.receive(bytes((wire[0] ^ 1, wire[1])) + reply(wire)[2:])
-            setup.streams[-1].receive(reply(setup.streams[-1].sent[0]))
-        for k in range(4):
-            setup.ask(query(k))
-        assert len(setup.streams) == 4 + 2
-        setup.under_test.close()
-
-    in_loop(scenario)
+    setup = Setup(most=1)
+    for k in range(4):
+        setup.ask(query(k))
+        socket, wire = setup.sockets[-1], setup.sockets[-1].sent[-1]
+        for _ in range(MAX_FORGED):
+            socket.receive(bytes((wire[0] ^ 1, wire[1])) + reply(wire)[2:])
+        setup.streams[-1].receive(reply(setup.streams[-1].sent[0]))
+    for k in range(4):
+        setup.ask(query(k))
+    assert len(setup.streams) == 4 + 2
+    setup.under_test.close()
 
 
+@in_loop
 def test_each_asker_has_its_own_timeout_and_a_lost_query_is_sent_again() -> None:
-    def scenario() -> None:
-        setup = Setup(most=1)
-        first = setup.ask(seconds=2.0)
-        setup.pass_time(1.0)
-        hasty, late = setup.ask(seconds=0.5), setup.ask(seconds=2.0)
-        setup.pass_time(0.6)
-        assert isinstance(setup.results[hasty], TimeoutError)
-        assert (setup.results[first], len(setup.sent)) == (None, 1)
-        setup.pass_time(0.5)
-        assert isinstance(setup.results[first], TimeoutError)
-        assert (setup.results[late], len(setup.sent)) == (None, 2)
-        again = setup.ask()
-        assert len(setup.sent) == 2
-        assert setup.sent[0][:2] != setup.sent[1][:2]
-        setup.sockets[0].receive(reply(setup.sent[0]))  # too late
-        assert setup.results[late] is None
-        setup.sockets[0].receive(reply(setup.sent[1]))
-        assert setup.results[late] == setup.results[again] == reply(setup.sent[1])
-        setup.under_test.close()
-
-    in_loop(scenario)
+    setup = Setup(most=1)
+    first = setup.ask(seconds=2.0)
+    setup.pass_time(1.0)
+    hasty, late = setup.ask(seconds=0.5), setup.ask(seconds=2.0)
+    setup.pass_time(0.6)
+    assert isinstance(setup.results[hasty], TimeoutError)
+    assert (setup.results[first], len(setup.sent)) == (None, 1)
+    setup.pass_time(0.5)
+    assert isinstance(setup.results[first], TimeoutError)
+    assert (setup.results[late], len(setup.sent)) == (None, 2)
+    again = setup.ask()
+    assert len(setup.sent) == 2
+    assert setup.sent[0][:2] != setup.sent[1][:2]
+    setup.sockets[0].receive(reply(setup.sent[0]))  # too late
+    assert setup.results[late] is None
+    setup.sockets[0].receive(reply(setup.sent[1]))
+    assert setup.results[late] == setup.results[again] == reply(setup.sent[1])
+    setup.under_test.close()
 
 
+@in_loop
 def test_ports_change_after_a_number_of_queries_and_close_after_their_last_reply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(multiplexer, "MAX_SENT", 3)
-
-    def scenario() -> None:
-        setup = Setup(most=1)
-        for k in range(7):
-            setup.ask(query(k))
-        assert [len(socket.sent) for socket in setup.sockets] == [3, 3, 1]
-        first = setup.sockets[0]
-        for message in first.sent[:2]:
-            first.receive(reply(message))
-        assert setup.open == 3
-        first.receive(reply(first.sent[2]))
-        assert (setup.open, first.is_closed) == (2, True)
-        setup.under_test.close()
-        assert setup.open == 2
-        setup.pass_time(2.0 + TICK)
-        assert setup.open == 0
-
-    in_loop(scenario)
+    setup = Setup(most=1)
+    for k in range(7):
+        setup.ask(query(k))
+    assert [len(socket.sent) for socket in setup.sockets] == [3, 3, 1]
+    first = setup.sockets[0]
+    for message in first.sent[:2]:
+        first.receive(reply(message))
+    assert setup.open == 3
+    first.receive(reply(first.sent[2]))
+    assert (setup.open, first.is_closed) == (2, True)
+    setup.under_test.close()
+    assert setup.open == 2
+    setup.pass_time(2.0 + TICK)
+    assert setup.open == 0
 
 
 @pytest.mark.parametrize(
@@ -498,64 +490,57 @@ def test_ports_change_after_a_number_of_queries_and_close_after_their_last_reply
         pytest.param({"expire": 5.0, "max_age": 8.0}, 9.0, 2, id="older-than-max_age"),
     ],
 )
+@in_loop
 def test_ports_change_with_time(options: dict[str, Any], seconds: float, sockets: int) -> None:
-    def scenario() -> None:
-        setup = Setup(**options)
-        for _ in range(2):
-            setup.ask()
-            setup.sockets[-1].receive(reply(setup.sockets[-1].sent[-1]))
-            setup.now += seconds
-        assert (len(setup.sockets), setup.open) == (sockets, 1)
-        setup.now += 100.0
-        setup.under_test.expire()
-        assert setup.open == 0
-
-    in_loop(scenario)
+    setup = Setup(**options)
+    for _ in range(2):
+        setup.ask()
+        setup.sockets[-1].receive(reply(setup.sockets[-1].sent[-1]))
+        setup.now += seconds
+    assert (len(setup.sockets), setup.open) == (sockets, 1)
+    setup.now += 100.0
+    setup.under_test.expire()
+    assert setup.open == 0
 
 
+@in_loop
 def test_a_silent_upstream_uses_few_sockets() -> None:
-    def scenario() -> None:
-        setup, most = Setup(), 0
-        for k in range(8000):  # 800 names a second, for ten seconds
-            setup.ask(query(k))
-            setup.pass_time(1 / 800)
-            most = max(most, setup.open)
-        assert len(setup.under_test) <= 1650
-        assert most <= 2 * MAX_PORTS
-        setup.pass_time(2.0 + TICK)
-        assert all(isinstance(result, TimeoutError) for result in setup.results.values())
-        setup.under_test.close()
-        assert setup.open == 0
-
-    in_loop(scenario)
+    setup, most = Setup(), 0
+    for k in range(8000):  # 800 names a second, for ten seconds
+        setup.ask(query(k))
+        setup.pass_time(1 / 800)
+        most = max(most, setup.open)
+    assert len(setup.under_test) <= 1650
+    assert most <= 2 * MAX_PORTS
+    setup.pass_time(2.0 + TICK)
+    assert all(isinstance(result, TimeoutError) for result in setup.results.values())
+    setup.under_test.close()
+    assert setup.open == 0
 
 
+@in_loop
 def test_many_expired_queries_are_divided() -> None:
     """Each of them costs what a query costs; they are all due at once if an upstream stops answering."""
+    setup = Setup()
+    failed: list[float] = []
 
-    def scenario() -> None:
-        setup = Setup()
-        failed: list[float] = []
+    class Results(dict[int, bytes | BaseException | None]):
+        def update(self, result: Any) -> None:
+            setup.now += TURN / 2
+            failed.append(setup.now)
+            super().update(result)
 
-        class Results(dict[int, bytes | BaseException | None]):
-            def update(self, result: Any) -> None:
-                setup.now += TURN / 2
-                failed.append(setup.now)
-                super().update(result)
-
-        setup.results = Results()
-        numbers = [setup.ask(query(k)) for k in range(5)]
-        setup.now += 2.0 + TICK
-        for count in (2, 4, 5, 5):
-            setup.under_test.expire()
-            assert len(failed) == count
-        assert all(isinstance(setup.results[each], TimeoutError) for each in numbers)
-
-    in_loop(scenario)
+    setup.results = Results()
+    numbers = [setup.ask(query(k)) for k in range(5)]
+    setup.now += 2.0 + TICK
+    for count in (2, 4, 5, 5):
+        setup.under_test.expire()
+        assert len(failed) == count
+    assert all(isinstance(setup.results[each], TimeoutError) for each in numbers)
 
 
 @pytest.mark.parametrize("event", ["reply", "refusal", "time-out"])
-def test_many_askers_are_divided(event: str) -> None:
+async def test_many_askers_are_divided(event: str) -> None:
     """Each goes through the chain at once; one datagram, one error or one time-out may be that of thousands."""
     setup, resumed, turns = Setup(most=1), list[int](), list[int]()
 
@@ -565,37 +550,34 @@ def test_many_askers_are_divided(event: str) -> None:
             resumed.extend(result)
             super().update(result)
 
-    async def run() -> None:
-        setup.results = Results()
-        over = asyncio.Event()
+    setup.results = Results()
+    over = asyncio.Event()
 
-        def begin() -> None:
-            for k in (1, 1, 1, 2, 2):
-                setup.ask(query(k))
-            (socket,) = setup.sockets
-            if event == "time-out":
-                setup.pass_time(2.0 + TICK)
-            elif event == "refusal":
-                socket.fail(ConnectionRefusedError())
-            else:
-                for message in socket.sent:
-                    socket.receive(reply(message))
-            setup.under_test.close()
-            look()
+    def begin() -> None:
+        for k in (1, 1, 1, 2, 2):
+            setup.ask(query(k))
+        (socket,) = setup.sockets
+        if event == "time-out":
+            setup.pass_time(2.0 + TICK)
+        elif event == "refusal":
+            socket.fail(ConnectionRefusedError())
+        else:
+            for message in socket.sent:
+                socket.receive(reply(message))
+        setup.under_test.close()
+        look()
 
-        def look() -> None:
-            if event == "time-out":
-                setup.under_test.expire()
-            turns.append(len(resumed))
-            if len(turns) < 4:
-                asyncio.get_running_loop().call_soon(look)
-            else:
-                over.set()
+    def look() -> None:
+        if event == "time-out":
+            setup.under_test.expire()
+        turns.append(len(resumed))
+        if len(turns) < 4:
+            asyncio.get_running_loop().call_soon(look)
+        else:
+            over.set()
 
-        asyncio.get_running_loop().call_soon(begin)
-        await over.wait()
-
-    asyncio.run(run())
+    asyncio.get_running_loop().call_soon(begin)
+    await over.wait()
     assert resumed == [0, 1, 2, 3, 4]
     assert turns == [2, 4, 5, 5]
     assert (len(setup.waits), setup.open) == (0, 0)
@@ -613,7 +595,7 @@ def test_few_are_resumed_at_once_however_fast_they_are(monkeypatch: pytest.Monke
         assert [type(result) for result in setup.results.values()].count(bytes) == 2
         setup.under_test.close()
 
-    in_loop(scenario)
+    in_loop(scenario)()
     assert set(setup.results.values()) == {reply(setup.sent[0])}
 
 
@@ -630,24 +612,22 @@ def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyP
         for message in socket.sent:
             socket.receive(reply(message))
 
-    in_loop(scenario)
+    in_loop(scenario)()
     assert [type(result) for result in setup.results.values()] == [
         Displaced, Displaced, bytes, bytes, bytes,
     ]  # fmt: skip
 
 
+@in_loop
 def test_a_refusal_fails_the_queries_of_its_port_alone() -> None:
-    def scenario() -> None:
-        setup = Setup(most=2)
-        for k in range(8):
-            setup.ask(query(k))
-        setup.sockets[0].fail(ConnectionRefusedError())
-        refused = [k for k, result in setup.results.items() if result is not None]
-        assert len(refused) == len(setup.sockets[0].sent)
-        assert len(setup.under_test) == len(setup.sockets[1].sent)
-        setup.under_test.close()
-
-    in_loop(scenario)
+    setup = Setup(most=2)
+    for k in range(8):
+        setup.ask(query(k))
+    setup.sockets[0].fail(ConnectionRefusedError())
+    refused = [k for k, result in setup.results.items() if result is not None]
+    assert len(refused) == len(setup.sockets[0].sent)
+    assert len(setup.under_test) == len(setup.sockets[1].sent)
+    setup.under_test.close()
 
 
 def test_an_error_of_earlier_datagrams_is_not_that_of_the_next() -> None:
@@ -660,7 +640,7 @@ def test_an_error_of_earlier_datagrams_is_not_that_of_the_next() -> None:
         assert setup.results == {first: None, second: None}
         assert len(setup.sent) == 2
 
-    in_loop(scenario)
+    in_loop(scenario)()
     assert [type(result) for result in setup.results.values()] == [
         ConnectionRefusedError, type(None),
     ]  # fmt: skip
@@ -684,57 +664,102 @@ def test_what_cannot_be_sent(errors: list[OSError], result: type[Exception]) -> 
         setup.pass_time(2.0 + TICK)
         setup.under_test.close()
 
-    in_loop(scenario)
+    in_loop(scenario)()
     assert type(setup.results[1]) is result
     assert len(setup.waits) == 0
 
 
+@in_loop
 def test_a_socket_that_cannot_be_opened_fails_one_query() -> None:
-    def scenario() -> None:
-        def refuse(*_: object) -> Any:
-            raise OSError(errno.EMFILE, "too many")
+    def refuse(*_: object) -> Any:
+        raise OSError(errno.EMFILE, "too many")
 
-        setup = Setup()
-        setup.under_test._open = refuse
-        setup.ask()
-        assert isinstance(setup.results[0], OSError)
-        assert len(setup.under_test) == len(setup.waits) == 0
-
-    in_loop(scenario)
+    setup = Setup()
+    setup.under_test._open = refuse
+    setup.ask()
+    assert isinstance(setup.results[0], OSError)
+    assert len(setup.under_test) == len(setup.waits) == 0
 
 
+@in_loop
 def test_a_cancelled_asker_leaves() -> None:
     setup = Setup()
-
-    def scenario() -> None:
-        setup.ask()
-        setup.ask()
-        for wait in tuple(setup.waits):
-            with pytest.raises(asyncio.CancelledError):
-                wait.fail(asyncio.CancelledError())
-        assert len(setup.under_test) == len(setup.waits) == 0
-        setup.under_test.close()
-        assert setup.open == 0
-
-    in_loop(scenario)
+    setup.ask()
+    setup.ask()
+    for wait in tuple(setup.waits):
+        with pytest.raises(asyncio.CancelledError):
+            wait.fail(asyncio.CancelledError())
+    assert len(setup.under_test) == len(setup.waits) == 0
+    setup.under_test.close()
+    assert setup.open == 0
 
 
-def test_tasks_ask_through_futures() -> None:
-    async def run() -> None:
-        setup = Setup()
-        asked = [asyncio.create_task(setup.under_test.ask(query(k), 2.0)) for k in range(4)]
-        await asyncio.sleep(0)
-        asked[0].cancel()
-        await asyncio.sleep(0)
-        assert len(setup.under_test) == 3
-        for socket in setup.sockets[:2]:
-            for message in socket.sent:
-                socket.receive(reply(message))
-        setup.pass_time(2.0 + TICK)
-        results = await asyncio.gather(*asked, return_exceptions=True)
-        assert isinstance(results[0], asyncio.CancelledError)
-        assert {type(each) for each in results[1:]} == {bytes, TimeoutError}
-        setup.under_test.close()
-        assert (setup.open, len(setup.waits)) == (0, 0)
+async def test_tasks_ask_through_futures() -> None:
+    setup = Setup()
+    asked = [asyncio.create_task(setup.under_test.ask(query(k), 2.0)) for k in range(4)]
+    await asyncio.sleep(0)
+    asked[0].cancel()
+    await asyncio.sleep(0)
+    assert len(setup.under_test) == 3
+    for socket in setup.sockets[:2]:
+        for message in socket.sent:
+            socket.receive(reply(message))
+    setup.pass_time(2.0 + TICK)
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(results[0], asyncio.CancelledError)
+    assert {type(each) for each in results[1:]} == {bytes, TimeoutError}
+    setup.under_test.close()
+    assert (setup.open, len(setup.waits)) == (0, 0)
 
-    asyncio.run(run())
+
+DEADLINE_TICK = 0.5
+
+
+@pytest.mark.parametrize(
+    ("now", "due"),
+    [
+        pytest.param(10.0, [], id="before"),
+        pytest.param(10.4, [], id="never-early"),
+        pytest.param(10.5, ["a", "b"], id="at-the-end-of-the-tick"),
+        pytest.param(99.0, ["a", "b", "c"], id="long-after"),
+    ],
+)
+def test_take_due(now: float, due: list[str]) -> None:
+    deadlines: Deadlines[str] = Deadlines(DEADLINE_TICK)
+    for deadline, item in ((12.0, "c"), (10.2, "a"), (10.4, "b"), (10.1, "removed")):
+        deadlines.add(deadline, item)
+    deadlines.remove(10.1, "removed")
+    deadlines.remove(10.1, "never there")
+    deadlines.remove(50.0, "never there")
+    assert deadlines.take_due(now) == due
+    assert deadlines.take_due(now) == []
+    assert bool(deadlines) == (len(due) < 3)
+
+
+@given(added=st.lists(st.floats(0, 100)), times=st.lists(st.floats(0, 102), min_size=1).map(sorted))
+def test_each_is_due_once_and_at_most_a_tick_late(added: list[float], times: list[float]) -> None:
+    deadlines: Deadlines[tuple[int, float]] = Deadlines(DEADLINE_TICK)
+    for item in enumerate(added):
+        deadlines.add(item[1], item)
+    waiting = set(enumerate(added))
+    for now in times:
+        due = deadlines.take_due(now)
+        assert len(set(due)) == len(due)
+        assert waiting.issuperset(due)
+        waiting.difference_update(due)
+        assert all(deadline <= now for _, deadline in due)
+        assert all(deadline > now - DEADLINE_TICK for _, deadline in waiting)
+    assert bool(deadlines) == bool(waiting)
+
+
+def test_it_draws_many_octets_at_a_time_and_uses_each_once() -> None:
+    drawn: list[int] = []
+
+    def draw(count: int) -> bytes:
+        drawn.append(count)
+        return b"".join((len(drawn) * 10_000 + k).to_bytes(2, "big") for k in range(count // 2))
+
+    entropy = Entropy(draw)
+    numbers = [entropy.number() for _ in range(3000)]
+    assert numbers == [*range(10_000, 12_048), *range(20_000, 20_952)]
+    assert drawn == [4096, 4096]

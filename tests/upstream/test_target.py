@@ -1,11 +1,27 @@
+"""What the words of an upstream mean, resolv.conf, and TLS."""
+
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
 
-from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.upstream.target import HostTarget, Target, read_address, read_upstreams
+from hsdns.corefile.tree import CorefileError, Line, Position, Token
+from hsdns.upstream.target import (
+    HTTP2,
+    HostTarget,
+    Target,
+    TlsFiles,
+    make_context,
+    nameservers,
+    read_address,
+    read_search_list,
+    read_tls,
+    read_upstreams,
+    search_list,
+)
+from tests.support.upstreams.certificate import Certificate, make_certificate
 
 
 def token(text: str) -> Token:
@@ -172,3 +188,126 @@ def test_file_with_a_host_name(tmp_path: Path) -> None:
         CorefileError, match=r'nameserver "ns\.example\.org" in .* is not an IP address'
     ):
         read_upstreams(token(str(path)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", [], id="empty"),
+        pytest.param("nameserver 10.0.0.1\n", ["10.0.0.1"], id="one"),
+        pytest.param(
+            "search a b\nnameserver 10.0.0.1\noptions ndots:5\n\tnameserver\t::1 # x",
+            ["10.0.0.1", "::1"],
+            id="among-others",
+        ),
+        pytest.param("#nameserver 10.0.0.1\n;nameserver 10.0.0.2\n", [], id="comments"),
+        pytest.param("nameserver\n", [], id="without-address"),
+        pytest.param(
+            "".join(f"nameserver 10.0.0.{k}\n" for k in range(5)),
+            [f"10.0.0.{k}" for k in range(5)],
+            id="more-than-three",
+        ),
+        pytest.param("nameserver 10.0.0.1\r\n", ["10.0.0.1"], id="crlf"),
+    ],
+)
+def test_nameservers(text: str, expected: list[str]) -> None:
+    assert nameservers(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", [], id="empty"),
+        pytest.param("nameserver 10.0.0.1\nsearch a.lab B.lab.\n", ["a.lab.", "b.lab."], id="search"),
+        pytest.param("domain a.lab b.lab\n", ["a.lab."], id="domain"),
+        pytest.param("search a.lab\ndomain b.lab\n", ["b.lab."], id="the last one counts"),
+        pytest.param("domain b.lab\nsearch\n", [], id="none"),
+        pytest.param("domain b.lab\ndomain\n", ["b.lab."], id="no domain"),
+        pytest.param("search a..b x.lab\n", ["x.lab."], id="no name"),
+        pytest.param("# search a.lab\n", [], id="comment"),
+    ],
+)  # fmt: skip
+def test_search_list(text: str, expected: list[str]) -> None:
+    assert [name.to_text() for name in search_list(text)] == expected
+
+
+def test_a_file_that_is_not_there_has_no_search_list(tmp_path: Path) -> None:
+    path = tmp_path / "resolv.conf"
+    assert read_search_list(str(path)) == ()
+    path.write_text("search a.lab\n")
+    assert len(read_search_list(str(path))) == 1
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return make_certificate(tmp_path_factory.mktemp("tls"), "dns.example.net")
+
+
+def line(*words: str) -> Line:
+    tokens = [Token(word, Position("Corefile", 3, 9 + 4 * k)) for k, word in enumerate(words)]
+    return Line(Token("tls", Position("Corefile", 3, 5)), tuple(tokens))
+
+
+def authorities(context: ssl.SSLContext) -> list[str]:
+    return [str(found["subject"]) for found in context.get_ca_certs()]
+
+
+@pytest.mark.parametrize(
+    "context", [make_context(), make_context(read_tls(line()))], ids=["default", "no-files"]
+)
+def test_the_host_s_authorities(context: ssl.SSLContext) -> None:
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_files(certificate: Certificate) -> None:
+    cert, key = str(certificate.cert), str(certificate.key)
+    for words in ((cert,), (cert, key, cert)):
+        context = make_context(read_tls(line(*words)))
+        assert len(authorities(context)) == 1
+        assert "dns.example.net" in authorities(context)[0]
+        assert context.verify_mode == ssl.CERT_REQUIRED
+        assert context.check_hostname
+        assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert make_context(read_tls(line(cert, key))).verify_mode == ssl.CERT_REQUIRED
+
+
+def test_relative_files_and_alpn(certificate: Certificate) -> None:
+    files = read_tls(line(certificate.cert.name))
+    context = make_context(files, lambda text: str(certificate.cert.parent / text), HTTP2)
+    assert "dns.example.net" in authorities(context)[0]
+    assert read_tls(line()) == TlsFiles(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        pytest.param(
+            ("a", "b", "c", "d"),
+            'Corefile:3:21: property "tls" takes up to 3 files (CERT KEY CA), found 4',
+            id="four",
+        ),
+        pytest.param(
+            ("missing.pem",),
+            'Corefile:3:9: cannot use "missing.pem" for TLS: No such file or directory',
+            id="authority",
+        ),
+        pytest.param(
+            ("missing.pem", "key.pem"),
+            'Corefile:3:9: cannot use "missing.pem" for TLS: No such file or directory',
+            id="certificate",
+        ),
+    ],
+)
+def test_tls_errors(words: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(CorefileError) as caught:
+        make_context(read_tls(line(*words)))
+    assert str(caught.value) == sentence
+
+
+def test_a_file_that_is_no_certificate(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    path.write_text("no certificate")
+    with pytest.raises(CorefileError, match=r'^Corefile:3:9: cannot use ".*ca\.pem" for TLS: '):
+        make_context(read_tls(line(str(path))))

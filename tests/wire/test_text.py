@@ -14,7 +14,8 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType, class_to_text, type_from_text, type_to_text
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
-from hsdns.wire.text import rdata_from_text, rdata_to_text, record_from_text
+from hsdns.wire.record_text import record_from_text
+from hsdns.wire.text import rdata_from_text, rdata_to_text
 from tests import strategies
 from tests.support.plugins.requests import rr_text
 

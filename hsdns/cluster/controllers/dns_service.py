@@ -1,6 +1,6 @@
 """The Service of the cluster's own DNS: its name, the labels of its pods, and the ports that these listen on.
 
-Path: sources/manifest_pods.py and rules/checks/network_policy.py -> here -> network_policy.py.
+Path: sources/manifests.py and rules/checks/network_policy.py -> here -> network_policy.py.
 Rule: NetworkPolicies apply to the port of the pods; the Service's port 53 is translated to it before they apply.
 Source: kubeadm's Service kube-dns; OpenShift's DNS operator, whose pods listen on port 5353.
 """

@@ -1,6 +1,6 @@
 """Whether NetworkPolicies let a Pod reach the cluster's DNS, over UDP and over TCP.
 
-Path: sources/manifest_pods.py and rules/checks/network_policy.py -> here; no answer depends on it.
+Path: sources/manifests.py and rules/checks/network_policy.py -> here; no answer depends on it.
 Source: Kubernetes networking/v1 NetworkPolicy: a Pod that egress policies select may send only what they allow.
 """
 

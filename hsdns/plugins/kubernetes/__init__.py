@@ -16,6 +16,7 @@ Cacheable: yes, its replies depend only on the question and the store, and the s
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,12 +24,12 @@ from functools import partial
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.authority.outgoing import ZoneTransfer
-from hsdns.chain import NOWHERE, Next, Request
-from hsdns.cluster.answer import ClusterAnswers, ResolveOutside
+from hsdns.chain import NOWHERE, Earlier, Next, Request
+from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.changes import Changes
 from hsdns.cluster.earlier import EarlierStore
-from hsdns.cluster.freshness import STALENESS
+from hsdns.cluster.freshness import STALENESS, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
@@ -52,7 +53,6 @@ from hsdns.corefile.properties import (
 from hsdns.corefile.tree import Directive, Position
 from hsdns.fastpath import ClusterNames
 from hsdns.plugin import Block, Plugin, Runtime, catch_up
-from hsdns.plugins.kubernetes.earlier import compare, each_once, is_other
 from hsdns.plugins.kubernetes.errors import errors_of_absence, errors_of_reply
 from hsdns.plugins.kubernetes.metadata import client_values, question_values
 from hsdns.plugins.kubernetes.options import (
@@ -70,7 +70,8 @@ from hsdns.plugins.kubernetes.state import ClusterState
 from hsdns.plugins.kubernetes.watch import ClusterWatch
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.snapshot_file import SnapshotFile
-from hsdns.upstream.resolv_conf import RESOLV_CONF, read_search_list
+from hsdns.turns import another_turn
+from hsdns.upstream.target import RESOLV_CONF, read_search_list
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query, Reply, nxdomain
 from hsdns.wire.name import ROOT, Name
@@ -388,26 +389,30 @@ class Kubernetes(Plugin):
 
     def answers_for(self, request: Request) -> ClusterAnswers:
         """The code that answers a request, from the current state or the earlier one that the request selects."""
-        if request.earlier is None or not is_other(self.store, request.earlier):
+        if not self.has_changed_since(request.earlier):
             return self.answers
+        assert request.earlier is not None, "tested"
         return self.answers_over(EarlierStore(self.store, request.earlier.time))
+
+    def has_changed_since(self, earlier: Earlier | None) -> bool:
+        """Whether the store has changed since an earlier state."""
+        return earlier is not None and self.store.replaced.latest > earlier.time
 
     async def _answer(
         self, request: Request, zone: Name, answers: ClusterAnswers
     ) -> tuple[Reply | None, bytes]:
         """The reply for a name in a zone, None if the name does not exist, and its Extended DNS Errors."""
         query, dependencies = request.query, request.dependencies
-        resolve: ResolveOutside = partial(self.look_up, request)
         if request.earlier is not None:
             dependencies = None  # an earlier state does not change, and its replies are not stored
-            resolve = each_once(resolve)
+        outside: dict[Name, Reply] = {}  # each name is looked up once
         reply: Reply | None = None
         errors = b""
         for _ in range(MAX_ATTEMPTS):
             if self.explains and dependencies is not None:
                 dependencies.add(STALENESS)
             try:
-                reply = await answers.answer(query.qname, query.qtype, zone, resolve, dependencies)
+                reply = await self._reply(request, zone, answers, outside, dependencies)
                 if self.explains:
                     errors = errors_of_reply(answers, query, zone, reply)
                     reply = reply.replace(extended_errors=errors)
@@ -421,8 +426,32 @@ class Kubernetes(Plugin):
                 dependencies.again()
             )  # the counters of the request are outdated, so the reply is not stored
         if request.earlier is not None and answers is not self.answers:
-            await compare(request.earlier, self.answers, query, zone, resolve, reply)
+            newest: Reply | None = None
+            with contextlib.suppress(NoSuchName):
+                newest = await self._reply(request, zone, self.answers, outside, None)
+            request.earlier.compare(reply, newest)
         return reply, errors
+
+    async def _reply(
+        self,
+        request: Request,
+        zone: Name,
+        answers: ClusterAnswers,
+        outside: dict[Name, Reply],
+        dependencies: Dependencies | None,
+    ) -> Reply:
+        """The reply for a name in a zone; raise NoSuchName.  Names outside the zone are added to `outside`."""
+        qname, qtype = request.query.qname, request.query.qtype
+        while True:
+            found = answers.answer(qname, qtype, zone, outside, dependencies)
+            if isinstance(found, Reply):
+                return found
+            for reply in found.pieces:
+                if reply is not None:
+                    return reply
+                await another_turn()
+            for target in found.targets:
+                outside[target] = await self.look_up(request, target, qtype)
 
     def answers_over(self, store: ClusterView, **changed: Any) -> ClusterAnswers:
         """The code that answers from a state, with `changed` options of the Corefile.  Only after start()."""

@@ -1,7 +1,7 @@
 """Applies rules of `fault` to kubernetes blocks: earlier states are kept, requests to API servers fail.
 
 Path: plugins/fault.py and server/faults.py, when rules are added or end -> here -> cluster/replaced.py and
-apiserver/obstacle.py of the blocks; server/behind.py measures.
+apiserver/transport.py of the blocks; server/behind.py measures.
 Rule 1: a rule that no block can apply is rejected with a sentence.
 Rule 2: `holder` is the part of the program that has the rules; the needs of other parts do not change.
 """
@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from hsdns.corefile.tree import did_you_mean
-from hsdns.faults.asked import NO_QUERY
-from hsdns.faults.rule import Rule, Wanted
-from hsdns.faults.rules import Rules
-from hsdns.faults.selector import Zone
+from hsdns.faults.rules import Rule, Rules, Wanted
+from hsdns.faults.selector import NO_QUERY, Zone
 from hsdns.faults.state import StateAction, WatchAction, needs
 from hsdns.plugins.k8s_external import K8sExternal
 from hsdns.plugins.kubernetes import Kubernetes

@@ -17,9 +17,8 @@ from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.plugin import Block
 from hsdns.sources import source_from
-from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions, WatchOptions
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.watch_options import WatchOptions
 from hsdns.wire.name import Name
 
 IGNORABLE: Final = "empty_service"

@@ -23,14 +23,7 @@ from random import Random
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.properties import (
-    Property,
-    duration,
-    many,
-    one,
-    one_of,
-    read_properties,
-)
+from hsdns.corefile.properties import Property, duration, many, one, one_of, read_properties
 from hsdns.corefile.tree import Directive, Token, did_you_mean
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.loadbalance.weights import Weights, WeightsFile

@@ -23,7 +23,7 @@ from weakref import WeakSet
 from hsdns import __version__
 from hsdns.answer_table.capabilities import HitCounts, HitLabels
 from hsdns.chain import Handler, Next, Request
-from hsdns.corefile.arguments import listen_address
+from hsdns.corefile.keys import listen_address
 from hsdns.corefile.properties import Property, flag, one, only_once, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.http_page import HttpPage

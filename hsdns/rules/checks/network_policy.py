@@ -21,10 +21,8 @@ from msgspec import structs
 from hsdns.cluster.controllers.dns_service import KNOWN, USUAL, DnsService, pod_ports
 from hsdns.cluster.controllers.kinds import ContainerPort, EgressRule, NetworkPolicy
 from hsdns.cluster.controllers.network_policy import NAME_LABEL, Peer, denied, names_dns
-from hsdns.rules.check import check
-from hsdns.rules.finding import Remark
-from hsdns.rules.manifest import Manifest
-from hsdns.rules.objects import Objects, PodSet, is_near
+from hsdns.rules.objects import Manifest, Objects, PodSet, check, is_near
+from hsdns.rules.rule import Remark
 
 _API_SERVER: Final = (443, 6443, "https")
 _NODE_LOCAL: Final = {"k8s-app": "node-local-dns"}
@@ -56,7 +54,7 @@ class _Dns(NamedTuple):
     name: str
 
 
-@check("HS161")
+@check("HS161", needs="pods|networkpolicies")
 def without_dns(objects: Objects) -> Iterator[Remark]:
     """Policies that leave pods without DNS."""
     dns = _dns(objects)
@@ -69,7 +67,7 @@ def without_dns(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS162")
+@check("HS162", needs="pods|networkpolicies")
 def without_tcp(objects: Objects) -> Iterator[Remark]:
     """Policies that allow DNS over one transport only."""
     dns = _dns(objects)
@@ -88,7 +86,7 @@ def without_tcp(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS163")
+@check("HS163", needs="pods|networkpolicies|namespaces")
 def without_istiod(objects: Objects) -> Iterator[Remark]:
     """Policies that block proxies from istiod."""
     policies, injected = _policies(objects), [*_injected(objects)]
@@ -121,9 +119,8 @@ def _injected(objects: Objects) -> Iterator[PodSet]:
     namespaces = {
         manifest.name
         for manifest in objects.of("Namespace")
-        for labels in [manifest.metadata.get("labels")]
-        if isinstance(labels, dict)
-        if labels.get("istio-injection") == "enabled" or labels.get("istio.io/rev")
+        if manifest.labels.get("istio-injection") == "enabled"
+        or manifest.labels.get("istio.io/rev")
     }
     for pods in objects.pod_sets:
         asked = pods.labels.get(_INJECT, "")

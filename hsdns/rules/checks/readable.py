@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.check import check
-from hsdns.rules.checks.external_name import is_about_target
-from hsdns.rules.checks.pod_name import is_about_pod_name
-from hsdns.rules.finding import Remark
-from hsdns.rules.objects import Objects
+from hsdns.rules.checks.pods import is_about_pod_name
+from hsdns.rules.checks.services import is_about_target
+from hsdns.rules.objects import Objects, check
+from hsdns.rules.rule import Remark
 
 
-@check("HS001")
+@check("HS001", needs="files")
 def refused(objects: Objects) -> Iterator[Remark]:
     """Values that the API server refuses."""
     for manifest in objects.manifests:
@@ -26,7 +25,7 @@ def refused(objects: Objects) -> Iterator[Remark]:
         yield manifest.remark(fault.field, str(fault).removeprefix(f"{fault.field}: "))
 
 
-@check("HS002")
+@check("HS002", needs="files")
 def unknown(objects: Objects) -> Iterator[Remark]:
     """Kinds and fields that are misspelt."""
     for manifest in objects.manifests:

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from hsdns.assemble import ServedAddress
 from hsdns.chain import Endpoint
-from hsdns.faults.asked import UNKNOWN, Asked, PodOf
 from hsdns.faults.dry_run import DryRun, Past
 from hsdns.faults.handler import NO_PODS
+from hsdns.faults.selector import UNKNOWN, Asked, PodOf
 from hsdns.http_page import HttpRefusal
 from hsdns.plugins.fault import pod_finder
 from hsdns.server.control.door import Door, to_line

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 
-from hsdns.explanation.asked import read_question
-from hsdns.explanation.asking import PARAMETERS as ASKING
-from hsdns.explanation.asking import AskingError, from_parameters
-from hsdns.explanation.edges import Pause
+from hsdns.explanation.observed import Pause
+from hsdns.explanation.question import PARAMETERS as ASKING
+from hsdns.explanation.question import QuestionError, from_parameters, read_question
 from hsdns.explanation.report import Explanation, PluginStep
 from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import Door, to_line
@@ -61,5 +60,5 @@ async def _lookup(door: Door, given: Mapping[str, str], pause: Pause) -> Explana
     instance = door.serving()
     try:
         return await explain_lookup(instance.configuration, instance.runtime, asking, pause=pause)
-    except AskingError as error:
+    except QuestionError as error:
         raise HttpRefusal(400, str(error)) from None

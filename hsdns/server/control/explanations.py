@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from hsdns.explanation.edges import Pause
+from hsdns.explanation.observed import Pause
 from hsdns.server.runtime import Turn
 
 LONGEST: Final = 0.0001  # seconds of work without a break

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hsdns.faults.rule import Rule, RuleError
-from hsdns.faults.rules import Rules
+from hsdns.faults.rules import Rule, RuleError, Rules
 from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import NOT_SERVING, Door, to_line
 from hsdns.server.control.dry_run import dry_run

@@ -2,7 +2,7 @@
 
 Path: routes.py -> here -> event_follower.py, cluster/whole_state.py; the lines are entries of a recording
 (hsdns/recording/entry.py), for `hsdns record`.
-Rule 1: the stream contains what the store received, without the fields that DNS does not use (recording/reduced.py).
+Rule 1: the stream contains what the store received, without the fields that DNS does not use (recording/entry.py).
         An object that the block does not select is sent as deleted.
 Rule 2: a reader that is too slow for the events gets the number of missed events, and then the whole state again.
 Rule 3: after a reload the stream continues with the same block, and repeats the whole state if the reload reads its
@@ -32,10 +32,10 @@ from hsdns.recording.entry import (
     ObjectEvent,
     RecordedObject,
     State,
+    reduced,
     to_line,
     to_raw,
 )
-from hsdns.recording.reduced import reduced
 from hsdns.server.control.door import Door, kubernetes_blocks, time_text
 from hsdns.server.control.event_follower import EventFollower
 from hsdns.server.instance import Instance

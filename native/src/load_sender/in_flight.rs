@@ -1,4 +1,4 @@
-//! The queries that wait for their replies: the twin of hsdns/load/in_flight.py.
+//! The queries that wait for their replies: the twin of hsdns/load/send/udp.py.
 //!
 //! Rule 1: RUN queries are sent from one socket, then as many from the next; IDs are used in order, beginning with the
 //!         socket's first ID.  So the number of a query gives its socket and ID, and these give which of the last

@@ -1,4 +1,4 @@
-//! The different replies that were told the counting process, as in hsdns/load/recent_replies.py.
+//! The different replies that were told the counting process, as in hsdns/load/outcome.py.
 
 use std::collections::HashMap;
 

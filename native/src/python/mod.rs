@@ -156,6 +156,31 @@ fn shorten_slice() -> bool {
 
 //----- Sequences -------------------------------------------------------------
 
+/// The terms of a reply from hsdns/fastpath/terms.py, without what only the reply itself has.
+struct NamedTerms(Terms);
+
+impl<'py> FromPyObject<'_, 'py> for NamedTerms {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        type Fields<'py> = (u32, bool, Option<Bound<'py, ClusterNames>>, i32, bool, u16);
+        let (group, rotate, names, mark_ttl, log, max_payload) = object.extract::<Fields<'py>>()?;
+        refuse_payload(max_payload)?;
+        Ok(Self(Terms {
+            dependencies: Box::default(),
+            group,
+            size: 0,
+            rotate,
+            names: names.map(|names| Arc::clone(&names.get().inner)),
+            mark_ttl,
+            log,
+            max_payload,
+            timing: None,
+            errors: Box::default(),
+        }))
+    }
+}
+
 /// The items of a sequence; those of pyo3's own Vec are as many as `__len__` says before there is any, which a failed
 /// allocation ends with the process.
 struct Items<T>(Vec<T>);
@@ -479,47 +504,33 @@ impl AnswerTable {
     }
 
     /// Store the reply to a query; False if it cannot be stored.
-    #[pyo3(signature = (
-        query, reply, dependencies, group, *, size, rotate, names, mark_ttl, log = false, max_payload = 65_535,
-        timed = None, errors = None, renewed = false
-    ))]
+    #[pyo3(signature = (query, reply, dependencies, terms, *, size, timed = None, errors = None, renewed = false))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn store(
         &self,
         query: &[u8],
         reply: &[u8],
         dependencies: Items<(Index, u64)>,
-        group: u32,
+        terms: NamedTerms,
         size: u32,
-        rotate: bool,
-        names: Option<&ClusterNames>,
-        mark_ttl: i32,
-        log: bool,
-        max_payload: u16,
         timed: Option<(f64, u32, f64)>,
         errors: Option<&[u8]>,
         renewed: bool,
     ) -> PyResult<bool> {
-        refuse_payload(max_payload)?;
         let dependencies = dependencies.0.into_iter().map(|(index, value)| Dependency {
             index: index.0,
             value,
         });
         let terms = Terms {
             dependencies: dependencies.collect(),
-            group,
             size,
-            rotate,
-            names: names.map(|names| Arc::clone(&names.inner)),
-            mark_ttl,
-            log,
-            max_payload,
             timing: timed.map(|(stored, ttl, expires)| Timing {
                 stored: nanoseconds(stored),
                 ttl,
                 expires: nanoseconds(expires),
             }),
             errors: errors.unwrap_or_default().into(),
+            ..terms.0
         };
         Ok(if renewed {
             self.inner.renew(query, reply, terms)

@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::asked::{Asked, Bytes, MOST, Part};
 use super::slices::{NAME, REVERSIBLE, counter};
-use super::{AnswerTable, ClusterNames, Items, Versions, refuse_payload};
+use super::{AnswerTable, Items, NamedTerms, Versions};
 use crate::entry::Terms;
 use crate::key::{HEADER_LEN, Query, Reader, u16_at};
 use crate::service_reply::{A, AAAA, PTR, SRV, Writer, address_of, address_type, name_of};
@@ -102,8 +102,7 @@ impl ServiceReplies {
     }
 
     /// Add the form of a reply; False if another reply would be made.
-    #[pyo3(signature = (query, reply, ttl, soa, note, *, group, rotate, names, mark_ttl, log, max_payload))]
-    #[allow(clippy::too_many_arguments)] // those of AnswerTable.store()
+    #[allow(clippy::too_many_arguments)] // the contract with Python
     fn add_form(
         &self,
         py: Python<'_>,
@@ -112,14 +111,8 @@ impl ServiceReplies {
         ttl: u32,
         soa: &[u8],
         note: Py<PyAny>,
-        group: u32,
-        rotate: bool,
-        names: Option<&ClusterNames>,
-        mark_ttl: i32,
-        log: bool,
-        max_payload: u16,
+        terms: NamedTerms,
     ) -> PyResult<bool> {
-        refuse_payload(max_payload)?;
         let mut reader = Reader::default();
         let Some((query, zone)) = self.read(&mut reader, query) else {
             return Ok(false);
@@ -127,22 +120,10 @@ impl ServiceReplies {
         let Some(found) = self.find(py, &query, zone)? else {
             return Ok(false);
         };
-        let terms = Terms {
-            dependencies: Box::default(),
-            group,
-            size: 0,
-            rotate,
-            names: names.map(|names| Arc::clone(&names.inner)),
-            mark_ttl,
-            log,
-            max_payload,
-            timing: None,
-            errors: Box::default(),
-        };
         let form = Form {
             ttl,
             soa: soa.to_vec(),
-            terms,
+            terms: terms.0,
             note,
         };
         let is_same = found.is_empty() != form.soa.is_empty()

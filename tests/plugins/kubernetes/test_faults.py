@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.apiserver.obstacle import Obstacle
+from hsdns.apiserver.transport import Obstacle
 from hsdns.chain import Request
 from hsdns.cluster.objects import Event
 from hsdns.faults.handler import FaultHandler
-from hsdns.faults.rule import Rule
-from hsdns.faults.rules import Rules, hits_metric
+from hsdns.faults.rules import Rule, Rules, hits_metric
 from hsdns.faults.selector import Zone
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.k8s_external import K8sExternal
 from hsdns.plugins.kubernetes.faults import behind, cluster_zones, hold, release, why_never
+from hsdns.sources.api_access import WatchOptions
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.watch_options import WatchOptions
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from loadtest.apiserver.fake_cluster import FakeCluster

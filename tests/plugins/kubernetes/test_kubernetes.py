@@ -29,10 +29,9 @@ from hsdns.cluster.store import Store, StoreSettings
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins import kubernetes
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.api_access import WatchOptions
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.synthetic import Synthetic
-from hsdns.sources.synthetic_cluster import Shape
-from hsdns.sources.watch_options import WatchOptions
+from hsdns.sources.synthetic import Shape, Synthetic
 from hsdns.wire.iana import Rcode, rcode_to_text
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import ROOT, Name

@@ -35,8 +35,7 @@ from hsdns.plugins.kubernetes.watch import ClusterWatch
 from hsdns.plugins.whoami import Whoami
 from hsdns.server.lifecycle import Server
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.synthetic import Synthetic
-from hsdns.sources.synthetic_cluster import Shape
+from hsdns.sources.synthetic import Shape, Synthetic
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from loadtest.apiserver.fake_api import FakeApi

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any, cast
 
 from hsdns.http_page import AccessToken, Asked, HttpRefusal, HttpStream
+from hsdns.server.admission import Places
 from hsdns.server.control.door import Door, to_line
 from hsdns.server.control.events import EVENTS, events
 from hsdns.server.control.page import HTML, headers, page
 from hsdns.server.http import HttpListeners, HttpPages
-from hsdns.server.places import Places
 from tests.support.browser.chromium import Tab, tab
 
 TIME = "2026-11-22T21:00:{:02}.000+00:00"

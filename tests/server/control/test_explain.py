@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from hsdns.cluster.objects import Deleted
-from hsdns.explanation.asking_pod import UNREAD_POLICIES
+from hsdns.explanation.client import UNREAD_POLICIES
 from hsdns.http_page import Asked
 from hsdns.server.control import explanations
 from hsdns.server.control.explain import explain

@@ -26,7 +26,7 @@ from tests.support.coroutines.event_loops import run
 
 in_a_browser = [
     pytest.mark.sockets,
-    pytest.mark.slow,
+    pytest.mark.night,
     pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed"),
 ]
 LIVE = "document.querySelector('#state').textContent.startsWith('live')"

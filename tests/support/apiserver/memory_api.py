@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 
-from hsdns.apiserver.media_type import JSON, is_protobuf
-from hsdns.apiserver.obstacle import Obstacles, Refusal, away
-from hsdns.apiserver.protobuf import status_text
 from hsdns.apiserver.redaction import Redaction
-from hsdns.apiserver.transport import Away, Unreachable
+from hsdns.apiserver.resource import JSON, is_protobuf
+from hsdns.apiserver.transport import Away, Obstacles, Refusal, Unreachable, away, read_body
+from hsdns.apiserver.watch_event import status_text
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import FaultInjector
 from loadtest.apiserver.watch_stream import Watch
@@ -107,14 +106,15 @@ class MemoryAnswer:
         if isinstance(self._body, Watch):
             self._body.wake = self._wake
 
-    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncGenerator[bytes, None]:
-        """Yield what is due, then wait; `read_timeout()` is only quoted in the error."""
+    async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
+        """Pass on what is due, then wait; `read_timeout()` is only quoted in the error."""
         injector, body = self._injector, self._body
         while not self.is_cut():
             self._changed.clear()
             data = b"".join(body.take()) if isinstance(body, Watch) else body
             for piece in injector.feed(data) if data and not injector.outcome else ():
-                yield piece
+                if not take(piece):
+                    return
                 if self.is_cut():
                     break
             if self.is_cut() or injector.outcome == "cut":
@@ -127,20 +127,9 @@ class MemoryAnswer:
             await self._changed.wait()
         raise Unreachable(f"{SERVER}: the connection was cut")
 
-    async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
-        """Pass on what is due, then wait."""
-        async with aclosing(self.chunks(read_timeout)) as chunks:
-            async for chunk in chunks:
-                if not take(chunk):
-                    return
-
     async def text(self, limit: int) -> str:
         """Read the body."""
-        data = b""
-        async for chunk in self.chunks(lambda: 1.0):
-            data += chunk
-            if len(data) >= limit:
-                break
+        data = await read_body(self, limit, 1.0)
         if is_protobuf(self.headers.get("Content-Type", "")):
             return status_text(data[:limit])
         return data[:limit].decode("utf-8", "replace")

@@ -15,18 +15,16 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from hsdns.apiserver.access import Access
+from hsdns.apiserver.access import HOST, PORT, Access, InCluster, TokenFile
 from hsdns.apiserver.client import ApiClient
-from hsdns.apiserver.in_cluster import HOST, PORT, InCluster
 from hsdns.apiserver.reflector import Key
-from hsdns.apiserver.token_file import TokenFile
 from hsdns.apiserver.transport import Transport
 from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta
 from hsdns.cluster.source import Report, Surroundings
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
+from hsdns.sources.api_access import WatchOptions
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.watch_options import WatchOptions
 from tests.support.apiserver.api_under_test import ApiUnderTest, objects_of
 from tests.support.apiserver.tcp_proxy import TcpProxy
 from tests.support.cluster.differences import differences

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Self
+import time
+from collections.abc import Callable
+from typing import Final, Self
 
+from tests.support.clients.messages import query
 from tests.support.coroutines.event_loops import DEADLINE, until
+
+AGAIN: Final = 5.0  # seconds; on loopback only a full buffer loses a datagram
 
 
 class UdpClient:
@@ -26,11 +31,16 @@ class UdpClient:
     def __exit__(self, *error: object) -> None:
         self.sock.close()
 
-    async def receive(self) -> tuple[bytes, str]:
-        """The next datagram, and the address that it came from."""
+    async def receive(self, again: Callable[[], object] = bool) -> tuple[bytes, str]:
+        """The next datagram, and the address that it came from; `again` is called every AGAIN seconds meanwhile."""
         found: list[tuple[bytes, str]] = []
+        due = time.monotonic() + AGAIN
 
         def arrived() -> bool:
+            nonlocal due
+            if time.monotonic() > due:
+                due += AGAIN
+                again()
             try:
                 wire, address = self.sock.recvfrom(65535)
             except BlockingIOError:
@@ -42,9 +52,9 @@ class UdpClient:
         return found[0]
 
     async def ask(self, wire: bytes, address: tuple[str, int]) -> tuple[bytes, str]:
-        """Send one datagram and take the next one that comes."""
+        """Send one datagram, again where it may have been lost, and take the next one that comes."""
         self.sock.sendto(wire, address)
-        return await self.receive()
+        return await self.receive(lambda: self.sock.sendto(wire, address))
 
 
 class TcpClient:
@@ -63,6 +73,14 @@ class TcpClient:
     def send(self, *messages: bytes) -> None:
         """Send messages in one write."""
         self.writer.write(b"".join(len(wire).to_bytes(2, "big") + wire for wire in messages))
+
+    def ask(self, *numbers: int) -> None:
+        """Send queries with these IDs in one write."""
+        self.send(*(query(number=number).to_wire() for number in numbers))
+
+    async def numbers(self, count: int) -> list[int]:
+        """The IDs of the next messages."""
+        return [int.from_bytes((await self.receive())[:2], "big") for _ in range(count)]
 
     async def receive(self) -> bytes:
         """The next message; raise TimeoutError, or IncompleteReadError at the end."""

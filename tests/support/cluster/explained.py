@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hsdns.cluster.objects import Object, Pod, PodCondition, PodNames, PodStatus
-from hsdns.explanation.edges import Edges
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
+from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 from hsdns.wire.iana import type_from_text

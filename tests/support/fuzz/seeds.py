@@ -16,18 +16,10 @@ import dns.message
 import dns.rcode
 import dns.rrset
 
+from hsdns.http2 import DATA, END_STREAM, WINDOW_UPDATE, frame
 from loadtest.apiserver.objects import endpoint_slice, namespaces, service
 from loadtest.apiserver.protobuf import write_body, write_frame
-from loadtest.pressure.http2 import (
-    ATTACKS,
-    DATA,
-    END_STREAM,
-    WINDOW,
-    dns_path,
-    frame,
-    header_block,
-    request,
-)
+from loadtest.pressure.http2 import ATTACKS, dns_path, header_block, request
 
 FOUND: Final = Path(__file__).with_name("found")
 _QUESTION = "www.example.org"
@@ -111,7 +103,7 @@ def _reply(
 
 def _connections() -> Iterable[bytes]:
     query = dns.message.make_query(_QUESTION, "A", id=0).to_wire()
-    window = frame(WINDOW, 0, 0, (1 << 20).to_bytes(4, "big"))
+    window = frame(WINDOW_UPDATE, 0, 0, (1 << 20).to_bytes(4, "big"))
     for length in (0, 20, 255):
         for attack in ATTACKS.values():
             octets = attack.write(1, 2, dns_path(query))

@@ -19,7 +19,7 @@ from hsdns.answer_table import writer
 from hsdns.plugins.kubernetes import state
 from hsdns.query import QueryProcessor
 from hsdns.server import answer_tables, lifecycle, opener, udp
-from hsdns.server.turns import Turns
+from hsdns.server.admission import Turns
 from hsdns.server.udp import UdpServer
 from hsdns.server.udp_listener import UdpListener
 

@@ -18,7 +18,6 @@ import h2.connection
 import h2.events
 import h2.settings
 
-from loadtest.ports import free_port
 from tests.support.upstreams.certificate import Certificate
 from tests.support.upstreams.dns_upstream import Answer
 
@@ -119,7 +118,7 @@ async def serve_doh(
     context: ssl.SSLContext = certificate.server_context()
     context.set_alpn_protocols([alpn])
     listener = await asyncio.get_running_loop().create_server(
-        lambda: _Http2(upstream), "127.0.0.1", free_port(), ssl=context
+        lambda: _Http2(upstream), "127.0.0.1", 0, ssl=context
     )
     upstream.port = listener.sockets[0].getsockname()[1]
     try:

@@ -1,0 +1,524 @@
+"""The client of a lookup: its resolvers, its Pod, its whole lookups, and the setting of it that makes one fail.
+
+Path: server/explaining.py, cli/resolve.py -> client_of(), find_pod() (the source's read_pod()); lookup.py -> Lookups,
+client_cause() -> resolver/ (the models), explain.Explainer.ask (the answers) -> resolver.report.LookupReport.
+Rule: a cause is reported only after a lookup that differs only in this setting has succeeded, or would reach another
+      server that the first lookup did not reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from ipaddress import ip_address
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from hsdns.assemble import Configuration
+from hsdns.cluster.controllers.kinds import PodSpec
+from hsdns.cluster.pack import pack_label
+from hsdns.cluster.reading import PodReading, PodUnreadable
+from hsdns.cluster.reverse import is_reverse
+from hsdns.corefile.tree import did_you_mean
+from hsdns.explanation.question import LookupQuestion, QuestionError, overridden
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.resolver import MODELS, USUAL
+from hsdns.resolver.model import (
+    Answer,
+    Ended,
+    Fate,
+    Packet,
+    Result,
+    Sent,
+    Step,
+    answer_of,
+    exchange,
+    wire_of,
+)
+from hsdns.resolver.musl import LINE_LEN
+from hsdns.resolver.report import LookupReport, report_of
+from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search_list
+from hsdns.sources.api_server import ApiServer
+from hsdns.sources.manifests import USUAL_DNS, Manifests
+from hsdns.wire import counted
+from hsdns.wire.iana import Rcode
+from hsdns.wire.rdata import address_to_text
+
+# Whole lookups of resolvers, with answers of the observed chain.
+#
+# Rule 1: the clock is virtual, and no server is queried; answers of other servers are not seen.
+# Rule 2: a name that this server would forward counts as NXDOMAIN, so that the lookup continues; if it then fails, its
+#         result is UNSEEN.  A query to another nameserver is UNSEEN at once.
+
+
+UNSEEN: Final = "not known: another server answers"
+ASSUMED: Final = "taken as missing"
+NOT_SEEN: Final = "not seen"
+Ask = Callable[[bytes, str, float], Awaitable[tuple[bytes | None, str]]]
+
+
+class Setting(NamedTuple):
+    """The settings of a lookup, apart from the name: the model, its resolv.conf, and the reachable servers.
+
+    `servers` are the addresses of this server; other nameservers are not seen.  Without them all nameservers are this
+    server.  `blocked` has the transports that a NetworkPolicy denies, each with a sentence.
+    """
+
+    resolver: str
+    text: str
+    servers: frozenset[str] = frozenset()
+    blocked: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def nameservers(self) -> str:
+        """The nameservers of the resolv.conf, in words."""
+        words = [line.split() for line in self.text.splitlines()]
+        found = [each[1] for each in words if each[:1] == ["nameserver"] and len(each) > 1]
+        return " and ".join(found) if found else "the nameservers of its node"
+
+    def is_seen(self, server: str) -> bool:
+        """Whether a nameserver is this server."""
+        return not self.servers or server in self.servers
+
+
+class Lookups:
+    """Lookups of one name; `ask` gets a message, "udp" or "tcp", and seconds since the start.
+
+    It returns the reply, and the servers that would have been queried for it.
+    """
+
+    def __init__(self, ask: Ask, name: str, types: Sequence[int]) -> None:
+        self.name, self.types = name, types
+        self._ask = ask
+        self._known: dict[tuple[object, ...], tuple[Fate, str]] = {}
+
+    async def look_up(self, setting: Setting, name: str = "") -> LookupReport:
+        """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
+        model = MODELS[setting.resolver](setting.text, Random(0))
+        running = exchange(model, name or self.name, self.types)
+        taken: list[Step] = []
+        unseen: dict[int, str] = {}
+        whom = ""
+        servers = model.conf.nameservers
+        step = next(running)
+        while True:
+            taken.append(step)
+            fate: Fate = None
+            if isinstance(step, Sent):
+                packet = step.packet
+                fate, why = await self._fate(packet, servers[packet.server], setting)
+                if why:
+                    whom = why
+                    unseen[id(packet)] = ASSUMED if fate is not None else NOT_SEEN
+                if not any(map(setting.is_seen, servers)):
+                    taken.append(
+                        Ended(
+                            model.now, Result((), UNSEEN, f"{whom} would answer for {packet.name}")
+                        )
+                    )
+                    break
+            try:
+                step = running.send(fate)
+            except StopIteration:
+                break
+        last = taken[-1]
+        # No top-level domain has addresses, whichever server is queried.
+        dotted = [
+            each.packet for each in taken if isinstance(each, Sent) and "." in each.packet.name
+        ]
+        missed = [each.name for each in dotted if id(each) in unseen]
+        if missed and isinstance(last, Ended) and last.result.error:
+            why = f"{whom} would answer for {missed[-1]}"
+            taken[-1] = last._replace(result=Result((), UNSEEN, why))
+        return report_of(model, taken, unseen)
+
+    async def _fate(self, packet: Packet, server: str, setting: Setting) -> tuple[Fate, str]:
+        if packet.transport in dict(setting.blocked):
+            return None, ""
+        if not setting.is_seen(server):
+            return None, setting.nameservers
+        key = packet.transport, packet.rrtype, packet.name, packet.edns, packet.cookie, packet.ad
+        if key not in self._known:
+            reply, whom = await self._ask(wire_of(packet, 1), packet.transport, packet.at)
+            if whom:
+                missing = Answer(Rcode.NXDOMAIN)
+                self._known[key] = (0.0, missing), whom
+            else:
+                answer: Answer | None = None if reply is None else answer_of(reply, packet)
+                self._known[key] = (None if answer is None else (0.0, answer)), ""
+        return self._known[key]
+
+
+HOST_NETWORK: Final = "ClusterFirstWithHostNet"
+NEWER: Final = {"musl-1.2.3": "musl"}
+
+
+class Client(NamedTuple):
+    """The client: resolvers with a resolv.conf, of a Pod or not.
+
+    `path` is NAMESPACE/NAME of the Pod, `server` the address of the cluster's DNS as the kubelet writes it, `domain`
+    the cluster domain, `node` the resolv.conf of the node, `namespaces` the cluster's namespaces.  `added` are lines
+    that override the resolv.conf.  `remarks` name the origins of the settings, and facts that were not seen.
+    """
+
+    resolvers: tuple[str, ...]
+    text: str
+    domain: str = ""
+    namespaces: tuple[str, ...] = ()
+    path: str = ""
+    pod: PodDns | None = None
+    address: str = ""
+    server: str = ""
+    node: str = ""
+    added: str = ""
+    blocked: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The settings of the lookups."""
+        servers = frozenset((self.server,)) if self.server else frozenset[str]()
+        return [Setting(each, self.text, servers, self.blocked) for each in self.resolvers]
+
+
+class ClientCause(NamedTuple):
+    """A cause as a sentence, its fix, and `found`: the setting, or name, with which the lookup succeeds."""
+
+    cause: str
+    needed: str
+    setting: Setting
+    name: str = ""
+    found: str = ""
+
+
+async def client_cause(
+    asker: Client,
+    lookups: Lookups,
+    setting: Setting,
+    failed: LookupReport,
+) -> ClientCause | None:
+    """The first cause that a lookup proves, or None if the client is not the cause."""
+    likely: ClientCause | None = None
+    for each in _causes(asker, setting, failed, lookups.name):
+        if "udp" in dict(setting.blocked):  # whatever other causes there are
+            return each
+        found = await lookups.look_up(each.setting, each.name)
+        if not found.error:
+            return each._replace(found=_found(found))
+        if found.error == UNSEEN and failed.error != UNSEEN:  # it tries another server
+            likely = likely or each
+    if likely is not None:
+        return likely
+    if failed.error == UNSEEN and asker.pod is not None:
+        return _other_server(asker, setting, failed)
+    return None
+
+
+def _causes(
+    asker: Client, setting: Setting, failed: LookupReport, name: str
+) -> Iterator[ClientCause]:
+    resolver, dots = setting.resolver, name.removesuffix(".").count(".")
+    if setting.blocked:
+        sentence = setting.blocked[0][1]
+        yield ClientCause(
+            f"{sentence}{_needs_tcp(setting, failed)}",
+            "the policy allows port 53 over UDP and TCP to the cluster's DNS",
+            setting._replace(blocked=()),
+        )
+    yield from _of_policy(asker, setting)
+    for remark in failed.remarks:
+        if "ignores the line search" in remark:
+            yield ClientCause(
+                f"{remark}, so it tries no search domain",
+                f"the line has {LINE_LEN} octets at most",
+                setting._replace(text=_shortened(setting.text)),
+            )
+    if asker.pod is not None and "search " not in asker.added:
+        whole = search_list(asker.pod, asker.domain, asker.node)
+        left_out = [each for each in whole if each not in failed.search]
+        if left_out and len(failed.search) < len(whole):
+            yield ClientCause(
+                f"the kubelet writes {len(failed.search)} of {len(whole)} search domains into the resolv.conf, "
+                f"and leaves out {left_out[0]}" + (" and others" if len(left_out) > 1 else ""),
+                "there are fewer search domains, or shorter ones",
+                _with_search(setting, whole),
+            )
+    if failed.ndots <= dots and not name.endswith("."):
+        yield ClientCause(
+            f"{name} has {counted(dots, 'dot')} and ndots is {failed.ndots}, so {resolver} tries no search domain",
+            f"ndots is {dots + 1} or more, or the whole name is asked",
+            setting._replace(text=f"{setting.text}options ndots:{dots + 1}\n"),
+        )
+    if not name.endswith("."):
+        yield ClientCause(
+            f"the search list catches {name}: {failed.why}",
+            f"the name ends with a dot, {name}., and is asked as it is",
+            setting,
+            f"{name}.",
+        )
+    for other in (NEWER.get(resolver, ""), *(each for each in USUAL if each != resolver)):
+        if other:
+            yield ClientCause(
+                failed.why,
+                f"it is {other}" if other == NEWER.get(resolver) else f"{other} goes on",
+                setting._replace(resolver=other),
+            )
+    for suffix in _suffixes(asker, failed):
+        has = " ".join(failed.search) or "none"
+        yield ClientCause(
+            f"the search list has no {suffix}, where {_short(name)} exists; it has {_shown(failed.search)}"
+            if has != "none"
+            else f"there is no search list, and {_short(name)} exists in {suffix}",
+            f"{_short(name)}.{suffix} is asked",
+            _with_search(setting, (*failed.search, suffix), dots),
+        )
+
+
+def _of_policy(asker: Client, setting: Setting) -> Iterator[ClientCause]:
+    pod = asker.pod
+    if pod is None:
+        return
+    is_cluster = asker.server in setting.text
+    plain = PodDns(pod.namespace, HOST_NETWORK, options=pod.options)
+    usual = pod_resolv_conf(plain, asker.server, asker.domain, asker.node) + asker.added
+    fixed = setting._replace(text=usual)
+    named = f"its dnsPolicy is {pod.policy}"
+    if pod.policy == "ClusterFirst" and pod.on_host_network:
+        yield ClientCause(
+            f"{named}, which on the host network means Default: it asks {setting.nameservers}, not the cluster's "
+            f"DNS {asker.server}",
+            f"dnsPolicy is {HOST_NETWORK}",
+            fixed,
+        )
+    elif pod.policy in ("Default", "None") and not is_cluster:
+        yield ClientCause(
+            f"{named}, so it asks {setting.nameservers}, not the cluster's DNS {asker.server}",
+            "dnsPolicy is ClusterFirst",
+            fixed,
+        )
+    elif pod.policy in ("Default", "None"):
+        yield ClientCause(
+            f"{named}, so its search list is {_shown(MODELS[setting.resolver].read(setting.text).search)}"
+            if MODELS[setting.resolver].read(setting.text).search
+            else f"{named} and its dnsConfig has no searches, so it has no search list",
+            "dnsPolicy is ClusterFirst, or dnsConfig has the searches",
+            fixed,
+        )
+
+
+def _other_server(asker: Client, setting: Setting, failed: LookupReport) -> ClientCause | None:
+    """The cause for a client that uses another server, whose answers are not seen."""
+    last = failed.queries[-1] if failed.queries else None
+    if last is None or setting.is_seen(last.nameserver):
+        return None
+    assert asker.pod is not None, "as the caller has looked"
+    return ClientCause(
+        f"its dnsPolicy is {asker.pod.policy}, so it asks {setting.nameservers}, not the cluster's "
+        f"DNS {asker.server}",
+        "that server is asked",
+        setting,
+    )
+
+
+def _suffixes(asker: Client, failed: LookupReport) -> Iterator[str]:
+    """The cluster's search domains that are not in the list, first the domain of the Pod's namespace."""
+    domain = asker.domain
+    if not domain:
+        return
+    own = (asker.pod.namespace,) if asker.pod is not None else ()
+    for namespace in dict.fromkeys((*own, *asker.namespaces)):
+        if f"{namespace}.svc.{domain}" not in failed.search:
+            yield f"{namespace}.svc.{domain}"
+    for suffix in (f"svc.{domain}", domain):
+        if suffix not in failed.search:
+            yield suffix
+
+
+def _needs_tcp(setting: Setting, failed: LookupReport) -> str:
+    if "udp" in dict(setting.blocked):
+        return ""
+    cut = [each for each in failed.queries if each.answer is not None and each.answer.truncated]
+    return f", and the answer for {cut[0].name} is too long for UDP" if cut else ""
+
+
+def _with_search(setting: Setting, search: Sequence[str], dots: int | None = None) -> Setting:
+    more = f"search {' '.join(search)}\n"
+    if dots is not None and MODELS[setting.resolver].read(setting.text).ndots <= dots:
+        more += f"options ndots:{dots + 1}\n"
+    return setting._replace(text=setting.text + more)
+
+
+def _shortened(text: str) -> str:
+    """Split the search list of a resolv.conf over several lines that are short enough to be read."""
+    lines = []
+    for line in text.splitlines():
+        words = line.split()
+        while words[:1] == ["search"] and len(" ".join(words)) > LINE_LEN:
+            words.pop()
+        lines.append(" ".join(words))
+    return "\n".join(lines) + "\n"
+
+
+def _found(report: LookupReport) -> str:
+    named = [each.name for each in report.queries if each.answer is not None and each.answer.addresses]  # fmt: skip
+    return named[-1]
+
+
+def _short(name: str) -> str:
+    return name.removesuffix(".")
+
+
+def _shown(search: Sequence[str]) -> str:
+    return " ".join(search[:3]) + (" …" if len(search) > 3 else "") or "none"
+
+
+# The client's Pod: its DNS settings, its address, and the address of the cluster's DNS as its kubelet writes it.
+#
+# Rule: the kubelet's settings are not in the API.  The cluster's DNS is the given address, else the cluster IP of the
+#       Service kube-system/kube-dns; a remark says which.  The domain is the first zone of the block.
+
+
+Tried = PodReading | PodUnreadable
+InWatch = Callable[[Coroutine[Any, Any, Tried]], Awaitable[Tried]]
+UNREAD_POLICIES: Final = "NetworkPolicies are not read; one of them may keep the Pod from the DNS"
+_KUBE_DNS: Final = (pack_label("kube-system"), pack_label("kube-dns"))
+
+
+class ClientPod(NamedTuple):
+    """A Pod; `address` is empty if it has none, `domain` is the cluster domain, `server` the address of its DNS.
+
+    `denied` has the transports over which it cannot reach the cluster's DNS, each with a sentence.  `remarks` name the
+    origins of the settings, and facts that were not seen.
+    """
+
+    dns: PodDns
+    address: str
+    domain: str
+    server: str
+    denied: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+async def find_pod(
+    configuration: Configuration, path: str, given: str, in_watch: InWatch
+) -> ClientPod:
+    """Read a pod from the first block that has pods, once the cluster is read; raise QuestionError.
+
+    `given` is the address of the cluster's DNS, "" if none is.  `in_watch` runs a coroutine where a source is watched.
+    """
+    namespace, slash, name = path.partition("/")
+    if not (namespace and slash and name):
+        raise QuestionError(f'-from needs a namespace and a pod, as in shop/web-0, found "{path}"')
+    blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+    with_pods = [each for each in blocks if isinstance(each.source, ApiServer | Manifests)]
+    if not with_pods:
+        found = " and ".join(str(each.source) for each in blocks) or "nothing of a cluster"
+        raise QuestionError(
+            f"-from needs a source with pods, manifests or an API server, and here is {found}"
+        )
+    block = with_pods[0]
+    source = block.source
+    assert isinstance(source, ApiServer | Manifests), "as it was chosen"
+    try:
+        reading = await in_watch(_tried(source, namespace, name))
+    except TimeoutError:
+        raise QuestionError(f"the pod {path} could not be read in time; ask again") from None
+    if isinstance(reading, PodUnreadable):
+        raise QuestionError(str(reading))
+    server, told = _cluster_dns(block, given)
+    zone = next((each for each in block.zones if not is_reverse(each)), block.zones[0])
+    remarks = [f"the cluster's DNS is {server}, {told}"]
+    if reading.denied is None:
+        remarks.append(UNREAD_POLICIES)
+    return ClientPod(
+        _dns_of(reading.spec, namespace, path),
+        next(iter(reading.addresses), ""),
+        zone.to_text().removesuffix("."),
+        server,
+        tuple((reading.denied or {}).items()),
+        tuple(remarks),
+    )
+
+
+async def _tried(source: ApiServer | Manifests, namespace: str, name: str) -> Tried:
+    """Return an error as a result, because a failed task would be logged."""
+    try:
+        return await source.read_pod(namespace, name)
+    except PodUnreadable as error:
+        return error
+
+
+async def client_of(
+    configuration: Configuration, asking: LookupQuestion, in_watch: InWatch
+) -> Client:
+    """The client, once the cluster has been read; raise QuestionError."""
+    node, added = asking.resolv_conf, asking.added
+    blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+    names = sorted({name for each in blocks for name in each.store.namespaces.copy()})
+    namespaces = tuple(name.decode("ascii", "replace") for name in names)
+    if not asking.pod:
+        zones = [zone for each in blocks for zone in each.zones if not is_reverse(zone)]
+        domain = zones[0].to_text().removesuffix(".") if zones else ""
+        text = overridden(node, asking.search, asking.ndots)
+        return Client(asking.resolvers, text, domain, namespaces, added=added)
+    pod = await find_pod(configuration, asking.pod, asking.cluster_dns, in_watch)
+    text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
+    return Client(
+        asking.resolvers,
+        overridden(text, asking.search, asking.ndots),
+        pod.domain,
+        namespaces,
+        asking.pod,
+        pod.dns,
+        pod.address,
+        pod.server,
+        node,
+        added,
+        pod.denied,
+        pod.remarks,
+    )
+
+
+def _cluster_dns(block: Kubernetes, given: str) -> tuple[str, str]:
+    """The address of the cluster's DNS, and its origin; raise QuestionError if it is not known."""
+    if given:
+        try:
+            return str(ip_address(given)), "as given"
+        except ValueError:
+            raise QuestionError(f'-cluster-dns needs an IP address, found "{given}"') from None
+    value = block.store.services.values.get(_KUBE_DNS)  # type: ignore[arg-type]  # both are labels
+    if value is not None and value.cluster_ips:
+        return address_to_text(value.cluster_ips[0]), "the cluster IP of Service kube-system/kube-dns"  # fmt: skip
+    if isinstance(block.source, ApiServer):
+        raise QuestionError(
+            "there is no Service kube-system/kube-dns with a cluster IP, so the address that the kubelet writes "
+            "is not known; give it with -cluster-dns ADDRESS"
+        )
+    return USUAL_DNS, "as usual: no Service kube-system/kube-dns"
+
+
+def _dns_of(spec: PodSpec, namespace: str, path: str) -> PodDns:
+    policy = spec.dns_policy or "ClusterFirst"
+    if policy not in POLICIES:
+        hint = did_you_mean(policy, POLICIES)
+        raise QuestionError(f'dnsPolicy of the pod {path} is "{policy}", which is none{hint}')
+    config = spec.dns_config
+    nameservers: Sequence[str] = (config.nameservers if config else None) or []
+    for address in nameservers:
+        try:
+            ip_address(address)
+        except ValueError:
+            raise QuestionError(
+                f'dnsConfig of the pod {path} has the nameserver "{address}", which is no IP address'
+            ) from None
+    if policy == "None" and not nameservers:
+        raise QuestionError(
+            f"the pod {path} has dnsPolicy None, but no nameserver in its dnsConfig"
+        )
+    return PodDns(
+        namespace,
+        policy,
+        bool(spec.host_network),
+        nameservers,
+        (config.searches if config else None) or [],
+        {each.name: each.value or "" for each in (config.options if config else None) or ()},
+    )

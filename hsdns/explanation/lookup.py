@@ -1,0 +1,197 @@
+"""Explains a program's whole lookup: the queries of its resolver, and the query that decides the result.
+
+Path: cli/explain.py, with flags for the client -> here -> client.py, explain.Explainer.
+Rule: if changing one setting of the client makes the lookup succeed, the client is the cause; else the decisive query
+      is explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from msgspec import structs
+
+from hsdns.chain import Endpoint
+from hsdns.explanation.client import ASSUMED, NOT_SEEN, UNSEEN, Client, Lookups, client_cause
+from hsdns.explanation.explain import Explainer
+from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
+from hsdns.resolver.report import LookupReport
+from hsdns.wire import printable
+from hsdns.wire.iana import RRType, type_from_text, type_to_text
+from hsdns.wire.name import Name
+
+CLIENT_PORT: Final = 40000
+
+
+class Question(NamedTuple):
+    """A name as a program looks it up, and the types."""
+
+    name: str
+    types: tuple[int, ...]
+
+
+async def explain_for_client(
+    explainer: Explainer,
+    asker: Client,
+    question: Question,
+    now: float,
+    problems: Sequence[str] = (),
+) -> Explanation:
+    """Explain a lookup; `now` in monotonic seconds.  Raise ValueError for a name that cannot be looked up."""
+    client = Endpoint(asker.address or "127.0.0.1", CLIENT_PORT)
+
+    async def ask(wire: bytes, transport: str, at: float) -> tuple[bytes | None, str]:
+        return await explainer.ask(wire, client, transport, now + at)
+
+    lookups = Lookups(ask, *question)
+    reports = [await lookups.look_up(each) for each in asker.settings]
+    failed = [each for each in reports if each.error]
+    shown = failed[0] if failed else reports[0]
+    explained = await _explained(explainer, shown, question, now, problems)
+    decisive = _decisive(shown, explained)
+    cause, needed = "", list(decisive.needed)
+    is_blind = bool(decisive.blind) and decisive.outcome == "could not tell"
+    if shown.error and not is_blind:
+        setting = asker.settings[reports.index(shown)]
+        found = await client_cause(asker, lookups, setting, shown)
+        if found is not None:
+            cause = f'{_who(asker, shown)} gets "{shown.error}": {found.cause}'
+            if shown.error == UNSEEN:
+                cause = f"{_who(asker, shown)}: {found.cause}"
+            needed = [NeededChange(_place(asker), found.cause, found.needed)]
+            if found.found:
+                name, rrtype = Name.from_text(found.found), question.types[0]
+                decisive = await explainer.explain(name, rrtype, now, problems)
+    totals = [decisive]
+    for rrtype in question.types if not shown.error else ():
+        if type_to_text(rrtype) != decisive.type:
+            name = Name.from_text(decisive.name)
+            totals.append(await explainer.explain(name, rrtype, now, problems))
+    report = AskerReport(
+        asker.path,
+        asker.pod.policy if asker.pod is not None else "",
+        [type_to_text(each) for each in question.types],
+        asker.text,
+        decisive.name,
+        printable(cause),
+        reports,
+        list(asker.remarks),
+    )
+    return structs.replace(
+        decisive,
+        name=question.name,
+        outcome=_outcome(shown, decisive, is_blind=is_blind),
+        blind=decisive.blind if shown.error else _taken(shown),
+        cause=printable(cause or _own_cause(asker, shown, totals, question, reports)),
+        needed=needed,
+        asker=report,
+    )
+
+
+def _outcome(shown: LookupReport, decisive: Explanation, *, is_blind: bool) -> Outcome:
+    if not shown.error:
+        return "resolves"
+    if is_blind:
+        return "could not tell"
+    # No top-level domain has addresses; and the name of a Service is not that of another server.
+    unseen = {each.name for each in shown.queries if each.unseen}
+    is_told = decisive.service is not None or not any("." in name for name in unseen)
+    # Nameservers that are not this server may have any name.
+    is_elsewhere = shown.error == UNSEEN and not any(each.answer for each in shown.queries)
+    return "does not resolve" if is_told and not is_elsewhere else "could not tell"
+
+
+def _taken(shown: LookupReport) -> list[str]:
+    """The facts that a result depends on, but that were not seen."""
+    found: dict[str, None] = {}
+    for each in shown.queries:
+        if each.unseen == ASSUMED and "." in each.name:
+            found[f"{each.name} is {ASSUMED}, as another server would answer"] = None
+        elif each.unseen == NOT_SEEN:
+            found[f"{each.nameserver} is asked too, and its answers are {NOT_SEEN}"] = None
+    return list(found)
+
+
+def _own_cause(
+    asker: Client,
+    shown: LookupReport,
+    explained: Sequence[Explanation],
+    question: Question,
+    reports: Sequence[LookupReport],
+) -> str:
+    """The first line if the client is not the cause, with the client's use of the answer."""
+    cause, asked = explained[0].cause, explained[0].name.removesuffix(".")
+    if not shown.error:
+        total = sum(each.type in ("A", "AAAA") for one in explained for each in one.records)
+        fewest = min(reports, key=lambda each: len(each.addresses))
+        if len(fewest.addresses) < total:
+            who = _who(asker, fewest)
+            cause = f"{who} takes {len(fewest.addresses)} of {total} addresses; {cause}"
+    if asked != question.name.removesuffix("."):
+        return f"{cause}; asked as {asked}, which the search list makes of {question.name}"
+    names = list(dict.fromkeys(each.name for each in shown.queries))
+    before = names.index(asked) if asked in names else 0
+    if before:
+        cause += (
+            f"; before it the search list has {before} other names asked, as ndots is {shown.ndots}"
+        )
+    return cause
+
+
+async def _explained(
+    explainer: Explainer,
+    shown: LookupReport,
+    question: Question,
+    now: float,
+    problems: Sequence[str],
+) -> list[Explanation]:
+    """Each queried name in turn, with the type that has an answer."""
+    found: dict[str, int] = {}
+    for each in shown.queries:
+        rrtype = type_from_text(each.type)
+        has_addresses = each.answer is not None and bool(each.answer.addresses)
+        if each.name not in found or (has_addresses and found[each.name] != RRType.A):
+            found[each.name] = rrtype
+    if not found:
+        found[question.name] = question.types[0]
+    return [
+        await explainer.explain(Name.from_text(name), rrtype, now, problems)
+        for name, rrtype in found.items()
+    ]
+
+
+def _decisive(shown: LookupReport, explained: Sequence[Explanation]) -> Explanation:
+    """The query that decided the result; among failed queries, the one that needs the fewest changes."""
+    if not shown.error:
+        last = next(
+            each for each in reversed(shown.queries) if each.answer is not None and each.answer.addresses
+        )  # fmt: skip
+        names = {each.name.removesuffix("."): each for each in explained}
+        return names[Name.from_text(last.name).to_text().removesuffix(".")]
+
+    def lacks(each: Explanation) -> tuple[bool, bool, bool, bool, int]:
+        places = [change.place.partition(" ")[0] for change in each.needed]
+        return (
+            each.rcode != "NOERROR",
+            each.service is None,
+            not each.needed or "Namespace" in places,
+            "endpoint" in each.reading or "port" in each.reading,
+            len(each.needed),
+        )
+
+    best = min(explained, key=lacks)
+    unseen = [
+        each for each in explained if each.outcome == "could not tell" and "." in each.name[:-1]
+    ]
+    if shown.error == UNSEEN and unseen and best.service is None:
+        return unseen[-1]
+    return best
+
+
+def _who(asker: Client, shown: LookupReport) -> str:
+    return f"Pod {asker.path} with {shown.resolver}" if asker.path else shown.resolver
+
+
+def _place(asker: Client) -> str:
+    return f"Pod {asker.path}" if asker.path else "resolv.conf"

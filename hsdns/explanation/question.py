@@ -1,0 +1,146 @@
+"""The client's flags, or parameters of a page: the name to look up, and the resolvers.
+
+Path: cli/asker_flags.py, server/control/explain.py -> here -> client.py creates a Client from it.
+Rule: this is cheap to import, because a command that uses a server's explanation needs only this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+from hsdns.cluster.reverse import reverse_name
+from hsdns.corefile.tree import did_you_mean
+from hsdns.errors import OperatorError
+from hsdns.resolver import MODELS, USUAL
+from hsdns.wire.iana import RRType, type_from_text, type_to_text
+from hsdns.wire.name import Name
+
+# Reads the question to explain from text.
+
+
+def read_question(name: str, rrtype: str = "") -> tuple[Name, int]:
+    """A name and a type, A if it is empty; an IP address is looked up in reverse.  Raise ValueError with a sentence."""
+    if not name:
+        raise ValueError('the name is empty; the root is "."')
+    words = rrtype.upper()
+    try:
+        address = ip_address(name)
+    except ValueError:
+        try:
+            qname = Name.from_text(name)
+        except ValueError as error:
+            raise ValueError(f'"{name}" is not a domain name: {error}') from None
+    else:
+        qname, words = reverse_name(address.packed), words or "PTR"
+    try:
+        return qname, type_from_text(words or "A")
+    except ValueError:
+        raise ValueError(
+            f'"{words}" is not a record type; try A, AAAA, SRV, PTR or CNAME'
+        ) from None
+
+
+TYPES: Final = (RRType.A, RRType.AAAA)
+
+
+# Parameters of /v1/explain, each with its field of LookupQuestion; they have the names of the flags.
+PARAMETERS: Final = {
+    "from": "pod",
+    "resolver": "resolvers",
+    "resolv-conf": "resolv_conf",
+    "search": "search",
+    "ndots": "ndots",
+    "cluster-dns": "cluster_dns",
+}
+MOST_NDOTS: Final = 15  # resolv.conf(5)
+
+
+class QuestionError(OperatorError, ValueError):
+    """Why a lookup cannot be explained, as a sentence for the operator."""
+
+
+class LookupQuestion(NamedTuple):
+    """A lookup of a program.
+
+    `pod` is NAMESPACE/NAME, or empty; `resolv_conf` is the text of the program's file, or with a pod that of its node.
+    `search` (comma-separated) and `ndots` override its settings.  `cluster_dns` is the address of the cluster's DNS as
+    the
+    kubelet writes it, empty for the address of the Service.
+    """
+
+    name: str
+    types: tuple[int, ...]
+    resolvers: tuple[str, ...]
+    pod: str = ""
+    resolv_conf: str = ""
+    search: str = ""
+    ndots: str = ""
+    cluster_dns: str = ""
+
+    @property
+    def added(self) -> str:
+        """Lines that override the resolv.conf: all resolvers use the last line of a kind."""
+        return overridden("", self.search, self.ndots)
+
+    def parameters(self) -> dict[str, str]:
+        """The parameters of /v1/explain."""
+        chosen = self.resolvers[0] if len(self.resolvers) == 1 else ""
+        fields = {**self._asdict(), "resolvers": chosen}
+        found = {name: str(fields[field]) for name, field in PARAMETERS.items() if fields[field]}
+        rrtype = type_to_text(self.types[0]) if len(self.types) == 1 else ""
+        return {"name": self.name, **({"type": rrtype} if rrtype else {}), **found}
+
+
+def from_parameters(given: Mapping[str, str]) -> LookupQuestion:
+    """Read the lookup from parameters; raise ValueError with a sentence."""
+    ndots = given.get("ndots", "")
+    if ndots and not (ndots.isascii() and ndots.isdigit() and int(ndots) <= MOST_NDOTS):
+        raise ValueError(f'ndots is a number from 0 to {MOST_NDOTS}, found "{ndots}"')
+    return LookupQuestion(
+        *read_name(given["name"], given.get("type", "")),
+        read_resolvers(given.get("resolver", "")),
+        given.get("from", ""),
+        given.get("resolv-conf", ""),
+        given.get("search", ""),
+        ndots,
+        given.get("cluster-dns", ""),
+    )
+
+
+def overridden(text: str, search: str, ndots: str) -> str:
+    """Add lines for other search domains and ndots to a resolv.conf, unless these are empty."""
+    lines = [text.rstrip("\n")]
+    if search:
+        lines.append("search " + " ".join(search.split(",")))
+    if ndots:
+        lines.append(f"options ndots:{ndots}")
+    return "\n".join(lines).lstrip("\n") + "\n" if any(lines) else ""
+
+
+def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
+    """A name and the types that a program looks up, A and AAAA if none is given; raise ValueError with a sentence."""
+    try:
+        if not Name.from_text(name).labels:
+            raise ValueError("it is the root")
+        name.encode("ascii")
+    except ValueError as error:
+        raise ValueError(f'"{name}" is not a name that can be looked up: {error}') from None
+    if not rrtype:
+        return name, TYPES
+    number = type_from_text(rrtype.upper())
+    if number not in TYPES:
+        raise ValueError(
+            f"programs look up A and AAAA records by getaddrinfo, not {type_to_text(number)}; "
+            f"hsdns lookup {name} {type_to_text(number)} asks a server for it"
+        )
+    return name, (number,)
+
+
+def read_resolvers(chosen: str) -> tuple[str, ...]:
+    """The resolvers with a name, the usual ones if it is empty; raise ValueError with a sentence."""
+    if chosen and chosen not in MODELS:
+        hint = did_you_mean(chosen, MODELS) or f"; there are {', '.join(MODELS)}"
+        raise ValueError(f'there is no model of a resolver "{chosen}"{hint}')
+    return (chosen,) if chosen else USUAL

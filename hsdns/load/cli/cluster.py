@@ -1,0 +1,331 @@
+"""The cluster of a load test: its names, its right answers and its changes, in a separate thread.
+
+Path: load.py -> here -> hsdns/cli/offline.py (the kubernetes block, started without ports), verify/truth.py,
+cluster/churn.py.
+Rule: everything about the cluster runs in this thread; other threads read what verify/truth.py has recorded.
+
+The part of a load test that follows changes until each server shows them:
+Rule: without -verify, or with -probes 0, no change is followed, and no process is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hsdns.assemble import Configuration
+from hsdns.cli.offline import WAIT, CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
+from hsdns.cli.output import complain
+from hsdns.load.cluster.api import ClusterApi
+from hsdns.load.cluster.changes import DEFAULT
+from hsdns.load.cluster.churn import NAMESPACE, Churn, OwnNamespace, Size
+from hsdns.load.cluster.writer import ApiWriter
+from hsdns.load.errors import LoadError
+from hsdns.load.questions import ABSENT, Question, Questions
+from hsdns.load.verify.follow import Event, Follower
+from hsdns.load.verify.prober_process import Place, ProberProcess
+from hsdns.load.verify.propagation import Propagation, propagation_report
+from hsdns.load.verify.truth import BEAT, Truth
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.api_access import ApiAccess
+from hsdns.sources.api_server import ApiServer
+from hsdns.sources.synthetic import Synthetic
+from hsdns.wire.encode import encode_query
+
+if TYPE_CHECKING:
+    from hsdns.load.cli.settings import LoadSettings
+    from hsdns.load.results import PropagationReport
+    from hsdns.wire.message import Query
+
+SWITCH_INTERVAL: Final = 0.0005  # seconds that another thread may hold the interpreter
+Choose = Callable[[Sequence[Kubernetes]], Questions]
+
+
+class LoadCluster:
+    """The cluster of a configuration; a context manager that raises LoadError or CannotTell.
+
+    `choose` makes the questions once the cluster is read.  `api` is host and port for other servers to watch a
+    simulated cluster.  `is_denied` returns whether access to the cluster is denied, which ends the wait.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        choose: Choose,
+        *,
+        verifies: bool,
+        api: tuple[str, int] | None = None,
+        changes_api: bool = False,
+        kinds: Mapping[str, int] = DEFAULT,
+        seed: int = 1,
+        is_denied: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.questions: Questions
+        self.truth: Truth | None = None
+        self.api: ClusterApi | None = None
+        self._configuration = configuration
+        self._choose = choose
+        self._verifies = verifies
+        self._api = api
+        self._kinds, self._seed = kinds, seed
+        self._is_denied = is_denied
+        self._churn: Churn | None = None
+        self._follower: Follower | None = None
+        self._changing: asyncio.Task[None] | None = None
+        self._changes_api = changes_api
+        self._own: OwnNamespace | None = None
+        self.awaited: Question | None = None  # one that a server answers once it has the cluster
+        self.failure = ""  # why changes ended
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._over: asyncio.Event
+        self._thread = threading.Thread(target=self._run, name="cluster", daemon=True)
+
+    def __enter__(self) -> LoadCluster:
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        self._thread.start()
+        try:
+            self._ready.wait()
+        except BaseException:
+            # Everything created so far is removed.
+            self._loop.call_soon_threadsafe(self._task.cancel)
+            self._thread.join()
+            raise
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
+
+    def follow(self, rate: float, ask: Callable[[Event], bool]) -> Follower:
+        """From now on, follow changes with at most `rate` probes per second; calls `ask` in the cluster's thread."""
+        truth = self.truth
+        assert truth is not None, "made to verify"
+        follower = Follower(truth, truth.by_service(), rate, ask, time.monotonic)
+        self._follower, truth.follow = follower, follower.changed
+        return follower
+
+    def begin_churn(self, rate: float) -> None:
+        """From now on, change the cluster `rate` times per second."""
+        self._loop.call_soon_threadsafe(self._begin, rate)
+
+    def end_churn(self) -> None:
+        """Stop changing the cluster."""
+        self._loop.call_soon_threadsafe(self._end)
+
+    def _begin(self, rate: float) -> None:
+        self._changing = self._loop.create_task(self._change(rate))
+
+    async def _change(self, rate: float) -> None:
+        try:
+            if self._own is not None:
+                await self._own.run(rate)
+            elif self._churn is not None and self.api is not None:
+                await self._churn.run(self.api, rate)
+        except* LoadError as group:
+            self.failure = f"the changes ended: {group.exceptions[0]}"
+
+    def _end(self) -> None:
+        if self._changing is not None:
+            self._changing.cancel()
+
+    def _written(self, version: str, time: float) -> None:
+        if self._follower is not None:
+            self._follower.written(version, time)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except BaseException as error:
+            self._failure = error
+            self._ready.set()
+
+    async def _live(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        task = asyncio.current_task()
+        assert task is not None, "asyncio.run() makes one"
+        self._task = task
+        blocks = kubernetes_blocks(self._configuration)
+        if not blocks:
+            raise CannotTell(
+                f"{self._configuration.corefile.path}: there is no kubernetes block, so there is no cluster"
+            )
+        runtime = make_runtime(self._configuration)
+        writer: ApiWriter | None = None
+        try:
+            for block in blocks:
+                await block.start(runtime)
+            await wait_for_clusters(runtime, blocks, self._is_denied)
+            if self._changes_api:
+                writer = _writer(_only(blocks))
+                await self._make_namespace(_only(blocks), writer)
+            self.questions = self._choose(blocks)
+            self.awaited = self._first()
+            if self._verifies:
+                grows = self.questions.pods is not None
+                self.truth = Truth(
+                    _only(blocks),
+                    self.questions.all,
+                    time.monotonic,
+                    grows=grows,
+                    leads=self._api is not None,
+                    known=self.questions.known,
+                )
+            if self._api is not None:
+                await self._open_api(_only(blocks), *self._api)
+            self._ready.set()
+            while not self._over.is_set():
+                if self.truth is not None:
+                    self.truth.beat()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), BEAT)
+        finally:
+            if self._changing is not None:
+                self._changing.cancel()
+                await asyncio.gather(self._changing, return_exceptions=True)
+            if self._own is not None:
+                await self._own.remove()
+            if writer is not None:
+                await writer.close()
+            if self.api is not None:
+                await self.api.stop()
+            for block in blocks:
+                await block.stop()
+            await runtime.tasks.cancel()
+
+    def _first(self) -> Question | None:
+        """A question that a server answers once it has the cluster; None if the cluster existed before."""
+        if self._own is None and self._api is None:
+            return None
+        own = f".{self._own.name}." if self._own is not None else "."
+        there = (each for each in self.questions.all if each.group != ABSENT)
+        return next((each for each in there if own in each.name.to_text()), None)
+
+    async def _make_namespace(self, block: Kubernetes, writer: ApiWriter) -> None:
+        """Create a separate namespace, and wait until the watch has it; raise LoadError."""
+        name = f"{NAMESPACE}-{secrets.token_hex(4)}"
+        own = OwnNamespace(
+            writer, name, Size(), self._kinds, self._seed, time.monotonic, self._written
+        )
+        self._own = own
+        await own.make()
+        complain(f"the namespace of the changes is {name}")
+        deadline = time.monotonic() + WAIT
+        values = block.store.services.values
+        while (
+            sum(key[0] == name.encode() and bool(value.slices) for key, value in values.items())
+            < Size().services
+        ):
+            if time.monotonic() > deadline:
+                raise LoadError(
+                    f"-churn-api: the watch has not seen the namespace {name} within {WAIT:g} s; "
+                    "does the kubernetes block select namespaces or labels?"
+                )
+            await asyncio.sleep(BEAT)
+
+    async def _open_api(self, block: Kubernetes, host: str, port: int) -> None:
+        source = block.source
+        if not isinstance(source, Synthetic) or source.changes:
+            raise LoadError(
+                "-api serves a simulated cluster: add -source synthetic, without changes; -churn makes them"
+            )
+        self._churn = Churn(
+            source.shape,
+            self._kinds,
+            self._seed,
+            block.watch.deliver,
+            time.monotonic,
+            self._written,
+        )
+        self.api = ClusterApi(self._churn.history, host, port)
+        await self.api.start()
+
+
+def _writer(block: Kubernetes) -> ApiWriter:
+    """The writer for the API server that a block watches; raise LoadError."""
+    source = block.source
+    connect = source.connect if isinstance(source, ApiServer) else None
+    if not isinstance(connect, ApiAccess):
+        raise LoadError(
+            "-churn-api changes a cluster that is watched at its API server: leave -source out, and name with -conf a "
+            "Corefile whose kubernetes block has kubeconfig or endpoint, or neither inside of a cluster"
+        )
+    try:
+        return ApiWriter(connect.source(time.monotonic, time.time, lambda sentence: None))
+    except ValueError as error:
+        raise LoadError(f"-churn-api: {error}") from None
+
+
+def _only(blocks: Sequence[Kubernetes]) -> Kubernetes:
+    if len(blocks) > 1:
+        raise LoadError(
+            f"-verify and -api need one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
+        )
+    return blocks[0]
+
+
+class Following:
+    """Processes the messages of the prober; without one it does nothing."""
+
+    def __init__(
+        self,
+        prober: ProberProcess | None = None,
+        follower: Follower | None = None,
+        propagation: Propagation | None = None,
+    ) -> None:
+        self._prober = prober
+        self._follower = follower
+        self._propagation = propagation
+
+    def take(self) -> None:
+        """Process new messages."""
+        if self._prober is not None and self._propagation is not None:
+            for kind, content in self._prober.messages(0):
+                self._propagation.take(kind, content)
+
+    def report(
+        self, server: int, questions: Sequence[Question], begin: float, seconds: float
+    ) -> PropagationReport | None:
+        """The report of a server, given by its index, in a run that began at `begin`; None if nothing was followed."""
+        if self._propagation is None or self._follower is None:
+            return None
+        shown = self._propagation.shown(server, begin, begin + seconds)
+        followed = [each for each in self._follower.events if begin <= each.seen <= begin + seconds]
+        return propagation_report(shown, questions, len(followed), begin)
+
+
+@contextlib.contextmanager
+def following_changes(
+    settings: LoadSettings,
+    cluster: LoadCluster | None,
+    places: Sequence[Place],
+    queries: Sequence[Query],
+) -> Iterator[Following]:
+    """Follow changes at the rate of -probes until the context ends; raise LoadError."""
+    truth = cluster.truth if cluster is not None else None
+    if cluster is None or truth is None or not settings.probes:
+        yield Following()
+        return
+    octets = [encode_query(each, 0)[2:] for each in queries]
+    with ProberProcess(places, octets) as prober:
+        follower = cluster.follow(settings.probes, prober.follow)
+
+        def done(event: int, left: int) -> None:
+            prober.done(event)
+            follower.done(left)
+
+        propagation = Propagation(
+            truth, queries, follower.events, len(places), settings.flags.slack, done
+        )
+        yield Following(prober, follower, propagation)
+        truth.follow = lambda key, state, time, version: None

@@ -1,0 +1,157 @@
+"""The other output of a load test: metrics while it runs, and files for CI at its end.
+
+Path: load.py -> here -> output/ -> files, a Pushgateway.
+Rule 1: a file of metrics is written completely under another name and renamed, so that it is never read incomplete.
+Rule 2: a slow or unreachable gateway does not delay the run: a thread sends the newest picture.  Errors are reported at
+        the end.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain, say, say_json
+from hsdns.load.errors import LoadError
+
+if TYPE_CHECKING:
+    from hsdns.load.cli.settings import ReportCommand
+    from hsdns.load.output.exposition import Picture
+    from hsdns.load.report import Report
+    from hsdns.load.results import Results
+
+EVERY: Final = 10.0  # seconds between two pictures
+TIMEOUT: Final = 5.0  # seconds for a gateway to answer
+JOB: Final = "hsdns_load"
+SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+
+
+class Metrics:
+    """Writes and sends metrics; `file` and `gateway` are "" for none."""
+
+    def __init__(self, file: str, gateway: str) -> None:
+        self._file = file
+        self._gateway = gateway
+        self._shown = 0.0
+        self._servers: Mapping[str, Results] = {}
+        self._seconds = 0.0
+        self._sending: threading.Thread | None = None
+        self._failure = ""
+
+    def show(self, servers: Mapping[str, Results], seconds: float) -> None:
+        """Take the results so far; write and send them every EVERY seconds."""
+        self._servers, self._seconds = servers, seconds
+        if seconds - self._shown < EVERY or not (self._file or self._gateway):
+            return
+        self._shown = seconds
+        picture = self._picture()
+        with suppress(OSError):  # the run must continue; finish() reports it
+            self._write(picture)
+        if self._gateway and (self._sending is None or not self._sending.is_alive()):
+            self._sending = threading.Thread(target=self._send, args=(picture,), daemon=True)
+            self._sending.start()
+
+    def finish(self, servers: Mapping[str, Results], report: Report) -> None:
+        """Write and send the final results; raise LoadError or OSError."""
+        if not (self._file or self._gateway):
+            return
+        limits = {
+            each.name: {limit.limit: limit.met for limit in each.limits} for each in report.servers
+        }
+        self._servers = servers
+        self._seconds = max(each.seconds for each in report.servers)
+        picture = self._picture(limits)
+        self._write(picture)
+        if self._gateway:
+            if self._sending is not None:
+                self._sending.join()
+            self._send(picture)
+            if self._failure:
+                raise LoadError(
+                    f"-push: {self._gateway} has not taken the metrics: {self._failure}"
+                )
+
+    def _picture(self, limits: Mapping[str, Mapping[str, bool | None]] | None = None) -> Picture:
+        from hsdns.load.output.exposition import Picture
+
+        return Picture(self._servers, self._seconds, limits)
+
+    def _write(self, picture: Picture) -> None:
+        if self._file:
+            from prometheus_client import write_to_textfile
+
+            write_to_textfile(self._file, picture)
+
+    def _send(self, picture: Picture) -> None:
+        from prometheus_client import push_to_gateway
+
+        try:
+            push_to_gateway(
+                self._gateway,
+                JOB,
+                picture,
+                grouping_key={"instance": socket.gethostname()},
+                timeout=TIMEOUT,
+            )
+        except (OSError, ValueError) as error:
+            self._failure = str(error)
+        else:
+            self._failure = ""
+
+
+def check_gateway(url: str) -> str:
+    """The address of -push, "" for none; raise FlagError."""
+    parts = urlsplit(url)
+    if not url:
+        return ""
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise FlagError(f'-push needs an address such as http://127.0.0.1:9091, found "{url}"')
+    if "@" in parts.netloc:  # not quoted in the message, because it may contain a password
+        raise FlagError("-push: the address of a gateway takes no user name and no password")
+    return url
+
+
+def write_for_ci(report: Report, flags: ReportCommand) -> None:
+    """Write the test cases, and append the summary of the step of GitHub Actions; raise OSError or LoadError.
+
+    The summary is written if it is requested, or if GitHub Actions runs the command.
+    """
+    from hsdns.load.output.junit import junit
+    from hsdns.load.output.markdown import markdown
+
+    if flags.junit:
+        Path(flags.junit).write_text(junit(report), encoding="utf-8")
+    path = os.environ.get(SUMMARY, "")
+    if path:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(markdown(report))
+    elif flags.github:
+        raise LoadError(f"-github: {SUMMARY} names no file, so this is no step of GitHub Actions")
+
+
+def put_out(report: Report, flags: ReportCommand) -> int:
+    """Print a report and write it to the files of -json and -html; return the exit status."""
+    from hsdns.load.output.page import page
+    from hsdns.load.output.text import lines
+    from hsdns.load.report import encode, exit_status, plain
+
+    if flags.o == "json":
+        say_json(plain(report))
+    else:
+        say(*lines(report))
+    try:
+        if flags.json:
+            Path(flags.json).write_bytes(encode(report))
+        if flags.html:
+            Path(flags.html).write_text(page(report), encoding="utf-8")
+    except OSError as error:
+        complain(f"the report cannot be written: {error}")
+        return 2
+    return exit_status(report)

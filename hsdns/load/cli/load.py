@@ -1,0 +1,421 @@
+"""`hsdns load`: loads a DNS server, and checks whether its answers were right.
+
+Path: argv -> here -> settings.py, cluster.py -> run.py -> the report.
+Rule 1: exit status 0: it ran, and all limits hold; 1: a limit of -fail-if is met; 2: bad input, no server, or a limit
+        that could not be evaluated.  A generator of a Job has status 0 once its report is written: the limits apply to
+        all generators together.
+Rule 2: standard output has only the report; progress is on standard error.
+Rule 3: a run that Ctrl-C or SIGTERM ends is reported, with status 2 unless a limit is met.
+
+SIGTERM, which a deleted pod gets: a load ends as with Ctrl-C:
+Rule 1: before a load begins it raises KeyboardInterrupt, because there is nothing to report.
+Rule 2: from then on it is only recorded, and the run checks for it.  So it cannot interrupt, for example, the writing
+        of the report, and a second one, which `timeout` sends, has no effect.
+
+Checks that a process may have the descriptors that a load needs, for UDP sockets (-sockets) and for connections:
+Rule: the soft limit is raised first; the sending process inherits it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from hsdns import __version__, collector
+from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain
+from hsdns.descriptor_limit import descriptor_limit, raise_limit
+from hsdns.load.cli.export import Metrics, check_gateway, put_out, write_for_ci
+from hsdns.load.cli.generator import Generator, find_generator
+from hsdns.load.cli.knee import find_knee
+from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
+from hsdns.load.errors import naming_files
+from hsdns.load.plan import StreamPlan
+
+if TYPE_CHECKING:
+    from hsdns.cli.command import Command
+    from hsdns.load.cli.cluster import LoadCluster
+    from hsdns.load.cli.settings import ReplaySettings
+    from hsdns.load.questions import Question, Questions
+    from hsdns.load.report import Machine, OfServer, PlanReport, Report
+    from hsdns.load.results import Results
+    from hsdns.load.target import Target
+    from hsdns.plugins.kubernetes import Kubernetes
+    from hsdns.wire.message import Reply
+
+POD_TRANSPORT: Final = "UDP, TCP for what it truncates"
+COMMANDS: Final = {
+    "compare": "Compare",
+    "merge": "Merge",
+}  # the classes in modules of the same name
+
+
+class Load(LoadFlags):
+    """Loads servers, and reports what was measured."""
+
+    name = "load"
+    forms = """hsdns load -queries FILE [FLAG...]
+       hsdns load -source NAME [ARGUMENT...] [FLAG...]
+       hsdns load -replay FILE [FLAG...]
+       hsdns load -pods NUMBER -source NAME [ARGUMENT...] [FLAG...]
+       hsdns load compare FILE... [FLAG...]
+       hsdns load merge FILE... [FLAG...]"""
+    suggested = tuple(COMMANDS)
+    interrupted = ("interrupted before the load began", 2)
+
+    @classmethod
+    def main(cls, words: list[str]) -> int:
+        """Carry out a load, or another command of its own; return the exit status."""
+        if words and words[0] in COMMANDS:
+            module = import_module(f"hsdns.load.cli.{words[0]}")
+            other: type[Command] = getattr(module, COMMANDS[words[0]])
+            return other.main(words[1:])
+        return super().main(words)
+
+    def run(self) -> int:
+        """Carry it out, and put out the report; return the exit status."""
+        with naming_files(), Termination() as termination:
+            settings = read_settings(self)
+            metrics = Metrics(self.prometheus, check_gateway(self.push))
+            generator = find_generator(settings.portion, self.start_at, self.job)
+            collector.set_up()
+            # What a run remembers of a cluster and of answers is many objects, nearly none of them in cycles: a full
+            # collection would stop the verification and the changes for up to a second.
+            with collector.growing():
+                report, results = _run(settings, metrics, generator, termination)
+            status = put_out(report, self)
+            if generator.job is not None:
+                from hsdns.load.report import encode
+
+                complain(generator.put(encode(report)))
+                status = 0  # the limits apply to all generators together
+            metrics.finish(results, report)
+            write_for_ci(report, self)
+        return status
+
+
+def _run(
+    settings: LoadSettings, metrics: Metrics, generator: Generator, termination: Termination
+) -> tuple[Report, dict[str, Results]]:
+    from hsdns.load.report import Run, make_report
+
+    with ExitStack() as stack:
+        cluster = _cluster(settings)
+        if cluster is not None:
+            stack.enter_context(cluster)
+            if cluster.api is not None:
+                complain(f"the cluster is at {cluster.api.url}")
+        questions = _questions(settings, cluster)
+        started = datetime.now(UTC)
+
+        def load(step: LoadSettings) -> tuple[list[OfServer], PlanReport]:
+            return _load(step, questions, cluster, metrics, generator, termination)
+
+        knee = None
+        if settings.knee is None:
+            servers, plan = load(settings)
+            passed = (time.monotonic_ns() - servers[0].results.begin) / 1e9
+            started = datetime.now(UTC) - timedelta(seconds=passed)  # when the schedule began
+        else:
+            knee, servers, plan = find_knee(settings, load)
+    slack = settings.flags.slack if settings.flags.verify else None
+    at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    run = Run(at, plan, _machine(), slack, settings.limits, knee)
+    report = make_report(run, servers)
+    return report, {each.name: each.results for each in servers}
+
+
+def _cluster(settings: LoadSettings) -> LoadCluster | None:
+    from hsdns.cli.offline import configure
+    from hsdns.cli.source_flag import source_tokens
+    from hsdns.load.cli.cluster import LoadCluster
+    from hsdns.load.cli.settings import pod_questions
+    from hsdns.load.cluster.names import cluster_questions
+    from hsdns.load.questions import Questions
+
+    flags = settings.flags
+    if not flags.has_cluster:
+        return None
+
+    def choose(blocks: Sequence[Kubernetes]) -> Questions:
+        if settings.flags.queries:
+            return Questions(_read_queries(settings.flags.queries), seed=settings.flags.seed)
+        if settings.replay is not None:
+            return _replayed(settings.replay)
+        if settings.pods is not None:
+            return pod_questions(settings.pods, blocks, settings.zipf, settings.flags.seed)
+        answer_sets = [block.answer_set() for block in blocks]
+        return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.flags.seed)
+
+    objects = None if flags.source is None else source_tokens(flags.source, flags.conf)
+    configuration, _ = configure(flags.conf, objects, runs_code=not flags.no_code)
+    return LoadCluster(
+        configuration,
+        choose,
+        verifies=settings.flags.verify,
+        api=settings.api,
+        changes_api=settings.flags.churn_api,
+        kinds=settings.churn_kinds,
+        seed=settings.flags.seed,
+    )
+
+
+def _questions(settings: LoadSettings, cluster: LoadCluster | None) -> Questions:
+    from hsdns.load.questions import Questions
+
+    if cluster is not None:
+        return cluster.questions
+    if settings.replay is not None:
+        return _replayed(settings.replay)
+    return Questions(_read_queries(settings.flags.queries), seed=settings.flags.seed)
+
+
+def _replayed(found: ReplaySettings) -> Questions:
+    from hsdns.load.questions import Questions
+
+    return Questions(found.replay.questions, recorded=found.replay.recorded)
+
+
+def _read_queries(path: str) -> list[Question]:
+    from hsdns.load.questions import read_queries
+
+    if path == "-":
+        return read_queries(sys.stdin, "standard input")
+    with Path(path).open(encoding="utf-8", errors="replace") as file:
+        return read_queries(file, path)
+
+
+def _load(
+    settings: LoadSettings,
+    questions: Questions,
+    cluster: LoadCluster | None,
+    metrics: Metrics,
+    generator: Generator,
+    termination: Termination,
+) -> tuple[list[OfServer], PlanReport]:
+    from hsdns.load.cli.cluster import following_changes
+    from hsdns.load.cli.progress import live
+    from hsdns.load.plan import Plan, transport_words
+    from hsdns.load.report import OfServer, PlanReport
+    from hsdns.load.results import kind_numbers
+    from hsdns.load.run import Loaded, RunOptions, carry_out
+    from hsdns.load.send.process import SenderProcess
+    from hsdns.load.send.udp import sockets_for, window_for
+    from hsdns.load.target import place_to_text
+    from hsdns.load.verify.verifier import Verifier
+
+    schedule = settings.schedule
+    queries = [each.query(settings.flags.edns) for each in questions.all]
+    if settings.streams is not None:
+        allow_connections(settings.streams, schedule.fastest, settings.timeout)
+    places = [_find(settings, each, questions, cluster) for each in settings.targets]
+    fastest = schedule.fastest if settings.replay is None else settings.replay.replay.fastest
+    sockets = sockets_for(fastest, settings.timeout, settings.sockets)
+    if settings.streams is None:
+        allow_sockets(sockets)
+    elif settings.streams.for_truncated:
+        allow_sockets(sockets, settings.streams.connections)
+    truth = cluster.truth if cluster is not None else None
+    with ExitStack() as stack:
+        loaded = []
+        for target, (family, address) in zip(settings.targets, places, strict=True):
+            plan = Plan(
+                family,
+                address,
+                [each.octets(settings.flags.edns) for each in questions.all],
+                list(questions.weights),
+                schedule,
+                round(settings.timeout * 1e9),
+                sockets,
+                settings.flags.verify,
+                recorded=questions.recorded,
+                pods=questions.pods,
+                portion=generator.portion,
+                kinds=kind_numbers(questions.all),
+                streams=settings.streams,
+                window=window_for(fastest, settings.timeout, schedule.burst),
+            )
+            verifier = (
+                None if truth is None else Verifier(truth, questions.all, settings.flags.slack)
+            )
+            # Nothing but counting is left for this process if no answer is judged.
+            is_alone = truth is None and len(places) == 1
+            sending = stack.enter_context(SenderProcess(plan, is_alone=is_alone))
+            loaded.append(Loaded(target.name, sending, verifier))
+        following = stack.enter_context(following_changes(settings, cluster, places, queries))
+        shown = stack.enter_context(live(schedule.seconds, settings.flags.live))
+        stack.enter_context(_churning(settings, cluster))
+
+        def show(servers: Mapping[str, Results], seconds: float) -> None:
+            shown(servers, seconds)
+            metrics.show(servers, seconds)
+
+        options = RunOptions(
+            lambda: () if truth is None else truth.changes,
+            show,
+            settings.flags.keep_going,
+            settings.limits,
+            generator.begin,
+            following.take,
+            termination.take,
+        )
+        ended = carry_out(
+            loaded, questions.all, schedule.seconds, settings.timeout, options, time.monotonic_ns, time.sleep
+        )  # fmt: skip
+    servers = [
+        OfServer(
+            each.name,
+            place_to_text(target.host, target.port),
+            each.why or ("" if cluster is None else cluster.failure),
+            round(each.seconds, 3),
+            each.results,
+            following.report(number, questions.all, each.results.begin / 1e9, each.seconds),
+        )
+        for number, (each, target) in enumerate(zip(ended, settings.targets, strict=True))
+    ]
+    return servers, PlanReport(
+        transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
+        list(schedule.stages),
+        schedule.arrival,
+        schedule.burst,
+        settings.flags.seed,
+        sockets,
+        settings.timeout * 1000,
+        len(questions.all if questions.pods is None else questions.pods.targets),
+        _what(settings, questions),
+        settings.flags.edns,
+        settings.churn,
+        generator.portion.to_text(),
+        settings.churn_kinds if settings.churn else {},
+        settings.probes,
+        settings.streams,
+    )
+
+
+def _what(settings: LoadSettings, questions: Questions) -> str:
+    """A description of the questions."""
+    from hsdns.load.cli.settings import in_words
+
+    if questions.pods is not None:
+        return in_words(questions.pods)
+    if settings.replay is not None:
+        return settings.replay.what
+    groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
+    return f"{len(questions.all)} questions of {settings.flags.queries or f'the cluster: {groups}'}"
+
+
+def _find(
+    settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
+) -> tuple[int, tuple[str | int, ...]]:
+    """The family and address of a server that answers; with a simulated cluster, once it has read that."""
+    from hsdns.load.send.probe import find_target, probe_over
+
+    family, address = find_target(target.host, target.port)
+    awaited = None if cluster is None else cluster.awaited
+    query = (awaited or questions.first).query()
+    has_cluster = cluster is not None and (cluster.api is not None or awaited is not None)
+
+    def is_ready(reply: Reply) -> bool:
+        return not has_cluster or bool(reply.answer)
+
+    probe_over(settings.streams, family, address, query, settings.wait, is_ready)
+    return family, address
+
+
+@contextlib.contextmanager
+def _churning(settings: LoadSettings, cluster: LoadCluster | None) -> Iterator[None]:
+    if cluster is None or not settings.churn:
+        yield
+        return
+    cluster.begin_churn(settings.churn)
+    try:
+        yield
+    finally:
+        cluster.end_churn()
+
+
+def _machine() -> Machine:
+    from hsdns.fastpath import IMPLEMENTATION
+    from hsdns.load.report import Machine
+
+    return Machine(
+        __version__,
+        platform.python_version(),
+        f"{platform.system()} {platform.release()} {platform.machine()}",
+        os.cpu_count() or 1,
+        IMPLEMENTATION,
+    )
+
+
+class Termination:
+    """Records SIGTERM; a context manager that does nothing outside the main thread."""
+
+    def __init__(self) -> None:
+        self._has_begun = False
+        self._came = False
+        self._before: Any = None
+
+    def __enter__(self) -> Termination:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, self._note)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._before)
+
+    def take(self) -> bool:
+        """Whether it has arrived since the previous call; the first call marks the begin of the load."""
+        self._has_begun = True
+        came, self._came = self._came, False
+        return came
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if not self._has_begun:
+            raise KeyboardInterrupt
+        self._came = True
+
+
+SPARE: Final = 32  # descriptors for everything else
+
+
+def allow_sockets(sockets: int, connections: int = 0) -> None:
+    """Raise the limit of descriptors for sockets and connections; raise FlagError if it is too low."""
+    beside = f" and {connections} connections" if connections else ""
+    _allow(sockets + connections, f"-sockets: {sockets} sockets{beside}", "ask from fewer")
+
+
+def allow_connections(streams: StreamPlan, fastest: float, timeout: float) -> None:
+    """Raise the limit of descriptors for connections; raise FlagError if it is too low; `timeout` in seconds."""
+    needed = descriptors_needed(streams, fastest, timeout)
+    _allow(needed, f"{needed} connections", "lower -connections, -idle or -rate")
+
+
+def descriptors_needed(streams: StreamPlan, fastest: float, timeout: float) -> int:
+    """How many connections may be open at once, including idle ones of earlier clients; times in seconds."""
+    if not streams.queries or streams.idle <= 0:
+        return streams.connections
+    lingering = fastest / streams.queries * (streams.idle / 1e9 + timeout)
+    return streams.connections + int(lingering) + 1
+
+
+def _allow(needed: int, what: str, remedy: str) -> None:
+    raise_limit()
+    limit = descriptor_limit()
+    if needed + SPARE > limit:
+        raise FlagError(
+            f"{what} may be open at once, and a process here may have {limit} descriptors (ulimit -Hn); "
+            f"raise the limit, or {remedy}"
+        )

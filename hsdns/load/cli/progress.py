@@ -1,0 +1,145 @@
+"""The progress of a load test, with a line for each server, on standard error.
+
+Path: load.py -> here, which only reads the results; screen.py draws the whole screen (-live screen).
+Rule: on a terminal the lines are redrawn in place, with the library rich if it is installed; elsewhere they are written
+      at most every five seconds, so that a log stays short.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from hsdns.cli.flags import FlagError
+from hsdns.cli.output import Progress, complain
+from hsdns.load.histogram import us_to_text
+from hsdns.load.verify.judge import RIGHT, UNDECIDED
+from hsdns.wire import printable
+
+if TYPE_CHECKING:
+    from hsdns.load.results import Results
+
+LINE: Final = "line"
+SCREEN: Final = "screen"
+NONE: Final = "none"
+WAYS: Final = (LINE, SCREEN, NONE)
+LIBRARY: Final = "rich"
+BETWEEN: Final = 5.0  # seconds between lines without a terminal
+SHOWN: Final = 3  # seconds that the latencies cover
+REDRAWN: Final = 0.2  # seconds between two pictures of the screen
+Show = Callable[[Mapping[str, "Results"], float], None]
+
+
+def line(results: Results, seconds: float, length: float) -> str:
+    """The results after `seconds` of a schedule of `length`: for the last SHOWN whole seconds, and in total."""
+    from hsdns.load.results import together, without_histograms
+
+    if seconds < 0:
+        return f"begins in {-seconds:.0f} s"
+    now = int(seconds)
+    shown = [results.seconds[each] for each in range(now - SHOWN, now) if each in results.seconds]
+    last, whole = together(shown), without_histograms(results.seconds.values())
+    counts, verdicts = whole.counts, whole.verdicts
+    parts = [f"{min(seconds, length):.0f}/{length:.0f} s"]
+    if shown:
+        p50, p99 = last.slots.percentiles((50, 99))
+        late = last.late_slots.percentile(99)
+        parts.append(f"{last.counts.answered / len(shown):.0f} answers/s")
+        parts.append(f"p50 {_text(p50)} p99 {_text(p99)} (late {_text(late)})")
+    parts += [f"{rcode} {number}" for rcode, number in sorted(counts.rcodes.items())]
+    if counts.lost:
+        parts.append(f"lost {counts.lost}")
+    if verdicts:
+        parts += [
+            f"{word} {number}"
+            for word, number in verdicts.items()
+            if word not in (RIGHT, UNDECIDED)
+        ]
+        parts.append(f"{verdicts.get(RIGHT, 0)} right")
+    return ", ".join(parts)
+
+
+def lines(servers: Mapping[str, Results], seconds: float, length: float) -> list[str]:
+    """A line for each server, with its name if there are several."""
+    found = [line(results, seconds, length) for results in servers.values()]
+    if len(found) == 1:
+        return found
+    return [f"{printable(name)}: {told}" for name, told in zip(servers, found, strict=True)]
+
+
+def check_live(how: str) -> None:
+    """Raise FlagError if -live cannot show it."""
+    if how == SCREEN and not sys.stderr.isatty():
+        raise FlagError("-live screen: standard error is no terminal; leave it out for a log")
+    if how == SCREEN and importlib.util.find_spec(LIBRARY) is None:
+        raise FlagError(
+            "-live screen draws with the library rich, which is not installed: "
+            'run pip install "hsdns-server[top]", or leave it out'
+        )
+
+
+@contextlib.contextmanager
+def live(length: float, how: str = LINE) -> Iterator[Show]:
+    """Show a run of `length` seconds while it runs; `how` is one of WAYS."""
+    if how == NONE:
+        yield lambda servers, seconds: None
+    elif how == SCREEN:
+        with _screen(length) as show:
+            yield show
+    elif not sys.stderr.isatty():
+        yield _plain(length)
+    elif importlib.util.find_spec(LIBRARY) is None:
+        progress = Progress()
+        yield lambda servers, seconds: progress.show(*lines(servers, seconds, length))
+        progress.show()
+    else:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as display:
+            yield lambda servers, seconds: display.update(
+                Text("\n".join(lines(servers, seconds, length)), overflow="ellipsis", no_wrap=True),
+                refresh=True,
+            )
+
+
+@contextlib.contextmanager
+def _screen(length: float) -> Iterator[Show]:
+    from rich.console import Console
+    from rich.live import Live
+
+    from hsdns.load.cli.screen import Shown, view
+
+    console = Console(stderr=True, highlight=False, soft_wrap=False)
+    last = 0.0
+    with Live(console=console, screen=True, auto_refresh=False) as display:
+
+        def show(servers: Mapping[str, Results], seconds: float) -> None:
+            nonlocal last
+            if seconds - last >= REDRAWN:
+                last = seconds
+                width, height = console.size
+                drawn = view(Shown(servers, seconds, length), width, height)
+                display.update(drawn, refresh=True)
+
+        yield show
+
+
+def _plain(length: float) -> Show:
+    last = 0.0
+
+    def show(servers: Mapping[str, Results], seconds: float) -> None:
+        nonlocal last
+        if seconds - last >= BETWEEN and seconds <= length:
+            last = seconds
+            complain(*lines(servers, seconds, length))
+
+    return show
+
+
+def _text(us: int | None) -> str:
+    return "-" if us is None else us_to_text(us)

@@ -1,0 +1,1 @@
+"""The cluster that a load test changes or serves, and the names that it asks for."""

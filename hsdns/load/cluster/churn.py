@@ -1,0 +1,317 @@
+"""Changes a simulated cluster at a rate, in the API that the servers under test watch and in verify/truth.py's store.
+
+Path: cli/load.py (-churn, -api) -> here, with the changes of changes.py -> the truth's own store, then api.py.
+Rule 1: the seed determines the changes; a change is written when it is due, late ones at once.
+Rule 2: verify/truth.py has a change before any server can see it: there is one clock, and no answer is early.
+Rule 3: a change counts as written when the API has it, which is after verify/truth.py has it.
+
+A namespace that a load test creates in a real cluster, changes and deletes:
+Rule 1: the namespace is new and has a unique name.  Nothing outside it is written, and it is deleted at the end, also
+        after Ctrl-C and after an error.
+Rule 2: Services have no selector, and this module writes the EndpointSlices, so no controller and no pod is involved.
+Rule 3: changes of one slice are written one by one; up to WRITERS slices are written at the same time.
+Rule 4: a change counts as written when its request was sent: no server can have it earlier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import IPv4Address
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+from msgspec import structs
+
+from hsdns.cluster.objects import (
+    SERVICE_NAME_LABEL,
+    Endpoint,
+    EndpointConditions,
+    EndpointPort,
+    EndpointSlice,
+    ObjectMeta,
+    Upserted,
+)
+from hsdns.cluster.source import Deliver
+from hsdns.load.cluster.api import ClusterApi
+from hsdns.load.cluster.changes import Changes
+from hsdns.load.cluster.history import ApiHistory
+from hsdns.load.cluster.writer import message_of
+from hsdns.load.errors import LoadError
+from hsdns.sources.synthetic import Shape, SyntheticCluster
+
+TICK: Final = 0.002  # minimum seconds between two batches of changes
+Written = Callable[[str, float], None]
+
+
+class Pace:
+    """When changes are due: `rate` per second since its creation; `clock` gives monotonic seconds."""
+
+    def __init__(self, rate: float, clock: Callable[[], float]) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._begin = clock()
+        self.made = 0
+
+    def due(self) -> int:
+        """The number of changes due now; they then count as made."""
+        count = max(0, int((self._clock() - self._begin) * self._rate) - self.made)
+        self.made += count
+        return count
+
+    def left(self) -> float:
+        """Seconds until the next change is due."""
+        return max(TICK, self._begin + (self.made + 1) / self._rate - self._clock())
+
+
+class Churn:
+    """A cluster of a shape; `deliver` takes events for verify/truth.py, which already has the same cluster.
+
+    `written` takes the resourceVersion of each change, and when it was written.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        kinds: Mapping[str, int],
+        seed: int,
+        deliver: Deliver,
+        clock: Callable[[], float],
+        written: Written = lambda version, time: None,
+    ) -> None:
+        self.history = ApiHistory()
+        self._deliver = deliver
+        self._clock = clock
+        self._written = written
+        self._kinds, self._seed = kinds, seed
+        self._cluster = SyntheticCluster(shape)
+        self._slices: list[EndpointSlice] = []
+        self._changes: Changes | None = None
+        for found in self._cluster.objects():
+            self.history.put(found)
+            if isinstance(found, EndpointSlice) and found.address_type == "IPv4":
+                self._slices.append(found)
+
+    def change(self) -> str:
+        """Make one change and return its resourceVersion; raise LoadError if there is nothing to change."""
+        found = self._made().next()
+        # The store ignores an object with the version that it already has.
+        version = str(self.history.version + 1)
+        changed = structs.replace(
+            found, metadata=structs.replace(found.metadata, resource_version=version)
+        )
+        self._deliver([Upserted(changed)])
+        self.history.put(changed)
+        return version
+
+    def _made(self) -> Changes:
+        if self._changes is None:
+            unused = self._cluster.unused_addresses()
+            self._changes = Changes(self._slices, self._kinds, self._seed, unused)
+        return self._changes
+
+    async def run(self, api: ClusterApi, rate: float) -> None:
+        """Make changes until cancelled."""
+        self._made()  # takes a while, so before the first change is due
+        pace = Pace(rate, self._clock)
+        while True:
+            await asyncio.sleep(pace.left())
+            changed = [self.change() for _ in range(pace.due())]
+            now = self._clock()
+            for version in changed:
+                self._written(version, now)
+            if changed:
+                api.changed()
+
+
+WRITERS: Final = 16
+PORT: Final = 8080
+NAMESPACE: Final = "hsdns-load"  # the prefix of the namespace's name
+OWNER: Final = "app.kubernetes.io/managed-by"
+# Addresses for documentation and benchmarks (RFC 5737, RFC 2544): nothing in the cluster has one.
+_FIRST: Final = int(IPv4Address("198.18.0.0"))
+_SPARES: Final = 65_536
+_SLICES: Final = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
+_SERVICES: Final = "/api/v1/namespaces/{}/services"
+_NAMESPACES: Final = "/api/v1/namespaces"
+
+
+class Writes(Protocol):
+    """The interface of ApiWriter."""
+
+    async def send(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> tuple[int, str]:
+        """Send a request; return status and body of the response."""
+
+
+class Size(NamedTuple):
+    """The number of Services, of which every second is headless, and the number of endpoints of each."""
+
+    services: int = 20
+    endpoints: int = 5
+
+
+class OwnNamespace:
+    """A namespace with Services; `name` is unique, `written` as in churn.Churn."""
+
+    def __init__(
+        self,
+        writer: Writes,
+        name: str,
+        size: Size,
+        kinds: Mapping[str, int],
+        seed: int,
+        clock: Callable[[], float],
+        written: Written = lambda version, time: None,
+    ) -> None:
+        self.name = name
+        self._writer = writer
+        self._size = size
+        self._kinds, self._seed = kinds, seed
+        self._clock = clock
+        self._written = written
+        self._exists = False
+        total = size.services * size.endpoints
+        self._addresses = [str(IPv4Address(_FIRST + each)) for each in range(total + _SPARES)]
+
+    async def make(self) -> None:
+        """Create the namespace, its Services and their slices; raise LoadError."""
+        try:
+            await self._post(_NAMESPACES, _manifest("v1", "Namespace", self.name))
+            self._exists = True
+            for number in range(self._size.services):
+                await self._post(_SERVICES.format(self.name), self._service(number))
+            for each in self._slices():
+                await self._post(_SLICES.format(self.name), _body(each))
+        except BaseException:
+            await self.remove()
+            raise
+
+    async def remove(self) -> None:
+        """Delete the namespace; raise LoadError if it remains."""
+        if not self._exists:
+            return
+        for path in (_SLICES, _SERVICES):
+            await self._writer.send("DELETE", path.format(self.name))
+        status, text = await self._writer.send("DELETE", f"{_NAMESPACES}/{self.name}")
+        if status not in (200, 202, 404):
+            raise LoadError(
+                f"-churn-api: the namespace {self.name} cannot be removed ({status} {text}); "
+                f"remove it with kubectl delete namespace {self.name}"
+            )
+        self._exists = False
+
+    async def run(self, rate: float) -> None:
+        """Make changes until cancelled; raise LoadError if one is refused."""
+        spare = self._addresses[self._size.services * self._size.endpoints :]
+        changes = Changes(self._slices(), self._kinds, self._seed, spare)
+        locks: dict[str, asyncio.Lock] = {}
+        free = asyncio.Semaphore(WRITERS)
+        pace = Pace(rate, self._clock)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(pace.left())
+                for _ in range(pace.due()):
+                    changed = changes.next()
+                    lock = locks.setdefault(changed.metadata.name, asyncio.Lock())
+                    await free.acquire()
+                    group.create_task(self._write(changed, lock, free))
+
+    async def _write(
+        self, changed: EndpointSlice, lock: asyncio.Lock, free: asyncio.Semaphore
+    ) -> None:
+        path = f"{_SLICES.format(self.name)}/{changed.metadata.name}"
+        try:
+            async with lock:  # in the order in which they were made
+                began = self._clock()
+                status, text = await self._writer.send("PUT", path, _body(changed))
+            if status != 200:
+                raise LoadError(
+                    f"-churn-api: {path} cannot be written: {status} {message_of(text)}"
+                )
+            self._written(_version_of(text), began)
+        finally:
+            free.release()
+
+    async def _post(self, path: str, body: dict[str, Any]) -> None:
+        status, text = await self._writer.send("POST", path, body)
+        if status != 201:
+            told = message_of(text)
+            raise LoadError(
+                f"-churn-api: {body['kind']} {body['metadata']['name']} cannot be made: {status} {told}; this account "
+                "needs the rights to create and delete namespaces, and to write services and endpointslices in them"
+            )
+
+    def _service(self, number: int) -> dict[str, Any]:
+        found = _manifest("v1", "Service", f"svc-{number}")
+        found["spec"] = {"ports": [{"name": "http", "port": 80, "targetPort": PORT}]}
+        if number % 2:
+            found["spec"]["clusterIP"] = "None"
+        return found
+
+    def _slices(self) -> Iterator[EndpointSlice]:
+        services, endpoints = self._size
+        for number in range(services):
+            yield EndpointSlice(
+                ObjectMeta(
+                    name=f"svc-{number}-load",
+                    namespace=self.name,
+                    labels={SERVICE_NAME_LABEL: f"svc-{number}", **_LABELS},
+                ),
+                "IPv4",
+                [
+                    Endpoint(
+                        [self._addresses[number * endpoints + each]],
+                        _READY,
+                        _hostname(number, each),
+                    )
+                    for each in range(endpoints)
+                ],
+                [EndpointPort("http", "TCP", PORT)],
+            )
+
+
+_READY: Final = EndpointConditions(ready=True, serving=True, terminating=False)
+_LABELS: Final = {"endpointslice.kubernetes.io/managed-by": "hsdns-load", OWNER: "hsdns-load"}
+
+
+def _hostname(service: int, endpoint: int) -> str | None:
+    return f"svc-{service}-{endpoint}" if service % 2 else None
+
+
+def _manifest(api_version: str, kind: str, name: str) -> dict[str, Any]:
+    metadata = {"name": name, "labels": {OWNER: "hsdns-load"}}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _body(found: EndpointSlice) -> dict[str, Any]:
+    """The slice as the API accepts it: without unset fields."""
+    body = _without_none(msgspec.to_builtins(found))
+    assert isinstance(body, dict), "a struct"
+    body["metadata"] = {
+        name: value
+        for name, value in body["metadata"].items()
+        if name in ("name", "namespace", "labels")
+    }
+    return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", **body}
+
+
+def _without_none(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {name: _without_none(value) for name, value in found.items() if value is not None}
+    if isinstance(found, list):
+        return [_without_none(each) for each in found]
+    return found
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _Written(msgspec.Struct):
+    metadata: _Meta
+
+
+def _version_of(text: str) -> str:
+    return msgspec.json.decode(text, type=_Written).metadata.resource_version

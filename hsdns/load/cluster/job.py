@@ -1,0 +1,154 @@
+"""A generator in a pod of an Indexed Job: reads the Job, and writes its report into a ConfigMap.
+
+Path: cli/load.py (-job) -> here -> writer.py -> the API server, with the service account of the pod.
+Rule 1: the Job determines how many portions there are, and when the load begins: at a fixed time after its own start,
+        which is the same for all pods.
+Rule 2: the report is compressed; its ConfigMap is owned by the Job and deleted with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from hsdns.apiserver.access import SERVICE_ACCOUNT, AccessSource
+from hsdns.load.cluster.writer import ApiWriter, message_of
+from hsdns.load.errors import LoadError
+
+INDEX: Final = "JOB_COMPLETION_INDEX"  # in the environment of each pod of an Indexed Job
+LABEL: Final = "hsdns-load/job"
+KEY: Final = "report.json.gz"
+MOST: Final = 1_000_000  # maximum octets in a ConfigMap, without its names
+PATIENCE: Final = 30  # seconds until a Job has started
+
+
+class Job(NamedTuple):
+    """The fields of a Job; `started` in seconds since 1970, `completions` as in an Indexed Job."""
+
+    name: str
+    uid: str
+    started: float
+    completions: int
+
+
+class JobApi:
+    """The API server of the cluster, for a pod in a namespace; raises errors as LoadError."""
+
+    def __init__(self, source: AccessSource, namespace: str) -> None:
+        self._source = source
+        self.namespace = namespace
+
+    def job(self, name: str, sleep: Callable[[float], None]) -> Job:
+        """Read a Job; wait until it has started."""
+        path = f"/apis/batch/v1/namespaces/{quote(self.namespace)}/jobs/{quote(name)}"
+        for _ in range(PATIENCE):
+            found = self._ask("GET", path)
+            if found["spec"].get("completionMode") != "Indexed":
+                raise LoadError(
+                    f"-job: the Job {name} has no indexes; set completionMode: Indexed in its spec"
+                )
+            if started := found.get("status", {}).get("startTime"):
+                completions = found["spec"]["completions"]
+                since = datetime.fromisoformat(started.replace("Z", "+00:00")).timestamp()
+                return Job(name, found["metadata"]["uid"], since, completions)
+            sleep(1.0)
+        raise LoadError(f"-job: the Job {name} has no startTime after {PATIENCE} seconds")
+
+    def put_report(self, job: Job, index: int, report: bytes) -> str:
+        """Write a report into the ConfigMap of an index of the Job; return its name."""
+        name = f"{job.name}-{index}"
+        path = f"/api/v1/namespaces/{quote(self.namespace)}/configmaps/{quote(name)}"
+        body = config_map(name, self.namespace, job, report)
+        self._ask("PATCH", f"{path}?fieldManager=hsdns-load&force=true", body)
+        return name
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send one request; return the object of the response."""
+
+        async def send() -> tuple[int, str]:
+            writer = ApiWriter(self._source, "-job")
+            try:
+                # JSON is YAML, and a PATCH of it applies it.
+                return await writer.send(method, path, body, "application/apply-patch+yaml")
+            finally:
+                await writer.close()
+
+        status, text = asyncio.run(send())
+        if status >= 400:
+            raise LoadError(
+                f"the API server answers {method} {path.partition('?')[0]} with {status}: {message_of(text)}"
+            )
+        return json.loads(text)
+
+
+def config_map(name: str, namespace: str, job: Job, report: bytes) -> dict[str, Any]:
+    """The ConfigMap of a report; raise LoadError if the report is too large."""
+    packed = gzip.compress(report, 9, mtime=0)
+    if len(packed) > MOST:
+        raise LoadError(
+            f"the report has {len(packed)} octets when compressed, more than a ConfigMap holds; give a shorter -time, "
+            "or write it to a volume with -json"
+        )
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.name, "uid": job.uid}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {LABEL: job.name},
+        "ownerReferences": [owner],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "binaryData": {KEY: base64.b64encode(packed).decode()},
+    }
+
+
+def reports_of(octets: bytes, name: str) -> list[tuple[str, bytes]]:
+    """The reports in a list of ConfigMaps, as kubectl prints it, by their names; raise LoadError.
+
+    An empty list if it is something else, such as a report; `name` is the name of the file.
+    """
+    try:
+        found = json.loads(octets)
+    except ValueError:
+        return []
+    if not isinstance(found, dict) or "apiVersion" not in found:
+        return []
+    items = found.get("items", [found])
+    try:
+        reports = [
+            (each["metadata"]["name"], gzip.decompress(base64.b64decode(each["binaryData"][KEY])))
+            for each in items
+            if KEY in each.get("binaryData", {})
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError, OSError, EOFError) as error:
+        raise LoadError(f"{name}: a ConfigMap has no report ({error!r})") from None
+    if not reports:
+        raise LoadError(f"{name}: no ConfigMap of {len(items)} has a report ({KEY})")
+    return reports
+
+
+def read_namespace(folder: str = SERVICE_ACCOUNT) -> str:
+    """The namespace of this pod; raise LoadError."""
+    try:
+        return Path(folder, "namespace").read_text("utf-8").strip()
+    except OSError as error:
+        raise LoadError(f"-job: this is no pod with a service account: {error}") from None
+
+
+def read_index(environment: Mapping[str, str]) -> int:
+    """The index of this pod; raise LoadError."""
+    text = environment.get(INDEX, "")
+    if not (text.isascii() and text.isdigit()):
+        raise LoadError(
+            f"-job: {INDEX} is not set, so this is no pod of an Indexed Job; -part gives a portion elsewhere"
+        )
+    return int(text)

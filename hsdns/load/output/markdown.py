@@ -1,0 +1,71 @@
+"""The report of a run as Markdown, for the job summary of GitHub Actions.
+
+Path: report.py -> here -> cli/export.py appends it to the file that GITHUB_STEP_SUMMARY names.
+Rule: names and sentences are plain text: Markdown syntax in them is escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from hsdns.load.output.words import arrival, comparison, limited, rates, shown
+from hsdns.load.report import Report
+from hsdns.wire import printable
+
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@-])")
+_MET: Final = {True: "FAILED", False: "held", None: "unknown"}
+
+
+def markdown(report: Report) -> str:
+    """The summary."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    plan, servers = report.plan, report.servers
+    targets = ", ".join(server.target for server in servers)
+    yield f"### Load on {_text(targets)}"
+    yield ""
+    yield _text(
+        f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, over {plan.transport}: {plan.what}"
+    )
+    for server in servers:
+        of = f"{server.name}: " if len(servers) > 1 else ""
+        if server.ended:
+            yield ""
+            yield f"**Not whole:** {_text(f'{of}{server.ended} after {server.seconds:.1f} s')}"
+        if server.refused:
+            yield ""
+            yield f"**Left out:** {_text(of + server.refused)}"
+    limits = [(server, limit) for server in servers for limit in server.limits]
+    if limits:
+        yield ""
+        yield from _table(
+            ("limit", "", "measured", "server"),
+            [
+                (limit.limit, _MET[limit.met], limited(limit), server.name)
+                for server, limit in limits
+            ],
+        )
+    yield ""
+    yield from _table(
+        ("", *(server.name for server in servers)),
+        [(row.label, *row.cells) for row in comparison(shown(report))],
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield _row(head)
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield _row(row)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(_text, cells))} |"
+
+
+def _text(words: str) -> str:
+    return _SPECIAL.sub(r"\\\1", printable(words))

@@ -1,0 +1,189 @@
+"""Counts, times and rates of a report as text.
+
+Path: text.py, page.py, plots.py -> here.
+
+Compares servers: those of one run, or of several saved runs:
+Rule 1: a figure that no server has is omitted; one that only some have is "-" for the others.
+Rule 2: other differences between the runs are stated, because they make the figures less comparable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from hsdns.load.histogram import Percentile, us_to_text
+from hsdns.load.report import KneeStep, LimitReport, Report, ServerReport
+from hsdns.load.results import Counts
+from hsdns.load.schedule import Stage
+from hsdns.load.verify.judge import VERDICTS
+
+
+def answers(counts: Counts) -> str:
+    """Rcodes with their counts."""
+    words = [f"{rcode} {count}" for rcode, count in counts.rcodes.items()]
+    if counts.truncated:
+        words.append(f"truncated {counts.truncated}")
+    return ", ".join(words) or "none"
+
+
+def percentiles(figures: Sequence[Percentile], only: Sequence[str] = ()) -> str:
+    """Percentiles on one line; those without a figure with the reason."""
+    words = [f"{each.name} {duration(each)}" for each in figures if not only or each.name in only]
+    return "  ".join(words)
+
+
+def duration(figure: Percentile) -> str:
+    """A figure with its unit, or why there is none."""
+    if figure.us is None:
+        return figure.why if figure.why in ("lost", "never") else "-"
+    return us_to_text(figure.us)
+
+
+def age(ms: float) -> str:
+    """The age of an answer, in milliseconds, so that it can be found in the log of a server."""
+    return f"{ms / 1000:.3f} s" if ms >= 1000 else us_to_text(ms * 1000)
+
+
+def since_begin(seconds: float) -> str:
+    """A time in a run, in milliseconds."""
+    return f"{seconds:.3f} s" if seconds >= 0 else f"{-seconds:.3f} s before the begin"
+
+
+def share(count: int, whole: int) -> str:
+    """A number and its share of a whole."""
+    return f"{count} ({count / whole:.3%})" if count and whole else str(count)
+
+
+def limited(limit: LimitReport) -> str:
+    """The measured value of a limit."""
+    if limit.count is not None:
+        return share(limit.count, limit.whole or 0)
+    if limit.us is not None:
+        return us_to_text(limit.us)
+    if limit.rate is not None:
+        return f"{limit.rate:.10g}/s"
+    return "lost" if limit.met is not None else "could not be told"
+
+
+def knee_step(step: KneeStep) -> str:
+    """The outcome of a step of a search for the knee."""
+    word = {"generator": "the generator was the limit"}.get(step.outcome, step.outcome)
+    figures = percentiles(step.latency, ("p50", "p99", "p99.9"))
+    late = percentiles(step.lateness, ("p99",))
+    return f"{word}, {figures}, lost {share(step.lost, step.sent)}, generator late by {late}"
+
+
+def rates(stages: Sequence[Stage]) -> str:
+    """The rates of a schedule."""
+    words = []
+    for stage in stages:
+        rate = (
+            f"{stage.first:.10g}"
+            if stage.first == stage.last
+            else f"{stage.first:.10g}..{stage.last:.10g}"
+        )
+        words.append(f"{rate}/s for {stage.seconds:g} s")
+    return ", then ".join(words)
+
+
+def arrival(word: str, burst: int) -> str:
+    """The arrival of queries."""
+    return f"bursts of {burst}" if word == "burst" else word
+
+
+_LATENCIES: Final = ("p50", "p99", "p99.9", "max")
+NOTHING: Final = "-"
+
+
+class Shown(NamedTuple):
+    """A server's report with a unique name, and the run that it belongs to."""
+
+    name: str
+    report: Report
+    server: ServerReport
+
+
+class Row(NamedTuple):
+    """One figure for each server."""
+
+    label: str
+    cells: list[str]
+
+
+def shown(report: Report) -> list[Shown]:
+    """The servers of a run."""
+    return [Shown(each.name, report, each) for each in report.servers]
+
+
+def shown_together(reports: Sequence[tuple[str, Report]]) -> list[Shown]:
+    """The servers of several runs, given with names; a server has its own name if that is unique."""
+    names = [each.name for _, report in reports for each in report.servers]
+    found: list[Shown] = []
+    for name, report in reports:
+        for each in report.servers:
+            own = each.name if names.count(each.name) == 1 else f"{name}: {each.name}"
+            found.append(Shown(own, report, each))
+    return found
+
+
+def comparison(servers: Sequence[Shown]) -> list[Row]:
+    """The figures of servers, in rows."""
+    return [row for row in _rows([each.server for each in servers]) if set(row.cells) != {NOTHING}]
+
+
+def differences(servers: Sequence[Shown]) -> list[str]:
+    """Sentences about the differences between the runs of servers."""
+    plans = [each.report.plan for each in servers]
+    found = []
+    for label, values in (
+        ("rate", [rates(each.stages) for each in plans]),
+        ("arrival", [arrival(each.arrival, each.burst) for each in plans]),
+        ("seed", [str(each.seed) for each in plans]),
+        ("transport", [each.transport for each in plans]),
+        ("questions", [each.what for each in plans]),
+        ("changes a second", [f"{each.churn:g}" for each in plans]),
+        ("machine", [each.report.machine.system for each in servers]),
+        ("hsdns", [each.report.machine.hsdns for each in servers]),
+    ):
+        if len(set(values)) > 1:
+            told = "; ".join(
+                f"{each.name}: {value}" for each, value in zip(servers, values, strict=True)
+            )
+            found.append(f"the runs differ in {label}: {told}")
+    return found
+
+
+def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
+    if any(each.ended for each in servers):
+        yield Row("not whole", [each.ended or NOTHING for each in servers])
+    yield Row("answered", [str(each.counts.answered) for each in servers])
+    yield Row("lost", [share(each.counts.lost, each.counts.sent) for each in servers])
+    for rcode in sorted({rcode for each in servers for rcode in each.counts.rcodes}):
+        yield Row(rcode, [str(each.counts.rcodes.get(rcode, 0)) for each in servers])
+    for name in _LATENCIES:
+        yield Row(f"latency {name}", [_figure(each.latency, name) for each in servers])
+    yield Row("generator late p99", [_figure(each.lateness, "p99") for each in servers])
+    verdicts = [each.verdicts for each in servers]
+    for word in VERDICTS:
+        if any(each is not None and each.counts[word] for each in verdicts):
+            yield Row(
+                word, [NOTHING if each is None else str(each.counts[word]) for each in verdicts]
+            )
+    for label, name in (("stale by p50", "p50"), ("stale by at most", "max")):
+        ages = [NOTHING if each is None else _figure(each.stale_age, name) for each in verdicts]
+        yield Row(label, ages)
+    old = [None if each is None else each.old_for_s for each in verdicts]
+    yield Row("stale answers over", [NOTHING if each is None else age(each * 1000) for each in old])
+    found = [each.propagation for each in servers]
+    for name in ("p50", "p99", "max"):
+        cells = [NOTHING if each is None else _figure(each.first_new, name) for each in found]
+        yield Row(f"added: first new answer after {name}", cells)
+    for name in ("p50", "p99", "max"):
+        cells = [NOTHING if each is None else _figure(each.last_old, name) for each in found]
+        yield Row(f"removed: last old answer after {name}", cells)
+    yield Row("changes", [NOTHING if each is None else str(each.changes) for each in verdicts])
+
+
+def _figure(figures: Sequence[Percentile], name: str) -> str:
+    return next((duration(each) for each in figures if each.name == name), NOTHING)

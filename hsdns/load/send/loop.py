@@ -1,0 +1,283 @@
+"""The loop of a process that sends: what is due, a wait, what has arrived, what has expired, a report.  Open loop.
+
+Path: process.py -> Sender, pods.py or verify/follow.py -> here -> a Transport: udp.py, or pool.py for connections.
+Rule 1: a query that is due is sent in the next turn, regardless of earlier replies; none is skipped, and none waits for
+        a reply.
+Rule 2: a late query is sent late, and both times are recorded, so that reports separate the generator's lateness from
+        latency.  A query counts as sent when its system call returns, so that the call's time is included; over
+        connections, when all queries of its turn have been written as far as these accept them: waiting there for the
+        set-up or for room belongs to the transport, and is part of its latency.
+Rule 3: nothing here counts, and only the ID and flags of a reply are read: slow work is done elsewhere.  A reply is
+        emitted once, with a number, before the outcomes that refer to it.  A compiled counter counts the outcomes; then
+        they are emitted only if answers are judged.
+Rule 4: with `most`, rules 1 and 2 do not hold: at most that many queries wait at once, and the schedule is postponed
+        while it waits for room, so that the rate is not exceeded afterwards.
+
+Over UDP its twin is native/src/load_sender.rs, which is used if it was compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from hsdns.fastpath import LoadCounts
+from hsdns.load.outcome import (
+    ANSWERS,
+    CONNECTIONS,
+    COUNTS,
+    LOOKUPS,
+    OUTCOMES,
+    Fact,
+    Lookup,
+    RecentReplies,
+    forget_frame,
+    frame,
+    pack_facts,
+    pack_lookups,
+    pack_outcome,
+    reply_frame,
+)
+
+if TYPE_CHECKING:
+    from hsdns.fastpath._native import LoadCounts as Compiled
+    from hsdns.load.send.connection import Connection
+
+REPORT_EVERY: Final = 20_000_000  # nanoseconds
+SPIN: Final = 60_000  # nanoseconds before a query is due from which it does not wait
+LONGEST: Final = 50_000_000  # maximum nanoseconds of one wait
+# Nanoseconds by which a schedule that waits for room may be late before it is postponed: so queries leave together.
+CATCH_UP: Final = 10_000_000
+GATHER: Final = (
+    1_000_000  # nanoseconds after a query is due that such a schedule waits, for the same reason
+)
+HEADER_LEN: Final = 12
+
+# Functions that receive what has arrived; None: the process must end.
+Ready = Sequence[Callable[[], None]] | None
+
+
+class Query:
+    """A query: its octets without the ID, the number of its question, and when it was due and sent (nanoseconds).
+
+    `key` is how its transport finds it, -1 before it is sent; `connection` is where it waits; `is_over` once it was
+    answered or given up.
+    """
+
+    __slots__ = ("connection", "is_over", "key", "octets", "planned", "question", "sent", "tries")
+
+    def __init__(self, octets: bytes, question: int, planned: int, sent: int) -> None:
+        self.octets = octets
+        self.question = question
+        self.planned = planned
+        self.sent = sent
+        self.tries = 0
+        self.connection: Connection | None = None
+        self.key = -1
+        self.is_over = False
+
+
+class Receiver(Protocol):
+    """Receives the results of queries and the facts of connections."""
+
+    def reply(self, query: Query, message: bytes, received: int) -> None:
+        """Receive a reply; its ID means nothing."""
+
+    def without_reply(self, query: Query, why: int) -> None:
+        """Receive that a query gets no reply: LOST or NOT_SENT."""
+
+    def fact(self, fact: Fact) -> None:
+        """Receive a fact of a connection."""
+
+
+class Transport(Protocol):
+    """Sends queries, and passes the results to a Receiver; `turn` is how many it takes between two waits."""
+
+    turn: int
+
+    @property
+    def waits(self) -> int:
+        """The number of queries that wait for a reply."""
+
+    def ask(self, query: Query) -> None:
+        """Take a query."""
+
+    def flush(self) -> None:
+        """Send what was taken, and record when."""
+
+    def expire(self, now: int) -> None:
+        """Give up the queries that have waited too long."""
+
+    def close(self) -> None:
+        """End: no more replies are waited for."""
+
+
+class Reporter:
+    """Collects messages for the process that counts; `replies`: whether they are wanted; `kinds` as in plan.Plan."""
+
+    def __init__(
+        self, emit: Callable[[bytes], None], *, replies: bool, kinds: Sequence[int] = ()
+    ) -> None:
+        self.emit = emit
+        self._wants_replies = replies
+        self._kinds = kinds
+        self._counts: Compiled | None = None
+        self._outcomes = bytearray()  # packed one by one: packing all together would delay queries
+        self._facts: list[Fact] = []
+        self._lookups: list[Lookup] = []
+        self._replies = RecentReplies[int]()
+        self._reply_count = 0
+        self._reported = 0
+
+    def begin(self, begin: int) -> None:
+        """Set the begin of the schedule, in nanoseconds of the monotonic clock."""
+        self._reported = begin
+        if self._kinds and LoadCounts is not None:
+            self._counts = LoadCounts(self._kinds, begin)
+
+    def fact(self, fact: Fact) -> None:
+        """Add a fact of a connection."""
+        self._facts.append(fact)
+
+    def lookup(self, found: Lookup) -> None:
+        """Add a lookup of a pod."""
+        self._lookups.append(found)
+
+    def reply(self, query: Query, message: bytes, received: int) -> None:
+        """Add a reply."""
+        question, planned, sent = query.question, query.planned, query.sent
+        flags = message[2] << 8 | message[3]
+        number = 0
+        if self._wants_replies:
+            content = message[2:]
+            number = self._replies.get(content) or self._new_reply(question, content)
+        if self._counts is not None:
+            self._counts.add(question, flags, planned, sent, received)
+            if not number:
+                return
+        self._outcomes += pack_outcome(question, flags, number, planned, sent, received)
+
+    def without_reply(self, query: Query, why: int) -> None:
+        """Add a query without a reply; `why` is LOST or NOT_SENT."""
+        if self._counts is not None:
+            self._counts.add(query.question, 0, query.planned, query.sent, why)
+        else:
+            self._outcomes += pack_outcome(query.question, 0, 0, query.planned, query.sent, why)
+
+    def report_at(self, now: int) -> None:
+        """Emit all messages if it is time."""
+        if now - self._reported > REPORT_EVERY:
+            self._reported = now
+            self.report()
+
+    def report(self) -> None:
+        """Emit all messages."""
+        if self._counts is not None and (counts := self._counts.take()):
+            self.emit(frame(COUNTS, counts))
+        if self._outcomes:
+            self.emit(frame(OUTCOMES if self._counts is None else ANSWERS, self._outcomes))
+            self._outcomes.clear()
+        if self._lookups:
+            self.emit(frame(LOOKUPS, pack_lookups(self._lookups)))
+            self._lookups.clear()
+        if self._facts:
+            self.emit(frame(CONNECTIONS, pack_facts(self._facts)))
+            self._facts.clear()
+
+    def _new_reply(self, question: int, content: bytes) -> int:
+        number = self._reply_count = self._reply_count + 1
+        if dropped := self._replies.add(content, number):
+            self.report()
+            self.emit(forget_frame(dropped))
+        self.emit(reply_frame(number, question, content))
+        return number
+
+
+class Loop:
+    """The loop; `wait` waits for at most the given nanoseconds."""
+
+    def __init__(self, clock: Callable[[], int], wait: Callable[[int], Ready]) -> None:
+        self._clock = clock
+        self._wait = wait
+
+    def send_due(self, now: int) -> int | None:
+        """Send what is due; return when something is to be done next, None at the end."""
+        raise NotImplementedError
+
+    def expire(self, now: int) -> None:
+        """Do what is due besides: `now` was read before what has arrived was received, so that this comes first."""
+
+    def loop(self) -> None:
+        """Go on until the end."""
+        while (until := self.send_due(now := self._clock())) is not None:
+            ready = self._wait(min(max(until - now, 0), LONGEST))
+            if ready is None:
+                return
+            now = self._clock()
+            for receive in ready:
+                receive()
+            self.expire(now)
+
+
+class Sender(Loop):
+    """Sends `queries` (without IDs) at `times`, in an `order` of their numbers; `most` wait at once, 0: any number."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        reporter: Reporter,
+        queries: Sequence[bytes],
+        times: Iterator[int],
+        order: Iterator[int],
+        *,
+        clock: Callable[[], int],
+        wait: Callable[[int], Ready],
+        most: int = 0,
+    ) -> None:
+        super().__init__(clock, wait)
+        self._most = most
+        self._transport = transport
+        self._reporter = reporter
+        self._queries = queries
+        self._times = times
+        self._order = order
+        self._begin = 0
+        self._due: int | None = None
+
+    def run(self, begin: int) -> None:
+        """Send everything, and wait for the last replies; `begin` is the time at which the schedule begins."""
+        self._begin, self._due = begin, next(self._times, None)
+        self._reporter.begin(begin)
+        self.loop()
+        self._transport.close()
+        self._reporter.report()
+
+    def send_due(self, now: int) -> int | None:
+        """Pass the queries that are due to the transport."""
+        transport, begin, due = self._transport, self._begin, self._due
+        if due is None:
+            return now + LONGEST if transport.waits else None
+        if begin + due > now:
+            return begin + due + (GATHER if self._most else -SPIN)
+        room = transport.turn
+        if self._most:
+            self._begin = begin = max(begin, now - due - CATCH_UP)
+            room = min(room, self._most - transport.waits)
+            if room <= 0:
+                return now + LONGEST
+        ask, queries = transport.ask, self._queries
+        for _ in range(room):
+            question = next(self._order)
+            ask(Query(queries[question], question, begin + due, now))
+            due = next(self._times, None)
+            if due is None or begin + due > now:
+                break
+        self._due = due
+        transport.flush()
+        return now
+
+    def expire(self, now: int) -> None:
+        """Give up queries, send what connections have room for, and report."""
+        self._transport.expire(now)
+        self._transport.flush()
+        self._reporter.report_at(now)

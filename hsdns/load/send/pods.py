@@ -1,0 +1,350 @@
+"""Looks up names on schedule, like the resolvers of pods: open loop, with the models of resolver/ in real time.
+
+Path: process.py -> here; load/pods.py chooses pods and names, resolver/ the queries of a lookup -> udp.py,
+      PodTcp of sockets.py.
+Rule 1: a lookup begins when it is due, regardless of earlier ones.  A model's clock advances by due times, times of
+        arrival and ends of waits, not by when this process handles them; the difference is reported as lateness.
+Rule 2: each query, including a retry, has a unique pair of socket and ID, so that it is known which one was answered.
+        Its source port is not the one that a pod would use.
+Rule 3: a question is reported when it is first sent; its group is the kind of name, or SEARCH.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from heapq import heappop, heappush
+from typing import Final, Protocol
+
+from hsdns.load.outcome import (
+    ENDS,
+    LOST,
+    NOT_SENT,
+    QUESTION,
+    UNFINISHED,
+    Fact,
+    Lookup,
+    RecentReplies,
+    end_of,
+    frame,
+    kinds_of,
+    pack_question,
+)
+from hsdns.load.pods import SEARCH, PodLookup, Pods
+from hsdns.load.questions import Question
+from hsdns.load.schedule import SECOND
+from hsdns.load.send.loop import HEADER_LEN, Loop, Query, Ready, Reporter, Transport
+from hsdns.resolver.model import Answer, Arrival, Model, Packet, answer_of, wire_of
+from hsdns.wire.decode import BadReply
+from hsdns.wire.iana import RRType
+from hsdns.wire.name import Name
+
+TYPES: Final = (RRType.A, RRType.AAAA)
+MOST_LOOKUPS: Final = 16  # begun in a turn
+LONGEST_WAIT: Final = 20_000_000  # maximum nanoseconds of one wait
+DRAIN: Final = (
+    7 * SECOND
+)  # nanoseconds, in addition to the timeout of a query, until the last lookup must have ended
+CLOSED: Final = Answer(is_closed=True)
+
+
+class Connection(Protocol):
+    """A TCP connection; it opens without a call."""
+
+    def send(self, octets: bytes) -> None:
+        """Send a message."""
+
+    def receive(self) -> tuple[Sequence[bytes], bool]:
+        """The messages that have arrived, and whether the connection has ended."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class _Running:
+    """A lookup in progress."""
+
+    __slots__ = (
+        "again", "began", "connections", "deadline", "is_over", "model", "number", "over_tcp", "planned", "queries",
+        "seen", "waiting", "wanted", "wasted",
+    )  # fmt: skip
+
+    def __init__(self, wanted: PodLookup, model: Model, planned: int, began: int) -> None:
+        self.wanted = wanted
+        self.model = model
+        self.waiting = model.lookup(wanted.name, TYPES)
+        self.planned = planned
+        self.began = began
+        self.deadline: float | None = None  # when it continues without an answer, in seconds
+        self.is_over = False
+        self.queries = self.wasted = self.again = self.over_tcp = 0
+        self.seen: set[tuple[str, int]] = set()
+        self.connections: dict[str, Connection] = {}
+
+
+class PodQuery(Query):
+    """A query of a lookup."""
+
+    __slots__ = ("packet", "running")
+
+    def __init__(
+        self,
+        octets: bytes,
+        question: int,
+        planned: int,
+        sent: int,
+        running: _Running,
+        packet: Packet,
+    ) -> None:
+        super().__init__(octets, question, planned, sent)
+        self.running = running
+        self.packet = packet
+
+
+class PodSender(Loop):
+    """Looks up `wanted` for `pods` at `times`; gives up unfinished lookups `timeout` and DRAIN after the last one.
+
+    `open_transport` makes the transport of datagrams, for a receiver; `connect` opens a TCP connection.  A query is
+    lost `timeout` nanoseconds after it was sent.
+    """
+
+    def __init__(
+        self,
+        pods: Pods,
+        times: Iterator[int],
+        wanted: Iterator[PodLookup],
+        reporter: Reporter,
+        open_transport: Callable[[PodSender], Transport],
+        connect: Callable[[], Connection],
+        *,
+        timeout: int,
+        clock: Callable[[], int],
+        wait: Callable[[int], Ready],
+    ) -> None:
+        super().__init__(clock, wait)
+        self._pods = pods
+        self._times = times
+        self._wanted = wanted
+        self._reporter = reporter
+        self._transport = open_transport(self)
+        self._connect = connect
+        self._drain = timeout + DRAIN
+        self._begin = self._last = 0
+        self._due: int | None = None
+        self._timers: list[tuple[float, int, _Running]] = []  # seconds from the begin
+        self._timer_count = 0
+        self._running: set[_Running] = set()
+        self._streams: dict[int, tuple[Connection, dict[int, PodQuery]]] = {}  # by id(), and ID
+        self._unconnected: deque[tuple[PodQuery, int]] = deque()
+        self._questions: dict[tuple[str, int, str], int] = {}
+        self._octets: dict[tuple[object, ...], bytes] = {}
+        self._answers = RecentReplies[Answer]()
+
+    def run(self, begin: int) -> None:
+        """Run all lookups, and wait until they end; `begin` is the time at which the schedule begins."""
+        self._begin = self._last = begin
+        self._reporter.begin(begin)
+        self._due = next(self._times, None)
+        self.loop()
+        now = self._clock()
+        for running in sorted(self._running, key=lambda each: each.planned):
+            # Those of a run that ended early had too little time.
+            if running.planned + self._drain <= now:
+                self._end(running, UNFINISHED, now)
+        self._transport.close()
+        self._reporter.report()
+
+    def send_due(self, now: int) -> int | None:
+        """Begin the lookups that are due; return when there is something to do."""
+        begin = self._begin
+        for _ in range(MOST_LOOKUPS):
+            if self._due is None or begin + self._due > now:
+                break
+            self._last = begin + self._due
+            self._start(self._last, now)
+            self._due = next(self._times, None)
+            now = self._clock()
+        if self._due is None and (not self._running or now > self._last + self._drain):
+            return None
+        until = now + LONGEST_WAIT
+        if self._due is not None:
+            until = min(until, begin + self._due)
+        if self._timers:
+            until = min(until, begin + round(self._timers[0][0] * SECOND))
+        return until
+
+    def _start(self, planned: int, now: int) -> None:
+        wanted = next(self._wanted)
+        running = _Running(wanted, self._pods.take(wanted.pod), planned, now)
+        self._running.add(running)
+        self._resume(running, None, planned)
+
+    def _resume(
+        self, running: _Running, arrival: Arrival | None, at: int, seconds: float | None = None
+    ) -> None:
+        """Continue a lookup with what arrived at a time, and send its next queries.
+
+        `seconds` is that exact time on the model's clock, if the lookup was waiting for it.
+        """
+        model = running.model
+        model.now = (at - self._begin) / SECOND if seconds is None else seconds
+        try:
+            deadline = running.waiting.send(arrival)
+        except StopIteration as end:
+            self._send(running, at)
+            self._end(running, end_of(end.value), at)
+            return
+        self._send(running, at)
+        if running.is_over:
+            return
+        running.deadline = deadline
+        if deadline is not None:  # None: glibc waits for TCP without a limit
+            self._timer_count += 1
+            heappush(self._timers, (deadline, self._timer_count, running))
+
+    def expire(self, now: int) -> None:
+        """Continue lookups whose wait is over or that got no connection, and count lost queries."""
+        while self._unconnected:
+            query, at = self._unconnected.popleft()
+            if not query.running.is_over:
+                self._resume(query.running, (query.packet, CLOSED), at)
+        timers, begin = self._timers, self._begin
+        while timers and (at := begin + round(timers[0][0] * SECOND)) <= now:
+            deadline, _, running = heappop(timers)
+            if not running.is_over and running.deadline == deadline:
+                running.deadline = None
+                self._resume(running, None, at, deadline)
+        self._transport.expire(now)
+        self._reporter.report_at(now)
+
+    def _send(self, running: _Running, at: int) -> None:
+        """Send the packets in a model's outbox, which were due at a time."""
+        outbox = running.model.outbox
+        if not outbox:
+            return
+        for packet in outbox:
+            running.queries += 1
+            is_meant = packet.name == running.wanted.meant
+            running.wasted += not is_meant
+            key = (packet.name, packet.rrtype)
+            if packet.transport == "tcp":
+                running.over_tcp += 1
+            else:
+                running.again += key in running.seen
+                running.seen.add(key)
+            question = self._question(packet, running.wanted.kind if is_meant else SEARCH)
+            query = PodQuery(self._message(packet), question, at, self._clock(), running, packet)
+            if packet.transport == "tcp":
+                self._send_stream(query)
+            else:
+                self._transport.ask(query)
+                self._transport.flush()
+        outbox.clear()
+
+    def _send_stream(self, query: PodQuery) -> None:
+        connections, port = query.running.connections, query.packet.port
+        if port not in connections:
+            try:
+                connections[port] = self._connect()
+            except OSError:  # this machine has no socket left
+                self.without_reply(query, NOT_SENT)
+                self._unconnected.append((query, query.sent))
+                return
+            self._streams[id(connections[port])] = connections[port], {}
+        stream = self._streams.get(id(connections[port]))
+        if stream is None:  # it has closed
+            self.without_reply(query, LOST)
+            return
+        _, waiting = stream
+        query_id = len(waiting) + 1
+        waiting[query_id] = query
+        connections[port].send(query_id.to_bytes(2, "big") + query.octets)
+
+    def _message(self, packet: Packet) -> bytes:
+        """The octets of a query without its ID."""
+        key = packet[5:]
+        octets = self._octets.get(key)
+        if octets is None:
+            octets = self._octets[key] = wire_of(packet, 0)[2:]
+        return octets
+
+    def _question(self, packet: Packet, group: str) -> int:
+        """The number of a question; new ones are emitted."""
+        key = (packet.name, packet.rrtype, group)
+        number = self._questions.get(key)
+        if number is None:
+            number = self._questions[key] = len(self._questions)
+            question = Question(Name.from_text(packet.name), packet.rrtype, group)
+            self._reporter.emit(frame(QUESTION, pack_question(number, question)))
+        return number
+
+    def receive(self, connection: Connection) -> None:
+        """Receive what has arrived on a connection."""
+        stream = self._streams.get(id(connection))
+        if stream is None:  # it has closed
+            return
+        _, waiting = stream
+        messages, is_closed = connection.receive()
+        now = self._clock()
+        for octets in messages:
+            query_id = int.from_bytes(octets[:2], "big")
+            query = waiting.pop(query_id, None) if len(octets) >= HEADER_LEN else None
+            if query is not None:
+                self.reply(query, octets, now)
+        if is_closed and self._streams.pop(id(connection), None) is not None:
+            connection.close()
+            for query in waiting.values():
+                self.without_reply(query, LOST)
+            for query in waiting.values():
+                if not query.running.is_over:
+                    self._resume(query.running, (query.packet, CLOSED), now)
+
+    def reply(self, query: Query, message: bytes, received: int) -> None:
+        """Continue the lookup with a reply."""
+        assert isinstance(query, PodQuery), "no other is sent"
+        self._reporter.reply(query, message, received)
+        answer = self._answer(query, message)
+        if answer is not None and not query.running.is_over:
+            self._resume(query.running, (query.packet, answer), received)
+
+    def without_reply(self, query: Query, why: int) -> None:
+        """Count a query; its lookup waits as long as its resolver does."""
+        self._reporter.without_reply(query, why)
+
+    def fact(self, fact: Fact) -> None:
+        """Count a fact of a connection."""
+        self._reporter.fact(fact)
+
+    def _answer(self, query: PodQuery, octets: bytes) -> Answer | None:
+        """The content of a reply; None if it is none to this query, but then it may be one to another query."""
+        found = self._answers.get(octets[2:])
+        if found is None:
+            with suppress(BadReply):
+                found = answer_of(octets, query.packet)
+                self._answers.add(octets[2:], found)
+        return found
+
+    def _end(self, running: _Running, end: str, at: int) -> None:
+        running.is_over = True
+        self._running.discard(running)
+        for connection in running.connections.values():
+            _, waiting = self._streams.pop(id(connection), (connection, {}))
+            for query in waiting.values():
+                self.without_reply(query, LOST)
+            connection.close()
+        wanted = running.wanted
+        self._pods.release(wanted.pod, running.model)
+        self._reporter.lookup(
+            Lookup(
+                *kinds_of(running.model.name, wanted),
+                ENDS.index(end),
+                running.queries,
+                running.wasted,
+                running.again,
+                running.over_tcp,
+                running.planned,
+                running.began,
+                at,
+            )
+        )

@@ -1,0 +1,416 @@
+"""The process that only sends and receives, so that counting, judging and drawing do not delay it.
+
+Path: run.py starts it -> main() in the other process -> CompiledSender or loop.py; their messages come back over
+a pipe.
+Rule 1: it ends when it has sent everything, or when its standard input is closed; it ignores Ctrl-C, which the parent
+        handles.
+Rule 2: it never waits for the pipe; messages that do not fit stay in memory.
+
+Runs the compiled sender over UDP: makes its sockets, and its schedule ahead of time:
+Rule 1: the first FIRST seconds of the schedule, at most MOST queries, are made before the run begins, the others during
+        the run by a thread that yields to everything else, so that it delays no query.
+Rule 2: schedule, order and questions are those of the Python twin (loop.py), and so are the outcomes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from secrets import randbelow
+from selectors import EVENT_READ, DefaultSelector
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from hsdns.descriptor_limit import raise_limit
+from hsdns.fastpath import LoadSender
+from hsdns.load.errors import LoadError
+from hsdns.load.outcome import END, READY, Frames, frame
+from hsdns.load.plan import Plan, read_plan, write_plan
+from hsdns.load.pods import PodPlan, Pods
+from hsdns.load.schedule import SECOND, Portion
+from hsdns.load.send.loop import Ready, Reporter, Sender, Transport
+from hsdns.load.send.pods import PodSender
+from hsdns.load.send.sockets import Links, PodTcp, UdpSocket, make_pool, open_socket
+from hsdns.load.send.udp import IDS, UdpTransport
+
+if TYPE_CHECKING:
+    from hsdns.fastpath._native import LoadSender as Compiled
+
+FIRST: Final = 20  # seconds
+MOST: Final = 1_000_000  # queries
+# Due times, and numbers of questions.
+Piece = tuple["array[int]", "array[int]"]
+PIECE: Final = 4096  # queries
+LEAST_NICE: Final = 19
+
+
+class CompiledSender:
+    """Carries out a plan; `first_ids` are the first IDs of the sockets."""
+
+    def __init__(self, plan: Plan, first_ids: Sequence[int]) -> None:
+        assert LoadSender is not None, "available() says so"
+        self._sockets = [open_socket(plan.family, plan.address) for _ in first_ids]
+        self._sender = LoadSender(
+            plan.queries,
+            kinds=plan.kinds,
+            first_ids=list(first_ids),
+            timeout=plan.timeout,
+            replies=plan.replies,
+            window=plan.window,
+            most=plan.most,
+        )
+        pieces = pieces_of(plan)
+        feed(self._sender, _first(pieces))
+        self._rest = pieces
+
+    def run(self, begin: int, stop: int, pipe: int) -> None:
+        """Send everything until file descriptor `stop` is readable; write to the non-blocking `pipe`.  Call it once."""
+        numbers = [each.fileno() for each in self._sockets]
+        feeding = threading.Thread(target=self._feed_rest)
+        feeding.start()
+        try:
+            with suppress(BrokenPipeError):
+                self._sender.run(numbers, stop, pipe, begin)
+        finally:
+            feeding.join()
+            for sock in self._sockets:
+                sock.close()
+
+    def _feed_rest(self) -> None:
+        with suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LEAST_NICE)
+        feed(self._sender, self._rest)
+        self._sender.end_feed()
+
+
+def available() -> bool:
+    """Whether the compiled sender exists."""
+    return LoadSender is not None
+
+
+def pieces_of(plan: Plan) -> Iterator[Piece]:
+    """The due times and numbers of questions of the plan, PIECE at a time."""
+    times, numbers = plan.times(), plan.order()
+    while due := array("q", islice(times, PIECE)):
+        yield due, array("I", islice(numbers, len(due)))
+
+
+def feed(sender: Compiled, pieces: Iterator[Piece]) -> None:
+    """Pass pieces to a sender until it takes no more."""
+    for times, numbers in pieces:
+        if not sender.feed(times.tobytes(), numbers.tobytes()):
+            return
+
+
+def _first(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    for piece in islice(pieces, MOST // PIECE):
+        yield piece
+        if piece[0][-1] > FIRST * SECOND:
+            return
+
+
+_PIPE: Final = 1 << 20  # octets
+_SET_PIPE_SIZE: Final = 1031  # F_SETPIPE_SZ
+_SET_TIMER_SLACK: Final = 29  # PR_SET_TIMERSLACK
+_SLACK: Final = 1_000  # nanoseconds
+
+
+class ChildProcess:
+    """Another process, which runs main() of a module with a plan; a context manager."""
+
+    what = "sends"
+
+    def __init__(self, module: str, plan: bytes) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", f"from {module} import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._frames = Frames()
+        self._plan = plan
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+        assert self._process.stdout is not None, "a pipe"
+        self._process.stdout.close()
+        if self._process.poll() is None:
+            self._process.kill()  # it ignores SIGTERM
+        self._process.wait()
+
+    def prepare(self) -> None:
+        """Send the plan and wait until the process is ready; raise LoadError."""
+        self._write(len(self._plan).to_bytes(8, "big") + self._plan)
+        if next(self.messages(None), (b"", b""))[0] != READY:
+            raise LoadError(self._not_begun)
+
+    def _write(self, octets: bytes) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None, "a pipe"
+        try:
+            stdin.write(octets)
+            stdin.flush()
+        except BrokenPipeError:
+            raise LoadError(self._not_begun) from None
+
+    @property
+    def _not_begun(self) -> str:
+        return f"the process that {self.what} has ended before it began; standard error says why"
+
+    def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
+        """Kinds and contents of the messages within `timeout` seconds, after at least one read; END at the end."""
+        stdout = self._process.stdout
+        assert stdout is not None, "a pipe"
+        if not select.select([stdout], [], [], timeout)[0]:
+            return
+        octets = os.read(stdout.fileno(), _PIPE)
+        yield from self._frames.feed(octets)
+        if not octets:
+            yield END, b""
+
+    def stop(self) -> None:
+        """End it; its remaining messages can be read."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with suppress(OSError):
+                self._process.stdin.close()
+
+
+class SenderProcess(ChildProcess):
+    """The process that sends.
+
+    `is_alone`: it has a processor to itself if there are several, and this process runs on the others until the end.
+    """
+
+    def __init__(self, plan: Plan, *, is_alone: bool = False) -> None:
+        super().__init__("hsdns.load.send.process", write_plan(plan))
+        self._processors = _part(self.pid) if is_alone else None
+
+    def __exit__(self, *error: object) -> None:
+        if self._processors is not None:
+            os.sched_setaffinity(0, self._processors)
+        super().__exit__(*error)
+
+    @property
+    def pid(self) -> int:
+        """The process ID."""
+        return self._process.pid
+
+    def start(self, begin: int) -> None:
+        """Start the schedule at a time of the monotonic clock, in nanoseconds; raise LoadError."""
+        self._write(begin.to_bytes(8, "big"))
+
+
+def _part(sender: int) -> set[int] | None:
+    """Give the last processor to another process and the rest to this one; return those that it had.
+
+    A process that counts would otherwise take the sender's processor for up to a tick of the kernel, 4 ms.
+    """
+    if sys.platform != "linux":
+        return None
+    processors = os.sched_getaffinity(0)
+    last = max(processors)
+    if len(processors) > 1:
+        os.sched_setaffinity(sender, {last})
+        os.sched_setaffinity(0, processors - {last})
+    return processors
+
+
+class Pipe:
+    """Non-blocking standard output."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._waiting = bytearray()
+        os.set_blocking(number, False)
+        if sys.platform == "linux":
+            import fcntl  # noqa: PLC0415 - not on every platform
+
+            with suppress(OSError):
+                fcntl.fcntl(number, _SET_PIPE_SIZE, _PIPE)
+
+    def emit(self, octets: bytes) -> None:
+        """Write as much as there is room for."""
+        self._waiting += octets
+        with suppress(BlockingIOError):
+            while self._waiting:
+                written = os.write(self.number, self._waiting)
+                del self._waiting[:written]
+
+    def finish(self) -> None:
+        """Wait until all is written."""
+        os.set_blocking(self.number, True)
+        self.emit(b"")
+
+
+class Started(NamedTuple):
+    """What a separate process starts with: its standard input, its output, and its plan."""
+
+    stdin: int
+    stdout: int
+    plan: bytes
+
+
+def begin() -> Started:
+    """Start such a process: ignore signals, reserve standard output for frames, and read the plan."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # all processes of a group get them
+        signal.signal(each, signal.SIG_IGN)
+    stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
+    os.dup2(2, 1)  # nothing else may write to the pipe
+    length = int.from_bytes(read_whole(stdin, 8), "big")
+    return Started(stdin, stdout, read_whole(stdin, length))
+
+
+def main() -> None:
+    """Read a plan and the time to begin from standard input, and carry it out."""
+    stdin, stdout, octets = begin()
+    plan = read_plan(octets)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
+    first_ids = [randbelow(IDS) for _ in range(plan.sockets)]
+    pipe = Pipe(stdout)
+    if plan.pods is not None:
+        run = _finished(_pods(plan, plan.pods, stdin, pipe.emit).run)
+    elif available() and plan.streams is None:
+        run = _compiled(plan, first_ids)
+    else:
+        run = _finished(_in_python(plan, first_ids, stdin, pipe.emit).run)
+    pipe.emit(frame(READY))
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # nothing here has cycles, and a collection would cause lateness
+    with suppress(BrokenPipeError):
+        run(int.from_bytes(read_whole(stdin, 8), "big"), stdin, pipe)
+
+
+# Takes the begin, a file descriptor whose end stops it, and the pipe for its messages.
+_Run = Callable[[int, int, Pipe], None]
+
+
+def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
+    sender = CompiledSender(plan, first_ids)
+    return lambda begin, stop, pipe: sender.run(begin, stop, pipe.number)
+
+
+def _pods(plan: Plan, asked: PodPlan, stop: int, emit: Callable[[bytes], None]) -> PodSender:
+    pods = Pods(asked)
+    raise_limit()
+    selector = DefaultSelector()
+
+    def open_transport(receiver: PodSender) -> Transport:
+        sockets = [
+            UdpSocket(plan.family, plan.address, is_stamped=True) for _ in range(plan.sockets)
+        ]
+        clock = time.monotonic_ns
+        transport = UdpTransport(sockets, plan.timeout, receiver, clock, run=1)
+        for number, each in enumerate(sockets):
+            selector.register(each.socket, EVENT_READ, partial(transport.receive, number))
+        return transport
+
+    def watch(sock: socket.socket, connection: PodTcp | None, events: int) -> None:
+        if connection is None:
+            selector.unregister(sock)
+        elif sock.fileno() not in selector.get_map():
+            selector.register(sock, events, partial(sender.receive, connection))
+        else:
+            selector.modify(sock, events, partial(sender.receive, connection))
+
+    sender = PodSender(
+        pods,
+        plan.times(),
+        Portion(*plan.portion).of(pods.lookups()),
+        Reporter(emit, replies=plan.replies),
+        open_transport,
+        lambda: PodTcp(plan.family, plan.address, watch),
+        timeout=plan.timeout,
+        clock=time.monotonic_ns,
+        wait=_waiter(selector, stop),
+    )
+    return sender
+
+
+def _in_python(
+    plan: Plan, first_ids: Sequence[int], stop: int, emit: Callable[[bytes], None]
+) -> Sender:
+    """A sender over UDP, or over connections."""
+    selector, clock, streams = DefaultSelector(), time.monotonic_ns, plan.streams
+    reporter = Reporter(emit, replies=plan.replies, kinds=plan.kinds)
+    transport: Transport
+    pool = None
+    if streams is not None:
+        links = Links(plan.family, plan.address)
+        transport = pool = make_pool(streams, plan.timeout, links, reporter, clock)
+        selector.register(links, EVENT_READ, partial(links.serve, pool.can_read, pool.can_write))
+    if streams is None or streams.for_truncated:
+        sockets = [UdpSocket(plan.family, plan.address) for _ in first_ids]
+        transport = udp = UdpTransport(
+            sockets,
+            plan.timeout,
+            reporter,
+            clock,
+            first_ids=first_ids,
+            window=plan.window,
+            fallback=pool,
+        )
+        for number, each in enumerate(sockets):
+            selector.register(each.socket, EVENT_READ, partial(udp.receive, number))
+
+    return Sender(
+        transport,
+        reporter,
+        plan.queries,
+        plan.times(),
+        plan.order(),
+        clock=clock,
+        wait=_waiter(selector, stop),
+        most=plan.most,
+    )
+
+
+def _waiter(selector: DefaultSelector, stop: int) -> Callable[[int], Ready]:
+    """Waits until the selector finds something to receive, or the file descriptor `stop` is readable.
+
+    select() waits, because its timeout has microseconds; it takes no descriptor above 1023, so it watches that of the
+    selector.
+    """
+
+    def wait(nanoseconds: int) -> Ready:
+        ready = select.select([stop, selector.fileno()], [], [], nanoseconds / 1e9)[0]
+        if stop in ready:
+            return None
+        return [key.data for key, _ in selector.select(0)] if ready else ()
+
+    return wait
+
+
+def _finished(send: Callable[[int], None]) -> _Run:
+    def run(begin: int, stop: int, pipe: Pipe) -> None:
+        del stop  # the sender has its own reference
+        send(begin)
+        pipe.finish()
+
+    return run
+
+
+def read_whole(number: int, length: int) -> bytes:
+    """Read `length` octets of a file; end the process if there are fewer."""
+    found = b""
+    while len(found) < length:
+        octets = os.read(number, length - len(found))
+        if not octets:
+            raise SystemExit(0)  # the parent has given up
+        found += octets
+    return found

@@ -1,0 +1,293 @@
+"""Selects the changes of the cluster to follow with separate questions (probes), and these questions.
+
+Path: truth.py reports each change, cluster/churn.py when it was written -> here -> prober_process.py sends the probes;
+propagation.py reads `events`.
+Rule 1: a change is followed if it changes the answer to one of the run's questions, and if enough probes are left:
+        `rate` per second, accumulated for up to a second.  Which changes are omitted does not depend on any answer.
+Rule 2: a change that all servers have shown returns its remaining probes.
+Rule 3: everything here except done() runs in the thread of the cluster's watch.
+
+Queries servers repeatedly after each change of the cluster, for the first new answer and the last old one:
+Rule 1: the times of the probes of a change are fixed when it is seen (SERIES), regardless of the answers; they are the
+        same for all servers.
+Rule 2: a series ends early only on the command that all servers have shown the change.
+Rule 3: a server is queried from several ports in turn, so that all servers behind one address are reached.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
+from struct import Struct
+from typing import Final, NamedTuple, Protocol
+
+from hsdns.cluster.value import Key
+from hsdns.load.outcome import Fact, frame, reply_frame
+from hsdns.load.send.loop import LONGEST, Loop, Query, Ready, Receiver, Transport
+from hsdns.load.verify.judge import Answer
+
+_SECOND: Final = 1_000_000_000
+_STEP, _STEPS, _GROWTH, _LONGEST = 0.001, 10, 1.25, 60.0
+
+
+def _series() -> tuple[int, ...]:
+    """Every millisecond for ten, then at intervals that grow by a quarter, for a minute; in nanoseconds."""
+    found = [number * _STEP for number in range(_STEPS + 1)]
+    while found[-1] < _LONGEST:
+        found.append(found[-1] * _GROWTH)
+    return tuple(round(each * _SECOND) for each in found)
+
+
+SERIES: Final = _series()
+PORTS: Final = 4  # source ports for each server
+PROBES: Final = b"p"
+_PROBE: Final = Struct("=IIIIqq")
+TIMEOUT: Final = 120 * _SECOND  # of a probe; later replies are ignored
+_FOLLOW, _DONE = 1, 0
+_COMMAND: Final = Struct("=IIIq")
+
+
+class Command(NamedTuple):
+    """A command to follow a change seen at a time (nanoseconds), or to stop following it."""
+
+    follows: int
+    event: int
+    question: int = 0
+    seen: int = 0
+
+
+class Probe(NamedTuple):
+    """An answer; `server` is its index, `reply` the number of its content, times in nanoseconds."""
+
+    event: int
+    server: int
+    flags: int
+    reply: int
+    sent: int
+    received: int
+
+
+def pack_command(command: Command) -> bytes:
+    """A command as octets, short enough for a pipe to take it whole."""
+    return _COMMAND.pack(*command)
+
+
+COMMAND_SIZE: Final = _COMMAND.size
+
+
+def unpack_commands(octets: bytes) -> list[Command]:
+    """The commands in octets, which contain whole ones only."""
+    return [Command(*each) for each in _COMMAND.iter_unpack(octets)]
+
+
+def pack_probe(probe: Probe) -> bytes:
+    """An answer as octets; a message PROBES has several."""
+    return _PROBE.pack(*probe)
+
+
+def unpack_probes(octets: bytes) -> list[Probe]:
+    """The content of a message PROBES."""
+    return [Probe(*each) for each in _PROBE.iter_unpack(octets)]
+
+
+class Prober(Loop):
+    """Queries servers in turn, each over PORTS sockets; `queries` are without IDs.
+
+    `transports` make the transport of each server, for a receiver.  Whoever waits calls obey() for each command.
+    """
+
+    def __init__(
+        self,
+        transports: Sequence[Callable[[Receiver], Transport]],
+        queries: Sequence[bytes],
+        *,
+        clock: Callable[[], int],
+        wait: Callable[[int], Ready],
+        emit: Callable[[bytes], None],
+    ) -> None:
+        super().__init__(clock, wait)
+        self._transports = [
+            make(_Server(server, self.answered)) for server, make in enumerate(transports)
+        ]
+        self._queries = queries
+        self._emit = emit
+        self._due: list[tuple[int, int, int]] = []  # time, event, and index in the series
+        self._events: dict[int, tuple[int, int]] = {}  # question, and when the change was seen
+        self._replies: dict[bytes, int] = {}
+        self._probes: list[bytes] = []
+
+    def obey(self, command: Command) -> None:
+        """Follow a change, or stop following it."""
+        if command.follows:
+            self._events[command.event] = command.question, command.seen
+            heappush(self._due, (command.seen, command.event, 0))
+        else:
+            self._events.pop(command.event, None)
+
+    def send_due(self, now: int) -> int:
+        """Send the probes that are due."""
+        while self._due and self._due[0][0] <= now:
+            self._send(now)
+        return self._due[0][0] if self._due else now + LONGEST
+
+    def expire(self, now: int) -> None:
+        """Emit the answers that have arrived."""
+        if self._probes:
+            self._emit(frame(PROBES, b"".join(self._probes)))
+            self._probes.clear()
+        for transport in self._transports:
+            transport.expire(now)
+
+    def _send(self, now: int) -> None:
+        """Send the probe that is due, and schedule the next one of its change that is not in the past."""
+        _, event, number = heappop(self._due)
+        found = self._events.get(event)
+        if found is None:
+            return
+        question, seen = found
+        for transport in self._transports:
+            transport.ask(Query(self._queries[question], event, now, now))
+            transport.flush()
+        number += 1
+        while number < len(SERIES) and seen + SERIES[number] <= now:
+            number += 1
+        if number < len(SERIES):
+            heappush(self._due, (seen + SERIES[number], event, number))
+        else:
+            del self._events[event]
+
+    def answered(self, server: int, query: Query, message: bytes, received: int) -> None:
+        """Take an answer of a server; the number of the query's question is that of the event."""
+        event, content = query.question, message[2:]
+        reply = self._replies.get(content)
+        if reply is None:
+            reply = self._replies[content] = len(self._replies)
+            self._emit(reply_frame(reply, event, content))
+        flags = message[2] << 8 | message[3]
+        self._probes.append(pack_probe(Probe(event, server, flags, reply, query.planned, received)))
+
+
+class _Server:
+    """Receives the answers of one server."""
+
+    def __init__(self, number: int, answered: Callable[[int, Query, bytes, int], None]) -> None:
+        self._number = number
+        self._answered = answered
+
+    def reply(self, query: Query, message: bytes, received: int) -> None:
+        """Pass an answer on."""
+        self._answered(self._number, query, message, received)
+
+    def without_reply(self, query: Query, why: int) -> None:
+        """A probe without an answer says nothing."""
+
+    def fact(self, fact: Fact) -> None:
+        """There are no connections."""
+
+
+MOST_EVENTS: Final = 50_000  # per run
+_MOST_WRITES: Final = 10_000  # pending ones
+_TRIED: Final = 8  # questions of a Service that are checked
+
+
+class Event:
+    """A change of a Service: from `state` on a question has another answer; times in monotonic seconds.
+
+    `written` is None while it is unknown.  `adds`, `removes`: whether records are new, and whether records are gone.
+    """
+
+    __slots__ = ("adds", "key", "number", "question", "removes", "seen", "state", "written")
+
+    def __init__(
+        self,
+        number: int,
+        key: Key,
+        question: int,
+        state: int,
+        seen: float,
+        before: Answer,
+        after: Answer,
+    ) -> None:
+        self.number = number
+        self.key = key
+        self.question = question
+        self.state = state
+        self.seen = seen
+        self.written: float | None = None
+        self.adds = bool(after.records - before.records) or after.rcode < before.rcode
+        self.removes = bool(before.records - after.records) or after.rcode > before.rcode
+
+
+class ExpectedAnswers(Protocol):
+    """The part of truth.Truth that gives right answers."""
+
+    def expected(self, question: int, state: int) -> Answer | None:
+        """The right answer to a question in a state."""
+
+
+class Follower:
+    """Follows changes with at most `rate` probes per second; `ask` starts one, or returns False."""
+
+    def __init__(
+        self,
+        truth: ExpectedAnswers,
+        by_service: Mapping[Key, Sequence[int]],
+        rate: float,
+        ask: Callable[[Event], bool],
+        clock: Callable[[], float],
+    ) -> None:
+        self.events: list[Event] = []
+        self._truth = truth
+        self._by_service = by_service
+        self._rate = rate
+        self._ask = ask
+        self._clock = clock
+        self._left = self._most = max(rate, len(SERIES))
+        self._filled = clock()
+        self._back: deque[int] = deque()  # probes returned from another thread
+        self._unwritten: dict[str, Event] = {}  # by resourceVersion
+        self._writes: OrderedDict[str, float] = OrderedDict()
+
+    def changed(self, key: Key, state: int, seen: float, version: str) -> None:
+        """Record that a Service has a new state, since a resourceVersion of one of its objects was seen."""
+        if key not in self._by_service or not self._has_probes():
+            return
+        truth = self._truth
+        for question in self._by_service[key][:_TRIED]:
+            before, after = truth.expected(question, state - 1), truth.expected(question, state)
+            if before is not None and after is not None and before != after:
+                break
+        else:
+            return
+        event = Event(len(self.events), key, question, state, seen, before, after)
+        event.written = self._writes.pop(version, None)
+        self.events.append(event)
+        if not self._ask(event):
+            self.events.pop()
+            return
+        self._left -= len(SERIES)
+        if event.written is None:
+            self._unwritten[version] = event
+
+    def written(self, version: str, time: float) -> None:
+        """Record when a resourceVersion was written; it may have been seen already, or not yet."""
+        event = self._unwritten.pop(version, None)
+        if event is not None:
+            event.written = time
+            return
+        self._writes[version] = time
+        if len(self._writes) > _MOST_WRITES:
+            self._writes.popitem(last=False)
+
+    def done(self, probes: int) -> None:
+        """Record that a change has been followed to its end, with `probes` left."""
+        self._back.append(probes)
+
+    def _has_probes(self) -> bool:
+        now = self._clock()
+        while self._back:
+            self._left += self._back.popleft()
+        self._left = min(self._most, self._left + (now - self._filled) * self._rate)
+        self._filled = now
+        return self._left > len(SERIES) - 0.001 and len(self.events) < MOST_EVENTS

@@ -1,0 +1,116 @@
+"""The process that sends probes about changes, separate so that neither the load nor the watch delays it.
+
+Path: cli/load.py starts it; follow.py requests that a change is followed -> main() in the other process ->
+follow.py; the answers go back over a pipe to propagation.py.
+Rule: it ends when its standard input is closed; it ignores Ctrl-C, which the parent handles.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Self
+
+import msgspec
+
+from hsdns.load.errors import LoadError
+from hsdns.load.outcome import READY, frame
+from hsdns.load.schedule import SECOND
+from hsdns.load.send.loop import Ready, Receiver, Transport
+from hsdns.load.send.process import ChildProcess, Pipe, begin
+from hsdns.load.send.sockets import UdpSocket
+from hsdns.load.send.udp import UdpTransport
+from hsdns.load.verify.follow import (
+    COMMAND_SIZE,
+    PORTS,
+    TIMEOUT,
+    Command,
+    Event,
+    Prober,
+    pack_command,
+    unpack_commands,
+)
+
+Place = tuple[int, tuple[str | int, ...]]  # address family, and address in the socket module's form
+
+
+class _Plan(msgspec.Struct):
+    places: list[Place]
+    queries: list[bytes]
+
+
+class ProberProcess(ChildProcess):
+    """The other process, for servers at these places; raises LoadError when it is entered."""
+
+    what = "asks about changes"
+
+    def __init__(self, places: Sequence[Place], queries: Sequence[bytes]) -> None:
+        plan = msgspec.msgpack.encode(_Plan(list(places), list(queries)))
+        super().__init__("hsdns.load.verify.prober_process", plan)
+
+    def __enter__(self) -> Self:
+        try:
+            self.prepare()
+        except LoadError:
+            self.__exit__()
+            raise
+        os.set_blocking(self._stdin, False)
+        return self
+
+    @property
+    def _stdin(self) -> int:
+        assert self._process.stdin is not None, "a pipe"
+        return self._process.stdin.fileno()
+
+    def follow(self, event: Event) -> bool:
+        """Follow a change; return False if that is not possible now.  Callable from any thread."""
+        return self._command(Command(1, event.number, event.question, round(event.seen * SECOND)))
+
+    def done(self, event: int) -> None:
+        """Stop following a change.  Callable from any thread."""
+        self._command(Command(0, event))
+
+    def _command(self, command: Command) -> bool:
+        try:
+            os.write(self._stdin, pack_command(command))
+        except (BlockingIOError, BrokenPipeError):
+            return False
+        return True
+
+
+def main() -> None:
+    """Read the queries from standard input, and then which changes to follow."""
+    stdin, stdout, octets = begin()
+    plan = msgspec.msgpack.decode(octets, type=_Plan)
+    pipe, clock = Pipe(stdout), time.monotonic_ns
+    watched: dict[int, Callable[[], None]] = {}
+
+    def open_transport(place: Place, receiver: Receiver) -> Transport:
+        family, address = place
+        sockets = [UdpSocket(family, tuple(address)) for _ in range(PORTS)]
+        transport = UdpTransport(sockets, TIMEOUT, receiver, clock, run=1)
+        for number, each in enumerate(sockets):
+            watched[each.socket.fileno()] = partial(transport.receive, number)
+        return transport
+
+    def wait(nanoseconds: int) -> Ready:
+        ready = select.select([stdin, *watched], [], [], nanoseconds / 1e9)[0]
+        if stdin in ready:
+            # A pipe returns whole commands: each was written at once, and this is a multiple of their size.
+            octets = os.read(stdin, COMMAND_SIZE * 1024)
+            if not octets:
+                return None
+            for command in unpack_commands(octets):
+                prober.obey(command)
+        return [watched[each] for each in ready if each != stdin]
+
+    transports = [partial(open_transport, place) for place in plan.places]
+    prober = Prober(transports, plan.queries, clock=clock, wait=wait, emit=pipe.emit)
+    pipe.emit(frame(READY))
+    with suppress(BrokenPipeError):
+        prober.loop()
+        pipe.finish()

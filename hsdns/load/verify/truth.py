@@ -1,0 +1,424 @@
+"""The right answers at any time: the states of all Services and addresses in the questions, from the cluster.
+
+Path: the watch of a kubernetes block (plugins/kubernetes/watch.py) -> here -> verifier.py.
+Rule 1: a state is recorded when the event is applied, in the thread of the watch: only its value, which never changes.
+Rule 2: the code that answers queries (cluster/answer.py) computes the right answer from the state, when an answer is
+        first compared with it.
+Rule 3: if questions may be added while the cluster changes, all Services are followed from the beginning: a question
+        may be added after it was answered.
+Rule 4: MOST_STATES states and a few more are stored, so that memory is bounded; an answer that may match a dropped one
+        is not judged.  They are dropped one by one: to drop half of them at once stops the changes for a second.
+Rule 5: `follow` is called for each change, in the thread of the watch, with the Service, the number of its state, the
+        time, and the resourceVersion.
+Rule 6: answers that do not depend on one Service or one address are not judged: names outside the cluster, those of an
+        ExternalName except its CNAME, pods that are verified, and names that fall through.
+
+The states of one subject over time:
+Rule: one thread adds states and others read: a reader takes `states` once, and later changes only append to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, repeat
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
+from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.question import POD, SVC
+from hsdns.cluster.reverse import address_of
+from hsdns.cluster.store import Store
+from hsdns.cluster.value import EXTERNAL_NAME, Key, ServiceValue
+from hsdns.load.questions import Question
+from hsdns.load.verify.judge import Answer
+from hsdns.load.verify.verifier import answer_of
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Reply
+from hsdns.wire.name import Name
+
+V = TypeVar("V")
+MOST: Final = 4096  # states that are stored
+
+
+class States(NamedTuple, Generic[V]):
+    """Times in monotonic seconds, and the state from each on; `base` older states were dropped."""
+
+    base: int
+    since: list[float]
+    values: list[V]
+
+
+class Timeline(Generic[V]):
+    """The states of one subject; the first one was true before all judged answers."""
+
+    __slots__ = ("states",)
+
+    def __init__(self, value: V) -> None:
+        self.states: States[V] = States(0, [float("-inf")], [value])
+
+    def add(self, time: float, value: V) -> None:
+        """Add a state that is true from `time` on."""
+        base, since, values = self.states
+        if len(since) >= MOST:
+            half = len(since) // 2
+            self.states = base, since, values = States(base + half, since[half:], values[half:])
+        values.append(value)  # before its time: readers use the number of times
+        since.append(time)
+
+    def forget(self, before: float) -> int:
+        """Drop the states that had ended by a time; return how many are left."""
+        base, since, values = self.states
+        at = bisect_right(since, before) - 1
+        if at > 0:
+            self.states = States(base + at, since[at:], values[at:])
+        return len(self.states.since)
+
+    @property
+    def latest(self) -> V:
+        """The current state."""
+        return self.states.values[-1]
+
+
+log = logging.getLogger("hsdns.load")
+
+Pointers = tuple[Name, ...]
+Spans = deque[tuple[float, float]]  # begin and end times
+Follow = Callable[[Key, int, float, str], None]
+Subject = Key | bytes | None  # a Service, an address, or None for what never changes
+_CHANGING: Final = "headless"
+BEAT: Final = 0.02  # seconds
+LATE: Final = (
+    0.05  # seconds between two turns of the watch's loop above which events may be seen late
+)
+_MOST_SPANS: Final = 200
+_REMEMBERED: Final = 50_000  # answers
+MOST_STATES: Final = 200_000  # for all Services and addresses together
+_SWEPT: Final = 4  # Services and addresses whose old states are dropped with each new state
+
+
+class Truth:
+    """The right answers to questions, from a kubernetes block that has started and read its cluster.
+
+    Create it in the thread of the watch.  `clock` gives monotonic seconds; `grows`: add_question() may be called;
+    `leads`: the same thread shows changes to the servers after they are seen here (churn.py).  `known` has the current
+    right answers to the first questions, if the caller has computed them.
+    """
+
+    def __init__(
+        self,
+        block: Kubernetes,
+        questions: Sequence[Question],
+        clock: Callable[[], float],
+        *,
+        grows: bool = False,
+        leads: bool = False,
+        known: Sequence[Answer] = (),
+    ) -> None:
+        self._leads = leads
+        self._block = block
+        self._clock = clock
+        self._live = block.answers
+        self.questions = list(questions)
+        self._grows = grows
+        self._numbers: dict[tuple[bytes, int], int] = {}  # of added questions
+        self.changes = array("d")  # when each event that affects the questions was applied
+        self.subjects: list[Subject] = []
+        self._zones: list[Name | None] = []
+        self._services: dict[Key, Timeline[ServiceValue | None]] = {}
+        self._addresses: dict[bytes, Timeline[Pointers]] = {}
+        self._touched: dict[bytes, float] = {}
+        # When each of the newest states began, except the first state of each subject.
+        self._states: deque[float] = deque()
+        self._swept = self._in_turn()
+        self._beaten = clock()
+        self._stalls: Spans = deque(maxlen=_MOST_SPANS)  # the loop was blocked
+        self._outages: Spans = deque(maxlen=_MOST_SPANS)  # the cluster could not be watched
+        self._expected: dict[tuple[int, int], Answer | None] = {}
+        self._making = threading.Lock()  # guards _scratch
+        self.follow: Follow = lambda key, state, time, version: None
+        self._scratch = Store(block.state.settings, wall=lambda: 0.0, warn=_ignore)
+        self._scratch.namespaces = block.store.namespaces
+        self._scratch.pods = block.store.pods
+        self._scratch.synced = True
+        self._answers: ClusterAnswers = block.answers_over(self._scratch)
+        if grows:
+            for key, value in block.store.services.values.items():
+                self._services[key] = Timeline(value)
+        for question in questions:
+            zone = question.name.longest_of(block.zones)
+            self._zones.append(zone)
+            self.subjects.append(self._subject(question, zone))
+        self._known = [right if self._says(number) else None for number, right in enumerate(known)]
+        self._follow()
+
+    def add_question(self, question: Question) -> int:
+        """Add a question; return its number here.  Each server of a run adds its own; these numbers are for all.
+
+        Added questions about addresses and ServiceImports are not judged: their earlier states were not recorded.
+        """
+        assert self._grows, "made so"
+        known = self._numbers.get((question.name.lower, question.qtype))
+        if known is not None:
+            return known
+        zone = question.name.longest_of(self._block.zones)
+        subject: Subject = None
+        if zone is not None and (
+            question.qtype == RRType.PTR or self._live.lookup.is_multicluster(zone)
+        ):
+            zone = None
+        if zone is not None:
+            parsed = self._live.lookup.parse(question.name, zone)
+            if parsed is not None and parsed.kind == SVC and parsed.name:
+                subject = (parsed.namespace, parsed.name)
+                # A Service without states has never existed; the thread of the watch may be adding it.
+                self._services.setdefault(subject, Timeline(None))
+        self.questions.append(question)
+        self._zones.append(zone)
+        self.subjects.append(subject)
+        number = self._numbers[question.name.lower, question.qtype] = len(self.subjects) - 1
+        return number
+
+    def by_service(self) -> dict[Key, Sequence[int]]:
+        """The questions about each Service; those whose answers change with any endpoint come first."""
+        found: dict[Key, list[int]] = {}
+        for number in sorted(
+            range(len(self.questions)), key=lambda each: self.questions[each].group != _CHANGING
+        ):
+            subject = self.subjects[number]
+            if isinstance(subject, tuple):
+                found.setdefault(subject, []).append(number)
+        return dict(found)
+
+    def is_away(self) -> bool:
+        """Whether the cluster cannot be watched now."""
+        return bool(self._block.store.lost)
+
+    def beat(self) -> None:
+        """Record a turn of the watch's loop; call it every BEAT seconds."""
+        now = self._clock()
+        if self.is_away():
+            outages = self._outages
+            if outages and outages[-1][1] == self._beaten:  # it continues
+                outages[-1] = (outages[-1][0], now)
+            else:
+                outages.append((self._beaten, now))
+        if now - self._beaten > LATE:
+            self._stalls.append((self._beaten, now))
+        self._beaten = now
+
+    def was_late(self, begin: float, end: float) -> bool:
+        """Whether the watch may have seen an event between two times late."""
+        return _meets(self._stalls, begin, end)
+
+    def shown(self, time: float) -> float:
+        """When servers could see a state that was true from `time` on; with `leads`, after that turn of the loop."""
+        if self._leads:
+            for first, last in tuple(self._stalls):
+                if first <= time < last:
+                    time = last
+        return time
+
+    def was_away(self, begin: float, end: float) -> bool:
+        """Whether the cluster could not be watched at some time between two times."""
+        return _meets(self._outages, begin, end)
+
+    def states(self, question: int) -> tuple[Sequence[float], int] | None:
+        """The times from which each state of a question was true, and how many earlier ones were dropped.
+
+        None if the cluster does not determine the answer.
+        """
+        subject = self.subjects[question]
+        if subject is None:
+            return None if self._zones[question] is None else ((float("-inf"),), 0)
+        base, since, _ = (
+            self._addresses[subject] if isinstance(subject, bytes) else self._services[subject]
+        ).states
+        return since, base
+
+    def expected(self, question: int, state: int) -> Answer | None:
+        """The right answer to a question in a state, whose number includes dropped ones; None if unknown."""
+        if state == 0 and question < len(self._known):
+            return self._known[question]
+        found = self._expected.get((question, state), _MISSING)
+        if found is _MISSING:
+            if len(self._expected) >= _REMEMBERED:
+                self._expected.clear()
+            with self._making:
+                found = self._expected[question, state] = self._make(question, state)
+        return found
+
+    def latest(self, question: int) -> Answer | None:
+        """The right answer to a question now; None if unknown."""
+        found = self.states(question)
+        return None if found is None else self.expected(question, found[1] + len(found[0]) - 1)
+
+    def _subject(self, question: Question, zone: Name | None) -> Subject:
+        if zone is None:
+            return None
+        lookup = self._live.lookup
+        address = address_of(question.name) if question.qtype == RRType.PTR else None
+        if address is not None:
+            if address not in self._addresses:
+                self._addresses[address] = Timeline(tuple(lookup.pointers(address, None)))
+            return address
+        parsed = lookup.parse(question.name, zone)
+        if parsed is None or parsed.kind != SVC or not parsed.name:
+            return None
+        key = (parsed.namespace, parsed.name)
+        if key not in self._services:
+            self._services[key] = Timeline(lookup.values(zone).get(key))
+        return key
+
+    def _follow(self) -> None:
+        watch, services = self._block.watch, self._block.store.services
+        services.history = _Notes(self._note)
+        services.history.is_open = True
+        before = watch.on_delivered
+
+        def delivered() -> None:
+            self._point()
+            if before is not None:
+                before()
+
+        watch.on_delivered = delivered
+
+    def _note(self, noted: Noted) -> None:
+        now = self._clock()
+        timeline = self._services.get(noted.service)
+        if timeline is None and self._grows:
+            timeline = self._services.setdefault(noted.service, Timeline(None))
+        if timeline is not None:
+            timeline.add(now, self._block.store.services.values.get(noted.service))
+            self._added(now)
+            self.changes.append(now)
+            base, since, _ = timeline.states
+            self.follow(noted.service, base + len(since) - 1, now, noted.version)
+        if self._addresses:
+            for address in _places(noted.before) ^ _places(noted.after):
+                if address[0] in self._addresses:
+                    self._touched.setdefault(address[0], now)
+
+    def _point(self) -> None:
+        """Record the names of addresses that a batch of events has changed."""
+        touched, self._touched = self._touched, {}
+        for address, time in touched.items():
+            pointers = tuple(self._live.lookup.pointers(address, None))
+            timeline = self._addresses[address]
+            if pointers != timeline.latest:
+                timeline.add(time, pointers)
+                self._added(time)
+
+    def _added(self, time: float) -> None:
+        """Count a new state; if there are too many, drop those that had ended before the newest MOST_STATES."""
+        states = self._states
+        states.append(time)
+        if len(states) > MOST_STATES:
+            states.popleft()
+            for timeline in islice(self._swept, _SWEPT):
+                timeline.forget(states[0])
+
+    def _in_turn(self) -> Iterator[Timeline[ServiceValue | None] | Timeline[Pointers]]:
+        """All timelines, again and again; questions may be added in the meantime."""
+        while True:
+            yield from list(self._services.values())
+            yield from list(self._addresses.values())
+
+    def _make(self, question: int, state: int) -> Answer | None:
+        subject, name, qtype = self.subjects[question], *self.questions[question][:2]
+        zone = self._zones[question]
+        assert zone is not None, "states() says so"
+        if isinstance(subject, bytes):
+            base, _, pointers = self._addresses[subject].states
+            if state < base:  # just dropped
+                return None
+            targets = pointers[state - base]
+            if targets:
+                records = [RR(name, RRType.PTR, 0, target.wire) for target in targets]
+                return answer_of(Rcode.NOERROR, records)
+            return self._absent(zone)
+        values = self._scratch.services.values
+        values.clear()
+        if subject is None:
+            if not self._says(question):
+                return None
+        else:
+            base, _, found = self._services[subject].states
+            if state < base:
+                return None
+            value = found[state - base]
+            if value is not None:
+                if _leads_elsewhere(value, qtype):
+                    return None
+                values[subject] = value
+        try:
+            reply = self._answers.answer_at_once(name, qtype, zone)
+        except NoSuchName:
+            return self._absent(zone)
+        return answer_of(reply.rcode, reply.answer) if isinstance(reply, Reply) else None
+
+    def _says(self, question: int) -> bool:
+        """Whether the cluster determines the answer to a question, by the first state of its Service."""
+        subject, zone = self.subjects[question], self._zones[question]
+        if zone is None or isinstance(subject, bytes):
+            return zone is not None
+        name, qtype = self.questions[question][:2]
+        if subject is None:
+            parsed = self._live.lookup.parse(name, zone)
+            return parsed is None or parsed.kind != POD or self._live.lookup.pods != "verified"
+        value = self._services[subject].states[2][0]
+        return value is None or not _leads_elsewhere(value, qtype)
+
+    def _absent(self, zone: Name) -> Answer | None:
+        return Answer(Rcode.NXDOMAIN) if self._block.tells_absence(zone) else None
+
+
+class _Notes(History):
+    """Passes each change on, and stores none."""
+
+    def __init__(self, note: Callable[[Noted], None]) -> None:
+        super().__init__(0)
+        self._tell = note
+
+    def note(self, noted: Noted) -> None:
+        """Pass a change on; errors are logged, because the watch must continue."""
+        try:
+            self._tell(noted)
+        except Exception:
+            log.exception("the truth about %s was not noted", noted.service)
+
+
+def _meets(spans: Spans, begin: float, end: float) -> bool:
+    """Whether one of the spans overlaps the time between two times; another thread may be adding spans."""
+    return any(first < end and last > begin for first, last in tuple(spans))
+
+
+def _places(packed: Packed) -> set[tuple[bytes, bytes | None]]:
+    """The addresses with their labels."""
+    if isinstance(packed, ServiceFacts):
+        return {(address, None) for address in packed.cluster_ips}
+    return {
+        place
+        for part in packed
+        for place in zip(part.separate, part.labels or repeat(None), strict=False)
+    }
+
+
+def _leads_elsewhere(value: ServiceValue, qtype: int) -> bool:
+    """Whether a Service's records are those of another name, which the cluster does not determine."""
+    if value.kind == EXTERNAL_NAME and qtype != RRType.CNAME:
+        return True
+    return any(part.targets for part in value.slices)
+
+
+def _ignore(sentence: str) -> None:
+    """Do nothing: the source has reported it."""
+
+
+_MISSING: Final = Answer(-1)

@@ -1,0 +1,322 @@
+"""Findings in the formats of `hsdns lint -o`: text, JSON, SARIF, JUnit, and annotations of GitHub.
+
+Path: cli/lint.py -> here -> standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from hsdns import __version__
+from hsdns.corefile.tree import Position
+from hsdns.rules.mesh import SITE as MESH_SITE
+from hsdns.rules.mesh import TOOL, MeshFinding
+from hsdns.rules.rule import LEVELS, SITE, Edit, Finding, Rule
+from hsdns.wire import counted, printable
+
+
+class Report(NamedTuple):
+    """The content of a report: findings at or over the level, the number below it, silenced ones, and what was read.
+
+    `mesh` are findings of istioctl.
+    """
+
+    findings: list[Finding]
+    below: int
+    silenced: list[Finding]
+    objects: int
+    files: int
+    unread: list[str]
+    mesh: Sequence[MeshFinding] = ()
+
+
+FORMATS: Final = ("text", "json", "sarif", "junit", "github")
+
+
+def formatted(report: Report, output: str) -> list[str]:
+    """The lines of the report in a format, with names that control nothing."""
+    writers = zip(FORMATS, (_plain, _json, _sarif, _junit, _github), strict=True)
+    return dict(writers)[output](report)
+
+
+# JSON
+
+
+def _json(report: Report) -> list[str]:
+    """The report as JSON, line by line."""
+    value = {
+        "findings": [as_json(each) for each in report.findings],
+        "silenced": [{**as_json(each), "reason": each.silenced} for each in report.silenced],
+        "istioctl": [each.as_json() for each in report.mesh],
+        "below": report.below,
+        "objects": report.objects,
+        "files": report.files,
+        "unread": report.unread,
+    }
+    return lines_of(value)
+
+
+def lines_of(value: object) -> list[str]:
+    """The lines of a value as JSON: printable() makes escapes of JSON."""
+    return [printable(each) for each in json.dumps(value, indent=2, ensure_ascii=False).split("\n")]
+
+
+def as_json(finding: Finding) -> dict[str, object]:
+    """One finding as a JSON object."""
+    rule, remark = finding.rule, finding.remark
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "level": finding.level,
+        **remark.position._asdict(),
+        "object": remark.place,
+        "field": remark.field,
+        "message": remark.sentence,
+        "page": rule.page,
+        "repaired": remark.edit is not None,
+    }
+
+
+# Text: a line for each finding, then the pages of their rules, then a line with counts.
+
+
+def _plain(report: Report) -> list[str]:
+    """The report for a terminal, line by line."""
+    lines = [str(each) for each in report.findings]
+    pages = {each.rule.code: each.rule for each in report.findings}
+    if pages:
+        lines += [
+            "",
+            *(f"{code} {rule.title}: {rule.page}" for code, rule in sorted(pages.items())),
+        ]
+    if report.mesh:
+        lines += ["", f"{TOOL} finds:", *(f"{each}: {each.page}" for each in report.mesh)]
+    counts = {level: sum(each.level == level for each in report.findings) for level in LEVELS}
+    found = ", ".join(counted(each, level) for level, each in counts.items() if each)
+    found = found or "nothing found"
+    where = f"{_some(report.objects, 'object')} of {_some(report.files, 'file')}"
+    more = []
+    if report.below:
+        more.append(f"{counted(report.below, 'finding')} below the -level")
+    if report.mesh:
+        more.append(f"{counted(len(report.mesh), 'finding')} of istioctl")
+    if report.silenced:
+        more.append(f"{len(report.silenced)} silenced")
+    if report.unread:
+        more.append(f"{len(report.unread)} not checked")
+    if lines:
+        lines.append("")
+    lines.append(f"{found} in {where}" + (f" ({', '.join(more)})" if more else ""))
+    return list(map(printable, lines))
+
+
+def _some(count: int, noun: str) -> str:
+    return counted(count, noun) if count else f"no {noun}s"
+
+
+# Findings as commands of a GitHub workflow, which shows them at their lines.
+#
+# Source: GitHub, Workflow commands for GitHub Actions, with the escapes of @actions/core.
+
+
+_WORDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def _github(report: Report) -> list[str]:
+    """The report, a line for each finding."""
+    lines = [
+        annotation(
+            _WORDS[each.level],
+            each.remark.position,
+            f"{each.rule.code} {each.rule.title}",
+            f"{each.message} ({each.rule.page})",
+        )
+        for each in report.findings
+    ]
+    lines += [
+        annotation(_WORDS[each.level], each.at, each.code, f"{each.message} ({each.page})")
+        for each in report.mesh
+    ]
+    lines += [annotation("warning", None, "", each) for each in report.unread]
+    return lines
+
+
+def annotation(word: str, at: Position | None, title: str, message: str) -> str:
+    """One command: `word` is error, warning or notice; without a position it has no title."""
+    place = ""
+    if at is not None:
+        file = _escaped(at.file, is_property=True)
+        place = (
+            f" file={file},line={at.line},col={at.column},title={_escaped(title, is_property=True)}"
+        )
+    return f"::{word}{place}::{_escaped(message)}"
+
+
+def _escaped(text: str, *, is_property: bool = False) -> str:
+    found = printable(text).replace("%", "%25")
+    return found.replace(":", "%3A").replace(",", "%2C") if is_property else found
+
+
+# Findings as JUnit's XML, which CI servers show as failed tests: a test case for each finding.
+
+
+def _junit(report: Report) -> list[str]:
+    """The report as one test suite, line by line; without findings it has one passing case."""
+    found, unread = report.findings, report.unread
+    suite = Element(
+        "testsuite",
+        name="hsdns lint",
+        tests=str(len(found) + len(report.mesh) + len(unread) or 1),
+        failures=str(len(found) + len(report.mesh)),
+        errors=str(len(unread)),
+    )
+    for each in found:
+        position = each.remark.position
+        case = SubElement(
+            suite,
+            "testcase",
+            name=f"{each.rule.code} {position.file}:{position.line}",
+            classname=position.file,
+        )
+        failure = SubElement(case, "failure", message=each.message, type=each.level)
+        failure.text = f"{printable(str(each))}\n{each.rule.page}"
+    for message in report.mesh:
+        case = SubElement(suite, "testcase", name=f"{message.code} {message.place}", classname=TOOL)
+        failure = SubElement(case, "failure", message=message.message, type=message.level)
+        failure.text = f"{printable(str(message))}\n{printable(message.page)}"
+    for sentence in unread:
+        case = SubElement(suite, "testcase", name=sentence, classname="not checked")
+        SubElement(case, "error", message=sentence)
+    if not found and not unread and not report.mesh:
+        SubElement(suite, "testcase", name=f"{report.objects} objects", classname="hsdns lint")
+    return document(suite)
+
+
+def document(root: Element) -> list[str]:
+    """The lines of a document, in whose attributes is nothing that XML 1.0 does not allow."""
+    for element in root.iter():
+        for name, value in element.items():
+            element.set(name, printable(value))
+    indent(root)
+    return ['<?xml version="1.0" encoding="UTF-8"?>', *tostring(root, "unicode").split("\n")]
+
+
+# Findings in SARIF 2.1.0, which editors and code hosts show at their lines.
+#
+# Source: OASIS, Static Analysis Results Interchange Format 2.1.0.
+
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def _sarif(report: Report) -> list[str]:
+    """The report as the log of one run, line by line."""
+    findings = [*report.findings, *report.silenced]
+    rules = {each.rule.code: each.rule for each in findings}
+    order = sorted(rules)
+    driver = {
+        "name": "hsdns lint",
+        "version": __version__,
+        "informationUri": SITE,
+        "rules": [_descriptor(rules[code]) for code in order],
+    }
+    notes = [{"level": "warning", "message": {"text": each}} for each in report.unread]
+    run: dict[str, Any] = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [
+            {"executionSuccessful": not report.unread, "toolExecutionNotifications": notes}
+        ],
+        "results": [_result(each, order) for each in findings],
+    }
+    runs = [run, _of_mesh(report.mesh)] if report.mesh else [run]
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": runs}
+    return lines_of(log)
+
+
+def _of_mesh(mesh: Sequence[MeshFinding]) -> dict[str, Any]:
+    """A separate run, because the findings are those of another tool."""
+    pages = {each.code: each.page for each in mesh}
+    driver = {
+        "name": TOOL,
+        "informationUri": MESH_SITE,
+        "rules": [{"id": code, "helpUri": page} for code, page in sorted(pages.items())],
+    }
+    results = []
+    for each in mesh:
+        location: dict[str, Any] = {}
+        if each.at is not None:
+            place = {"uri": _uri(each.at.file)}
+            region = {"startLine": each.at.line}
+            location["physicalLocation"] = {"artifactLocation": place, "region": region}
+        if each.place:
+            location["logicalLocations"] = [{"fullyQualifiedName": each.place}]
+        results.append(
+            {
+                "ruleId": each.code,
+                "level": each.level,
+                "message": {"text": each.message},
+                "locations": [location] if location else [],
+            }
+        )
+    return {"tool": {"driver": driver}, "results": results}
+
+
+def _descriptor(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": " ".join(rule.what.split())},
+        "help": {"text": rule.section("Fix"), "markdown": rule.text},
+        "helpUri": rule.page,
+        "defaultConfiguration": {"level": rule.level, "enabled": not rule.is_preview},
+        "properties": {"state": rule.state},
+    }
+
+
+def _result(finding: Finding, order: list[str]) -> dict[str, Any]:
+    remark = finding.remark
+    place = {
+        "physicalLocation": {
+            "artifactLocation": {"uri": _uri(remark.position.file)},
+            "region": {"startLine": remark.position.line, "startColumn": remark.position.column},
+        },
+    }
+    names = [{"fullyQualifiedName": f"{remark.place}: {remark.field}"}] if remark.place else []
+    found: dict[str, Any] = {
+        "ruleId": finding.rule.code,
+        "ruleIndex": order.index(finding.rule.code),
+        "level": finding.level,
+        "message": {"text": finding.message},
+        "locations": [{**place, **({"logicalLocations": names} if names else {})}],
+    }
+    if finding.silenced:
+        kind = "external" if finding.is_outside else "inSource"
+        found["suppressions"] = [{"kind": kind, "justification": finding.silenced}]
+    if remark.edit is not None:
+        found["fixes"] = [_fix(remark.edit)]
+    return found
+
+
+def _fix(edit: Edit) -> dict[str, Any]:
+    region = {
+        "startLine": edit.start.line,
+        "startColumn": edit.start.column,
+        "endLine": edit.end.line,
+        "endColumn": edit.end.column,
+    }
+    change = {
+        "artifactLocation": {"uri": _uri(edit.start.file)},
+        "replacements": [{"deletedRegion": region, "insertedContent": {"text": edit.text}}],
+    }
+    return {"artifactChanges": [change]}
+
+
+def _uri(file: str) -> str:
+    return quote(os.fsencode(file.removeprefix("./")))

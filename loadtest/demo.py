@@ -1,0 +1,137 @@
+"""`make load-demo`: loads hsdns, hsdns with a frozen state, and CoreDNS without and with `cache 30`, all in one run.
+
+Path: `python -m loadtest.demo` -> here -> `hsdns load`, which makes the cluster up and serves it to the servers.
+Rule 1: the servers get the same queries at the same times, under the same changes, and share one report.
+Rule 2: every answer of hsdns must be right, and the report must show the stale answers of frozen or caching servers
+        with their age; otherwise the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from loadtest.generators import HSDNS, churn_words
+from loadtest.ports import free_port
+from loadtest.process import Process, run_benchmark
+from loadtest.programs import ROOT, which
+
+# Seconds by which the age of the stalest answer may be lower than the duration of the run.
+MARGIN: Final = 3.0
+BAD: Final = ("stale", "early", "missing", "extra", "wrong")
+
+
+class Subject(NamedTuple):
+    """A server under test; `directives` are added to its Corefile.
+
+    `stale` is the expected age of its stalest answer at the end, in seconds; None if no answer may be stale.
+    """
+
+    name: str
+    title: str
+    words: tuple[str, ...]
+    directives: tuple[str, ...] = ()
+    stale: float | None = None
+
+
+def subjects(coredns: str | None) -> list[Subject]:
+    """The servers whose programs are installed."""
+    found = [
+        Subject("hsdns", "hsdns", HSDNS),
+        Subject("frozen", "hsdns with fault freeze", HSDNS, ("fault freeze",), float("inf")),
+    ]
+    if coredns is not None:
+        found += [
+            Subject("coredns", "CoreDNS", (coredns,)),
+            Subject("cache", "CoreDNS with cache 30", (coredns,), ("cache 30",), 30.0),
+        ]
+    return found
+
+
+def corefile(port: int, api: int, directives: Sequence[str]) -> str:
+    """The Corefile of a server on a port, with the API server on another port."""
+    lines = [
+        f"cluster.local:{port} in-addr.arpa:{port} {{",
+        "    bind 127.0.0.1",
+        *(f"    {each}" for each in directives),
+        "    kubernetes cluster.local in-addr.arpa {",
+        f"        endpoint http://127.0.0.1:{api}",
+        "        pods insecure",
+        "        ttl 30",
+        "    }",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def judged(subject: Subject, report: dict[str, Any]) -> tuple[str, bool]:
+    """A line about the report of a server, and whether the result is as expected."""
+    verdicts = report["verdicts"]
+    counts: dict[str, int] = verdicts["counts"]
+    stalest = next((each["us"] for each in verdicts["stale_age"] if each["name"] == "max"), None)
+    age = "" if stalest is None else f", by up to {stalest / 1e6:.1f} s"
+    words = (
+        ", ".join(f"{counts[word]} {word}" for word in BAD if counts[word]) or "none that was not"
+    )
+    line = f"{subject.title}: {counts['right']} answers right, {words}{age}; under {verdicts['changes']} changes"
+    if subject.stale is None:
+        is_good = not any(counts[word] for word in BAD)
+    else:
+        expected = min(subject.stale, report["seconds"]) - MARGIN
+        is_good = stalest is not None and stalest / 1e6 >= expected
+    is_good = is_good and counts["right"] > 0
+    return line, is_good
+
+
+def run(folder: Path, options: argparse.Namespace) -> list[tuple[str, bool]]:
+    """Load the servers; return a line about each, and whether its result is as expected."""
+    servers = subjects(os.environ.get("HSDNS_PEER") or which("coredns"))
+    ports, api = [free_port() for _ in servers], free_port()
+    with tempfile.TemporaryDirectory(prefix="load-demo-") as logs, ExitStack() as stack:
+        for server, port in zip(servers, ports, strict=True):
+            file = folder / f"{server.name}.Corefile"
+            file.write_text(corefile(port, api, server.directives))
+            words = (*server.words, "-conf", str(file))
+            stack.enter_context(Process(server.name, words, Path(logs), cwd=ROOT))
+        titled = dict(zip((each.title for each in servers), ports, strict=True))
+        load = churn_words(
+            titled, api, "services=100 endpoints=5", float(options.rate), options.churn,
+            "-time", options.time, "-probes", "400", "-wait", "30s",
+            "-json", str(folder / "report.json"), "-html", str(folder / "report.html"),
+        )  # fmt: skip
+        done = subprocess.run(load, cwd=ROOT, check=False)
+        if done.returncode:
+            return [("hsdns load has failed; what it says is above", False)]
+    found = json.loads((folder / "report.json").read_text())["servers"]
+    return [judged(each, of) for each, of in zip(servers, found, strict=True)]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Load all servers; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.demo")
+    parser.add_argument("--rate", default="1000", help="queries a second to each (default 1000)")
+    parser.add_argument(
+        "--time", default="32s", help="how long (default 32s, so that `cache 30` shows 30 s)"
+    )
+    parser.add_argument("--churn", type=int, default=50, help="changes a second (default 50)")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "load-demo", help="folder")
+    options = parser.parse_args(args)
+    options.out.mkdir(parents=True, exist_ok=True)
+    folder: Path = options.out.resolve()
+    found = run(folder, options)
+    print(f"\nthe report is in {folder}")
+    for line, _ in found:
+        print(line)
+    return 0 if all(is_good for _, is_good in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(run_benchmark(main))

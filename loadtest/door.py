@@ -1,0 +1,281 @@
+"""Compares two servers in turns, one with a control door and one without, and then the first while it explains.
+
+Path: `python -m loadtest.door` -> here -> pressure/asker.c, and the servers under test.
+Rule 1: everything is on loopback and bounded in time: about SECONDS for each of 5 rounds of a turn.
+Rule 2: a round with explanations is compared with the rounds before and after it; the result is the median of the
+        turns' ratios.
+Rule 3: the p99 of one round says little on a machine with other work.  So the limit is judged by a sign test: the
+        number of turns that were within it.  If that number could be chance (CHANCE), there is no verdict.
+Rule 4: all queries are answered from the answer table, for names of other Services than the explained one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from math import comb, sqrt
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+from loadtest.bench import markdown
+from loadtest.dns import is_answering, query_of
+from loadtest.generators import HSDNS
+from loadtest.ports import free_port
+from loadtest.pressure.clients import A, Client, Counts, compile_tools
+from loadtest.process import BenchmarkError, Process, run_benchmark
+from loadtest.programs import ROOT
+from loadtest.server import START_DEADLINE
+
+RATE: Final = 50_000  # queries a second
+SECONDS: Final = 1.0  # of a round
+TURNS: Final = 40
+EVERY: Final = 0.5  # seconds between two explanations
+SERVICES: Final = 10_000
+MOST_P99: Final = 1.2  # the ratio to the p99 without explanations
+CHANCE: Final = (
+    0.05  # the probability of so many turns on one side of the limit, if the median is on the other
+)
+EXPLAINED: Final = ("svc-5.ns-0.svc.cluster.local", "svc-55x.ns-0.svc.cluster.local")
+COREFILE: Final = """\
+cluster.local:{port} {{
+    bind 127.0.0.1
+    {control}
+    kubernetes {{
+        source synthetic services={services} endpoints=10
+        startup_timeout 60s
+    }}
+    cache
+    loadbalance
+}}
+"""
+
+
+class Explained(NamedTuple):
+    """The p99 of a turn's rounds, in microseconds: without explanations, with them, and without again."""
+
+    before: float
+    during: float
+    after: float
+
+    @property
+    def quiet(self) -> float:
+        """The p99 without explanations: the geometric mean of both rounds."""
+        return sqrt(self.before * self.after)
+
+    @property
+    def ratio(self) -> float:
+        """The ratio of the p99 with explanations to that without."""
+        return self.during / self.quiet
+
+
+class Figures(NamedTuple):
+    """Medians: CPU microseconds of a hit, p99 microseconds of a query, milliseconds of an explanation; and ratios.
+
+    `within` is the number of `turns` with a ratio of the p99 of at most MOST_P99.
+    """
+
+    hit_closed: float
+    hit_open: float
+    hit_ratio: float
+    p99_quiet: float
+    p99_explaining: float
+    p99_ratio: float
+    within: int
+    turns: int
+    explanation: float
+    explanations: int
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the median of the ratios is within the limit; None without a verdict."""
+        if chance(self.within, self.turns) <= CHANCE:
+            return True
+        return False if chance(self.turns - self.within, self.turns) <= CHANCE else None
+
+    def table(self) -> str:
+        """The figures as a table of Markdown."""
+        rows = [
+            ("CPU of a hit, us", self.hit_closed, self.hit_open, self.hit_ratio),
+            ("p99 of 50,000 queries a second, us", self.p99_quiet, self.p99_explaining, self.p99_ratio),
+        ]  # fmt: skip
+        cells = [[name, *(f"{value:.2f}" for value in values)] for name, *values in rows]
+        lines = [
+            markdown([["figure", "without", "with", "ratio"], *cells], (0,), padded=True),
+            f"the ratio of the p99 was at most {MOST_P99:g} in {self.within} of {self.turns} turns",
+            f"an explanation took {self.explanation:.1f} ms (median of {self.explanations})",
+        ]
+        return "\n".join(lines)
+
+
+class Server:
+    """A server on loopback; `control` is the path of its control socket, "" for none.  A context manager."""
+
+    def __init__(self, folder: Path, name: str, control: str) -> None:
+        self.port, self.control = free_port(), control
+        path = folder / f"{name}.conf"
+        line = f"control {control}" if control else ""
+        path.write_text(COREFILE.format(port=self.port, control=line, services=SERVICES))
+        words = (*HSDNS, "-conf", str(path))
+        self._process = Process(name, words, folder, cwd=ROOT)
+
+    def __enter__(self) -> Server:
+        query = query_of("svc-5.ns-0.svc.cluster.local", "A")
+        try:
+            self._process.wait_until(
+                partial(is_answering, self.port, query), START_DEADLINE, "does not answer"
+            )
+        except BaseException:
+            self._process.end()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.end()
+
+    def asked(self, asker: Path, names: Path, seconds: float) -> tuple[Counts, float]:
+        """The counts of a round, and CPU microseconds for each reply."""
+        before = self._process.cpu()
+        words = (str(asker), str(self.port), str(RATE), str(seconds), str(names))
+        with Client(words, seconds, honest=True) as client:
+            counts = client.counts()
+        if not counts.answered:
+            raise BenchmarkError(f"the server answers nothing:\n{self._process.printed()}")
+        return counts, (self._process.cpu() - before) * 1e6 / counts.answered
+
+
+class Explaining:
+    """Requests an explanation every EVERY seconds, in a thread; a context manager."""
+
+    def __init__(self, control: str) -> None:
+        self.took: list[float] = []  # seconds
+        self._control = control
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+
+    def __enter__(self) -> Explaining:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        while not self._over.wait(EVERY):
+            name = EXPLAINED[len(self.took) % len(EXPLAINED)]
+            began = time.monotonic()
+            explain(self._control, name)
+            self.took.append(time.monotonic() - began)
+
+
+def explain(control: str, name: str) -> bytes:
+    """Read the response with an explanation, but do not parse it: the client's work is not the server's cost."""
+    request = (
+        f"GET /v1/explain?name={name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    response = b""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(10)
+        connection.connect(control)
+        connection.sendall(request.encode())
+        while piece := connection.recv(65536):
+            response += piece
+    if b'"cause"' not in response:
+        raise BenchmarkError(f"no explanation of {name}: {response[:200]!r}")
+    return response
+
+
+def measure(folder: Path, turns: int, seconds: float) -> Figures:
+    """Run the benchmark once; raise BenchmarkError."""
+    tools = compile_tools(folder, "")
+    numbers = range(100, 1100)
+    asked = [f"svc-{number}.ns-{number // 100}.svc.cluster.local" for number in numbers]
+    names = tools.names("names", asked, A)
+    costs: tuple[list[float], list[float]] = ([], [])
+    p99s: list[Explained] = []
+    took: list[float] = []
+    with ExitStack() as stack:
+        closed = stack.enter_context(Server(folder, "closed", ""))
+        opened = stack.enter_context(Server(folder, "open", str(folder / "c.sock")))
+        for server in (closed, opened):
+            server.asked(tools.asker, names, seconds)  # fills the answer table
+        explain(opened.control, EXPLAINED[0])
+        for turn in range(turns):
+            for place in order(turn):
+                server = (closed, opened)[place]
+                costs[place].append(server.asked(tools.asker, names, seconds)[1])
+            rounds = []
+            for explains in (False, True, False):
+                explaining = Explaining(opened.control)
+                with explaining if explains else nullcontext():
+                    rounds.append(opened.asked(tools.asker, names, seconds)[0].p99_us)
+                took += explaining.took
+            p99s.append(Explained(*rounds))
+    return figures(costs, p99s, took)
+
+
+def order(turn: int) -> tuple[int, int]:
+    """Measure without and with a control door, each first in every other turn."""
+    return (1, 0) if turn % 2 else (0, 1)
+
+
+def figures(
+    costs: tuple[Sequence[float], Sequence[float]], p99s: Sequence[Explained], took: Sequence[float]
+) -> Figures:
+    """The medians of rounds without and with, and of the ratios of each turn."""
+    return Figures(
+        median(costs[0]),
+        median(costs[1]),
+        median(on / off for off, on in zip(*costs, strict=True)),
+        median(each.quiet for each in p99s),
+        median(each.during for each in p99s),
+        median(each.ratio for each in p99s),
+        sum(each.ratio <= MOST_P99 for each in p99s),
+        len(p99s),
+        median(took) * 1000,
+        len(took),
+    )
+
+
+def chance(heads: int, tosses: int) -> float:
+    """The probability of this many heads, or more, with a fair coin."""
+    return sum(comb(tosses, number) for number in range(heads, tosses + 1)) / 2.0**tosses
+
+
+def main() -> int:
+    """Run the benchmark; return the exit status, 2 without a verdict."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.door", description=__doc__)
+    parser.add_argument("--turns", type=int, default=TURNS, help=f"default: {TURNS}")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help=f"of a round; default: {SECONDS:g}"
+    )
+    chosen = parser.parse_args()
+    try:
+        with tempfile.TemporaryDirectory(prefix="bench-door-") as folder:
+            found = measure(Path(folder), chosen.turns, chosen.seconds)
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(found.table())
+    if found.holds is None:
+        print(
+            f"that may be chance, so nothing is told of the limit of {MOST_P99:g} times: "
+            "let nothing else run, or give it more --turns",
+            file=sys.stderr,
+        )
+        return 2
+    if not found.holds:
+        print(f"explanations make others wait longer than {MOST_P99:g} times", file=sys.stderr)
+    return 0 if found.holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(run_benchmark(main))

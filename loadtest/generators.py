@@ -1,0 +1,162 @@
+"""Load generators, as parts of benchmarks: the commands of `hsdns load` and dnsperf, and the figures that they print.
+
+Path: the benchmarks -> here -> `hsdns load`, dnsperf.
+Rule 1: what is asked is a file of names; a server that stops to answer does not end the load.
+Rule 2: the figure of a server under dnsperf is CPU time per completed query, not queries per second: with one core for
+        dnsperf, dnsperf is the bottleneck, and a faster server waits more often.
+Rule 3: latencies of dnsperf are measured in a run of their own at a rate that every server can handle, because it must
+        print each query for them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from loadtest.process import BenchmarkError, on_core
+from loadtest.programs import ROOT
+
+HSDNS: Final = (sys.executable, "-m", "hsdns")
+CLIENTS: Final = 20
+_GRACE: Final = 60.0
+_COUNTS = {
+    "sent": re.compile(r"Queries sent:\s+(\d+)"),
+    "completed": re.compile(r"Queries completed:\s+(\d+)"),
+    "seconds": re.compile(r"Run time \(s\):\s+([\d.]+)"),
+}
+_ANSWERED = re.compile(r"^> (?!T )\S+ \S+ \S+ ([\d.]+)$", re.MULTILINE)
+
+
+class Ran(NamedTuple):
+    """The output of a generator, and its CPU time in seconds."""
+
+    printed: str
+    cpu: float
+
+
+def run(
+    words: Sequence[str],
+    seconds: float,
+    *,
+    core: int | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Ran:
+    """Run a generator to its end, which comes after some seconds; raise BenchmarkError."""
+    env = {**os.environ, **(environ or {})}
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with on_core(core):
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT, env=env
+            )
+        deadline = time.monotonic() + seconds + _GRACE
+        try:
+            while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+                if time.monotonic() > deadline:
+                    raise BenchmarkError(f"{words[0]} did not end")
+                time.sleep(0.05)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        _, status, usage = ended
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        printed, errors = out.read().decode(), err.read().decode()
+    if process.returncode != 0:
+        raise BenchmarkError(f"{words[0]} ended with status {process.returncode}: {errors[-500:]}")
+    return Ran(printed, usage.ru_utime + usage.ru_stime)
+
+
+def write_names(path: Path, names: Iterable[str]) -> Path:
+    """Write a file of names, all for A records."""
+    return write_questions(path, ((name, "A") for name in names))
+
+
+def write_questions(path: Path, questions: Iterable[tuple[str, str]]) -> Path:
+    """Write a file of names and types, which both generators read."""
+    path.write_text("".join(f"{name} {rrtype}\n" for name, rrtype in questions))
+    return path
+
+
+# --- hsdns load ---
+
+
+def load_words(port: int, names: Path, rate: float, seconds: float, *more: str) -> tuple[str, ...]:
+    """The command that loads a server of this machine for some seconds; its report is JSON."""
+    return (
+        *HSDNS, "load", "-p", str(port), "-queries", str(names), "-rate", f"{rate:g}", "-time", f"{seconds:g}s",
+        "-max-time", f"{seconds:g}s", "-keep-going", "-live", "none", "-o", "json", *more,
+    )  # fmt: skip
+
+
+def churn_words(
+    ports: Mapping[str, int], api: int, cluster: str, rate: float, churn: int, *more: str
+) -> tuple[str, ...]:
+    """The command that verifies servers, by their titles, while the cluster that it serves to them changes."""
+    servers = [f"{title}=127.0.0.1:{port}" for title, port in ports.items()]
+    return (
+        *HSDNS, "load", *(word for each in servers for word in ("-server", each)), "-rate", f"{rate:g}", "-seed", "1",
+        "-source", "synthetic", *cluster.split(), "-api", f"127.0.0.1:{api}", "-churn", str(churn),
+        "-churn-kinds", "scale=3,rollout=1,ready=4,kill=1,renumber=1", "-verify", *more,
+    )  # fmt: skip
+
+
+def counts_of(report: dict[str, Any]) -> dict[str, float]:
+    """The counts of a report as the other clients of pressure/ print them; a percentile that does not stand is 0."""
+    (server,) = report["servers"]
+    counts, us = server["counts"], {each["name"]: each["us"] or 0 for each in server["latency"]}
+    failed = sum(counts["rcodes"].get(rcode, 0) for rcode in ("SERVFAIL", "REFUSED"))
+    return {
+        "offered": counts["due"],
+        "sent": counts["sent"],
+        "answered": counts["answered"],
+        "failed": failed,
+        "p50_us": us["p50"],
+        "p99_us": us["p99"],
+        "worst_us": us["max"],
+    }
+
+
+# --- dnsperf ---
+
+
+class Counted(NamedTuple):
+    """The statistics that dnsperf prints at the end."""
+
+    sent: int
+    completed: int
+    seconds: float
+
+
+def dnsperf_words(
+    program: str, port: int, questions: Path, seconds: float, *more: str, timeout: int = 2
+) -> list[str]:
+    """The command of dnsperf, which takes whole seconds, with as many clients as all have."""
+    return [
+        program, "-s", "127.0.0.1", "-p", str(port), "-d", str(questions), "-l", str(max(1, round(seconds))),
+        "-T", "1", "-t", str(timeout), "-c", str(CLIENTS), *more,
+    ]  # fmt: skip
+
+
+def counted(text: str) -> Counted:
+    """Read dnsperf's statistics; raise BenchmarkError if there are none."""
+    found = {}
+    for name, pattern in _COUNTS.items():
+        match = pattern.search(text)
+        if match is None:
+            raise BenchmarkError(f'dnsperf does not say "{pattern.pattern}": {text[-300:]}')
+        found[name] = match[1]
+    return Counted(int(found["sent"]), int(found["completed"]), float(found["seconds"]))
+
+
+def latencies(text: str) -> list[float]:
+    """Read the seconds of each answered query from the output of dnsperf -v."""
+    return [float(each) for each in _ANSWERED.findall(text)]

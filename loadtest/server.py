@@ -1,0 +1,152 @@
+"""hsdns and CoreDNS under test: their Corefile, which is kubeadm's on free ports, and their processes.
+
+Path: a benchmark -> here -> process.py; ServerUnderTest is that of the benchmarks of watches.
+Rule 1: `loop` and `lameduck` are left out; names outside the cluster are forwarded to a closed port.  `outside` are
+        lines that answer some of them.
+Rule 2: a server is ready when /ready returns 200, polled every five milliseconds from the start of the process.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from loadtest.dns import ZONE, is_answering, query_of
+from loadtest.ports import free_port
+from loadtest.process import Process
+from loadtest.programs import NATIVE, PURE, ROOT, Program
+from loadtest.watch.access import Access
+
+POLL: Final = 0.005  # seconds between two questions for /ready
+START_DEADLINE: Final = 120.0
+COREFILE: Final = """\
+.:{dns} {{
+    {bind}
+    errors
+    health 127.0.0.1:{health}
+    ready 127.0.0.1:{ready}
+    kubernetes cluster.local in-addr.arpa ip6.arpa {{
+        {access}
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+        ttl 30
+    }}
+    {outside}
+    prometheus 127.0.0.1:{metrics}
+    forward . 127.0.0.1:{upstream} {{
+        max_concurrent 1000
+    }}
+    cache 30 {{
+        disable success cluster.local
+        disable denial cluster.local
+    }}
+    reload
+    loadbalance
+}}
+"""
+
+
+class Ports(NamedTuple):
+    """The ports of a server, and of its upstream."""
+
+    dns: int
+    doh: int
+    health: int
+    ready: int
+    metrics: int
+    upstream: int
+    dot: int
+
+    @classmethod
+    def free(cls) -> Self:
+        """Ports that nobody has."""
+        return cls(*(free_port() for _ in cls._fields))
+
+    def corefile(self, access: str, bind: str = "bind 127.0.0.1", outside: str = "") -> str:
+        """Kubeadm's Corefile; `access` is the body of the kubernetes directive."""
+        return COREFILE.format(**self._asdict(), access=access, bind=bind, outside=outside)
+
+
+def serve(
+    program: Program,
+    corefile: str,
+    folder: Path,
+    *,
+    name: str = "",
+    core: int | None = None,
+    launcher: Sequence[str] = (),
+) -> Process:
+    """Write a Corefile into a folder and start hsdns or CoreDNS with it; `launcher` is a command that starts others."""
+    name = name or program.key
+    path = folder / ("Corefile" if launcher else f"{name}.Corefile")
+    path.write_text(corefile)
+    environ = {}
+    if program.key in (NATIVE, PURE):
+        environ["HSDNS_NO_EXTENSIONS"] = "1" if program.key == PURE else ""
+    words = (*launcher, *program.words, "-conf", str(path))
+    return Process(name, words, folder, environ=environ, cwd=ROOT, core=core)
+
+
+class ServerUnderTest:
+    """A running server that watches an API server; a context manager.  `started`: the clock time of its start."""
+
+    process: Process
+
+    def __init__(self, program: Program, access: Access) -> None:
+        self.name = program.name
+        self.started = 0.0
+        self._program = program
+        self._ports = Ports.free()
+        self._corefile = self._ports.corefile("\n        ".join(access.properties))
+        self._stack = ExitStack()
+
+    @property
+    def port(self) -> int:
+        """The port for queries."""
+        return self._ports.dns
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-dns-"))
+            self.started = time.monotonic()
+            process = serve(self._program, self._corefile, Path(folder), name=self.name)
+            self.process = self._stack.enter_context(process)
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def wait_ready(self) -> float:
+        """Wait until the server is ready; return the seconds since its start."""
+        is_ready = partial(_says_200, self._ports.ready, "/ready")
+        self.process.wait_until(is_ready, START_DEADLINE, "is not ready", POLL)
+        return time.monotonic() - self.started
+
+    def wait_answering(self) -> None:
+        """Wait until it is ready and answers over UDP and TCP, which CoreDNS does shortly after /ready returns 200."""
+        self.wait_ready()
+        query = query_of(ZONE, "A")
+
+        def answers() -> bool:
+            return all(
+                is_answering(self.port, query, tcp=tcp, records=False) for tcp in (False, True)
+            )
+
+        self.process.wait_until(answers, START_DEADLINE, "is ready but does not answer", POLL)
+
+
+def _says_200(port: int, path: str) -> bool:
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1.0) as sock:
+            sock.sendall(request.encode())
+            return sock.recv(64).split(b" ")[1:2] == [b"200"]
+    except OSError:
+        return False

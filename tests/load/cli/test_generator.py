@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from hsdns.apiserver import access
+from hsdns.load.cli import generator as load_part
+from hsdns.load.cli.generator import Generator, find_generator
+from hsdns.load.cluster import job as job_module
+from hsdns.load.cluster.job import INDEX, JobApi
+from hsdns.load.errors import LoadError
+from hsdns.load.schedule import Portion
+from tests.load.cluster.test_job import STARTED, api
+
+NOON = 1_767_268_800.0  # when the Job of test_job has started
+
+
+@pytest.fixture(autouse=True)
+def _clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 s after the start of the Job; the monotonic clock is at 500 s."""
+    monkeypatch.setattr(time, "time", lambda: NOON + 20)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: 500 * 10**9)
+
+
+def test_without_a_job() -> None:
+    assert find_generator(Portion(), "", "") == Generator(Portion(), 0)
+    assert find_generator(Portion(1, 4), "+30s", "") == Generator(Portion(1, 4), 530 * 10**9)
+    assert find_generator(Portion(), "2026-01-01T12:00:25Z", "").begin == 505 * 10**9
+    with pytest.raises(LoadError, match="that was at 2026-01-01T12:00:00Z"):
+        find_generator(Portion(), "2026-01-01T12:00:00Z", "")
+
+
+@pytest.mark.sockets
+def test_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pod has its index and begins as long after the start of the Job, whenever it was started itself."""
+    monkeypatch.setenv(INDEX, "3")
+    with api([(200, STARTED), (200, STARTED), (200, {})]) as (found, asked):
+        monkeypatch.setattr(load_part, "_api", lambda: found)
+        generator = find_generator(Portion(), "+45s", "load")
+        assert (generator.portion, generator.begin) == (Portion(3, 4), 525 * 10**9)
+        assert find_generator(Portion(), "", "load").begin == 540 * 10**9
+        said = generator.put(b"{}")
+    assert said == "the report is in the ConfigMap load-3 of the namespace load"
+    assert asked[-1][1].startswith("/api/v1/namespaces/load/configmaps/load-3?")
+
+
+@pytest.mark.sockets
+def test_an_index_that_the_job_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(INDEX, "4")
+    with api([(200, STARTED)]) as (found, _):
+        monkeypatch.setattr(load_part, "_api", lambda: found)
+        with pytest.raises(LoadError) as error:
+            find_generator(Portion(), "", "load")
+    assert str(error.value) == "-job: the Job load has 4 completions, and no index 4"
+
+
+def test_outside_of_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(INDEX, raising=False)
+    with pytest.raises(LoadError, match="this is no pod of an Indexed Job"):
+        find_generator(Portion(), "", "load")
+    monkeypatch.setenv(INDEX, "0")
+    monkeypatch.delenv(access.HOST, raising=False)
+    with pytest.raises(LoadError, match="-job: not in a cluster: KUBERNETES_SERVICE_HOST is not set"):  # fmt: skip
+        find_generator(Portion(), "", "load")
+
+
+def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, text in (("token", "secret"), ("namespace", "load"), ("ca.crt", "")):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setenv(access.HOST, "10.96.0.1")
+    monkeypatch.setenv(access.PORT, "443")
+    for module in (access.InCluster.__init__, job_module.read_namespace):
+        monkeypatch.setattr(module, "__defaults__", (str(tmp_path),))
+    found = load_part._api()
+    assert isinstance(found, JobApi)
+    assert found.namespace == "load"

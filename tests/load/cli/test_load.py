@@ -1,0 +1,383 @@
+"""The command against servers on loopback; no load of more than 0.2 s."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsdns import cli
+from hsdns.cli.flags import FlagError
+from hsdns.load.cli import generator as load_part
+from hsdns.load.cli import load as load_descriptors
+from hsdns.load.cli.load import (
+    SPARE,
+    Load,
+    Termination,
+    allow_connections,
+    allow_sockets,
+    descriptors_needed,
+)
+from hsdns.load.cluster.job import reports_of
+from hsdns.load.plan import StreamPlan
+from hsdns.load.report import FORMAT, read_report
+from hsdns.load.schedule import SECOND
+from hsdns.load.send import probe
+from loadtest.ports import free_port
+from tests.load import servers
+from tests.load.cluster.test_job import STARTED, api
+from tests.load.servers import answer, server
+
+WEB = """
+apiVersion: v1
+kind: Service
+metadata:
+  name: web
+spec:
+  clusterIP: 10.96.0.1
+  ports: [{port: 80}]
+"""
+ROOT = Path(__file__).resolve().parents[3]
+SHORT = ("-rate", "200", "-time", "100ms")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(probe, "EACH", 0.05)
+    monkeypatch.setattr(probe, "PAUSE", 0.0)
+    Path("web.yaml").write_text(WEB)
+    Path("q.txt").write_text("www.a.test A\n; nothing\nwww.b.test A\n")
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with server() as port:
+        words = ["load", "-p", str(port), "-queries", "q.txt", *SHORT, "-o", "json", "-json", "r.json"]  # fmt: skip
+        assert cli.main([*words, "-fail-if", "loss>0"]) == 0
+    printed = capsys.readouterr().out
+    report = read_report(printed.encode(), "")
+    assert read_report(Path("r.json").read_bytes(), "") == report
+    (found,) = report.servers
+    assert (report.format, found.ended, found.verdicts) == (FORMAT, "", None)
+    assert found.target == found.name == f"127.0.0.1 port {port}"
+    assert report.plan.what == "2 questions of q.txt"
+    assert (found.counts.sent, found.counts.answered, found.counts.lost) == (20, 20, 0)
+    assert found.counts.rcodes == {"NOERROR": 20}
+    assert [(limit.limit, limit.met) for limit in found.limits] == [("loss>0", False)]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_answers_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    """The server says 10.0.0.1 to everything, which no Service of the cluster has."""
+    with server() as port:
+        words = ["load", "-p", str(port), "-source", "synthetic", "services=2", "endpoints=1", "headless=0", "-mix", "service=1"]  # fmt: skip
+        assert cli.main([*words, "-verify", *SHORT, "-o", "json", "-fail-if", "right<1"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)["servers"]
+    counts, reasons = found["verdicts"]["counts"], found["verdicts"]["undecided"]
+    # On a busy machine the watch may have been late itself.
+    assert (counts["wrong"] + reasons.get("away", 0), counts["right"]) == (20, 0)
+    assert found["kinds"][0]["group"] == "service"
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_several_servers_in_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with server() as port, server() as other:
+        words = [
+            "load",
+            "-server",
+            "127.0.0.1",
+            "-p",
+            str(port),
+            "-server",
+            f"other=127.0.0.1:{other}",
+        ]
+        assert (
+            cli.main(
+                [
+                    *words,
+                    "-queries",
+                    "q.txt",
+                    *SHORT,
+                    "-json",
+                    "r.json",
+                    "-html",
+                    "r.html",
+                    "-fail-if",
+                    "loss>0",
+                ]
+            )
+            == 0
+        )
+    report = read_report(Path("r.json").read_bytes(), "")
+    assert [(each.name, each.counts.answered) for each in report.servers] == [
+        (f"127.0.0.1 port {port}", 20),
+        ("other", 20),
+    ]
+    assert '"Side by side"' in Path("r.html").read_text()
+    assert "2 servers over UDP, 2 questions of q.txt" in capsys.readouterr().out
+    Path("again.json").write_bytes(Path("r.json").read_bytes())
+    assert cli.main(["load", "compare", "r.json", "again.json", "-html", "c.html"]) == 0
+    assert "again: other: 127.0.0.1 port" in capsys.readouterr().out
+    assert "<title>Load on 4 servers</title>" in Path("c.html").read_text()
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_several_generators_share_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    """Processes of their own that begin at one time; together they send what one would."""
+    begin = datetime.fromtimestamp(time.time() + 12, UTC).isoformat()
+    with server() as port:
+        words = ["load", "-p", str(port), "-queries", "q.txt", "-rate", "50", "-time", "2s", "-live", "none", "-fail-if", "loss>0"]  # fmt: skip
+        generators = [
+            subprocess.Popen(
+                [sys.executable, "-m", "hsdns", *words, "-part", f"{at}/3", "-start-at", begin, "-json", f"{at}.json"],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=subprocess.DEVNULL,
+            )
+            for at in range(3)
+        ]  # fmt: skip
+        assert [each.wait() for each in generators] == [0, 0, 0]
+    parts = [read_report(Path(f"{at}.json").read_bytes(), "") for at in range(3)]
+    assert [each.servers[0].counts.sent for each in parts] == [34, 33, 33]
+    assert cli.main(["load", "merge", "2.json", "0.json", "1.json", "-o", "json"]) == 0
+    report = read_report(capsys.readouterr().out.encode(), "")
+    (found,) = report.servers
+    assert (report.generators, report.plan.part, found.ended) == (3, "", "")
+    assert (found.counts.sent, found.counts.answered) == (100, 100)
+    assert [(each.second, each.counts.sent) for each in found.per_second] == [(0, 50), (1, 50)]
+    slots = Counter[int]()
+    for each in parts:
+        for second in each.servers[0].per_second:
+            slots.update(second.slots.slots)
+    together = Counter[int]()
+    for second in found.per_second:
+        together.update(second.slots.slots)
+    assert together == slots
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_files_beside_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    with server() as port:
+        words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-fail-if", "loss>0,nxdomain<1"]
+        assert Load.main([*words, "-junit", "cases.xml", "-prometheus", "load.prom"]) == 1
+    assert 'failures="1"' in Path("cases.xml").read_text()
+    assert "| nxdomain\\<1 | FAILED | 0 |" in Path("summary.md").read_text()
+    assert 'result="answered",server="127.0.0.1 port' in Path("load.prom").read_text()
+
+
+@pytest.mark.sockets
+def test_more_sockets_than_a_process_may_have(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(load_descriptors, "raise_limit", lambda: None)
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 64)
+    with server() as port:
+        assert Load.main(["-p", str(port), "-queries", "q.txt", "-sockets", "40"]) == 2
+    assert capsys.readouterr().err.startswith("-sockets: 40 sockets may be open at once, and a ")
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_each_socket_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 queries from one, then as many from the next."""
+    ports: Counter[int] = Counter()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+
+        def serve() -> None:
+            while True:
+                query, client = sock.recvfrom(4096)
+                if not query:
+                    return
+                ports[client[1]] += 1
+                sock.sendto(answer(query), client)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        words = ["-p", str(sock.getsockname()[1]), "-queries", "q.txt", "-rate", "800", "-time", "100ms"]  # fmt: skip
+        assert Load.main([*words, "-sockets", "5"]) == 0
+        sock.sendto(b"", sock.getsockname())
+        thread.join()
+    assert sorted(ports.values())[-5:] == [16] * 5
+
+
+@pytest.fixture
+def _terminated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM comes twice, after 30 queries."""
+    count = 0
+
+    def counted(query: bytes) -> bytes:
+        nonlocal count
+        count += 1
+        if count == 30:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return answer(query)
+
+    monkeypatch.setattr(servers, "answer", counted)
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.usefixtures("_terminated")
+@pytest.mark.parametrize(("limits", "status"), [("nxdomain>0", 2), ("nxdomain<1", 1)])
+def test_sigterm_ends_a_run_that_is_reported(
+    limits: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server() as port:
+        words = ["-p", str(port), "-queries", "q.txt", "-rate", "200", "-time", "1m", "-json", "r.json"]  # fmt: skip
+        assert Load.main([*words, "-fail-if", limits]) == status
+    assert "interrupted" in capsys.readouterr().out
+    (found,) = read_report(Path("r.json").read_bytes(), "").servers
+    assert (found.ended, found.seconds < 30) == ("interrupted", True)
+    assert found.counts.sent >= 28  # one is asked before the load
+
+
+@contextmanager
+def pod_of_a_job(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Be the second Pod of a Job that has just begun; what its API server is asked."""
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+    begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
+    started = {**STARTED, "status": {"startTime": begun}}
+    with api([(200, started), (200, {})]) as (found, asked):
+        monkeypatch.setattr(load_part, "_api", lambda: found)
+        yield asked
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.usefixtures("_terminated")
+def test_a_pod_that_is_deleted_puts_its_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server() as port, pod_of_a_job(monkeypatch) as asked:
+        words = ["-p", str(port), "-queries", "q.txt", "-rate", "800", "-time", "1m", "-job", "load"]  # fmt: skip
+        assert Load.main([*words, "-start-at", "+6s"]) == 0
+    assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
+    ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
+    (told,) = read_report(octets, "").servers
+    assert (told.ended, told.counts.sent >= 28) == ("interrupted", True)
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server() as port, pod_of_a_job(monkeypatch) as asked:
+        words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-job", "load", "-start-at", "+6s"]
+        assert Load.main([*words, "-fail-if", "nxdomain<1"]) == 0
+    assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
+    ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
+    report = read_report(octets, "")
+    assert (report.plan.part, report.servers[0].counts.sent) == ("1/4", 5)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["-queries", "q.txt"], "nothing listens on UDP at 127.0.0.1 port {}; check -server and -p, or give it more time with -wait"),
+        (["-queries", "none.txt"], "none.txt: no such file or directory"),
+        (["-source", "synthetic", "-api", "127.0.0.1:0", "-conf", "none"], "none:1:1: cannot read the Corefile: No such file or directory"),
+        (["-source", "manifests", "web.yaml", "-api", "127.0.0.1:0"], "-api serves a simulated cluster: add -source synthetic, without changes; -churn makes them"),
+        (["-o", "xml"], '-o needs text or json, found "xml"'),
+    ],
+)  # fmt: skip
+def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    assert Load.main([*words, "-p", str(port)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == sentence.format(port)
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Load.main(["-h"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: hsdns load -queries FILE [FLAG...]\n")
+
+
+def test_before_a_load_it_is_ctrl_c() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), Termination():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_in_a_load_it_is_noted_until_it_is_asked_for() -> None:
+    with Termination() as termination:
+        assert not termination.take()
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert [termination.take(), termination.take()] == [True, False]
+
+
+@pytest.fixture(autouse=True)
+def raised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where a process may have 256 descriptors; how often that was asked for."""
+    found: list[int] = []
+    monkeypatch.setattr(load_descriptors, "raise_limit", lambda: found.append(1))
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 256)
+    return found
+
+
+def test_as_many_as_a_process_may_have(raised: list[int]) -> None:
+    allow_sockets(256 - SPARE)
+    allow_sockets(100, 124)
+    assert raised == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("sockets", "connections", "sentence"),
+    [
+        (225, 0, "-sockets: 225 sockets may be open at once, and a process here may have 256 descriptors (ulimit -Hn); raise the limit, or ask from fewer"),
+        (200, 25, "-sockets: 200 sockets and 25 connections may be open at once, and a process here may have 256 descriptors (ulimit -Hn); raise the limit, or ask from fewer"),
+    ],
+)  # fmt: skip
+def test_more_than_that(sockets: int, connections: int, sentence: str) -> None:
+    with pytest.raises(FlagError) as error:
+        allow_sockets(sockets, connections)
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("plan", "needed"),
+    [
+        (StreamPlan(connections=7), 7),
+        (StreamPlan(connections=7, idle=SECOND), 7),
+        (StreamPlan(connections=7, queries=1), 7),
+        (StreamPlan(connections=7, queries=10, idle=3 * SECOND), 7 + 100 // 10 * 5 + 1),
+    ],
+)
+def test_descriptors(plan: StreamPlan, needed: int) -> None:
+    assert descriptors_needed(plan, 100.0, 2.0) == needed
+
+
+def test_too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = (
+        "1000 connections may be open at once, and a process here may have 1024 descriptors (ulimit -Hn); "
+        "raise the limit, or lower -connections, -idle or -rate"
+    )
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 132)
+    allow_connections(StreamPlan(connections=100), 1.0, 1.0)
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 1024)
+    with pytest.raises(FlagError) as error:
+        allow_connections(StreamPlan(connections=1000), 1.0, 1.0)
+    assert str(error.value) == sentence

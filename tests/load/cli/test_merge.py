@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from hsdns.load.cli.load import Load
+from hsdns.load.cluster.job import Job, config_map
+from hsdns.load.report import encode, read_report
+from tests.load.test_merge import part
+from tests.load.test_report import results
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in range(2):
+        Path(f"{number}.json").write_bytes(encode(part(number, 2)))
+    Path("stale.json").write_bytes(encode(part(1, 2, results(stale=True))))
+
+
+def test_files(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "merge 0.json 1.json -json all.json -html all.html -junit cases.xml"
+    assert Load.main(words.split()) == 0
+    printed = capsys.readouterr().out
+    assert "400 due, 400 sent, 400 answered, 0 lost" in printed
+    assert "seed 7, by 2 generators\n" in printed
+    report = read_report(Path("all.json").read_bytes(), "")
+    assert report.generators == 2
+    assert Path("all.html").read_text().startswith("<!doctype html>")
+    assert 'failures="0"' in Path("cases.xml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "printed"),
+    [
+        ("merge 0.json stale.json", 1, "limit      stale>0: FAILED, 10 (2.500%)"),
+        ("merge 0.json", 2, "NOT WHOLE  missing: part 1/2 after 2.0 s"),
+    ],
+)
+def test_status(words: str, status: int, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert Load.main(words.split()) == status
+    assert printed in capsys.readouterr().out
+
+
+def test_config_maps_from_kubectl(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job("load", "4711", 0.0, 2)
+    items = [
+        config_map(f"load-{number}", "load", job, Path(f"{number}.json").read_bytes())
+        for number in range(2)
+    ]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(listed)))
+    assert Load.main(["merge", "-", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["generators"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("merge", "there is nothing to merge: name the reports that -json FILE wrote, or - for standard input"),
+        ("merge 0.json 0.json", "a report is given twice; name each file once"),
+        ("merge none.json", "none.json: no such file or directory"),
+        ("merge 1.json stale.json", "part 1/2 is there more than once: 1.json, stale.json"),
+        ("merge bad.json", "bad.json: that is no report of hsdns load (JSON is malformed: invalid character (byte 0)); -json FILE writes one"),
+        ("merge 0.json -live none", "unknown flag -live; hsdns load merge -h lists the flags"),
+    ],
+)  # fmt: skip
+def test_bad_input(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.json").write_text("hello")
+    assert Load.main(words.split()) == 2
+    assert capsys.readouterr() == ("", f"{sentence}\n")
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Load.main(["merge", "-h"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: hsdns load merge FILE... [FLAG...]\n")

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import io
+import sys
+from random import Random
+
+import pytest
+from rich.console import Console
+
+from hsdns.cli.flags import FlagError
+from hsdns.load.cli.progress import NONE, SCREEN, check_live, line, lines, live
+from hsdns.load.cli.screen import Shown, view
+from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.questions import Question
+from hsdns.load.results import Results
+from hsdns.load.schedule import SECOND
+from hsdns.load.verify.judge import RIGHT, STALE, UNDECIDED, Verdict
+from hsdns.load.verify.verifier import Judged
+from hsdns.wire.iana import RRType
+from hsdns.wire.name import Name
+from tests.load.test_report import results
+
+
+def test_line() -> None:
+    found = results(lost=2, stale=True)
+    assert line(found, 1.2, 2.0) == (
+        "1/2 s, 98 answers/s, p50 1.00 ms p99 1.00 ms (late 0 us), NOERROR 198, lost 2, stale 10, 189 right"
+    )
+    assert RIGHT in line(found, 1.2, 2.0)
+    assert STALE in line(found, 1.2, 2.0)
+
+
+def test_line_of_the_first_second() -> None:
+    assert line(Results([], 0), 0.3, 10.0) == "0/10 s"
+    assert line(Results([], 0), -29.7, 10.0) == "begins in 30 s"
+
+
+def test_a_line_for_each_server() -> None:
+    servers = {"a": Results([], 0), "b": Results([], 0)}
+    assert lines(servers, 0.3, 10.0) == ["a: 0/10 s", "b: 0/10 s"]
+
+
+def test_without_a_terminal_there_is_a_line_every_five_seconds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with live(12.0) as show:
+        for tenth in range(130):
+            show({"a": Results([], 0)}, tenth / 10)
+    assert capsys.readouterr().err == "5/12 s\n10/12 s\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_on_a_terminal_the_line_is_written_over(
+    has_rich: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    if not has_rich:
+        monkeypatch.setattr("hsdns.load.cli.progress.LIBRARY", "no_such_library")
+    with live(12.0) as show:
+        show({"a": Results([], 0)}, 1.0)
+        show({"a": Results([], 0)}, 2.0)
+    written = terminal.getvalue()
+    assert written.index("1/12 s") < written.index("2/12 s")
+    assert "\n1/12" not in written
+    assert written.rstrip().endswith(("\x1b[J", "\x1b[K", "\x1b[2K", "\x1b[?25h"))
+
+
+def test_nothing_is_shown_if_nothing_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    with live(12.0, NONE) as show:
+        show({"a": Results([], 0)}, 6.0)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_screen_is_drawn_again_now_and_then_and_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    check_live(SCREEN)
+    with live(12.0, SCREEN) as show:
+        for hundredth in range(0, 310, 10):
+            show({"a": results()}, hundredth / 100)
+    written = terminal.getvalue()
+    assert "3/12 s" in written
+    assert written.index("\x1b[?1049h") < written.index("\x1b[?1049l")
+    assert 10 <= written.count("Ctrl-C ends it") <= 18
+
+
+def test_a_screen_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr("hsdns.load.cli.progress.LIBRARY", "no_such_library")
+    with pytest.raises(FlagError) as error:
+        check_live(SCREEN)
+    assert str(error.value) == (
+        "-live screen draws with the library rich, which is not installed: "
+        'run pip install "hsdns-server[top]", or leave it out'
+    )
+
+
+MS = SECOND // 1000
+
+
+def busy(*, judged: bool = True) -> Results:
+    """100 queries in each of 20 seconds, the first ten answered after 1 ms and the others after 30; then some are lost."""
+    found = Results([Question(Name.from_text("www.a.test."), RRType.A, "file")], 0)
+    for second in range(20):
+        for number in range(100):
+            planned = second * SECOND + number * 10 * MS
+            received = planned + (1 if second < 10 else 30) * MS
+            if second >= 15 and number < 2:
+                received = LOST
+            if second == 19 and number == 99:
+                received = NOT_SENT
+            flags = 0x8403 if number < 10 else 0x8402 if number == 10 else 0x8400
+            found.add([(0, flags, 0, planned, planned + 5000, received)])
+    if judged:
+        for verdict in (Verdict(RIGHT), Verdict(RIGHT), Verdict(STALE, 1.25), Verdict(UNDECIDED)):
+            found.add_verdict(Judged(0, 3.0, 3.0, verdict))
+    return found
+
+
+def drawn(shown: Shown, width: int, height: int) -> list[str]:
+    file = io.StringIO()
+    console = Console(file=file, width=width, height=height, no_color=True)
+    console.print(view(shown, width, height))
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_what_is_shown() -> None:
+    assert drawn(Shown({"hsdns": busy()}, 20.1, 60.0), 80, 24) == [
+        "━━━━━━━━━━━━━━━━━━───────────────────────────────────── 20/60 s  Ctrl-C ends it",
+        "hsdns ──────────────────────────────────────────────────────────────────────────",
+        "98 answers/s  ████████████████████",
+        "             p50      p90      p95   p99  p99.9  p99.99   max",
+        "latency  30.0 ms  30.0 ms  30.0 ms  lost   lost    lost  lost",
+        "late by     5 us     5 us     5 us  5 us   5 us    5 us  5 us",
+        "NOERROR 1,779 89.0%  SERVFAIL 20 1.0%  NXDOMAIN 190 9.5%  lost 10 0.50%  not se…",
+        "right 2  stale 1  undecided 1  by 1.25 s at most",
+        "     lost                ░░░░░",
+        "    50 ms           ██████████",
+        "     1 ms ██████████",
+        "          0 s             20 s",
+    ]
+
+
+def test_where_there_is_little_room() -> None:
+    """The most important percentiles, the slowest bands, the last seconds, and the servers that fit."""
+    found = drawn(Shown({"a": busy(judged=False), "b": busy()}, 20.0, 20.0), 30, 12)
+    assert found == [
+        "━━━━━ 20/20 s  Ctrl-C ends it",
+        "a ────────────────────────────",
+        "98 answers/s  ███████████████",
+        "             p50   p99   max",
+        "latency  30.0 ms  lost  lost",
+        "late by     5 us  5 us  5 us",
+        "NOERROR 1,779 89.0%  SERVFAIL…",
+        "     lost               ░░░░░",
+        "    50 ms          ██████████",
+        "     1 ms █████████",
+        "          1 s            20 s",
+        "no room for b",
+    ]
+
+
+def test_bands_without_room_are_one() -> None:
+    found, random = Results([Question(Name.from_text("a.test."), RRType.A, "file")], 0), Random(1)
+    for number in range(2000):
+        planned = number * 5 * MS
+        found.add([(0, 0x8400, 0, planned, planned, planned + 50_000 * 2 ** random.randrange(16))])
+    lines = drawn(Shown({"a": found}, 10.0, 10.0), 60, 16)
+    assert sum("≤" in line for line in lines) == 1
+    assert len(lines) <= 16
+
+
+@pytest.mark.parametrize("seconds", [-0.05, 0.0, 0.9])
+def test_before_the_first_second_is_over(seconds: float) -> None:
+    found = drawn(Shown({"a": Results([], 0)}, seconds, 10.0), 60, 24)
+    assert found[0].endswith(f" {max(seconds, 0):.0f}/10 s  Ctrl-C ends it")
+    assert found[2:] == [
+        "0 answers/s",
+        "         p50  p99  max",
+        "latency    -    -    -",
+        "late by    -    -    -",
+        "lost 0",
+    ]
+
+
+@pytest.mark.parametrize("width", [20, 40, 79, 200])
+@pytest.mark.parametrize("height", [5, 16, 40])
+def test_no_line_is_wider_than_the_terminal(width: int, height: int) -> None:
+    lines = drawn(Shown({"a": busy(), "b": busy()}, 20.0, 60.0), width, height)
+    assert max(map(len, lines)) <= width

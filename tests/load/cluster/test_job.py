@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from hsdns.apiserver.access import Access, Endpoint
+from hsdns.load.cluster.job import (
+    KEY,
+    Job,
+    JobApi,
+    config_map,
+    read_index,
+    read_namespace,
+    reports_of,
+)
+from hsdns.load.cluster.writer import ApiWriter
+from hsdns.load.errors import LoadError
+from loadtest.ports import free_port
+
+JOB = Job("load", "4711", 1_767_268_800.0, 4)
+STARTED = {
+    "metadata": {"uid": "4711"},
+    "spec": {"completionMode": "Indexed", "completions": 4},
+    "status": {"startTime": "2026-01-01T12:00:00Z"},
+}
+NOT_STARTED = {**STARTED, "status": {}}
+PATH = "/apis/batch/v1/namespaces/load/jobs/load"
+
+
+class Source:
+    """Access to a port, with a token."""
+
+    def __init__(self, port: int) -> None:
+        self.server = f"http://127.0.0.1:{port}"
+
+    def check(self) -> list[str]:
+        return []
+
+    async def current(self) -> Access:
+        return Access(self.server, authorization="Bearer t")
+
+    def invalidate(self, access: Access) -> None:
+        pass
+
+
+@contextmanager
+def api(answers: list[tuple[int, Any]]) -> Iterator[tuple[JobApi, list[tuple[str, str, Any]]]]:
+    """An API server that answers in turn; what it was asked."""
+    asked: list[tuple[str, str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            body = json.loads(self.rfile.read(length)) if length else None
+            asked.append((f"{self.command} {self.headers['Authorization']}", self.path, body))
+            status, found = answers.pop(0)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(found if isinstance(found, bytes) else json.dumps(found).encode())
+
+        do_GET = do_PATCH = answer  # noqa: N815 - as http.server calls them
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield JobApi(Source(server.server_port), "load"), asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.sockets
+def test_what_a_job_says() -> None:
+    slept: list[float] = []
+    with api([(200, NOT_STARTED), (200, STARTED)]) as (found, asked):
+        assert found.job("load", slept.append) == JOB
+    assert (asked, slept) == ([("GET Bearer t", PATH, None)] * 2, [1.0])
+
+
+@pytest.mark.sockets
+def test_a_report_is_put_into_a_config_map() -> None:
+    with api([(200, {})]) as (found, asked):
+        assert found.put_report(JOB, 3, b'{"format": "x"}') == "load-3"
+    ((_, path, body),) = asked
+    assert path == "/api/v1/namespaces/load/configmaps/load-3?fieldManager=hsdns-load&force=true"
+    assert body["metadata"]["labels"] == {"hsdns-load/job": "load"}
+    assert body["metadata"]["ownerReferences"] == [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "load", "uid": "4711"}
+    ]
+    listed = json.dumps({"apiVersion": "v1", "items": [body]}).encode()
+    assert reports_of(listed, "-") == [("load-3", b'{"format": "x"}')]
+    assert reports_of(json.dumps(body).encode(), "-") == [("load-3", b'{"format": "x"}')]
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("answers", "sentence"),
+    [
+        ([(200, {**STARTED, "spec": {"completions": 4}})], "-job: the Job load has no indexes; set completionMode: Indexed in its spec"),
+        ([(403, {"message": "jobs is forbidden"})], f"the API server answers GET {PATH} with 403: jobs is forbidden"),
+        ([(502, b"<html>")], f"the API server answers GET {PATH} with 502: <html>"),
+        ([(200, NOT_STARTED)] * 30, "-job: the Job load has no startTime after 30 seconds"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong(answers: list[tuple[int, Any]], sentence: str) -> None:
+    with api(answers) as (found, _), pytest.raises(LoadError) as error:
+        found.job("load", lambda seconds: None)
+    assert str(error.value) == sentence
+
+
+@pytest.mark.sockets
+def test_no_api_server() -> None:
+    port = free_port()
+    with pytest.raises(LoadError) as error:
+        JobApi(Source(port), "load").job("load", lambda seconds: None)
+    assert str(error.value).startswith(f"-job: http://127.0.0.1:{port} ")
+
+
+def test_a_report_that_is_too_large() -> None:
+    with pytest.raises(LoadError) as error:
+        config_map("load-0", "load", JOB, Random(1).randbytes(1_000_000))
+    assert str(error.value) == (
+        "the report has 1000328 octets when compressed, more than a ConfigMap holds; give a shorter -time, "
+        "or write it to a volume with -json"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"apiVersion": "v1", "items": []}', f"-: no ConfigMap of 0 has a report ({KEY})"),
+        ('{"apiVersion": "v1", "items": [{"data": {}}]}', f"-: no ConfigMap of 1 has a report ({KEY})"),
+        ('{"apiVersion": "v1", "items": [{"metadata": {"name": "a"}, "binaryData": {"report.json.gz": "eA=="}}]}', "-: a ConfigMap has no report (BadGzipFile(\"Not a gzipped file (b'x')\"))"),
+        ('{"apiVersion": "v1", "items": [1]}', "-: a ConfigMap has no report (AttributeError(\"'int' object has no attribute 'get'\"))"),
+    ],
+)  # fmt: skip
+def test_no_reports(text: str, sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        reports_of(text.encode(), "-")
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "hsdns load 1"}'])
+def test_what_is_no_list(text: str) -> None:
+    assert reports_of(text.encode(), "-") == []
+
+
+def test_the_pod_itself(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("load\n")
+    assert read_namespace(str(tmp_path)) == "load"
+    assert read_index({"JOB_COMPLETION_INDEX": "3"}) == 3
+    with pytest.raises(LoadError, match="this is no pod with a service account"):
+        read_namespace(str(tmp_path / "none"))
+    with pytest.raises(LoadError, match="JOB_COMPLETION_INDEX is not set, so this is no pod"):
+        read_index({})
+
+
+def with_writer(
+    test: Callable[[ApiWriter], Awaitable[None]], answer: web.Response | None
+) -> list[str]:
+    """Run a test with a server that gives an answer, or none; return what it was sent."""
+    seen: list[str] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        seen.append(
+            f"{request.method} {request.path} {request.content_type} {await request.text()}"
+        )
+        assert answer is not None
+        return answer
+
+    async def run() -> None:
+        runner = web.AppRunner(web.Application())
+        runner.app.router.add_route("*", "/{path:.*}", handle)
+        await runner.setup()
+        port = free_port()
+        if answer is not None:
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+        writer = ApiWriter(Endpoint([f"http://127.0.0.1:{port}"]))
+        try:
+            await test(writer)
+        finally:
+            await writer.close()
+            await runner.cleanup()
+
+    asyncio.run(run())
+    return seen
+
+
+@pytest.mark.sockets
+def test_requests() -> None:
+    async def test(writer: ApiWriter) -> None:
+        assert await writer.send("POST", "/api/v1/namespaces", {"kind": "Namespace"}) == (201, "{}")
+
+    seen = with_writer(test, web.Response(status=201, text="{}"))
+    assert seen == ['POST /api/v1/namespaces application/json {"kind":"Namespace"}']
+
+
+@pytest.mark.sockets
+def test_a_redirect_is_not_followed() -> None:
+    async def test(writer: ApiWriter) -> None:
+        assert (await writer.send("DELETE", "/x"))[0] == 307
+
+    answer = web.Response(status=307, headers={"Location": "/y"})
+    assert with_writer(test, answer) == ["DELETE /x application/octet-stream "]
+
+
+@pytest.mark.sockets
+def test_a_server_that_cannot_be_reached() -> None:
+    async def test(writer: ApiWriter) -> None:
+        with pytest.raises(LoadError, match=r"^-churn-api: .*127.0.0.1"):
+            await writer.send("GET", "/x")
+
+    assert with_writer(test, None) == []

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from hsdns.load.cluster.names import KINDS, POD_KINDS, cluster_questions, cluster_targets, read_mix
+from hsdns.load.errors import LoadError
+from hsdns.load.questions import Questions
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.iana import RRType, type_to_text
+from tests.load.clusters import with_block
+
+
+def questions(
+    mix: Mapping[str, int] | None = None, exponent: float = 0.0, seed: int = 1, *source: str
+) -> Questions:
+    async def choose(block: Kubernetes) -> Questions:
+        return cluster_questions([block.answer_set()], mix, exponent, seed)
+
+    found = with_block(choose, *source)
+    assert isinstance(found, Questions)
+    return found
+
+
+def test_kinds_of_names() -> None:
+    found = questions(dict.fromkeys(KINDS, 1))
+    names: dict[str, set[str]] = {kind: set() for kind in KINDS}
+    for each in found.all:
+        names[each.group].add(f"{each.name.to_text()} {type_to_text(each.qtype)}")
+    headless = ["svc-1.ns-0.svc.cluster.local.", "svc-3.ns-0.svc.cluster.local."]
+    assert names["headless"] == {f"{name} A" for name in headless}
+    assert names["service"] == {
+        "svc-0.ns-0.svc.cluster.local. A",
+        "svc-2.ns-0.svc.cluster.local. A",
+    }
+    endpoints = {name for name in names["endpoint"] if name.split(".")[1] in ("svc-1", "svc-3")}
+    assert endpoints == {f"{name[:5]}-{at}.{name} A" for name in headless for at in range(2)}
+    assert len(names["endpoint"]) == 4 * 2
+    assert names["srv"] == {f"_http._tcp.svc-{at}.ns-0.svc.cluster.local. SRV" for at in range(4)}
+    assert names["absent"] == {f"absent-{at}.ns-0.svc.cluster.local. A" for at in range(4)}
+    assert len(names["reverse"]) == 8 + 2
+    assert all(name.endswith(".in-addr.arpa. PTR") for name in names["reverse"])
+    assert len(names["pod"]) == 8
+    assert all(name.endswith(".ns-0.pod.cluster.local. A") for name in names["pod"])
+
+
+def test_shares() -> None:
+    found = questions({"headless": 30, "reverse": 10}, exponent=1.0)
+    shares: Counter[str] = Counter()
+    for each, weight in zip(found.all, found.weights, strict=True):
+        shares[each.group] += weight  # type: ignore[assignment] # a share is no whole number
+    assert {kind: round(share, 6) for kind, share in shares.items()} == {
+        "headless": 30,
+        "reverse": 10,
+    }
+    assert sorted(found.weights[:2]) == [10, 20]
+
+
+def test_the_seed_says_the_order() -> None:
+    mix = {"reverse": 1}
+    orders = [questions(mix, seed=seed).all for seed in (1, 1, 2, 3, 4)]
+    assert orders[0] == orders[1]
+    assert any(order != orders[0] for order in orders[2:])
+
+
+def test_without_headless_services() -> None:
+    source = ("synthetic", "services=2", "endpoints=1", "headless=0")
+    found = questions(None, 0.0, 1, *source)
+    assert {each.group for each in found.all} == {"service", "srv", "endpoint", "reverse", "absent"}
+    with pytest.raises(LoadError) as error:
+        questions({"headless": 1}, 0.0, 1, *source)
+    assert str(error.value) == "-mix: the cluster has no names of the kind headless; leave it out"
+
+
+def test_an_empty_cluster() -> None:
+    with pytest.raises(LoadError) as error:
+        questions(None, 0.0, 1, "synthetic", "services=0", "endpoints=0")
+    assert str(error.value) == (
+        "the cluster has no names, so there is nothing to ask; -queries FILE asks those of a file"
+    )
+
+
+def test_mix() -> None:
+    assert read_mix("headless=50, srv=20") == {"headless": 50, "srv": 20}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("headles=5", '-mix: "headles" is no kind of name; did you mean "headless"?'),
+        ("xyz=5", f'-mix: "xyz" is no kind of name; there are {", ".join(KINDS)}'),
+        ("srv", '-mix: srv needs a share, such as srv=20; found ""'),
+        ("srv=much", '-mix: srv needs a share, such as srv=20; found "much"'),
+        ("srv=1,srv=2", "-mix: srv is given twice; remove one of them"),
+        ("srv=0", '-mix: the shares of "srv=0" are all 0, so nothing would be asked'),
+    ],
+)
+def test_bad_mixes(text: str, sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        read_mix(text)
+    assert str(error.value) == sentence
+
+
+def test_types() -> None:
+    assert {each.qtype for each in questions({"srv": 1}).all} == {RRType.SRV}
+
+
+def targets(
+    mix: Mapping[str, int] | None = None, external: tuple[str, ...] = ()
+) -> tuple[str, dict[str, set[str]], dict[str, float]]:
+    """The domain, the names of each kind, and the weight of each kind."""
+
+    async def choose(block: Kubernetes) -> object:
+        return cluster_targets(block.answer_set(), external, mix, 1.0, 1)
+
+    zone, found, weights = with_block(choose)
+    names: dict[str, set[str]] = {}
+    shares: Counter[str] = Counter()
+    for each, weight in zip(found, weights, strict=True):
+        names.setdefault(each.kind, set()).add(f"{each.labels} {each.namespace}".strip())
+        shares[each.kind] += weight
+    return zone.to_text(), names, {kind: round(share, 6) for kind, share in shares.items()}
+
+
+def test_what_pods_look_up() -> None:
+    domain, names, shares = targets(external=("www.example.com.",))
+    assert domain == "cluster.local."
+    endpoints = names.pop("endpoint")
+    assert names == {
+        "service": {"svc-0 ns-0", "svc-2 ns-0"},
+        "headless": {"svc-1 ns-0", "svc-3 ns-0"},
+        "absent": {f"absent-{at} ns-0" for at in range(4)},
+        "external": {"www.example.com"},
+    }
+    assert {"svc-1-0.svc-1 ns-0", "svc-3-1.svc-3 ns-0"} <= endpoints
+    assert shares == POD_KINDS
+    assert targets({"headless": 7, "service": 0})[2] == {"headless": 7}
+
+
+@pytest.mark.parametrize(
+    ("mix", "sentence"),
+    [
+        ({"external": 1}, "-mix: the cluster has no names of the kind external; add -external NAME..., or leave it out"),
+    ],
+)  # fmt: skip
+def test_targets_that_are_not_there(mix: dict[str, int], sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        targets(mix)
+    assert str(error.value) == sentence
+
+
+def test_a_mix_of_what_pods_look_up() -> None:
+    assert read_mix("service=1,external=2", POD_KINDS) == {"service": 1, "external": 2}
+    with pytest.raises(LoadError) as error:
+        read_mix("srv=1", POD_KINDS)
+    assert str(error.value) == (
+        '-mix: "srv" is no kind of name that resolvers look addresses up of; there are service, headless, endpoint, '
+        "absent, external"
+    )

@@ -1,0 +1,264 @@
+"""The page: the data in it, that it is complete and obeys nothing in its data, and what its script makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from hsdns.load.histogram import Histogram, Percentile
+from hsdns.load.outcome import (
+    AGAIN,
+    CLOSED,
+    ENDED,
+    FELL,
+    LATE,
+    NOT_DNS,
+    NOT_OPENED,
+    OPENED,
+    SPENT,
+    Fact,
+)
+from hsdns.load.output.page import MOST, columns, comparison_page, page
+from hsdns.load.output.words import shown_together
+from hsdns.load.report import KneeReport, KneeStep, Report, ServerReport
+from hsdns.load.verify.propagation import propagation_report
+from tests.load.test_report import report, results
+from tests.load.test_results import LOOKED_UP, connections, lookups, stated
+from tests.load.verify.test_propagation import QUESTIONS, shown
+from tests.support.browser.chromium import PROGRAM, tab
+
+MS = 1_000_000
+WHOLE = report(results(lost=2, stale=True))
+CONNECTED = connections(
+    *[Fact(OPENED, 2 * MS)] * 3,
+    Fact(OPENED, 900 * MS),
+    *[Fact(ENDED, 0, SPENT)] * 3,
+    Fact(ENDED, 0, CLOSED),
+    Fact(NOT_OPENED, 0, "<refused>"),
+    Fact(NOT_DNS, 0, "HTTP status 503"),
+    Fact(AGAIN),
+    Fact(LATE),
+    *[Fact(FELL)] * 2,
+).finish()
+# A server of which everything was measured.
+RICH = replace(
+    WHOLE.servers[0],
+    lookups=stated(lookups(*LOOKED_UP)),
+    propagation=propagation_report([shown(), shown(20.0, None, at=101.0)], QUESTIONS, 2, 100.0),
+    connections=CONNECTED,
+)
+
+
+def step(rate: float, outcome: str, us: int | None) -> KneeStep:
+    latency = [Percentile("p50", 100), Percentile("p99", us, "" if us else "lost")]
+    return KneeStep(rate, 2, outcome, 10_000, 0 if us else 200, latency, [Percentile("p99", 12)])
+
+
+STEPS = [step(1000, "held", 300), step(4000, "broken", None), step(3000, "generator", 9000)]
+KNEE = KneeReport(True, 2000, 2010, "the knee is at 2000 queries a second", ["p99>5ms"], STEPS)
+
+
+def with_servers(*servers: ServerReport) -> Report:
+    return replace(WHOLE, servers=[*servers])
+
+
+def lengthened(found: ServerReport, seconds: int) -> ServerReport:
+    """The same seconds again and again."""
+    parts = [replace(found.per_second[number % 2], second=number) for number in range(seconds)]
+    return replace(found, per_second=parts, seconds=float(seconds))
+
+
+def data(text: str) -> Any:
+    """The data in a page."""
+    (found,) = re.findall(
+        r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL
+    )
+    return json.loads(found)
+
+
+@pytest.mark.parametrize(
+    ("found", "notes"),
+    [
+        (report(results()), [["good", "Right", "no answer of 200 was stale or wrong, under 2 changes."]]),
+        (report(results(), ended="interrupted"), [["bad", "Not whole", "interrupted; the figures are of the 2 s until then."]]),
+        (report(results(lost=2, stale=True), "stale>0,p50>1s"), [["bad", "Failed", "stale>0: 10 (5.000%)"], ["bad", "Not right", "10 stale, of 200 answers that were judged."]]),
+        (report(results(late=5), "p50>1s"), [["warn", "Unknown", "p50>1s: could not be told"]]),
+        (report(results(), "stale>0", frozen=results(stale=True)), [["good", "Held", "127.0.0.1 port 53: stale>0: 0"], ["bad", "Failed", "frozen: stale>0: 10 (5.000%)"]]),
+        (replace(WHOLE, knee=KNEE), [["good", "Knee", "the knee is at 2000 queries a second."]]),
+    ],
+)  # fmt: skip
+def test_notes(found: Report, notes: list[list[str]]) -> None:
+    every = data(page(found))["notes"]
+    assert [each for each in notes if each not in every] == []
+
+
+def test_the_report_is_in_it_without_what_only_other_programs_need() -> None:
+    (server,) = data(page(with_servers(RICH)))["servers"]
+    assert server["report"]["propagation"]["never_gone"] == 1
+    assert server["report"]["connections"]["bands"] == {"43": 3, "79": 1}
+    assert "slots" not in json.dumps(server["report"])
+    assert sum(count for _, count in server["slots"]) == 198
+
+
+def test_several_runs() -> None:
+    other = replace(report(results()), plan=replace(WHOLE.plan, seed=8))
+    found = data(comparison_page(shown_together([("a", WHOLE), ("b", other)])))
+    assert found["title"] == "Load on 2 servers"
+    assert [title for title, *_ in found["sections"]] == ["Side by side"]
+    assert [kind for kind, *_ in found["last"][0][1:]] == ["facts", "facts"]  # two plans
+    said = "the runs differ in seed: a: 127.0.0.1 port 53: 7; b: 127.0.0.1 port 53: 8."
+    assert ["warn", "Not alike", said] in found["notes"]
+
+
+def test_only_what_is_in_the_file_is_allowed() -> None:
+    """The policy has the hash of each script and style, and of nothing else; the licence of uPlot is in the file."""
+    text = page(WHOLE)
+    (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)">', text)
+    rules = dict(each.split(" ", 1) for each in policy.split("; "))
+    for element in ("script", "style"):
+        contents = re.findall(rf"<{element}>(.*?)</{element}>", text, re.DOTALL)
+        digests = [b64encode(sha256(each.encode()).digest()).decode() for each in contents]
+        assert len(digests) == 2
+        assert rules.pop(f"{element}-src").split() == [f"'sha256-{each}'" for each in digests]
+    assert rules == {
+        "default-src": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+    }
+    assert "{{" not in text.replace("{{}}", "")
+    assert "The above copyright notice and this permission notice" in text
+
+
+HOSTILE = "</script><script>alert(1)</script><!--\x1b[2J\u202e\u2028{{data}}"
+
+
+def test_names_are_only_text() -> None:
+    found = replace(
+        with_servers(replace(RICH, target=HOSTILE)), plan=replace(WHOLE.plan, what=HOSTILE)
+    )
+    text = page(found)
+    assert re.findall(r"<script.*?>|<!--", text) == re.findall(
+        r"<script.*?>|<!--", page(with_servers(RICH))
+    )
+    assert [each for each in text if not (each.isprintable() or each == "\n")] == []
+    escaped = (
+        HOSTILE.replace("\x1b", r"\u001b").replace("\u202e", r"\u202e").replace("\u2028", r"\u2028")
+    )
+    assert ["questions", escaped] in data(text)["last"][0][1][1]
+    assert f"<title>{html.escape(f'Load on {escaped}')}</title>" in text
+
+
+def test_a_long_run_is_still_a_small_page() -> None:
+    found = lengthened(WHOLE.servers[0], 3600)
+    parts = [
+        replace(each, slots=Histogram((slot, 1) for slot in range(each.second % 7, 20_000, 97)))
+        for each in found.per_second
+    ]
+    server = replace(found, per_second=parts)
+    text = page(with_servers(server))
+    assert len(text) < 2_000_000
+    assert data(text)["servers"][0]["more"] == 2600
+    text = page(with_servers(*[replace(server, name=str(number)) for number in range(6)]))
+    assert len(text) < 2_000_000
+    assert [each["more"] for each in data(text)["servers"]] == [3434] * 6  # they share the rows
+
+
+def test_columns() -> None:
+    first, second = columns(WHOLE.servers[0])
+    assert (first["first"], first["seconds"], second["first"]) == (0, 1, 1)
+    assert (first["rcodes"], first["bands"]) == ({"NOERROR": 98, "lost": 2}, {39: 98})
+    assert first["figures"] == {"p50": 1000, "p99": None, "p99.9": None, "late": 0}
+    assert (second["verdicts"], second["worst_age_ms"], second["changes"]) == (
+        {"stale": 10},
+        1000,
+        1,
+    )
+    assert columns(replace(WHOLE.servers[0], per_second=[])) == []
+
+
+@pytest.mark.parametrize("seconds", [1, 149, 150, 151, 1000])
+def test_long_runs_have_wider_columns(seconds: int) -> None:
+    found = columns(lengthened(WHOLE.servers[0], seconds))
+    assert len(found) <= MOST
+    total = sum(
+        sum(each["rcodes"].values()) * min(each["seconds"], seconds - each["first"])
+        for each in found
+    )
+    assert total == pytest.approx(seconds * 100)
+
+
+SHOWN = "[...document.querySelectorAll('h2,h3,p,li,tr,summary')].map(each => each.innerText.replaceAll('\\t', ' | ').replaceAll('\\n', ''))"
+EVERYTHING = [
+    "Load on 127.0.0.1 port 53",
+    "The search for the knee",
+    "Limits: p99>5ms. the knee is at 2000 queries a second.",
+    "1000 | 2 s | held | 0 | 100 us | 300 us | 12 us",
+    "4000 | 2 s | broken | 200 (2.000%) | 100 us | lost | 12 us",
+    "Figures",
+    "200 queries were due, 200 sent, 198 answered, 2 (1.000%) lost: NOERROR 198.",
+    "Answers",
+    "Latency over time",
+    "Latency against the slowest share",
+    "Right or wrong",
+    "web.shop.svc.cluster.local. | SRV | 5 | 1.000 s | 1.9 s",
+    "Until changes show",
+    "2 changes were followed until they showed, 0 more for less than a second. Times run from when a change was written; 0 that added records never showed, and 1 that removed some were still answered at the end.",
+    "Lookups",
+    "Connections",
+    "4 connections were opened, 4 at once at most; truncated answers that needed one: 2; queries asked again, because their connection had ended: 1; replies that came too late: 1. Set-ups run from the wish for a connection until it can take a query.",
+    f"ended: {SPENT} | 3 (75.000%)",
+    "not opened: <refused> | 1 (20.000%)",
+    "query without an answer: HTTP status 503 | 1",
+    "Second by second",
+    "Table of 2 seconds",
+    "Kinds of names",
+    "Plan and machine",
+]
+TWO = [
+    *("Load on 2 servers", "Side by side", "stale by at most | 1.00 s | -", "Age of the stalest answer", "one", "two"),
+    *("Added: until the first new answer", "Removed: until the last old answer"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.sockets
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+@pytest.mark.parametrize(
+    ("found", "texts", "plots"),
+    [
+        (replace(with_servers(RICH), knee=KNEE), EVERYTHING, 9),
+        (with_servers(replace(RICH, name="one"), replace(report(results()).servers[0], name="two")), TWO, 18),
+        (with_servers(replace(WHOLE.servers[0], per_second=[])), ["Plan and machine"], 0),
+        (replace(WHOLE, plan=replace(WHOLE.plan, what="<b>&")), ["questions | <b>&"], 6),
+    ],
+    ids=["everything", "two", "nothing", "markup"],
+)  # fmt: skip
+def test_in_a_browser(found: Report, texts: list[str], plots: int, tmp_path: Path) -> None:
+    """Its script shows everything, loads nothing, and is no wider than the window, on a telephone too."""
+    file = tmp_path / "report.html"
+    file.write_text(page(found), encoding="utf-8")
+
+    async def test() -> None:
+        async with tab() as opened:
+            for width, dark in ((390, False), (900, True)):
+                await opened.show(width, dark=dark)
+                await opened.open(file.as_uri())
+                shown = await opened.value(f"[document.querySelector('h1').innerText, ...{SHOWN}]")
+                assert [each for each in texts if each not in shown] == []
+                assert await opened.value("document.querySelectorAll('canvas').length") == plots
+                assert await opened.value("document.documentElement.scrollWidth") == width
+            assert opened.complaints == []
+            assert {url.partition(":")[0] for url in opened.asked} == {"file"}
+
+    asyncio.run(test())

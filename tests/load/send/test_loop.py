@@ -1,0 +1,596 @@
+"""The loop over UDP and its compiled twin, over connections, and the messages, on clocks of the tests."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count, cycle, repeat
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.fastpath import LoadCounts, LoadSender
+from hsdns.load.outcome import (
+    ANSWERS,
+    CONNECTIONS,
+    COUNTS,
+    FORGET,
+    LOST,
+    NOT_SENT,
+    OUTCOMES,
+    REPLY,
+    Frames,
+    Outcome,
+    unpack_numbers,
+    unpack_outcomes,
+)
+from hsdns.load.plan import StreamPlan
+from hsdns.load.questions import Question
+from hsdns.load.results import ConnectionsReport, Results, Second, kind_numbers
+from hsdns.load.schedule import SECOND
+from hsdns.load.send.connection import Connection, FramedSession
+from hsdns.load.send.loop import CATCH_UP, Query, Ready, Reporter, Sender
+from hsdns.load.send.pool import Pool
+from hsdns.load.send.udp import RUN, UdpTransport
+from hsdns.wire.framing import frame
+from hsdns.wire.name import Name
+from tests.load.stream_peers import MS, OCTETS, Link, answer
+
+BEGIN = 1_000_000_000
+TIMEOUT = 50_000_000
+QUERIES = [b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00%d" % number for number in range(3)]
+QUESTIONS = [
+    Question(Name.from_text(f"{number}.test."), 1 + number // 2, "file") for number in range(3)
+]
+compiled = pytest.mark.skipif(LoadSender is None, reason="the compiled twin is not built")
+
+
+class World:
+    """A clock, and a server that answers a query after `delays` nanoseconds, None for never.
+
+    Each reply has one of so many `contents`, and flags of its own; there are so many `sockets`.
+    """
+
+    def __init__(
+        self,
+        delays: Sequence[int | None],
+        *,
+        room: int = 1000,
+        stall: int = 0,
+        sockets: int = 1,
+        contents: int = 1,
+        window: int = 0,
+    ) -> None:
+        self.now = BEGIN
+        self.delays = cycle(delays)
+        self.room = room
+        self.stall = stall
+        self.sockets = sockets
+        self.window = window
+        self.contents = cycle(range(contents))
+        self.arrivals: list[tuple[int, int, bytes]] = []
+        self.octets = bytearray()
+        self.over = False
+
+    def clock(self) -> int:
+        return self.now
+
+    def wait(self, nanoseconds: int) -> list[int] | None:
+        assert nanoseconds >= 0
+        if self.over:
+            return None
+        next_arrival = min((at for at, *_ in self.arrivals), default=self.now + nanoseconds)
+        self.now = max(self.now + 1000, min(self.now + nanoseconds, next_arrival)) + self.stall
+        return sorted({socket for at, socket, _ in self.arrivals if at <= self.now})
+
+    def send(self, socket: int, datagrams: Sequence[bytes]) -> list[int]:
+        self.now += 300
+        for query in datagrams[: self.room]:
+            delay, content = next(self.delays), next(self.contents)
+            if delay is not None:
+                flags = (0x8400 | content % 3 | content % 2 << 9).to_bytes(2, "big")
+                reply = query[:2] + flags + query[4:] + bytes(content)
+                self.arrivals.append((self.now + delay, socket, reply))
+        return [*range(len(datagrams))][self.room :]
+
+    def receive(self, socket: int) -> list[bytes]:
+        found, left = [], []
+        for each in self.arrivals:
+            at, to, octets = each
+            if at <= self.now and to == socket:
+                found.append(octets)
+            else:
+                left.append(each)
+        self.arrivals = left
+        return found
+
+    def emit(self, octets: bytes) -> None:
+        self.octets += octets
+
+    @property
+    def messages(self) -> list[tuple[bytes, bytes]]:
+        return list(Frames().feed(bytes(self.octets)))
+
+
+class ScriptedSocket:
+    """A socket of a world."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.number = number
+
+    def send(self, datagrams: Sequence[bytes]) -> list[int]:
+        return self.world.send(self.number, datagrams)
+
+    def receive(self) -> tuple[list[tuple[bytes, int]], bool]:
+        return [(octets, 0) for octets in self.world.receive(self.number)], False
+
+
+def run_python(world: World, times: Sequence[int], *, replies: bool = False, most: int = 0) -> None:
+    first_ids = range(world.sockets)
+    reporter = Reporter(world.emit, replies=replies)
+    sockets = [ScriptedSocket(world, number) for number in first_ids]
+    transport = UdpTransport(
+        sockets, TIMEOUT, reporter, world.clock, first_ids=first_ids, window=world.window
+    )
+
+    def wait(nanoseconds: int) -> Ready:
+        ready = world.wait(nanoseconds)
+        return None if ready is None else [partial(transport.receive, each) for each in ready]
+
+    sender = Sender(
+        transport,
+        reporter,
+        QUERIES,
+        iter(times),
+        cycle(range(3)),
+        clock=world.clock,
+        wait=wait,
+        most=most,
+    )
+    sender.run(BEGIN)
+
+
+def run_compiled(
+    world: World,
+    times: Sequence[int],
+    *,
+    replies: bool = False,
+    kinds: Sequence[int] = (),
+    most: int = 0,
+) -> None:
+    assert LoadSender is not None
+    sender = LoadSender(
+        QUERIES,
+        kinds=kinds,
+        first_ids=list(range(world.sockets)),
+        timeout=TIMEOUT,
+        replies=replies,
+        window=world.window,
+        most=most,
+    )
+    for at in range(0, len(times), 7):
+        some = times[at : at + 7]
+        questions = [number % 3 for number in range(at, at + len(some))]
+        assert sender.feed(array("q", some).tobytes(), array("I", questions).tobytes())
+    sender.end_feed()
+    sender.run_in(world, BEGIN)
+    assert not sender.feed(b"", b"")
+
+
+Run = Callable[..., None]
+TWINS = pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(run_python, id="python"),
+        pytest.param(run_compiled, id="compiled", marks=compiled),
+    ],
+)
+
+
+def outcomes_of(world: World, of: bytes = OUTCOMES) -> list[Outcome]:
+    packed = [content for kind, content in world.messages if kind == of]
+    return [Outcome(*each) for content in packed for each in unpack_outcomes(content)]
+
+
+def send(
+    run: Run, world: World, times: Sequence[int], *, replies: bool = False
+) -> tuple[list[Outcome], list[bytes]]:
+    run(world, times, replies=replies)
+    return outcomes_of(world), [kind for kind, _ in world.messages]
+
+
+@TWINS
+@given(
+    gaps=st.lists(st.integers(0, 30 * MS), max_size=30),
+    delays=st.lists(st.none() | st.integers(0, 2 * TIMEOUT), min_size=1, max_size=5),
+    stall=st.sampled_from([0, 100, 7 * MS]),
+)
+def test_every_query_is_sent_when_due_whatever_is_answered(
+    run: Run, gaps: list[int], delays: list[int | None], stall: int
+) -> None:
+    times = [sum(gaps[: at + 1]) for at in range(len(gaps))]
+    outcomes, _ = send(run, World(delays, stall=stall), times)
+    assert sorted(each.planned - BEGIN for each in outcomes) == times
+    assert all(each.sent >= each.planned for each in outcomes)
+    latest = max((each.sent - each.planned for each in outcomes), default=0)
+    turns = 1 + len(times) // RUN
+    assert latest <= turns * (60_000 + stall + 2000 + 300 * RUN)
+    for each in outcomes:
+        assert each.received == LOST or each.sent <= each.received < each.sent + TIMEOUT + stall + 50 * MS  # fmt: skip
+
+
+@TWINS
+@given(
+    gap=st.integers(0, MS),
+    delays=st.lists(st.none() | st.integers(0, 30 * MS), min_size=1, max_size=5),
+    most=st.integers(1, 2 * RUN),
+)
+def test_no_more_wait_at_once_than_may(
+    run: Run, gap: int, delays: list[int | None], most: int
+) -> None:
+    world, times = World(delays), [number * gap for number in range(60)]
+    run(world, times, most=most)
+    outcomes = outcomes_of(world)
+    assert sorted(each.question for each in outcomes) == sorted(at % 3 for at in range(60))
+    ends = [each.received or each.sent + TIMEOUT for each in outcomes]
+    for each in outcomes:
+        waiting = sum(
+            other.sent <= each.sent < end for other, end in zip(outcomes, ends, strict=True)
+        )
+        assert waiting <= most
+    # The rate is kept however long it had to wait: what was put off is not made up for.
+    sent = sorted(each.sent for each in outcomes)
+    for first in range(len(sent)):
+        for last in range(first, len(sent)):
+            assert sent[last] - sent[first] >= (last - first) * gap - CATCH_UP - 2 * MS
+
+
+@TWINS
+def test_what_is_late_is_sent_at_once_and_both_times_are_told(run: Run) -> None:
+    world = World([0], stall=20 * MS)
+    outcomes, _ = send(run, world, [0, 1 * MS, 2 * MS, 3 * MS])
+    assert [each.planned - BEGIN for each in outcomes] == [0, 1 * MS, 2 * MS, 3 * MS]
+    assert outcomes[1].sent == outcomes[3].sent >= BEGIN + 20 * MS
+
+
+@TWINS
+def test_questions_in_their_order_and_flags_of_replies(run: Run) -> None:
+    outcomes, kinds = send(run, World([5]), [0, 1 * MS, 2 * MS, 3 * MS])
+    assert [each.question for each in outcomes] == [0, 1, 2, 0]
+    assert {each.flags for each in outcomes} == {0x8400}
+    assert {each.reply for each in outcomes} == {0}
+    assert set(kinds) == {OUTCOMES}
+
+
+@TWINS
+def test_a_reply_is_told_once(run: Run) -> None:
+    world = World([5])
+    outcomes, kinds = send(run, world, [at * MS for at in range(7)], replies=True)
+    assert [each.reply for each in outcomes] == [1, 2, 3, 1, 2, 3, 1]
+    told = [content for kind, content in world.messages if kind == REPLY]
+    assert [content[:8] for content in told] == [
+        (number + 1).to_bytes(4, "big") + number.to_bytes(4, "big") for number in range(3)
+    ]
+    assert kinds.index(OUTCOMES) > kinds.index(REPLY)
+    assert FORGET not in kinds
+
+
+@TWINS
+def test_lost(run: Run) -> None:
+    outcomes, _ = send(run, World([None]), [0, 1 * MS])
+    assert [each.received for each in outcomes] == [LOST, LOST]
+
+
+@TWINS
+def test_no_room(run: Run) -> None:
+    outcomes, _ = send(run, World([5], room=2), [0, 0, 0])
+    assert sorted(each.received == NOT_SENT for each in outcomes) == [False, False, True]
+
+
+@TWINS
+def test_a_burst_that_is_longer_than_a_turn(run: Run) -> None:
+    outcomes, _ = send(run, World([5]), [0] * (2 * RUN + 1))
+    assert len(outcomes) == 2 * RUN + 1
+
+
+@TWINS
+def test_what_is_stopped_tells_what_was_answered(run: Run) -> None:
+    world = World([5])
+    world.over = True
+    assert send(run, world, [0, 10 * MS]) == ([], [])
+
+
+@TWINS
+def test_replies_that_are_forgotten(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 different ones are remembered; then the older half is forgotten, but for those that have come again."""
+    world = World([5])
+    numbers = (0 if number == 60_000 else number for number in count())
+    plain = world.send
+
+    def send_with_new_content(socket: int, datagrams: Sequence[bytes]) -> list[int]:
+        marked = [each + next(numbers).to_bytes(4, "big") for each in datagrams]
+        return plain(socket, marked)
+
+    monkeypatch.setattr(world, "send", send_with_new_content)
+    run(world, [at * 100 for at in range(100_010)], replies=True)
+    kinds = [kind for kind, _ in world.messages]
+    assert kinds.count(REPLY) == 100_009
+    assert kinds.count(FORGET) == 1
+    before = kinds[: kinds.index(FORGET)]
+    assert before.count(REPLY) == 99_999
+    dropped = unpack_numbers(world.messages[len(before)][1])
+    assert sorted(dropped) == list(range(2, 50_001))
+    told = sum(
+        len(content) // 36 for kind, content in world.messages[: len(before)] if kind == OUTCOMES
+    )
+    assert told == 100_000
+
+
+@compiled
+@given(
+    gaps=st.lists(st.integers(0, 30 * MS) | st.just(0), max_size=60),
+    delays=st.lists(st.none() | st.integers(0, 2 * TIMEOUT), min_size=1, max_size=5),
+    stall=st.sampled_from([0, 100, 7 * MS]),
+    room=st.integers(0, RUN),
+    sockets=st.integers(1, 3),
+    contents=st.integers(1, 4),
+    window=st.integers(0, 20),
+    replies=st.booleans(),
+    most=st.sampled_from([0, 0, 1, 5, 20]),
+)
+def test_both_twins_tell_the_same(
+    gaps: list[int],
+    delays: list[int | None],
+    stall: int,
+    room: int,
+    sockets: int,
+    contents: int,
+    window: int,
+    replies: bool,
+    most: int,
+) -> None:
+    times = [sum(gaps[: at + 1]) for at in range(len(gaps))]
+
+    def world() -> World:
+        return World(
+            delays, room=room, stall=stall, sockets=sockets, contents=contents, window=window
+        )
+
+    python, told, counted = world(), world(), world()
+    run_python(python, times, replies=replies, most=most)
+    run_compiled(told, times, replies=replies, most=most)
+    assert told.messages == python.messages
+
+    if most:
+        return  # what counts goes by the schedule alone
+    run_compiled(counted, times, replies=replies, kinds=kind_numbers(QUESTIONS))
+    expected, found = Results(QUESTIONS, BEGIN), Results(QUESTIONS, BEGIN)
+    expected.add(outcomes_of(python))
+    for kind, content in counted.messages:
+        if kind == COUNTS:
+            found.add_counts(content)
+    assert contents_of(found) == contents_of(expected)
+    answered = [each for each in outcomes_of(python) if each.received > LOST]
+    assert outcomes_of(counted, ANSWERS) == (answered if replies else [])
+    assert outcomes_of(counted) == []
+
+
+def contents_of(results: Results) -> object:
+    parts: list[Any] = [*sorted(results.seconds.items()), *results.kinds.items()]
+    return [(key, part.counts, part.slots.pairs()) for key, part in parts], [
+        each.late_slots.pairs() for _, each in sorted(results.seconds.items())
+    ]
+
+
+@compiled
+def test_what_a_world_raises() -> None:
+    world = World([5])
+    world.wait = None  # type: ignore[method-assign, assignment]
+    with pytest.raises(TypeError):
+        run_compiled(world, [0, 10 * MS])
+
+
+@compiled
+def test_octets_of_any_kind() -> None:
+    """Replies that are no DNS, too short or of no query."""
+    assert LoadSender is not None
+    world = World([None])
+    world.arrivals = [(BEGIN + at * MS, 0, bytes([at]) * at) for at in range(40)]
+    run_compiled(world, [at * MS for at in range(40)], replies=True)
+    assert len(outcomes_of(world)) == 40
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("kinds", "first_ids", "times", "questions", "message"),
+    [
+        ([1], [0], [], [], "each query has a kind, or none has"),
+        ([], [], [], [], "there is no socket"),
+        ([], [0], [1], [], "each time has one question"),
+        ([], [0], [1], [3], "there is no such question"),
+    ],
+)
+def test_what_does_not_fit(
+    kinds: list[int], first_ids: list[int], times: list[int], questions: list[int], message: str
+) -> None:
+    assert LoadSender is not None
+    with pytest.raises(ValueError, match=message):
+        LoadSender(QUERIES, kinds=kinds, first_ids=first_ids, timeout=1, replies=False).feed(
+            array("q", times).tobytes(), array("I", questions).tobytes()
+        )
+
+
+START = 1000
+KINDS = [Question(Name.from_text("a."), qtype, "") for qtype in (1, 28, 1)]
+counter = pytest.mark.skipif(LoadCounts is None, reason="the compiled counter is not built")
+MESSAGE = b"\xff\xff\x84\3\0\1\0\0\0\0\0\0"
+
+
+def everything(results: Results) -> list[tuple[object, ...]]:
+    """Everything that was counted, of seconds and of kinds."""
+    parts: list[Any] = [*sorted(results.seconds.items()), *sorted(results.kinds.items())]
+    return [
+        (
+            *(key, each.counts, each.slots.pairs()),
+            each.late_slots.pairs() if isinstance(each, Second) else None,
+        )
+        for key, each in parts
+    ]
+
+
+outcomes = st.lists(
+    st.tuples(
+        st.integers(0, 2),  # question
+        st.integers(0, 0xFFFF),  # flags
+        st.integers(0, 3 * SECOND),  # planned
+        st.integers(0, SECOND),  # late
+        st.one_of(st.sampled_from((LOST, NOT_SENT)), st.integers(1, SECOND)),
+    )
+)
+
+
+@counter
+@given(outcomes)
+def test_what_is_counted_is_what_is_told(found: list[tuple[int, int, int, int, int]]) -> None:
+    """The results are the same, whether the compiled counter counts or the process that gets the outcomes."""
+    kinds = kind_numbers(KINDS)
+    mine, theirs = Results(KINDS, START), Results(KINDS, START)
+    for results, numbers in ((mine, kinds), (theirs, ())):
+        emitted: list[bytes] = []
+        reporter = Reporter(emitted.append, replies=False, kinds=numbers)
+        reporter.begin(START)
+        for question, flags, planned, late, took in found:
+            query = Query(b"", question, START + planned, START + planned + late)
+            if took in (LOST, NOT_SENT):
+                reporter.without_reply(query, took)
+            else:
+                reporter.reply(query, b"\0\0" + flags.to_bytes(2, "big"), query.sent + took)
+        reporter.report()
+        for kind, content in Frames().feed(b"".join(emitted)):
+            if kind == COUNTS:
+                results.add_counts(content)
+            else:
+                results.add(unpack_outcomes(content))
+    assert everything(mine) == everything(theirs)
+
+
+@counter
+def test_answers_that_are_to_be_judged_are_told_as_well() -> None:
+    emitted: list[bytes] = []
+    reporter = Reporter(emitted.append, replies=True, kinds=[0])
+    reporter.begin(5)
+    reporter.reply(Query(b"", 0, 10, 20), MESSAGE, 30)
+    reporter.without_reply(Query(b"", 0, 10, 20), LOST)
+    reporter.report()
+    found = dict(Frames().feed(b"".join(emitted)))
+    assert list(unpack_outcomes(found[ANSWERS])) == [(0, 0x8403, 1, 10, 20, 30)]
+    assert set(found) == {REPLY, COUNTS, ANSWERS}
+
+
+@counter
+def test_a_question_without_a_kind() -> None:
+    assert LoadCounts is not None
+    with pytest.raises(ValueError, match="there is no such question"):
+        LoadCounts([0], 0).add(1, 0, 0, 0, 0)
+
+
+OVER_TCP = 1000 * MS
+
+
+class StreamRun:
+    """A run of queries due at some milliseconds; each turn of the clock takes 1 ms."""
+
+    def __init__(self, times: list[int], plan: StreamPlan | None = None) -> None:
+        self.now = OVER_TCP
+        self.links: list[Link] = []
+        self.plan = plan or StreamPlan(connections=1)
+        self.emitted: list[bytes] = []
+        self.turn: Callable[[], bool] = self.serve
+        reporter = Reporter(self.emitted.append, replies=False)
+
+        def make(now: int) -> Connection:
+            return Connection(FramedSession(), None, self.plan.pipeline, self.plan.queries, now)
+
+        self.pool = Pool(self.plan, 100 * MS, make, self.open, reporter, lambda: self.now)
+        self.sender = Sender(
+            self.pool,
+            reporter,
+            [OCTETS],
+            iter([at * MS for at in times]),
+            repeat(0),
+            clock=lambda: self.now,
+            wait=self.wait,
+        )
+
+    def open(self, connection: Connection) -> Link:
+        self.links.append(Link(connection))
+        return self.links[-1]
+
+    def wait(self, nanoseconds: int) -> Ready:
+        assert nanoseconds >= 0
+        self.now += MS
+        return () if self.turn() else None
+
+    def serve(self) -> bool:
+        for link in self.links:
+            if not link.connection.is_linked:
+                self.pool.can_write(link.connection)
+            for query in link.queries():
+                link.given.append(frame(answer(query)))
+                self.pool.can_read(link.connection)
+        return True
+
+    def outcomes(self) -> list[Outcome]:
+        self.sender.run(OVER_TCP)
+        found, self.counts = [], ConnectionsReport()
+        for kind, content in Frames().feed(b"".join(self.emitted)):
+            if kind == OUTCOMES:
+                found += [Outcome(*each) for each in unpack_outcomes(content)]
+            elif kind == CONNECTIONS:
+                self.counts.add(content)
+        return found
+
+
+def in_ms(outcomes: list[Outcome]) -> list[tuple[int, int, int]]:
+    """Planned, sent and received in milliseconds from the begin, -1 for none."""
+    return [
+        ((each.planned - OVER_TCP) // MS, (each.sent - OVER_TCP) // MS, (each.received - OVER_TCP) // MS if each.received else -1)
+        for each in outcomes
+    ]  # fmt: skip
+
+
+def test_all_are_sent_when_they_are_due() -> None:
+    run = StreamRun([0, 0, 5, 9])
+    assert in_ms(run.outcomes()) == [(0, 0, 1), (0, 0, 1), (5, 5, 6), (9, 9, 10)]
+    assert (run.counts.opened, run.counts.ended) == (1, {"end of the run": 1})
+    assert all(link.is_closed for link in run.links)
+
+
+def test_a_wait_for_the_connection_is_latency_and_not_lateness() -> None:
+    run = StreamRun([0, 2])
+
+    def turn() -> bool:
+        return run.now < OVER_TCP + 40 * MS or run.serve()
+
+    run.turn = turn
+    assert in_ms(run.outcomes()) == [(0, 0, 40), (2, 2, 40)]
+    assert run.counts.slots.percentile(50) == 40_031  # the highest of its slot
+
+
+def test_connections_without_replies() -> None:
+    run = StreamRun([0, 30])
+    run.turn = lambda: True
+    found = run.outcomes()
+    assert [each.received for each in found] == [LOST, LOST]
+    assert (run.counts.opened, run.counts.not_opened) == (0, {"silent for the time-out": 1})
+
+
+def test_the_sender_is_told_to_end() -> None:
+    run = StreamRun([0, 1000])
+    run.turn = lambda: run.now < OVER_TCP + 10 * MS
+    assert run.outcomes() == []
+    assert run.now < OVER_TCP + 20 * MS

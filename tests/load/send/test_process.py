@@ -1,0 +1,335 @@
+"""Loads in the process that sends; none takes more than 0.2 s."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from hsdns.descriptor_limit import descriptor_limit, raise_limit
+from hsdns.load.errors import LoadError
+from hsdns.load.outcome import (
+    CONNECTIONS,
+    COUNTS,
+    END,
+    ENDS,
+    FOUND,
+    LATENESS,
+    LOOKUPS,
+    LOST_COUNT,
+    OUTCOMES,
+    QUESTION,
+    RCODE,
+    REPLY,
+    Frames,
+    Lookup,
+    Outcome,
+    unpack_counts,
+    unpack_lookups,
+    unpack_outcomes,
+    unpack_question,
+)
+from hsdns.load.plan import DOH, DOT, GET, TCP, Plan, StreamPlan
+from hsdns.load.questions import order
+from hsdns.load.results import ConnectionsReport
+from hsdns.load.schedule import POISSON, Schedule, Stage
+from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, available, pieces_of
+from hsdns.load.send.sockets import maker
+from hsdns.load.send.udp import LEAST_WINDOW
+from hsdns.wire.decode import decode_reply
+from hsdns.wire.encode import encode_query
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import Query
+from hsdns.wire.name import Name
+from loadtest.process import memory_of
+from tests.load.pod_plans import plan as pod_plan
+from tests.load.servers import answer, server
+from tests.load.stream_servers import NAME, Ports, hsdns
+
+QUERY = b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
+
+
+def plan(port: int, seconds: float = 0.05, **changes: object) -> Plan:
+    schedule = Schedule((Stage(seconds, 200.0, 200.0),), seed=1)
+    of = Plan(socket.AF_INET, ("127.0.0.1", port), [QUERY], [], schedule, 5_000_000_000, 2, True)
+    return structs.replace(of, **changes)
+
+
+class Told:
+    """What a process tells; replies by the number of their question."""
+
+    def __init__(self) -> None:
+        self.begin = 0
+        self.outcomes: list[Outcome] = []
+        self.replies: dict[int, bytes] = {}
+        self.lookups: list[Lookup] = []
+        self.questions: set[str] = set()
+        self.connections = ConnectionsReport()
+
+    def start(self, process: SenderProcess) -> None:
+        process.prepare()
+        self.begin = time.monotonic_ns() + 20_000_000
+        process.start(self.begin)
+
+    def take(self, process: SenderProcess) -> None:
+        """Take everything until the end."""
+        is_over = False
+        while not is_over:
+            for kind, content in process.messages(10.0):
+                is_over |= kind == END
+                if kind == OUTCOMES:
+                    self.outcomes += [Outcome(*each) for each in unpack_outcomes(content)]
+                elif kind == REPLY:
+                    self.replies[int.from_bytes(content[4:8], "big")] = b"\0\0" + content[8:]
+                elif kind == LOOKUPS:
+                    self.lookups += unpack_lookups(content)
+                elif kind == QUESTION:
+                    self.questions.add(unpack_question(content)[1].name.to_text())
+                elif kind == CONNECTIONS:
+                    self.connections.add(content)
+
+    @classmethod
+    def by(cls, of: Plan) -> Told:
+        """What is told when a plan is carried out."""
+        found = cls()
+        with SenderProcess(of) as process:
+            found.start(process)
+            found.take(process)
+        return found
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_plan_is_carried_out() -> None:
+    with server() as port:
+        told = Told.by(plan(port))
+    planned = sorted(each.planned - told.begin for each in told.outcomes)
+    assert planned == [at * 5_000_000 for at in range(10)]
+    assert all(each.planned <= each.sent < each.received for each in told.outcomes)
+    assert {(each.flags, each.reply, each.question) for each in told.outcomes} == {(0x8400, 1, 0)}
+    assert told.replies == {0: answer(b"\0\0" + QUERY)}
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="processes have no affinity here")
+def test_one_that_is_alone_shares_no_processor_with_this_process() -> None:
+    before = os.sched_getaffinity(0)
+    told = Told()
+    with server() as port, SenderProcess(plan(port), is_alone=True) as process:
+        own, others = os.sched_getaffinity(process.pid), os.sched_getaffinity(0)
+        assert own | others == before
+        assert not own & others or len(before) == 1
+        told.start(process)
+        told.take(process)
+    assert len(told.outcomes) == 10
+    assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_signals_to_its_group_do_not_end_it() -> None:
+    told = Told()
+    with server() as port, SenderProcess(plan(port)) as process:
+        told.start(process)
+        for each in (signal.SIGINT, signal.SIGTERM):
+            os.kill(process.pid, each)
+        told.take(process)
+    assert len(told.outcomes) == 10
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_it_ends_when_it_is_told_to() -> None:
+    told = Told()
+    with server() as port, SenderProcess(plan(port, 60.0)) as process:
+        told.start(process)
+        process.stop()
+        told.take(process)
+    assert len(told.outcomes) < 2000
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.parametrize("extensions", ["0", "1"])
+def test_more_sockets_than_select_takes(monkeypatch: pytest.MonkeyPatch, extensions: str) -> None:
+    """Their memory goes by the window: before there was one, 1,100 sockets took 2.7 GB."""
+    raise_limit()
+    if descriptor_limit() < 1200:
+        pytest.skip("a process may not have so many descriptors here")
+    monkeypatch.setenv("HSDNS_NO_EXTENSIONS", extensions)
+    told = Told()
+    with server() as port, SenderProcess(plan(port, sockets=1100, window=LEAST_WINDOW)) as process:
+        told.start(process)
+        memory = memory_of(Path(f"/proc/{process.pid}/status").read_text())
+        told.take(process)
+    assert [each.received > each.sent for each in told.outcomes] == [True] * 10
+    assert memory.peak < 150 << 20
+
+
+QUERIES = [
+    Query.ask(Name.from_text(f"{name}.ns-0.svc.cluster.local."), RRType.A)
+    for name in ("svc-0", "none")
+]
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
+    with hsdns(
+        tmp_path_factory.mktemp("hsdns"), "synthetic", "services=1", "endpoints=1", "headless=0"
+    ) as found:
+        yield found
+
+
+def load(ports: Ports, streams: StreamPlan, queries: list[Query] = QUERIES) -> Told:
+    port = {TCP: ports.tcp, DOT: ports.dot, DOH: ports.doh}[streams.transport]
+    octets = [encode_query(each, 0)[2:] for each in queries]
+    return Told.by(plan(port, 0.1, queries=octets, sockets=1, streams=streams))
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.parametrize("queries", [0, 1, 6])
+@pytest.mark.parametrize(
+    "streams", [StreamPlan(TCP), StreamPlan(DOT), StreamPlan(DOH), StreamPlan(DOH, method=GET)]
+)
+def test_a_load(ports: Ports, streams: StreamPlan, queries: int) -> None:
+    streams = structs.replace(streams, connections=4, queries=queries)
+    if streams.is_encrypted:
+        streams = structs.replace(streams, tls_ca=str(ports.certificate.cert), tls_name=NAME)
+    told = load(ports, streams)
+    rcodes = sorted((each.question, each.flags & 15) for each in told.outcomes)
+    assert rcodes == [(0, 0)] * 10 + [(1, 3)] * 10
+    assert all(each.planned <= each.sent < each.received for each in told.outcomes)
+    for number, rcode in enumerate((Rcode.NOERROR, Rcode.NXDOMAIN)):
+        reply = decode_reply(told.replies[number], QUERIES[number])
+        assert (reply.rcode, reply.aa, reply.ra, reply.tc) == (rcode, True, False, False)
+        assert [(each.rrtype, each.ttl) for each in reply.answer] == [(RRType.A, 5)] * (not number)
+        assert [each.rrtype for each in reply.authority] == [RRType.SOA] * number
+        assert not reply.additional
+    counts = told.connections
+    assert (counts.not_opened, counts.without_answer) == ({}, {})
+    assert (counts.late, counts.asked_again, counts.open) == (0, 0, 0)
+    assert counts.opened == {0: 4, 1: 20, 6: 4}[queries]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_certificate_for_another_name(ports: Ports) -> None:
+    ca = str(ports.certificate.cert)
+    told = load(ports, StreamPlan(DOT, connections=1, tls_ca=ca, tls_name="other.test"))
+    assert {each.received for each in told.outcomes} == {0}
+    sentence = "TLS: Hostname mismatch, certificate is not valid for 'other.test'"
+    assert list(told.connections.not_opened) == [sentence]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_another_path(ports: Ports) -> None:
+    told = load(ports, StreamPlan(DOH, connections=1, tls_insecure=True, path="/dns"))
+    assert {each.received for each in told.outcomes} == {0}
+    counts = told.connections
+    assert (counts.without_answer, counts.opened) == ({"HTTP status 404": 20}, 1)
+
+
+def test_files_are_read_at_once(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match=r"^-tls-ca: there is no file "):
+        maker(StreamPlan(DOT, tls_ca=str(tmp_path / "none")), ("127.0.0.1", 853))
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
+    """A headless Service with 60 endpoints does not fit into 512 octets."""
+    with hsdns(tmp_path, "synthetic", "services=2", "endpoints=60", "headless=1") as ports:
+        name = Name.from_text("svc-1.ns-0.svc.cluster.local.")
+        streams = StreamPlan(TCP, 2, queries=5, for_truncated=True)
+        told = load(ports, streams, [Query.ask(name, RRType.A)])
+    assert [each.flags for each in told.outcomes] == [0x8500] * 20
+    assert all(each.planned <= each.sent < each.received for each in told.outcomes)
+    counts = told.connections
+    assert (counts.fell, counts.asked_again, counts.not_opened) == (20, 0, {})
+    assert counts.opened >= 4
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_lookups_are_carried_out() -> None:
+    with server() as port:
+        told = Told.by(plan(port, 0.1, queries=[], pods=pod_plan(resolvers={"musl": 1})))
+    planned = sorted(each.planned - told.begin for each in told.lookups)
+    assert planned == [at * 5_000_000 for at in range(20)]
+    found = {(ENDS[each.end], each.queries, each.wasted, each.again) for each in told.lookups}
+    assert found == {(FOUND, 2, 0, 0)}
+    assert len(told.outcomes) == 40
+    assert all(each.planned <= each.sent <= each.received for each in told.outcomes)
+    assert told.questions == {"web.shop.svc.cluster.local."}
+
+
+THREE = [b"\1\0\0\1\0\0\0\0\0\0\1%c\4test\0\0\1\0\1" % letter for letter in b"abc"]
+
+
+def counted_plan(port: int, rate: float, seconds: float) -> Plan:
+    return plan(
+        port, queries=THREE, weights=[1, 2, 3], schedule=Schedule((Stage(seconds, rate, rate),), POISSON, seed=4), sockets=3,
+        replies=False, kinds=[0, 0, 1],
+    )  # fmt: skip
+
+
+def test_pieces_are_the_schedule_and_the_order() -> None:
+    whole = counted_plan(53, 10_000, 1.5)
+    pieces = list(pieces_of(whole))
+    assert [len(times) for times, _ in pieces[:-1]] == [PIECE] * (len(pieces) - 1)
+    times = [time for piece, _ in pieces for time in piece]
+    numbers = [number for _, piece in pieces for number in piece]
+    expected = order(3, whole.weights, 4)
+    assert times == list(whole.schedule.times())
+    assert numbers == [next(expected) for _ in times]
+
+
+@pytest.mark.skipif(not available(), reason="the compiled sender is not built")
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_plan_is_carried_out_and_counted() -> None:
+    reading, writing = os.pipe()
+    stop, stopping = os.pipe()
+    os.set_blocking(writing, False)
+    with server() as port:
+        asked = counted_plan(port, 2000, 0.1)
+        CompiledSender(asked, [65_530, 7, 8]).run(0, stop, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as told:
+        messages = list(Frames().feed(told.read()))
+    os.close(stop)
+    os.close(stopping)
+    due = len(list(asked.schedule.times()))
+    assert {kind for kind, _ in messages} == {COUNTS}
+    counts = [row for _, content in messages for row in unpack_counts(content)]
+    assert sum(count for what, *_, count in counts if what == LATENESS) == due
+    assert sum(count for what, *_, count in counts if what in (RCODE, LOST_COUNT)) == due
+
+
+@pytest.mark.skipif(not available(), reason="the compiled sender is not built")
+@pytest.mark.sockets
+def test_the_compiled_sender_ends_when_it_is_told_to_or_nobody_listens() -> None:
+    reading, writing = os.pipe()
+    stop, stopping = os.pipe()
+    os.set_blocking(writing, False)
+    os.close(stopping)
+    with server() as port:
+        CompiledSender(counted_plan(port, 10, 1e6), [1, 2, 3]).run(0, stop, writing)
+        assert not select.select([reading], [], [], 0)[0]
+    stop_too, stopping = os.pipe()
+    os.close(reading)
+    with server() as port:
+        CompiledSender(counted_plan(port, 1000, 1e4), [1, 2, 3]).run(0, stop_too, writing)
+    for each in (stop, stop_too, stopping, writing):
+        os.close(each)

@@ -1,0 +1,219 @@
+"""Real sockets on loopback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import time
+from selectors import EVENT_READ, EVENT_WRITE
+
+import pytest
+
+from hsdns.load.send import sockets
+from hsdns.load.send.connection import Connection, FramedSession
+from hsdns.load.send.sockets import Links, PodTcp, StreamLink, UdpSocket
+from loadtest.ports import free_port
+from tests.load.servers import answer, server
+
+QUERIES = [bytes((0, number)) + b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1" for number in range(70)]
+
+
+def test_queries_and_replies() -> None:
+    with server() as port:
+        udp = UdpSocket(socket.AF_INET, ("127.0.0.1", port))
+        assert udp.receive() == ([], False)
+        assert udp.send(QUERIES) == []
+        found: list[bytes] = []
+        while len(found) < len(QUERIES):
+            assert select.select([udp.socket], [], [], 5.0)[0]
+            found += [octets for octets, _ in udp.receive()[0]]
+        assert sorted(found) == sorted(map(answer, QUERIES))
+        udp.close()
+
+
+def test_what_another_one_sends_is_dropped() -> None:
+    with server() as port, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        udp = UdpSocket(socket.AF_INET, ("127.0.0.1", port))
+        other.sendto(answer(QUERIES[1]), ("127.0.0.1", udp.socket.getsockname()[1]))
+        udp.send(QUERIES[:1])
+        assert select.select([udp.socket], [], [], 5.0)[0]
+        assert udp.receive()[0] == [(answer(QUERIES[0]), 0)]
+        udp.close()
+
+
+def test_what_cannot_be_sent_is_told() -> None:
+    with server() as port:
+        udp = UdpSocket(socket.AF_INET, ("127.0.0.1", port))
+        too_long = bytes(70_000)
+        assert udp.send([QUERIES[0], too_long, QUERIES[1]]) == [1]
+        udp.close()
+
+
+def test_a_closed_port_keeps_nothing_from_being_sent() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    udp = UdpSocket(socket.AF_INET, ("127.0.0.1", port))
+    assert udp.send(QUERIES) == []
+    assert udp.receive() == ([], False)
+    udp.close()
+
+
+def test_a_reply_has_the_time_at_which_it_came() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        wire = UdpSocket(socket.AF_INET, server.getsockname(), is_stamped=True)
+        assert not wire.send([b"ask"])
+        query, client = server.recvfrom(100)
+        before = time.monotonic_ns()
+        server.sendto(b"one", client)
+        server.sendto(b"two", client)
+        found, _ = wire.receive()
+        assert (query, [octets for octets, _ in found]) == (b"ask", [b"one", b"two"])
+        # The two clocks are read one after the other, so they agree but for that.
+        assert all(before - 10_000_000 <= at <= time.monotonic_ns() for _, at in found)
+        assert found[0][1] <= found[1][1]
+        assert wire.receive() == ([], False)
+        wire.close()
+
+
+class Watched:
+    def __init__(self) -> None:
+        self.events: list[int] = []
+        self.socket: socket.socket
+
+    def __call__(self, sock: socket.socket, connection: PodTcp | None, events: int) -> None:
+        self.socket = sock
+        self.events.append(events if connection is not None else -1)
+
+
+def test_a_connection_of_a_pod() -> None:
+    watched = Watched()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = PodTcp(socket.AF_INET, server.getsockname(), watched)
+        connection.send(b"one")
+        connection.send(b"two")
+        peer, _ = server.accept()
+        with peer:
+            messages: list[bytes] = []
+            connection.receive()
+            assert peer.recv(100) == b"\0\3one\0\3two"
+            peer.sendall(b"\0\1a\0\2b")
+            peer.sendall(b"c")
+            while len(messages) < 2:
+                found, is_closed = connection.receive()
+                messages += found
+                assert not is_closed
+        assert messages == [b"a", b"bc"]
+        while not connection.receive()[1]:
+            pass
+    connection.close()
+    connection.close()
+    assert watched.events[0] == EVENT_READ | EVENT_WRITE
+    assert watched.events[-1] == -1
+    assert EVENT_READ in watched.events
+    assert watched.events.count(-1) == 1
+
+
+def test_nothing_listens_for_a_pod() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        target = closed.getsockname()
+    connection = PodTcp(socket.AF_INET, target, Watched())
+    connection.send(b"one")
+    while not connection.receive()[1]:
+        pass
+    assert connection.receive() == ([], True)
+    connection.close()
+
+
+pytestmark = pytest.mark.sockets
+
+
+class Ready:
+    """What the selector has told."""
+
+    def __init__(self, links: Links) -> None:
+        self.links = links
+        self.reads: list[Connection] = []
+        self.writes: list[Connection] = []
+
+    def turn(self) -> None:
+        """Wait until something is ready."""
+        self.reads.clear()
+        self.writes.clear()
+        assert select.select([self.links.fileno()], [], [], 5.0)[0]
+        self.links.serve(self.reads.append, self.writes.append)
+
+
+def opened(links: Links) -> tuple[Connection, StreamLink]:
+    connection = Connection(FramedSession(), None, 1, 0, 0)
+    return connection, links.open(connection)
+
+
+def test_there_and_back() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        links = Links(socket.AF_INET, server.getsockname())
+        connection, link = opened(links)
+        ready = Ready(links)
+        ready.turn()
+        assert (ready.writes, ready.reads, link.fault()) == ([connection], [], "")
+        assert link.send(b"query") == 5
+        other, _ = server.accept()
+        assert (other.recv(9), link.receive()) == (b"query", None)
+        other.sendall(b"reply")
+        ready.turn()
+        assert (ready.writes, ready.reads, link.receive()) == ([], [connection], b"reply")
+        link.watch_writing(is_on=True)
+        ready.turn()
+        assert ready.writes == [connection]
+        link.watch_writing(is_on=False)
+        other.close()
+        ready.turn()
+        assert link.receive() == b""
+        link.close()
+        links.close()
+
+
+def test_no_room() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        links = Links(socket.AF_INET, server.getsockname())
+        _, link = opened(links)
+        Ready(links).turn()
+        assert link.fault() == ""
+        while link.send(bytes(1 << 20)):
+            pass
+        assert link.send(b"more") == 0
+        link.close()
+        links.close()
+
+
+def test_refused() -> None:
+    links = Links(socket.AF_INET, ("127.0.0.1", free_port()))
+    _, link = opened(links)
+    Ready(links).turn()
+    assert link.fault() == "connection refused"
+    link.close()
+    links.close()
+
+
+def test_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "connect_ex", lambda *_: errno.ENETUNREACH)
+    links = Links(socket.AF_INET, ("127.0.0.1", 1))
+    _, link = opened(links)
+    assert link.fault() == "network is unreachable"
+    link.close()
+    links.close()
+
+
+@pytest.mark.parametrize("lack", sockets._LACKS)
+def test_what_this_machine_lacks(lack: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "connect_ex", lambda *_: lack)
+    links = Links(socket.AF_INET, ("127.0.0.1", 1))
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    with pytest.raises(OSError, match=os.strerror(lack)):
+        opened(links)
+    assert before == (len(os.listdir("/proc/self/fd")) if before else 0)
+    links.close()

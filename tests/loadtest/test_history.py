@@ -1,0 +1,109 @@
+"""Which answers are right, stale or wrong, and when a change was shown."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.load.verify.judge import RIGHT, STALE, WRONG
+from loadtest.pressure.history import FAILED, MARGIN, Answer, History
+
+OLD, NEW, NEWEST = frozenset("ab"), frozenset("bc"), frozenset("cd")
+
+
+def changed_at_10_and_20() -> History:
+    history = History({"web-0": OLD, "web-1": OLD})
+    history.change(10.0, "web-0", "a", "c")
+    history.change(20.0, "web-0", "b", "d")
+    return history
+
+
+@pytest.mark.parametrize(
+    ("asked", "received", "addresses", "word"),
+    [
+        (5.0, 5.1, OLD, RIGHT),
+        (9.0, 12.0, OLD, RIGHT),
+        (9.0, 12.0, NEW, RIGHT),
+        (10.0 + MARGIN, 10.5, OLD, RIGHT),
+        (10.11, 10.12, OLD, STALE),
+        (30.0, 30.1, OLD, STALE),
+        (30.0, 30.1, NEW, STALE),
+        (30.0, 30.1, NEWEST, RIGHT),
+        (5.0, 5.1, NEW, WRONG),
+        (15.0, 15.1, NEWEST, WRONG),
+        (30.0, 30.1, frozenset("ad"), WRONG),
+        (30.0, 30.1, None, FAILED),
+    ],
+    # In any process the same: the order within a frozenset is not.
+    ids=lambda value: "+".join(sorted(value)) if isinstance(value, frozenset) else str(value),
+)
+def test_answer(asked: float, received: float, addresses: frozenset[str] | None, word: str) -> None:
+    history = changed_at_10_and_20()
+    assert history.judge(Answer("web-0", asked, received, addresses))[0] == word
+    assert history.counts == {word: 1}
+
+
+def test_the_age_of_the_stalest_answer() -> None:
+    history = changed_at_10_and_20()
+    history.judge(Answer("web-0", 20.5, 20.6, NEW))
+    history.judge(Answer("web-0", 23.0, 23.1, OLD))
+    history.judge(Answer("web-0", 20.2, 20.3, NEW))
+    assert history.worst_age == 13.0
+
+
+def test_a_change_is_shown_once_by_its_state_or_a_later_one() -> None:
+    history = changed_at_10_and_20()
+    assert history.judge(Answer("web-0", 9.0, 9.5, OLD))[1] == []
+    assert history.judge(Answer("web-0", 20.0, 20.5, NEWEST))[1] == [10.5, 0.5]
+    assert history.judge(Answer("web-0", 21.0, 21.5, NEWEST))[1] == []
+    assert history.unshown(25.0, 30.0) == []
+
+
+def test_a_change_that_no_answer_shows() -> None:
+    history = changed_at_10_and_20()
+    history.judge(Answer("web-0", 12.0, 12.5, NEW))
+    assert history.unshown(15.0, 30.0) == []
+    assert history.unshown(25.0, 30.0) == [10.0]
+
+
+def test_a_stale_answer_shows_nothing() -> None:
+    history = changed_at_10_and_20()
+    assert history.judge(Answer("web-0", 21.0, 21.1, NEW)) == (STALE, [])
+    assert len(history.unshown(25.0, 30.0)) == 2
+
+
+@given(
+    gaps=st.lists(st.floats(0.2, 5.0), min_size=1, max_size=20),
+    state=st.integers(0, 20),
+    lag=st.floats(-5.0, 5.0),
+)
+def test_right_is_what_was_true_within_the_margin(
+    gaps: list[float], state: int, lag: float
+) -> None:
+    history = History({"web-0": {"0"}})
+    since = [float("-inf")]
+    for number, gap in enumerate(gaps):
+        since.append(gap + (since[-1] if number else 0.0))
+        history.change(since[-1], "web-0", str(number), str(number + 1))
+    state = min(state, len(gaps))
+    ends = since[state + 1] if state < len(gaps) else float("inf")
+    asked = (ends if ends != float("inf") else since[-1] + 5.0) + lag
+    word, _ = history.judge(Answer("web-0", asked, asked, frozenset({str(state)})))
+    if asked < since[state]:
+        assert word == WRONG
+    elif asked - ends > MARGIN:
+        assert word == STALE
+    else:
+        assert word == RIGHT
+
+
+def test_only_timed_services_have_delays() -> None:
+    history = History({"a": ["10.0.0.1"], "b": ["10.0.0.1"]}, ["b"])
+    for service in ("a", "b"):
+        history.change(1.0, service, "10.0.0.1", "10.0.0.2")
+    shown = [
+        history.judge(Answer(service, 3.0, 3.5, frozenset({"10.0.0.2"}))) for service in ("a", "b")
+    ]
+    assert shown == [("right", []), ("right", [2.5])]
+    history.change(4.0, "a", "10.0.0.2", "10.0.0.3")
+    assert history.unshown(5.0, 6.0) == []
+    assert history.judge(Answer("a", 5.0, 5.1, frozenset({"10.0.0.2"}))) == ("stale", [])

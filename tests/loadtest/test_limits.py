@@ -1,0 +1,284 @@
+"""When the limits of the benchmarks hold, and what they name exists."""
+
+from typing import Any
+
+import pytest
+
+from loadtest.answering import goals as answering
+from loadtest.answering.mixes import BY_KEY as MIXES
+from loadtest.answering.mixes import DRAIN
+from loadtest.answering.results import Results, Sample
+from loadtest.demo import BAD, judged, subjects
+from loadtest.door import MOST_P99, Explained, chance, figures
+from loadtest.figures import Spread, holds, verdict
+from loadtest.generator.knee import Search, told
+from loadtest.generator.measure import Row as GeneratorRow
+from loadtest.generator.measure import lateness_told
+from loadtest.pressure import goals as pressure
+from loadtest.pressure.clients import Counts
+from loadtest.pressure.goals import HIGHEST, LOWEST
+from loadtest.pressure.hostile_yaml import Reading
+from loadtest.pressure.results import FIGURES, Outcome
+from loadtest.pressure.rows import BY_KEY as ROWS
+from loadtest.pressure.run import outcome_of_files
+from loadtest.pressure.soak import PRESSERS, REWRITTEN
+from loadtest.programs import COREDNS, NATIVE, TITLES, Program
+from loadtest.reload import Outcome as Reloaded
+from loadtest.verdicts.measure import MEMORY, Ran, Told, judge, judge_freeze
+from loadtest.watch import goals as watch
+from loadtest.watch.report import Row
+
+
+@pytest.mark.parametrize(
+    ("limit", "aim", "ratio", "is_held", "word"),
+    [
+        (1.25, 1.1, 1.0, True, "aim reached"),
+        (1.25, 1.1, 1.2, True, "holds, aim missed"),
+        (1.25, 1.1, 1.3, False, "FAILS"),
+        (1.25, None, 1.25, True, "holds"),
+        (1.25, 1.1, None, False, "not measured"),
+        (None, 1.2, 1.3, True, "aim missed"),
+        (None, 1.2, None, True, "not measured"),
+    ],
+)
+def test_verdict(
+    limit: float | None, aim: float | None, ratio: float | None, is_held: bool, word: str
+) -> None:
+    assert (holds(ratio, limit), verdict(ratio, limit, aim)) == (is_held, word)
+
+
+def test_goals_name_what_there_is() -> None:
+    sides = {side for goal in answering.GOALS for side in (goal.ours, goal.others)}
+    assert {mix for mix, _ in sides} <= {*MIXES}
+    assert {server for _, server in sides} <= {*TITLES}
+    assert {goal.row for goal in pressure.GOALS} == {*ROWS}
+    assert {goal.figure for goal in pressure.GOALS} <= {*FIGURES}
+    parts = ("imports", "start", "latency", "return", "churn", "flood")
+    assert len(watch.judge([], parts, (0, 1_000, 10_000, 50_000))) == len(watch.GOALS)
+
+
+def test_answering_judges_what_was_selected() -> None:
+    samples = [Sample("hot", each, DRAIN, 0, cpu, 0.0) for each, cpu in (("hsdns", 5.0), ("echo", 4.0))]  # fmt: skip
+    verdicts = answering.judge(Results(samples, []), ["hot"], ["hsdns", "echo", "knot"])
+    assert [(each.ratio, each.word) for each in verdicts] == [
+        (1.25, "holds, aim missed"),
+        (None, "not measured"),
+    ]
+
+
+WATCHED = [
+    Row("10,000 Services", "start to ready, s", 1.2, 1.0, 2),
+    Row("10,000 Services", "CPU to ready, s", 0.7, 1.0, 2),
+    Row("5,000 changes/s for 60 s, 10,000 Services", "resident after 10 s, MB", 100.0, 1.0, 0),
+    Row("5,000 changes/s for 60 s, 10,000 Services", "resident at the end, MB", 130.0, 1.0, 0),
+    Row("5,000 changes/s for 60 s, 10,000 Services", "names wrong at the end", 0.0, 7.0, 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("part", "figure", "value", "word"),
+    [
+        ("10,000 Services", "start to ready, s", 1.2, "holds, aim missed"),
+        ("10,000 Services", "CPU to ready, s", 0.7, "aim reached"),
+        ("10,000 Services", "API server's CPU meanwhile, s", None, "not measured"),
+        ("5,000 changes/s", "resident at the end, MB", 1.3, "FAILS"),
+        ("5,000 changes/s", "names wrong at the end", 0.0, "holds"),
+    ],
+)
+def test_watch(part: str, figure: str, value: float | None, word: str) -> None:
+    verdicts = watch.judge(WATCHED, ("start", "flood", "return"), (10_000,))
+    (found,) = [each for each in verdicts if (each.goal.part, each.goal.figure) == (part, figure)]
+    assert (found.value, found.word) == (value, word)
+
+
+@pytest.mark.parametrize(
+    ("sense", "limit", "value", "is_held", "word"),
+    [
+        (HIGHEST, 20.0, 19.9, True, "holds"),
+        (HIGHEST, 20.0, 20.1, False, "FAILS"),
+        (LOWEST, 0.95, 0.95, True, "holds"),
+        (LOWEST, 0.95, 0.94, False, "FAILS"),
+        (HIGHEST, 20.0, None, False, "not measured"),
+        (HIGHEST, None, 1.0, False, "not measured"),
+    ],
+)
+def test_verdict_under_pressure(
+    sense: str, limit: float | None, value: float | None, is_held: bool, word: str
+) -> None:
+    found = pressure.Verdict(pressure.Goal("existing", "answered", sense, 0), NATIVE, value, limit)
+    assert (found.holds, found.word) == (is_held, word)
+
+
+@pytest.mark.parametrize(
+    ("value", "share", "word"),
+    [(10.0, 0.5, "holds"), (30.0, 0.95, "holds: answered 95%"), (30.0, 0.94, "FAILS"), (30.0, None, "FAILS"), (None, 0.95, "not measured")],
+)  # fmt: skip
+def test_a_share_can_be_enough_instead(value: float | None, share: float | None, word: str) -> None:
+    goal = pressure.Goal("new-12k", "pressing p99, ms", HIGHEST, 0, instead=pressure.Share("answered", 0.95))  # fmt: skip
+    assert pressure.Verdict(goal, NATIVE, value, 20.0, share).word == word
+
+
+def pressed(server: str, **more: object) -> Outcome:
+    made = Outcome("new-4k", server, Counts(1000, 1000, 1000), cpu=0.1)
+    return made._replace(**more)  # type: ignore[arg-type] # whatever a test sets
+
+
+def pressure_verdicts(*outcomes: Outcome) -> dict[str, tuple[float | None, float | None]]:
+    found = pressure.judge(outcomes, ["new-4k"], [each.server for each in outcomes])
+    return {each.goal.figure: (each.value, each.limit) for each in found}
+
+
+def test_pressure_judges_what_there_is() -> None:
+    peer = pressed(COREDNS, cpu=0.2)
+    assert pressure_verdicts(pressed(NATIVE), peer)["CPU µs an answer"] == pytest.approx((100.0, 300.0))  # fmt: skip
+    assert "CPU µs an answer" not in pressure_verdicts(pressed(NATIVE))
+    ended = pressed(NATIVE, ended="hsdns ended with status 1", events=Spread.of([0.001]))
+    assert all(value is None for value, _ in pressure_verdicts(ended, peer).values())
+    slow = pressed(NATIVE, events=Spread.of([0.001, 0.150]), judged={"right": 5, "stale": 2})
+    found = pressure_verdicts(slow, peer)
+    assert found["event worst, ms"] == (150.0, 100.0)
+    assert found["stale or wrong answers"] == (2, 0.0)
+
+
+def test_the_worst_file_counts() -> None:
+    readings = [Reading("a", 0.5, 80_000_000), Reading("b", 1.5, 20_000_000)]
+    outcome = outcome_of_files(ROWS["yaml"], Program(NATIVE, (), "1"), readings)
+    assert [*map(outcome.figure, ("answered", "CPU, s", "peak RSS, MB"))] == [1.0, 1.5, 80.0]
+    readings.append(Reading("c", ended="c: MemoryError"))
+    outcome = outcome_of_files(ROWS["yaml"], Program(NATIVE, (), "1"), readings)
+    assert (outcome.ended, outcome.figure("answered")) == ("c: MemoryError", None)
+
+
+def test_each_row_that_presses_a_server_is_in_the_soak() -> None:
+    """Heavier forms of others are not; no server reads the hostile manifests, and CoreDNS has no dashboard."""
+    left_out = {"new-12k", "misses", "yaml", "http-heads", "http-streams"}
+    assert {*PRESSERS, REWRITTEN} == {*ROWS} - left_out
+
+
+def test_a_ratio_of_the_door_is_that_of_a_turn() -> None:
+    turns = [Explained(10, 10, 10), Explained(10, 40, 40), Explained(30, 30, 30)]
+    found = figures(([1, 2, 4], [1, 3, 4]), turns, [0.001, 0.003, 0.002])
+    assert (found.hit_closed, found.hit_open, found.hit_ratio) == (2, 3, 1)
+    assert (found.p99_quiet, found.p99_explaining, found.p99_ratio) == (20, 30, 1)
+    assert (found.within, found.turns, found.explanation, found.explanations) == (2, 3, 2, 3)
+    at_limit = [Explained(100, 100 * MOST_P99, 100), Explained(100, 100 * MOST_P99 + 1, 100)]
+    assert figures(([1], [1]), at_limit, [0.001]).within == 1
+
+
+# A sign test by hand: of 40 tosses of a fair coin, 26 or more are heads with a chance of 4.03 %, 25 or more of 7.69 %.
+@pytest.mark.parametrize(
+    ("within", "turns", "is_held"),
+    [(40, 40, True), (26, 40, True), (25, 40, None), (15, 40, None), (14, 40, False), (0, 40, False), (4, 4, None)],
+)  # fmt: skip
+def test_the_door_is_judged_by_a_sign_test(within: int, turns: int, is_held: bool | None) -> None:
+    found = figures(([1], [1]), [Explained(1, 1, 1)], [0.001])
+    assert found._replace(within=within, turns=turns).holds is is_held
+    assert [chance(heads, 3) for heads in range(4)] == [1, 0.875, 0.5, 0.125]
+
+
+@pytest.mark.parametrize(
+    ("knees", "good"), [((20_000, 19_600, 20_400), 3), ((20_000, 19_599, 20_000), 2), ((20_000, None, 20_401), 1)]
+)  # fmt: skip
+def test_all_searches_have_to_find_the_knee(knees: tuple[float | None, ...], good: int) -> None:
+    lines, is_held = told([Search(f"said {knee}", knee) for knee in knees], 20_000)
+    assert sum(line.startswith("found: ") for line in lines) == good
+    assert is_held == (good == 3) == lines[-1].startswith("holds: ")
+
+
+def late(generator: str, us: float | None, server: str = "C echo") -> GeneratorRow:
+    return GeneratorRow(server, generator, 20_000, 20_000.0, 1, 0, 50.0, 100.0, us, us, us)
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ([late("a", 80), late("a", 49, "Knot DNS")], "holds: a at 20,000/s late by 49 µs at p99.9 (limit 50 µs; with Knot DNS)"),
+        ([late("a", 2000)], "DOES NOT HOLD: a at 20,000/s late by 2.0 ms at p99.9 (limit 50 µs; with C echo)"),
+        ([late("a", None), late("b", 5)], "NOT MEASURED: a at 20,000/s"),
+    ],
+)  # fmt: skip
+def test_limits_of_the_lateness(rows: list[GeneratorRow], line: str) -> None:
+    assert lateness_told(rows, {("a", 20_000): 50.0}) == ([line], line.startswith("holds"))
+
+
+RELOADED = Reloaded(78_000, 0, 0, 0, 0, "[ERROR] Restart failed: Corefile:2:5: ...\n")
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_good"),
+    [({}, True), ({"lost": 1}, False), ({"resets": 1}, False), ({"refused_probes": 1}, False), ({"status": 1}, False), ({"sent": 0}, False), ({"log": ""}, False), ({"log": RELOADED.log * 2}, False)],
+    ids=str,
+)  # fmt: skip
+def test_reload(changed: dict[str, Any], is_good: bool) -> None:
+    assert RELOADED._replace(**changed).is_good is is_good
+
+
+HSDNS, FROZEN, *_, CACHE = subjects("coredns")
+
+
+def verified(stalest: int | None = None, **counts: int) -> dict[str, Any]:
+    verdicts = {word: counts.get(word, 0) for word in ("right", *BAD)}
+    ages = [{"name": "max", "us": stalest}]
+    return {"seconds": 10.0, "verdicts": {"counts": verdicts, "stale_age": ages, "changes": 50}}
+
+
+@pytest.mark.parametrize(
+    ("subject", "found", "is_good"),
+    [
+        (HSDNS, verified(right=9), True),
+        (HSDNS, verified(300_000, right=9, stale=1), False),
+        (HSDNS, verified(), False),
+        (FROZEN, verified(9_500_000, right=9, stale=5), True),
+        (FROZEN, verified(6_900_000, right=9, stale=5), False),
+        (FROZEN, verified(right=9), False),
+        (CACHE, verified(7_000_000, right=9, stale=5), True),
+    ],
+)
+def test_what_the_demonstration_expects(subject: Any, found: dict[str, Any], is_good: bool) -> None:
+    assert judged(subject, found)[1] is is_good
+
+
+STARTED = 1_767_268_800.0  # 2026-01-01T12:00:00Z
+
+
+def report(ended: str = "", since: float | None = None, **counts: int) -> dict[str, Any]:
+    reasons = {word: counts.pop(word) for word in ("behind", "forgotten") if word in counts}
+    verdicts = {
+        "counts": {word: counts.get(word, 0) for word in ("right", *BAD, "undecided")},
+        "undecided": reasons,
+        "changes": 50,
+        "stale_age": [{"name": "max", "us": 1_500_000}],
+        "old_since_s": since,
+        "old_for_s": 1.5,
+    }
+    return {"started": "2026-01-01T12:00:00.000Z", "servers": [{"ended": ended, "verdicts": verdicts}]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "memory", "broken"),
+    [
+        (report(right=999, undecided=1, behind=1), 5 << 20, None),
+        (report(right=990), 0, "990 answers were judged, of 1,000"),
+        (report("interrupted", right=1000), 0, "1,000 answers were judged, of 1,000"),
+        (report(right=999, stale=1), 0, "1 stale, 0 early, 0 missing, 0 extra, 0 wrong; under 50 changes"),
+        (report(right=980, undecided=20, behind=20), 0, "20 undecided (behind 20), 2.0000% of all, at most 1%"),
+        (report(right=999, undecided=1, forgotten=1), 0, "1 answers were excused (forgotten, away, unknown, truncated)"),
+        (report(right=1000), MEMORY + (1 << 20), "the generator had up to 1025 MiB, at most 1024"),
+    ],
+)  # fmt: skip
+def test_verified_answers(found: dict[str, Any], memory: int, broken: str | None) -> None:
+    checked = judge(Ran(found, memory), 1000)
+    assert [each.said for each in checked if not each.holds] == ([broken] if broken else [])
+
+
+@pytest.mark.parametrize(
+    ("since", "error", "is_held"),
+    [(10.0, "0.0", True), (10.007, "5.0", True), (9.99, "9.0", False), (None, None, False)],
+)
+def test_a_freeze_is_found_within_5_ms(
+    since: float | None, error: str | None, is_held: bool
+) -> None:
+    frozen = Told(STARTED + 9.999, STARTED + 10.002)
+    found, *_ = judge_freeze(Ran(report(since=since, stale=7), 0, (1.0, 1.0), frozen))
+    assert found.holds is is_held
+    assert found.said.startswith(f"the freeze was found {error} ms" if error else "the freeze was not")  # fmt: skip

@@ -1,0 +1,275 @@
+"""What the benchmarks read: /proc, reports of generators, replies, metrics, and what they ask."""
+
+import json
+from random import Random
+from typing import Any
+
+import dns.message
+import dns.name
+import dns.zone
+import msgspec
+import pytest
+
+from hsdns.cluster.objects import EndpointSlice, Namespace, Service
+from hsdns.cluster.programming import programming_in
+from hsdns.metrics import Registry
+from hsdns.sources.synthetic import SyntheticCluster
+from hsdns.wire.encode import MAX_TCP_LEN, encode
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Query, Reply
+from hsdns.wire.name import Name
+from loadtest.answering.cluster import CACHED_ZONE, ZONE, Cluster
+from loadtest.answering.cluster_api import manifest
+from loadtest.answering.mixes import MIXES, Mix, fresh_names
+from loadtest.answering.packets import randomize
+from loadtest.apiserver.objects import changed_address, endpoint_slice, trigger_time
+from loadtest.dns import query_of
+from loadtest.generator.measure import load_row
+from loadtest.generators import Counted, counted, latencies
+from loadtest.pressure.applied import METRIC, Applied, Bounds, Scraped, between, read
+from loadtest.pressure.clients import Counts, read_counts
+from loadtest.pressure.judge import addresses_of
+from loadtest.pressure.lateness import CpuTimes
+from loadtest.pressure.unseen import Unseen
+from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
+from loadtest.reload import reconnections
+from loadtest.verdicts.order import Newest
+from loadtest.watch.latency import is_complete
+from loadtest.watch.watched_slice import WatchedSlice
+
+
+@pytest.mark.parametrize("name", ["hsdns", "x) S 1 2 3 (y"])
+def test_proc(name: str) -> None:
+    before = "S 1 1 1 0 -1 4194304 2000 0 0 0"
+    assert cpu_ticks_of(f"42 ({name}) {before} 100 20 3 4 20 0 1 0 12345 0") == 127
+    status = "Name:\thsdns\nVmPeak:\t 9 kB\nVmHWM:\t   30 kB\nVmRSS:\t   20 kB\nThreads:\t1\n"
+    assert memory_of(status) == Memory(now=20 * 1024, peak=30 * 1024)
+    assert memory_of("Name:\thsdns\nState:\tZ (zombie)\n") == Memory(0, 0)
+    assert schedstat_ns("288560 66109 1\n") == 288560
+    stat = "cpu  100 1 50 800 20 2 7 20 5 0\ncpu0 1 2 3\n"
+    assert CpuTimes.of(stat) == CpuTimes(idle=820, stolen=20, all=1000)
+
+
+DNSPERF = """\
+> NOERROR svc-1.ns-0.svc.cluster.local A 0.000061
+> NXDOMAIN absent.cluster.local A 0.001500
+> T late.cluster.local A
+  Queries sent:         272105
+  Queries completed:    272104 (100.00%)
+  Run time (s):         2.000412
+"""
+
+
+def test_dnsperf() -> None:
+    assert counted(DNSPERF) == Counted(272105, 272104, 2.000412)
+    assert latencies(DNSPERF) == [0.000061, 0.0015]
+    with pytest.raises(BenchmarkError, match="Queries sent"):
+        counted("Error: unable to open input file")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("  Reconnections:        6\n", 6), ("Connection reset by peer\n  Reconnections: 1\n", 2), ("Queries lost: 0\n", 0)],
+)  # fmt: skip
+def test_reconnections(text: str, count: int) -> None:
+    assert reconnections(text) == count
+
+
+REPORT: dict[str, Any] = {
+    "counts": {"due": 4000, "sent": 3998, "answered": 7, "lost": 3, "not_sent": 2, "rcodes": {"NOERROR": 4, "SERVFAIL": 2, "REFUSED": 1}},
+    "latency": [{"name": "p50", "us": 5}, {"name": "p99", "us": None}, {"name": "max", "us": 900}],
+    "lateness": [{"name": name, "us": us} for name, us in (("p50", 1), ("p99", 2), ("p99.9", 3))],
+}  # fmt: skip
+
+
+def test_reports_of_hsdns_load() -> None:
+    found = load_row(REPORT, "Knot DNS", "hsdns load", 1000, 4.0, 0.02)
+    assert (found.reached, found.cpu, found.lost, found.p50, found.p99) == (999.5, 5.0, 5, 5, None)
+    assert (found.late_p50, found.late_p99, found.late_p999) == (1, 2, 3)
+    assert read_counts(json.dumps({"servers": [REPORT]})) == Counts(4000, 3998, 7, 3, 5, 0, 900)
+
+
+def test_counts() -> None:
+    found = read_counts('{"offered": 10, "sent": 8, "answered": 6, "failed": 2}\n')
+    assert (found, found.share) == (Counts(10, 8, 6, 2), 0.5)
+    for text in ("", "no JSON", "[1]", '{"sent": 1}'):
+        with pytest.raises(BenchmarkError, match="which are no counts"):
+            read_counts(text)
+
+
+FAST, SLOW, SLOWER = Bounds(0.002, 0.004), Bounds(0.032, 0.064), Bounds(0.016, 0.032)
+
+
+def scraped(durations: dict[str, list[float]]) -> Scraped:
+    """What a server says that has applied changes after some seconds each, by kind of Service."""
+    metrics = Registry()
+    observe = programming_in(metrics)
+    for kind, listed in durations.items():
+        for seconds in listed:
+            observe(kind, trigger_time(1e9), 1e9 + seconds)
+    metrics.fold()
+    return Scraped(read(metrics.to_text().decode()))
+
+
+@pytest.mark.parametrize(
+    ("headless", "others", "applied"),
+    [
+        ([0.003] * 99 + [0.05], [], Applied(100, FAST, SLOW)),
+        ([0.003] * 98 + [0.05] * 2, [], Applied(100, SLOW, SLOW)),
+        ([0.003] * 99, [0.017], Applied(100, FAST, SLOWER)),
+        ([0.003, 86_400.0], [], Applied(1, FAST, FAST)),
+        ([], [], Applied(0, None, None, f"{METRIC} counts no event that was applied")),
+    ],
+)
+def test_how_soon_changes_are_applied(
+    headless: list[float], others: list[float], applied: Applied
+) -> None:
+    start = [3.0, 86_400.0]  # what was there when the server started
+    after = scraped({"headless": start + headless, "cluster_ip": others})
+    assert between(scraped({"headless": start}), after) == applied
+
+
+NAME = Name.from_text("web-0.team-0.svc.cluster.local")
+FIRST, SECOND = (RR(NAME, RRType.A, 30, bytes((10, 0, 0, last))) for last in (1, 2))
+ALIAS = RR(NAME, RRType.CNAME, 30, Name.from_text("alias.example").wire)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (Reply(answer=(FIRST, SECOND)), {"10.0.0.1", "10.0.0.2"}),
+        (Reply(answer=(ALIAS, FIRST)), {"10.0.0.1"}),
+        (Reply(answer=(FIRST,), additional=(SECOND,)), {"10.0.0.1"}),
+        (Reply(), None),
+        (Reply(Rcode.SERVFAIL, answer=(FIRST,)), None),
+        (Reply(answer=(FIRST,), tc=True), None),
+    ],
+)
+def test_addresses_of_a_reply(reply: Reply, expected: set[str] | None) -> None:
+    found = addresses_of(encode(Query.ask(NAME, RRType.A), reply, MAX_TCP_LEN))
+    assert found == (None if expected is None else frozenset(expected))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", True),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", True),
+    ],
+)
+def test_response_is_complete(data: bytes, expected: bool) -> None:
+    assert is_complete(data) is expected
+
+
+# --- what is asked, and of which cluster ---
+
+CLUSTER = Cluster(services=130, endpoints=3)
+
+
+@pytest.mark.parametrize("mix", MIXES, ids=lambda mix: mix.key)
+def test_a_mix_asks_the_same_in_every_run_and_only_below_one_zone(mix: Mix) -> None:
+    questions = mix.questions(CLUSTER, Random(1))
+    assert questions
+    assert questions == mix.questions(CLUSTER, Random(1))
+    zone = CACHED_ZONE if mix.external else ZONE
+    assert all(name.endswith(f".{zone}") and len(name) < 254 for name, _ in questions)
+
+
+def test_fresh_names_do_not_repeat() -> None:
+    names = fresh_names(Random(1), 5000) + fresh_names(Random(2), 5000)
+    assert len(set(names)) == len(names)
+
+
+def test_a_varied_query_asks_the_same_in_other_octets() -> None:
+    query = query_of("svc-1.ns-0.svc.cluster.local", "SRV", edns=True)
+    first, second = (randomize(query, Random(seed)) for seed in (1, 2))
+    assert first != second
+    for varied in (first, second):
+        message = dns.message.from_wire(varied)
+        assert message.question == dns.message.from_wire(query).question
+        assert (message.edns, message.payload) == (0, 4096)
+        assert [(int(each.otype), len(each.to_wire() or b"")) for each in message.options] == [(10, 8)]  # fmt: skip
+
+
+def test_all_servers_have_the_same_cluster() -> None:
+    """As a zone file, and behind an API server."""
+    lines = "\n".join(CLUSTER.zone_lines())
+    zone = dns.zone.from_text(lines, origin=f"{ZONE}.", relativize=False)
+
+    def texts(name: str, rrtype: str) -> list[str]:
+        return sorted(rdata.to_text() for rdata in zone.find_rdataset(f"{name}.", rrtype))
+
+    objects = [*SyntheticCluster(CLUSTER.shape()).objects()]
+    slices = [each for each in objects if isinstance(each, EndpointSlice)]
+    for index, each in enumerate(slices):
+        expected = [(endpoint.addresses or [""])[0] for endpoint in each.endpoints or ()]
+        assert texts(CLUSTER.service(index), "A") == sorted(expected)
+        for endpoint, address in enumerate(expected):
+            assert texts(CLUSTER.pod(index, endpoint), "A") == [address]
+        assert texts(CLUSTER.port(index), "SRV") == sorted(
+            f"0 33 8080 {CLUSTER.pod(index, endpoint)}." for endpoint in range(len(expected))
+        )
+    types = {"Namespace": Namespace, "Service": Service, "EndpointSlice": EndpointSlice}
+    for found in objects:
+        written = manifest(found)
+        del written["apiVersion"]
+        assert msgspec.convert(written, types[str(written.pop("kind"))]) == found
+
+
+def test_no_address_stands_twice() -> None:
+    slices = [WatchedSlice.of(endpoint_slice(index, 10).manifest) for index in range(50)]
+    assert slices[1].dns_name == "web-1.team-0.svc.cluster.local"
+    given = [address for found in slices for address in found.addresses]
+    given += [changed_address(number) for number in range(500)]
+    assert len(set(given)) == len(given)
+
+
+# --- which state an answer shows ---
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_seen"),
+    [
+        pytest.param([], False, id="none"),
+        pytest.param([(0.9, 0), (1.1, 1)], True, id="shown"),
+        pytest.param([(0.9, 0), (1.1, 0)], False, id="not-yet"),
+        pytest.param([(1.1, 1)], False, id="nothing-to-compare-with"),
+        pytest.param([(0.5, 0), (0.996, 1)], False, id="the-change-before-was-late"),
+        pytest.param([(0.5, 0), (0.996, 1), (1.1, 1), (1.2, 2)], True, id="then-this-one-is-shown"),
+        pytest.param([(0.6, 1), (0.5, 0), (1.1, 1)], False, id="overtaken"),
+        pytest.param([(0.6, 1), (0.5, 0), (1.1, 2)], True, id="overtaken-then-shown"),
+    ],
+)
+def test_a_change_that_is_due_at_1(answers: list[tuple[float, int]], is_seen: bool) -> None:
+    unseen = Unseen()
+    unseen.add(7, 1.0)
+    for asked, number in answers:
+        unseen.take(7, asked, frozenset({f"10.0.0.{number}"}))
+    assert bool(unseen) is not is_seen
+
+
+def shown(version: int) -> bytes:
+    return b"\0\1\0\0\0\5" + b"\0\4" + bytes((172, 16, version >> 8, version & 255))
+
+
+@pytest.mark.parametrize(
+    ("answers", "back"),
+    [
+        ([(0, None, 5), (0, 5, 5), (0, 5, 6)], 0),
+        ([(0, None, 5), (0, 5, 4)], 1),
+        ([(0, None, 5), (0, None, 4)], 0),  # it was sent before the newer one arrived
+        ([(0, None, 5), (1, None, 4)], 0),  # of another Service
+        ([(0, None, 256), (0, 256, 255)], 1),
+        ([(0, None, 5), (0, 5, None)], 1),  # no address of a change
+        ([(0, None, 5), (0, 5, 4), (0, 5, 4)], 2),
+    ],
+)
+def test_answers_that_go_back(answers: list[tuple[int, int | None, int | None]], back: int) -> None:
+    newest = Newest()
+    for service, sent, version in answers:
+        at = b"" if sent is None else bytes((172, 16, sent >> 8, sent & 255))
+        newest.judge(service, at, b"" if version is None else shown(version), 1.0)
+    assert (newest.answers, newest.back) == (len(answers), back)

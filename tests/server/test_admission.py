@@ -1,0 +1,631 @@
+"""What clients may take, who loses it to others, and when."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.fastpath.miss_queue import CAPACITY
+from hsdns.metrics import Registry
+from hsdns.server.admission import (
+    CONNECTION,
+    CREDIT,
+    CREDIT_A_SECOND,
+    FRAME,
+    GROWING,
+    LEAST_QUEUE,
+    MANY,
+    MAX_CREDIT_WAIT,
+    MAX_REMEMBERED,
+    MAX_TRIES,
+    OCTET,
+    PERIOD,
+    QUEUE_WAIT,
+    QUIET,
+    RECENT,
+    SECONDS,
+    STANDING,
+    STEPS,
+    Credit,
+    PendingQueries,
+    Places,
+    QueueBound,
+    Shares,
+    Turns,
+)
+
+
+class Connection:
+    """A connection and its transport."""
+
+    def __init__(self, pending: int = 0, unsent: int = 0) -> None:
+        self.pending = pending
+        self.unsent = unsent
+        self.end = ""
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def close(self) -> None:
+        self.end = "closed"
+
+    def abort(self) -> None:
+        self.end = "aborted"
+
+
+def take(places: Places, connection: Connection, client: str) -> bool:
+    """Ask for a place for a client, which is a letter."""
+    return places.take(connection, connection, f"192.0.2.{ord(client)}")
+
+
+def filled(most: int, clients: str, **given: int) -> tuple[Places, list[Connection]]:
+    """Places that are taken by clients, one letter each."""
+    places, connections = Places(most), [Connection(**given) for _ in clients]
+    for client, connection in zip(clients, connections, strict=True):
+        assert take(places, connection, client)
+    return places, connections
+
+
+@pytest.mark.parametrize(
+    ("clients", "touched", "new", "loses"),
+    [
+        pytest.param("aab", [], "c", 0, id="client-with-most"),
+        pytest.param("baa", [], "b", 1, id="client-with-most-for-one-that-has-some"),
+        pytest.param("baa", [], "a", 1, id="its-own"),
+        pytest.param("baa", [1], "c", 2, id="silent-longest"),
+        pytest.param("abc", [], "d", 0, id="all-have-one"),
+        pytest.param("abaabb", [], "c", 0, id="two-with-most"),
+    ],
+)
+def test_which_one_makes_room(clients: str, touched: list[int], new: str, loses: int) -> None:
+    places, connections = filled(len(clients), clients)
+    for index in touched:
+        places.touch(connections[index])
+    added = Connection()
+    assert take(places, added, new)
+    assert [each.end for each in connections] == [
+        "closed" if index == loses else "" for index in range(len(clients))
+    ]
+    assert (len(places), places.closed, places.refused) == (len(clients), 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("clients", "new", "end"),
+    [
+        pytest.param("aaa", "b", "aborted", id="for-a-client-with-fewer"),
+        pytest.param("aaa", "a", "", id="not-for-its-own"),
+        pytest.param("abc", "d", "", id="not-where-all-have-one"),
+    ],
+)
+def test_queries_in_progress_end_only_for_a_client_with_fewer(
+    clients: str, new: str, end: str
+) -> None:
+    places, connections = filled(3, clients, pending=1)
+    added = Connection()
+    assert take(places, added, new) is bool(end)
+    assert Counter(each.end for each in connections) == Counter([end, "", ""])
+    assert (len(places), places.refused) == (3, 0 if end else 1)
+
+
+def test_an_idle_one_is_found_behind_busy_ones() -> None:
+    places, connections = filled(4, "abcd", pending=1)
+    connections[2].pending = 0
+    added = Connection()
+    assert take(places, added, "e")
+    assert [each.end for each in connections] == ["", "", "closed", ""]
+
+
+def test_the_search_is_bounded() -> None:
+    places, connections = filled(MAX_TRIES + 1, "a" * (MAX_TRIES + 1), pending=1)
+    connections[-1].pending = 0
+    added = Connection()
+    assert not take(places, added, "a")
+    assert take(places, added, "a"), "the next search goes on where this one ended"
+
+
+def test_replies_that_are_not_taken_are_lost() -> None:
+    places, (connection,) = filled(1, "a", unsent=5)
+    added = Connection()
+    assert take(places, added, "b")
+    assert connection.end == "aborted"
+
+
+@pytest.mark.parametrize("limit", [512, 1024, 4096])
+def test_a_probe_outlives_4000_silent_connections_a_second(limit: int) -> None:
+    """With the places for pages of a process that may have few descriptors, though all come from one address."""
+    places, probe = Shares.of(limit).pages, Connection()
+    for number in range(2 * 512):
+        if number == 512:
+            places.take(probe, probe, "192.0.2.1")
+        silent = Connection()
+        places.take(silent, silent, "192.0.2.1")
+        if number == 512 + 4 * 30:  # 30 ms later
+            assert not probe.end
+    assert probe.end == "closed", "a silent one goes in the end"
+
+
+@pytest.mark.parametrize(
+    ("clients", "octets", "aborted"),
+    [
+        pytest.param("aab", [30, 30, 41], [0], id="of-two-connections"),
+        pytest.param("abbb", [35, 22, 22, 22], [1], id="in-all-and-not-of-one"),
+        pytest.param("aab", [0, 60, 41], [1], id="none-without-octets"),
+        pytest.param("aabb", [2, 51, 2, 46], [0, 1], id="until-an-eighth-is-free"),
+        pytest.param("aaabb", [8, 20, 25, 26, 22], [0, 3], id="as-long-as-it-has-most"),
+        pytest.param("aab", [30, 30, 40], [], id="just-as-many-as-allowed"),
+    ],
+)
+def test_the_client_with_most_octets_loses_connections(
+    clients: str, octets: list[int], aborted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hsdns.server.admission.MAX_OCTETS", 100)
+    places, connections = filled(len(clients), clients)
+    for connection, count in zip(connections, octets, strict=True):
+        places.hold(connection, 1)
+        places.hold(connection, count)
+    assert [index for index, each in enumerate(connections) if each.end] == aborted
+    assert {connections[index].end for index in aborted} <= {"aborted"}
+    assert (places.closed, len(places)) == (len(aborted), len(clients) - len(aborted))
+    assert places.octets == sum(octets) - sum(octets[index] for index in aborted)
+    for connection in connections:
+        places.release(connection)
+        places.hold(connection, 5)
+    assert (places.octets, places._holding, places._sums) == (0, {}, {})
+
+
+def test_any_history_keeps_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hsdns.server.admission.MAX_OCTETS", 100)
+    chance = random.Random(7)
+    places, held = Places(20), dict[Connection, str]()
+    for _ in range(5000):
+        step = chance.random()
+        if step < 0.6:
+            connection = Connection(pending=int(chance.random() < 0.3))
+            client = chance.choice("aaaabbc")
+            if take(places, connection, client):
+                held[connection] = client
+        elif held:
+            connection = chance.choice(list(held))
+            if step < 0.7:
+                places.hold(connection, chance.choice((0, 0, 7, 20)))
+            elif step < 0.8:
+                places.touch(connection)
+            else:
+                places.release(connection)
+                del held[connection]
+        held = {each: client for each, client in held.items() if not each.end}
+        counts = Counter(held.values())
+        assert len(places) == len(held) <= 20
+        assert sorted(map(len, places._connections.values())) == sorted(counts.values())
+        assert places._highest == max(counts.values(), default=0)
+        assert places.octets == sum(places._sums.values()) <= 100
+        assert places._sums == {one: sum(each.values()) for one, each in places._holding.items()}
+
+
+@pytest.mark.parametrize(
+    ("limit", "clients", "pages"),
+    [
+        pytest.param(16, 16, 8, id="less-than-works"),
+        pytest.param(64, 24, 16, id="few"),
+        pytest.param(512, 192, 128, id="half-of-it"),
+        pytest.param(1024, 384, 256, id="soft-limit"),
+        pytest.param(4096, 2048, 512, id="hard-limit"),
+        pytest.param(20_000, 8192, 512, id="many"),
+        pytest.param(1 << 20, 8192, 512, id="container"),
+    ],
+)
+def test_shares(limit: int, clients: int, pages: int) -> None:
+    shares = Shares.of(limit)
+    assert (shares.clients.most, shares.pages.most) == (clients, pages)
+    assert limit < 64 or clients + pages <= limit * 3 // 4, "the rest is for upstreams and files"
+
+
+def test_metrics() -> None:
+    metrics, shares = Registry(), Shares.of(64)
+    shares.count_in(metrics)
+    for _ in range(shares.pages.most + 1):
+        connection = Connection()
+        shares.pages.take(connection, connection, "192.0.2.1")
+    metrics.fold()
+    labels = ("clients",), ("pages",)
+    assert metrics.gauge("hsdns_connections", "").values == dict(zip(labels, (0, 16), strict=True))
+    assert metrics.gauge("hsdns_connections_max", "").values == dict(
+        zip(labels, (24, 16), strict=True)
+    )
+    assert metrics.counter("hsdns_connections_closed_total", "").values == dict(
+        zip(labels, (0, 1), strict=True)
+    )
+
+
+class Loop:
+    """Turns that the test begins, and a clock that only steps move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.next: list[Callable[[], None]] = []
+        self.turns = Turns(lambda: self.now, self.next.append)
+
+    def turn(self) -> None:
+        """Begin the next turn."""
+        calls, self.next[:] = list(self.next), []
+        for call in calls:
+            call()
+
+
+class Steps:
+    """A connection with a number of messages that take some time each."""
+
+    def __init__(
+        self, loop: Loop, count: int, seconds: float = 0.0, client: bytes | None = None
+    ) -> None:
+        self.taken = self.ended = 0
+        self.client = id(self).to_bytes(8, "big") if client is None else client
+        self.is_closed = False
+        self._loop, self._left, self._seconds = loop, count, seconds
+
+    def step(self) -> bool:
+        self.taken += 1
+        self._left -= 1
+        self._loop.now += self._seconds
+        return self._left > 0
+
+    def end_turn(self) -> None:
+        self.ended += 1
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(
+    ("counts", "seconds", "taken"),
+    [
+        pytest.param((1,), 0.0, [[1]], id="at-once"),
+        pytest.param((STEPS,), 0.0, [[STEPS]], id="as-many-as-a-turn-has"),
+        pytest.param((STEPS + 1,), 0.0, [[STEPS], [STEPS + 1]], id="one-more"),
+        pytest.param((5,), SECONDS, [[1], [2], [3]], id="long-steps"),
+        pytest.param((5,), SECONDS * 0.4, [[3], [5]], id="until-the-time-is-over"),
+        pytest.param((200, 1), SECONDS, [[1, 0], [2, 0], [2, 1]], id="another-waits-for-one-step"),
+        pytest.param((100, 100), 0.0, [[64, 0], [96, 32], [100, 92], [100, 100]], id="in-equal-parts"),
+    ],
+)  # fmt: skip
+def test_steps(counts: tuple[int, ...], seconds: float, taken: list[list[int]]) -> None:
+    loop = Loop()
+    connections = [Steps(loop, count, seconds) for count in counts]
+    for connection in connections:
+        loop.turns.enter(connection)
+    assert [each.taken for each in connections] == taken[0]
+    for expected in taken[1:]:
+        loop.turn()
+        assert [each.taken for each in connections] == expected
+
+
+def test_what_may_not_wait_is_called_after_each_step() -> None:
+    loop, connection = Loop(), None
+    found: list[int] = []
+    connection = Steps(loop, 3, SECONDS * 0.6)
+    loop.turns.between[None] = lambda: found.append(connection.taken)
+    loop.turns.enter(connection)
+    assert found == [1, 2]
+    loop.turn()
+    assert found == [1, 2, 3]
+
+
+@pytest.mark.parametrize("heavy", [1, 5, 100])
+def test_more_connections_of_a_client_are_no_more_steps(heavy: int) -> None:
+    """However many a client has that are busy, another one takes every second step."""
+    loop = Loop()
+    busy = [Steps(loop, 10_000, SECONDS, b"busy") for _ in range(heavy)]
+    other = Steps(loop, 10, SECONDS, b"other")
+    for connection in (*busy, other):
+        loop.turns.enter(connection)
+    for _ in range(20):
+        loop.turn()
+    assert other.taken == 10
+    assert sum(each.taken for each in busy) == 11
+    assert max(each.taken for each in busy) <= 2 + 11 // heavy
+
+
+def test_the_budget_of_a_turn_is_that_of_all_connections() -> None:
+    loop = Loop()
+    busy = [Steps(loop, 100, SECONDS / 4) for _ in range(50)]
+    for connection in busy:
+        loop.turns.enter(connection)
+    for turn in range(1, 10):
+        assert sum(each.taken for each in busy) == 4 * turn
+        loop.turn()
+
+
+def test_end_of_a_turn_that_enters_its_connection_waits_for_the_next_turn() -> None:
+    loop = Loop()
+
+    class Entering(Steps):
+        def end_turn(self) -> None:
+            super().end_turn()
+            if self.ended < 3:
+                loop.turns.enter(self)
+
+    connection = Entering(loop, 1)
+    loop.turns.enter(connection)
+    assert (connection.taken, connection.ended) == (1, 1)
+    loop.turn()
+    assert (connection.taken, connection.ended) == (2, 2)
+
+
+def test_end_of_a_turn_that_fails_closes_its_connection_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Failing(Steps):
+        def end_turn(self) -> None:
+            raise ValueError
+
+    loop = Loop()
+    loop.turns.enter(Steps(loop, 1, SECONDS))
+    failing, other = Failing(loop, 1), Steps(loop, 1)
+    loop.turns.enter(failing)
+    loop.turns.enter(other)
+    loop.turn()
+    assert (failing.is_closed, other.ended, other.is_closed) == (True, 1, False)
+    assert caplog.messages == ["a message cannot be handled; its connection is closed"]
+
+
+def test_end_of_a_turn_comes_once_for_all_its_steps() -> None:
+    loop = Loop()
+    connection = Steps(loop, STEPS + 2)
+    loop.turns.enter(connection)
+    assert connection.ended == 1
+    loop.turn()
+    assert connection.ended == 2
+
+
+def test_turns_end_when_no_one_has_anything() -> None:
+    loop = Loop()
+    loop.turns.enter(Steps(loop, 3))
+    loop.turn()
+    assert loop.next == []
+
+
+def test_step_that_fails_closes_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Steps):
+        def step(self) -> bool:
+            super().step()
+            raise ValueError
+
+    loop = Loop()
+    failing, other = Failing(loop, 3, SECONDS), Steps(loop, 1)
+    loop.turns.enter(failing)
+    loop.turns.enter(other)
+    loop.turn()
+    assert (failing.taken, failing.is_closed, other.taken, other.is_closed) == (1, True, 1, False)
+    assert caplog.messages == ["a message cannot be handled; its connection is closed"]
+
+
+def test_step_may_enter_its_connection() -> None:
+    """As where an answer comes at once."""
+    loop = Loop()
+
+    class Entering(Steps):
+        def step(self) -> bool:
+            has_more = super().step()
+            if has_more:
+                loop.turns.enter(self)
+            return has_more
+
+    connection = Entering(loop, 3)
+    loop.turns.enter(connection)
+    assert connection.taken == 3
+
+
+MUCH = int(10 / FRAME)  # frames: 10 seconds
+
+
+def test_connections_beyond_the_credit_begin_later_and_in_order() -> None:
+    credit = Credit()
+    waits = []
+    while (wait := credit.connect("192.0.2.1", 100.0)) is not None:
+        waits.append(wait)
+    apart = CONNECTION / CREDIT_A_SECOND
+    at_once = round(CREDIT / CONNECTION) + 1
+    assert waits[:at_once] == pytest.approx([0.0] * at_once, abs=1e-9)
+    later = [apart * number for number in range(1, len(waits) - at_once + 1)]
+    assert waits[at_once:] == pytest.approx(later)
+    assert waits[-1] == pytest.approx(MAX_CREDIT_WAIT, abs=apart)
+    assert credit.connect("192.0.2.1", 100.0 + 2 * apart) == pytest.approx(
+        MAX_CREDIT_WAIT, abs=3 * apart
+    )
+    assert credit.connect("192.0.2.2", 100.0) == 0.0
+    assert credit.connect("192.0.2.1", 1000.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("charged", "comes", "waits"),
+    [
+        pytest.param("192.0.2.1", "192.0.2.1", True, id="same"),
+        pytest.param("192.0.2.1", "192.0.2.2", False, id="neighbour"),
+        pytest.param("2001:db8::1", "2001:db8::1", True, id="same-IPv6"),
+        pytest.param("2001:db8::1", "2001:db8::2", False, id="same-64"),
+        pytest.param("192.0.2.1", "::ffff:192.0.2.1", True, id="mapped"),
+        pytest.param("::ffff:192.0.2.1", "::ffff:192.0.2.2", False, id="mapped-neighbour"),
+        pytest.param("fe80::1%eth0", "fe80::1%eth1", True, id="link-local"),
+        pytest.param("fe80::1%eth0", "fe80::2%eth0", False, id="link-local-neighbour"),
+    ],
+)
+def test_client_is_a_whole_address(charged: str, comes: str, waits: bool) -> None:
+    """However much its connections have cost, the next one waits for MAX_CREDIT_WAIT at most and is not refused."""
+    credit = Credit()
+    for _ in range(3):
+        credit.charge(charged, round(CREDIT / FRAME), 0, 100.0)
+    assert credit.connect(comes, 100.0) == pytest.approx(MAX_CREDIT_WAIT if waits else 0.0)
+    assert credit.connect(comes, 100.0 + MAX_CREDIT_WAIT + CREDIT / CREDIT_A_SECOND) == 0.0
+
+
+def test_frames_and_octets_are_charged() -> None:
+    credit = Credit()
+    credit.charge("192.0.2.1", round((CREDIT + 0.03) / FRAME), round(0.02 / OCTET), 100.0)
+    assert credit.connect("192.0.2.1", 100.0) == pytest.approx(0.05 / CREDIT_A_SECOND)
+
+
+def test_many_addresses_of_a_network_have_one_credit() -> None:
+    credit = Credit()
+    for number in range(1, 1 + MANY):
+        assert credit.connect("2001:db8::ffff", 100.0) == 0.0
+        credit.charge(f"2001:db8::{number:x}", round(CREDIT / FRAME), 0, 100.0)
+    wait = credit.connect("2001:db8::ffff", 100.0)
+    assert wait is not None
+    assert wait > 0
+    credit.charge("2001:db8::ff", MANY * MUCH, 0, 100.0)
+    assert credit.connect("2001:db8::eeee", 100.0) == pytest.approx(MAX_CREDIT_WAIT)
+    assert credit.connect("2001:db8:0:1::1", 100.0) == 0.0
+    assert credit.connect("192.0.2.1", 100.0) == 0.0
+
+
+def test_memory_is_bounded() -> None:
+    credit = Credit()
+    for number in range(MAX_REMEMBERED + 10):
+        credit.charge(f"10.0.{number // 256}.{number % 256}", MUCH, 0, 1.0)
+    assert len(credit._left) == MAX_REMEMBERED
+    assert credit.connect("10.0.0.9", 1.0) == 0.0
+    assert credit.connect("10.0.0.11", 1.0) == pytest.approx(MAX_CREDIT_WAIT)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "asked", "admitted"),
+    [
+        pytest.param(4, "aaaaa", "aa", id="alone-it-gets-half"),
+        pytest.param(1, "aab", "a", id="room-for-one"),
+        pytest.param(9, "aaaaaabbbbbb", "aaaaabb", id="the-second-gets-half-of-the-rest"),
+        pytest.param(4, "aaabcd", "aabc", id="the-first-of-a-client-while-there-is-room"),
+        pytest.param(0, "a", "", id="no-room"),
+        pytest.param(4, "aaa-aab", "aaab", id="room-that-is-free-again"),
+    ],
+)
+def test_who_gets_in(capacity: int, asked: str, admitted: str) -> None:
+    """`-` is the end of a query of client a."""
+    pending, found = PendingQueries(capacity), ""
+    for each in asked:
+        if each == "-":
+            pending.remove(b"a")
+        elif pending.add(each.encode()):
+            found += each
+    assert found == admitted
+
+
+@given(st.integers(0, 20), st.lists(st.tuples(st.booleans(), st.sampled_from(b"abcd"))))
+def test_it_is_bounded_and_leaves_nothing_behind(
+    capacity: int, steps: list[tuple[bool, int]]
+) -> None:
+    pending, inside = PendingQueries(capacity), list[bytes]()
+    for adds, number in steps:
+        client = bytes((number,))
+        if adds:
+            before, own = len(inside), inside.count(client)
+            is_in = pending.add(client)
+            assert is_in == (own < capacity - before)
+            assert is_in or before == capacity or own, "who has none gets in while there is room"
+            inside += [client] * is_in
+        elif client in inside:
+            inside.remove(client)
+            pending.remove(client)
+        assert pending.total == len(inside) <= capacity
+    for client in inside:
+        pending.remove(client)
+    assert (pending.total, pending._of) == (0, {})
+
+
+QUEUE_TURN = PERIOD / 10
+
+
+class Load:
+    """Turns of a loop that answers `rate` misses a second, whose queue has `left`, of a scripted clock."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.dropped = 0
+        self.under_test = QueueBound(self.now)
+
+    def last(
+        self, seconds: float, rate: int, left: int, drops: int = 0, grows: int = 0
+    ) -> list[int]:
+        """The capacities that were set; `grows`: misses a second by which the queue becomes longer."""
+        found = []
+        for _ in range(round(seconds / QUEUE_TURN)):
+            self.now += QUEUE_TURN
+            left += round(grows * QUEUE_TURN)
+            self.dropped += drops
+            found.append(self.under_test.note(self.now, int(rate * QUEUE_TURN), left, self.dropped))
+        return [each for each in found if each is not None]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rate", "left", "expected"),
+    [
+        pytest.param(60, 8_000, 0, [], id="never-full"),
+        pytest.param(STANDING - 2 * PERIOD, 8_000, 9_000, [], id="a-burst"),
+        pytest.param(STANDING + PERIOD, 8_000, 9_000, [int(8_000 * QUEUE_WAIT)], id="overload"),
+        pytest.param(STANDING + PERIOD, 100, 9_000, [LEAST_QUEUE], id="slow-answers"),
+    ],
+)
+def test_bound(seconds: float, rate: int, left: int, expected: list[int]) -> None:
+    assert Load().last(seconds, rate, left) == pytest.approx(expected, abs=1)
+
+
+@pytest.mark.parametrize("before", [0, 300])
+@pytest.mark.parametrize("rest", [PERIOD, STANDING - PERIOD, 30.0])
+def test_a_burst_after_a_rest_is_a_burst(before: int, rest: float) -> None:
+    """The clients rested, or the process was stopped, so that no iteration noted that nothing waited."""
+    load = Load()
+    load.last(STANDING / 10, 8_000, before)
+    load.now += rest
+    if before and rest < STANDING:
+        rest_of_standing = STANDING - rest - STANDING / 10
+    else:
+        rest_of_standing = STANDING
+    assert load.last(rest_of_standing - 2 * PERIOD, 8_000, 250) == []
+    assert load.last(4 * PERIOD, 8_000, 250) == [pytest.approx(8_000 * QUEUE_WAIT, abs=1)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left", "grows", "expected"),
+    [
+        pytest.param(GROWING * PERIOD + PERIOD, 300, 4_000, [int(8_000 * QUEUE_WAIT)], id="grows"),
+        pytest.param(GROWING * PERIOD - PERIOD, 300, 20_000, [], id="a-burst-grows-for-less"),
+        pytest.param(GROWING * PERIOD + PERIOD, 9_000, -4_000, [], id="a-burst-is-answered"),
+        pytest.param(GROWING * PERIOD + PERIOD, 0, 200, [], id="nobody-waits-for-long"),
+    ],
+)
+def test_a_queue_that_grows_is_bounded_sooner(
+    seconds: float, left: int, grows: int, expected: list[int]
+) -> None:
+    found = Load().last(seconds, 8_000, left, grows=grows)
+    assert found == pytest.approx(expected, abs=1)
+
+
+def test_bound_follows_the_rate_while_it_drops_and_is_lifted_when_it_does_not() -> None:
+    load = Load()
+    load.last(STANDING + PERIOD, 8_000, 9_000)
+    assert load.last(2 * PERIOD, 7_000, 100, drops=1)[-1:] == pytest.approx(
+        [7_000 * QUEUE_WAIT], abs=1
+    )
+    load.last(PERIOD, 1_000, 0)  # the period in which the drops end
+    # Few are asked now: no measure of the rate.
+    assert load.last(QUIET - 3 * PERIOD, 1_000, 0) == []
+    assert load.last(4 * PERIOD, 1_000, 0) == [CAPACITY]
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        pytest.param(RECENT / 2, [int(8_000 * QUEUE_WAIT)], id="soon-again"),
+        pytest.param(RECENT, [], id="long-after"),
+    ],
+)
+def test_what_was_overloaded_just_now_is_bounded_sooner(later: float, expected: list[int]) -> None:
+    load = Load()
+    load.last(STANDING + PERIOD, 8_000, 9_000)
+    assert load.last(QUIET + PERIOD, 1_000, 0) == [CAPACITY]
+    load.last(later, 1_000, 0)
+    assert load.last(3 * PERIOD, 8_000, 9_000) == pytest.approx(expected, abs=1)

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice, Candidate, RequestFilter
-from hsdns.capability import has
-from hsdns.chain import Handler, Next
+from hsdns.chain import Handler, Next, has
 from hsdns.corefile.keys import HostPort, Key, parse_key
 from hsdns.corefile.tree import (
     Corefile,

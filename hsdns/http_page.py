@@ -38,7 +38,7 @@ class HttpPage(NamedTuple):
         return self.handler(path)
 
 
-class Asked(NamedTuple):
+class PageRequest(NamedTuple):
     """What is asked of a page in pieces: the method, the parameters after the question mark, and the body."""
 
     method: str = "GET"
@@ -88,7 +88,7 @@ class HttpStream(NamedTuple):
     """
 
     content_type: str
-    pieces: Callable[[Asked], AsyncGenerator[bytes, None]]
+    pieces: Callable[[PageRequest], AsyncGenerator[bytes, None]]
     token: AccessToken | None = None
     parameters: tuple[str, ...] = ()
     methods: tuple[str, ...] = ("GET",)

@@ -8,10 +8,14 @@ Rule 2: everything else is an optional capability: a runtime-checkable protocol,
         WaitsInTask; block_choice.RequestFilter; all of answer_table/capabilities.py;
         FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits and
         ReadsFiles here;
-        ReportsReadiness, MayRelapse and MakesRemarks in readiness.py; Transferer in plugins/transfer.py;
+        ReportsReadiness, MayRelapse and MakesRemarks below; Transferer in plugins/transfer.py;
         MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode, CountsDrops,
         LogsStacks and ReadByFilters in server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in
         server/settings.py.
+
+Whether the plugins of a configuration are ready:
+Source: CoreDNS 1.14.7 plugin/ready; remarks are hsdns's own.
+Rule 1: a plugin without ReportsReadiness is ready from the start.
 """
 
 from __future__ import annotations
@@ -21,17 +25,71 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
-from hsdns.capability import has
-from hsdns.chain import Request
+from hsdns.chain import Request, has
 from hsdns.cluster.freshness import Counters
 from hsdns.corefile.properties import Property, no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive, Token
 from hsdns.eager import Waiting
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
-from hsdns.readiness import Readiness
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
+
+
+class Named(Protocol):
+    """A plugin, of which only the name is wanted."""
+
+    @property
+    def name(self) -> str:
+        """The name of its directive."""
+
+
+@runtime_checkable
+class ReportsReadiness(Protocol):
+    """A plugin that is not ready before it has done something (CoreDNS: Readiness)."""
+
+    def ready(self) -> bool:
+        """Whether /ready may say yes for this plugin."""
+
+
+@runtime_checkable
+class MayRelapse(Protocol):
+    """A plugin that /ready goes on asking after it was ready once."""
+
+    may_relapse: bool
+
+
+@runtime_checkable
+class MakesRemarks(Protocol):
+    """A plugin that has something to tell the operator though it is ready."""
+
+    def remark(self) -> str:
+        """One line; "" for nothing."""
+
+
+class Readiness(NamedTuple):
+    """The plugins' reports, all sorted by name.
+
+    `unready` names those that are not ready, `relapsed` those of them for which having been ready once is not enough;
+    `remarks` are lines for the operator: `kubernetes: serving a snapshot`.
+    """
+
+    unready: list[str]
+    relapsed: list[str]
+    remarks: list[str]
+
+    @classmethod
+    def of(cls, plugins: Iterable[Named]) -> Self:
+        """Ask plugins; a name that several blocks have is in a list once."""
+        unready, relapsed, remarks = set[str](), set[str](), set[str]()
+        for plugin in plugins:
+            if has(plugin, ReportsReadiness) and not plugin.ready():
+                unready.add(plugin.name)
+                if has(plugin, MayRelapse) and plugin.may_relapse:
+                    relapsed.add(plugin.name)
+            if has(plugin, MakesRemarks) and (remark := plugin.remark()):
+                remarks.add(f"{plugin.name}: {remark}")
+        return cls(sorted(unready), sorted(relapsed), sorted(remarks))
 
 
 class Running(Protocol):

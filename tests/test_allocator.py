@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from hsdns.allocator import ARENAS, LARGE, READ, TRIM, set_up
+from hsdns.memory import ARENAS, LARGE, READ, TRIM, set_up_allocator
 
 # Buffers, every second of which is freed again, after a larger one was: the kernel has back what they had.
 CODE = """
 import os, sys
-from hsdns import allocator
+from hsdns import memory as allocator
 if sys.argv[1] == "set":
-    assert allocator.set_up({})
+    assert allocator.set_up_allocator({})
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 bytearray(1 << 24)
@@ -46,7 +46,7 @@ def test_what_is_asked(
         calls.append((parameter, value))
         return result
 
-    assert set_up(environ, mallopt) is done
+    assert set_up_allocator(environ, mallopt) is done
     assert calls == asked
 
 
@@ -59,8 +59,8 @@ def test_freed_buffers_are_given_back() -> None:
 # Sizes that do not stay in the C library cost a call of the kernel each time: 200 reads, of 10 octets at most.
 READS = """
 from resource import RUSAGE_SELF, getrusage
-from hsdns import allocator
-assert allocator.set_up({})
+from hsdns import memory as allocator
+assert allocator.set_up_allocator({})
 bytes(allocator.READ)
 before = getrusage(RUSAGE_SELF).ru_minflt
 for _ in range(200):

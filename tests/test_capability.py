@@ -4,7 +4,7 @@ from typing import Protocol, runtime_checkable
 
 import pytest
 
-from hsdns.capability import has
+from hsdns.chain import has
 
 
 @runtime_checkable

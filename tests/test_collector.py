@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from hsdns import collector
-from hsdns.collector import THRESHOLDS, collect_due, growing, keep, set_up
+from hsdns import memory
+from hsdns.memory import THRESHOLDS, collect_due, growing, keep, set_up_collector
 
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(collector, "_is_set_up", False)
-    monkeypatch.setattr(collector, "_calls", 0)
+    monkeypatch.setattr(memory, "_is_set_up", False)
+    monkeypatch.setattr(memory, "_calls", 0)
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     yield
     gc.set_threshold(*before)
@@ -32,7 +32,7 @@ class Circle:
 
 
 def test_no_full_collection_comes_while_something_is_made() -> None:
-    set_up()
+    set_up_collector()
     assert gc.get_threshold() == THRESHOLDS
     with growing():
         with pytest.raises(KeyError), growing():
@@ -43,7 +43,7 @@ def test_no_full_collection_comes_while_something_is_made() -> None:
 
 
 def test_what_is_kept_is_not_visited_and_what_is_garbage_is_not_kept() -> None:
-    set_up()
+    set_up_collector()
     gc.unfreeze()
     kept, garbage = Circle(), Circle()
     freed = weakref.ref(garbage)
@@ -56,7 +56,7 @@ def test_what_is_kept_is_not_visited_and_what_is_garbage_is_not_kept() -> None:
 
 def test_the_young_are_few_although_as_many_are_freed() -> None:
     """What events replace is freed, so Python does not count it; the survivors are looked at after some rounds."""
-    set_up()
+    set_up_collector()
     kept = [[number] for number in range(30_000)]
     keep()
     circle = Circle()
@@ -80,8 +80,8 @@ def test_a_full_one_comes_for_what_is_there_and_not_for_what_survived(
     monkeypatch: pytest.MonkeyPatch, grows: bool
 ) -> None:
     """Objects that are replaced do not become more, however many of the new ones survive."""
-    monkeypatch.setattr(collector, "MORE", 20_000)
-    monkeypatch.setattr(collector, "LOOK", 2)
+    monkeypatch.setattr(memory, "MORE", 20_000)
+    monkeypatch.setattr(memory, "LOOK", 2)
     full: list[str] = []
 
     def note(phase: str, info: dict[str, int]) -> None:
@@ -89,7 +89,7 @@ def test_a_full_one_comes_for_what_is_there_and_not_for_what_survived(
             full.append(phase)
 
     gc.callbacks.append(note)
-    set_up()
+    set_up_collector()
     kept: list[list[int]] = []
     keep()
     for turn in range(100):

@@ -10,7 +10,7 @@ import pytest
 
 CODE = """
 import json, resource, subprocess, sys
-from hsdns.descriptor_limit import descriptor_limit, raise_limit, restore_limit
+from hsdns.limits import descriptor_limit, raise_limit, restore_limit
 child = "import resource, sys; sys.stdin.read(); print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 100))
 before = descriptor_limit()

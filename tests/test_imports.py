@@ -9,14 +9,14 @@ import sys
 # Packages beside hsdns and the standard library.
 PACKAGES = {"_distutils_hack", "httptools", "msgspec", "typing_extensions", "uvloop"}
 HSDNS = {
-    "allocator collector descriptor_limit errors metrics",
+    "errors limits memory metrics",
     "apiserver apiserver.access apiserver.client apiserver.connections apiserver.redaction apiserver.resource",
     "apiserver.transport",
     "cli cli.command cli.control_path cli.coredns cli.corefile_source cli.flags cli.launch cli.output",
     "cluster cluster.objects cluster.selector",
     "corefile corefile.keys corefile.lexer corefile.parser corefile.properties corefile.tree",
     "plugins",
-    "server server.corefile_files server.log_queue server.log_writer server.watch_thread",
+    "server server.corefile_files server.query_log server.watch_thread",
     "sources sources.ahead sources.api_access",
     "turns wire wire.name",
 }

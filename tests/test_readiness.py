@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.plugin import Plugin
-from hsdns.readiness import Readiness
+from hsdns.plugin import Plugin, Readiness
 
 
 class Reporting(Plugin):

@@ -28,7 +28,7 @@ from hsdns.cluster.objects import (
     ObjectMeta,
     Upserted,
 )
-from hsdns.server.recomputation import Recomputation
+from hsdns.server.answer_tables import Recomputation
 from hsdns.wire import encode as wire_encode
 from hsdns.wire.edns import Edns
 from tests.cluster.test_freshness import at_lines

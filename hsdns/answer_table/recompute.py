@@ -1,6 +1,6 @@
 """The names whose replies are recomputed as soon as an event has invalidated them, and the chain that computes them.
 
-Path: beside step 2; writer.py adds stored replies and recomputes them, server/recomputation.py decides when.
+Path: beside step 2; writer.py adds stored replies and recomputes them, server/answer_tables.py decides when.
 Rule 1: a reply is recomputed only if a client has queried it since it was computed.  So a name that is queried between
         any two of its changes always has a reply in the table, and a name that is no longer queried costs one reply.
 Rule 2: the chain has only the handlers up to `kubernetes`, and only their effect on the reply: it does not count, log
@@ -18,8 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hsdns.answer_table.capabilities import Recomputes, SkipsRecompute
-from hsdns.capability import has
-from hsdns.chain import Handler, Next, Request
+from hsdns.chain import Handler, Next, Request, has
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.fastpath.key import KEY_CD, KEY_DO, KEY_EDNS
 from hsdns.wire.iana import Rcode

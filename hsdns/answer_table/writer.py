@@ -5,7 +5,7 @@ server/udp.py and tcp.py have the queue stored once the replies are sent.
 Rule 1: policy.py says which replies are stored.
 Rule 2: a name that cannot exist is not stored; the first one becomes the template of its negative zone, if it has one.
 Rule 3: replies that clients query are recomputed when an event has invalidated them (recompute.py);
-        server/recomputation.py calls recompute().
+        server/answer_tables.py calls recompute().
 Rule 4: where compiled code can make a reply (service_replies.py), a miss becomes a hit before the chain is asked, and
         counts as one.
 """

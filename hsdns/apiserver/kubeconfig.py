@@ -33,7 +33,7 @@ from hsdns.apiserver.access import Access, Pem, TokenFile, server_url
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.transport import Unreachable
 from hsdns.corefile.tree import did_you_mean
-from hsdns.descriptor_limit import restore_limit
+from hsdns.limits import restore_limit
 
 # Parser for kubeconfig files: the cluster and the user of a context, and the files that they name.
 #

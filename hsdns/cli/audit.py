@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from hsdns import collector
+from hsdns import memory
 from hsdns.cli.command import flag
 from hsdns.cli.flags import FORMATS, FlagError
 from hsdns.cli.output import complain, say, say_json
@@ -127,7 +127,7 @@ class Audit(SourceCommand):
 
         self._check_together()
         targets = Targets(self._clusters(), self)
-        collector.set_up()  # all names of a cluster are many long-lived objects
+        memory.set_up_collector()  # all names of a cluster are many long-lived objects
         return self._watch(targets) if self.watch else self._tell(targets.audit())
 
     def _watch(self, targets: Targets) -> int:

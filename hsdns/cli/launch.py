@@ -2,7 +2,7 @@
 
 Path: cli/coredns.py and cli/serve.py -> here -> assemble, server/lifecycle.py.
 Rule 1: errors of the start go to standard error, one sentence each; the log goes to standard output, as in CoreDNS.
-Rule 2: while it serves, a thread writes to both (server/log_writer.py), so that no reader can stop the server.
+Rule 2: while it serves, a thread writes to both (server/query_log.py), so that no reader can stop the server.
 Rule 3: before the server is imported, the Corefile is parsed and the first requests of its watches are sent
         (docs/decisions/0031).  So this module initially imports only what that needs.
 """
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hsdns import allocator, collector
+from hsdns import memory
 from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.output import complain, say
 from hsdns.corefile.tree import Corefile, CorefileError, Errors, Token
@@ -31,7 +31,7 @@ from hsdns.wire import printable
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration, ListenAddress
     from hsdns.chain import Endpoint
-    from hsdns.server.log_writer import LogWriter
+    from hsdns.server.query_log import LogWriter
     from hsdns.server.watch_thread import WatchThread
     from hsdns.sources.ahead import Ahead
 
@@ -92,7 +92,7 @@ class _Start:
     def send_ahead(self) -> None:
         """Send the first requests to the API servers that the Corefile watches."""
         try:
-            with collector.growing():
+            with memory.growing():
                 self._first = self._source.load(self.files)
         except CorefileError:
             return  # load() raises it again
@@ -150,12 +150,12 @@ class ServeOptions:
 
 def serve(source: CorefileSource, options: ServeOptions) -> int:
     """Serve until the process is told to stop; return the exit status."""
-    from hsdns.descriptor_limit import raise_limit
-    from hsdns.server.log_writer import queued_output
+    from hsdns.limits import raise_limit
+    from hsdns.server.query_log import queued_output
 
     raise_limit()
-    allocator.set_up()
-    collector.set_up()
+    memory.set_up_allocator()
+    memory.set_up_collector()
     with queued_output() as output:
         set_up_logging(output.refuses)
         start = _Start(source)
@@ -174,8 +174,9 @@ def serve(source: CorefileSource, options: ServeOptions) -> int:
 
 
 async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int:
-    from hsdns.server.cpus import usable_cpus
-    from hsdns.server.lifecycle import Server, StartError
+    from hsdns.limits import usable_cpus
+    from hsdns.server.lifecycle import Server
+    from hsdns.server.restarts import StartError
     from hsdns.server.service_manager import ServiceManager
     from hsdns.server.signals import handle_signals
     from hsdns.server.unix_socket import PREFIX
@@ -214,7 +215,7 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
     output.count_in(server.metrics)
     handle_signals(server)
     try:
-        with collector.growing():
+        with memory.growing():
             await server.start()
         start.drop()
     except (CorefileError, StartError) as error:
@@ -222,7 +223,7 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
         return 1
     if not server.is_serving:
         return await server.run()
-    collector.keep()
+    memory.keep()
     try:
         if options.pidfile is not None:
             _write_pid(options.pidfile, log)

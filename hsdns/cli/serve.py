@@ -101,7 +101,7 @@ class Serve(SourceOptions):
 
         from hsdns.cli import launch
         from hsdns.cli.coredns import version_text
-        from hsdns.server.cpus import usable_cpus
+        from hsdns.limits import usable_cpus
 
         count = self.workers or usable_cpus()
         conf = [] if self.conf is None else ["-conf", self.conf]

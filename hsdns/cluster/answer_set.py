@@ -1,6 +1,6 @@
 """All names of cluster zones that have records, with the RRsets in the answers to queries for them.
 
-Path: cli/names.py and server/control/names.py list them, changes.py compares those of two states; queries do not come
+Path: cli/names.py and server/control/routes.py list them, changes.py compares those of two states; queries do not come
 here.
 Rule 1: the modules that answer queries (lookup.py, schema.py, answer.py) make the records, so a list and a reply cannot
         differ.  This module only finds the names.

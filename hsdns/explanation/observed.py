@@ -15,8 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
-from hsdns.capability import has
-from hsdns.chain import Handler, Next, Request, Spawn, WaitsInTask, link
+from hsdns.chain import Handler, Next, Request, Spawn, WaitsInTask, has, link
 from hsdns.cluster.freshness import Counters
 from hsdns.fastpath import Peeked
 from hsdns.faults.handler import FaultHandler

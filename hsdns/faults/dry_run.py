@@ -1,6 +1,6 @@
 """Finds the past queries that a rule would have hit: `hsdns fault add -dry-run`.
 
-Path: server/control/dry_run.py passes the last queries, in the order in which they came.
+Path: server/control/faults.py passes the last queries, in the order in which they came.
 Rule 1: the rule is evaluated with its seed as if it had been added right before the first query, with the times,
         clients and five-tuples of the queries.
 Rule 2: facts that are not recorded are not guessed; a sentence names them.

@@ -80,7 +80,7 @@ class Exchange(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line that is formatted when it is written, and never if nobody reads the log (server/log_writer.py)."""
+    """A line that is formatted when it is written, and never if nobody reads the log (server/query_log.py)."""
 
     form: Callable[[Exchange], str]
     exchange: Exchange

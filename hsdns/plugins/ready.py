@@ -18,8 +18,7 @@ from hsdns.corefile.keys import listen_address
 from hsdns.corefile.properties import Property, choice, one, only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage
-from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.readiness import Readiness
+from hsdns.plugin import Block, Plugin, Readiness, Runtime
 
 DEFAULT_ADDRESS: Final = ":8181"
 _TEXT: Final = "text/plain; charset=utf-8"

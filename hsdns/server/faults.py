@@ -7,6 +7,8 @@ Rule 1: only blocks that a rule may apply to get its handler, and with it lose t
         answer table.
 Rule 2: an expired rule has no effect (faults/rules.py); the timer here gives its blocks their answer table back.
 Rule 3: rules survive a reload.
+
+A metric: how old the answers are that rules of `fault` cause, compared with the newest state of the cluster.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from hsdns.faults.state import StateAction
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
-from hsdns.plugins.kubernetes.faults import cluster_zones, hold, why_never
+from hsdns.plugins.kubernetes.faults import behind, cluster_zones, hold, why_never
 from hsdns.server.admission import ListenerFaults
 from hsdns.server.faulty_connection import FaultyConnection
 from hsdns.server.instance import Instance, State
@@ -288,3 +290,35 @@ def _zones(configuration: Configuration) -> Iterator[tuple[Zone, Sequence[Assemb
                     zone for zone in served.served if zone != apex and zone.is_at_or_below(apex)
                 ]
                 yield Zone(served.listen.server, apex, deeper), blocks
+
+
+class BehindGauge:
+    """Measures the rules of all `configurations` and of the control door; `clock` gives monotonic seconds."""
+
+    def __init__(
+        self,
+        metrics: Registry,
+        clock: Callable[[], float],
+        configurations: Callable[[], Iterable[Configuration]],
+        standing: Rules | None,
+    ) -> None:
+        self._metrics, self._clock = metrics, clock
+        self._configurations, self._standing = configurations, standing
+        metrics.before_collect(self._measure)
+
+    def _measure(self) -> None:
+        """Set the gauge of each active rule, and remove the gauges of ended rules."""
+        now, found = self._clock(), dict[tuple[str, ...], float]()
+        for configuration in self._configurations():
+            sets = [each.rules for each in configuration.plugins if isinstance(each, Fault)]
+            for rules in [*sets, *filter(None, [self._standing])]:
+                for rule in rules.about("query"):
+                    seconds = behind(rule, configuration.plugins, now)
+                    if seconds is not None:
+                        found[rule.name,] = max(seconds, found.get((rule.name,), 0.0))
+        gauge = self._metrics.gauge(
+            "hsdns_fault_behind_seconds",
+            "How long ago the first change of the cluster came that a rule of fault holds back; 0 for none.",
+            ("rule",),
+        )
+        gauge.values = found

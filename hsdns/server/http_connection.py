@@ -34,7 +34,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from hsdns.http_page import Asked, HttpPage, HttpRefusal, HttpStream
+from hsdns.http_page import HttpPage, HttpRefusal, HttpStream, PageRequest
 from hsdns.server import http_request
 from hsdns.server.admission import client_of
 from hsdns.server.http_request import MAX_BODY, MAX_HEAD, Malformed, Request, RequestReader
@@ -408,7 +408,7 @@ def _refusal(status: int, sentence: str, headers: Mapping[str, str] = {}) -> _Re
     return _Response(status, JSON, text.encode(), (*HEADERS.items(), *headers.items()))
 
 
-def _read(page: HttpStream, request: Request, *, is_allowed: bool) -> Asked:
+def _read(page: HttpStream, request: Request, *, is_allowed: bool) -> PageRequest:
     """What is asked of a stream; raise HttpRefusal."""
     path, headers = unquote(request.path), request.headers
     any_host = page.any_host or (page.token is not None and is_allowed)
@@ -437,7 +437,7 @@ def _read(page: HttpStream, request: Request, *, is_allowed: bool) -> Asked:
             raise HttpRefusal(400, f"{path} takes {name} once")
     if request.body is None:
         raise HttpRefusal(413, f"{path} takes at most {MAX_BODY} octets")
-    return Asked(request.method, found, request.body)
+    return PageRequest(request.method, found, request.body)
 
 
 async def _is_allowed(page: HttpStream, authorization: str, client: bytes) -> bool:

@@ -23,11 +23,9 @@ from hsdns.plugin import Plugin, inherit_plugins
 from hsdns.plugins.health import Health
 from hsdns.query import QueryProcessor
 from hsdns.server.http import HttpListeners
-from hsdns.server.listener import DRAIN_TIMEOUT
-from hsdns.server.listeners import Listeners
-from hsdns.server.opener import Opener
+from hsdns.server.listeners import DRAIN_TIMEOUT, Listeners, Opener
+from hsdns.server.phases import StateMachine, Transition
 from hsdns.server.runtime import ServerRuntime, Turn
-from hsdns.server.transitions import StateMachine, Transition
 
 log = logging.getLogger("hsdns.server")
 

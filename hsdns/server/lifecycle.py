@@ -17,40 +17,32 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, Final
 
-from hsdns import collector
+from hsdns import memory
 from hsdns.assemble import Configuration, ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.corefile.tree import Corefile, CorefileError
-from hsdns.descriptor_limit import descriptor_limit
 from hsdns.fastpath import Versions
+from hsdns.limits import descriptor_limit
 from hsdns.metrics import Registry
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import Shares
-from hsdns.server.answer_tables import AnswerTables
-from hsdns.server.behind import BehindGauge
+from hsdns.server.answer_tables import AnswerTables, Recomputation
 from hsdns.server.control.door import Door
 from hsdns.server.corefile_reader import CorefileReader
-from hsdns.server.enabled import show_enabled
-from hsdns.server.faults import StandingFaults
+from hsdns.server.faults import BehindGauge, StandingFaults
 from hsdns.server.http import HttpListeners
 from hsdns.server.instance import Instance, State
-from hsdns.server.listener import Listener
-from hsdns.server.opener import Opener
-from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
-from hsdns.server.processors import has_debug, make_processors
+from hsdns.server.listeners import Listener, Opener
+from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase, StateMachine
+from hsdns.server.processors import has_debug, make_processors, show_enabled
 from hsdns.server.query_tap import QueryTap
-from hsdns.server.recomputation import Recomputation
-from hsdns.server.restarts import until_started
+from hsdns.server.restarts import START_FAILURES, StartError, until_started
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
-from hsdns.server.start_error import START_FAILURES
-from hsdns.server.start_error import StartError as StartError
-from hsdns.server.transitions import StateMachine
-from hsdns.server.watch_loop import WatchLoop
+from hsdns.server.watch_loop import Watchdog, WatchLoop
 from hsdns.server.watch_thread import WatchThread
-from hsdns.server.watchdog import Watchdog
 
 log = logging.getLogger("hsdns.server")
 
@@ -199,7 +191,7 @@ class Server:
         self._tasks.spawn(self._tables.write_logs(), "query log")
 
     def _beaten(self, now: float, in_time: bool) -> None:
-        collector.collect_due()
+        memory.collect_due()
         dog, serving = self._watchdog, self.instance
         if dog is None or dog.is_settled or serving is None:
             return
@@ -233,7 +225,7 @@ class Server:
             if not only_if_changed:
                 self._manager.reloading()
             try:
-                with collector.growing():
+                with memory.growing():
                     read, plugins = self._corefile.read_for, self.configuration.plugins
                     corefile = await self._in_thread(read, plugins, only_if_changed=only_if_changed)
                     if corefile is None:
@@ -249,7 +241,7 @@ class Server:
                     if self.stopping:
                         return False
                     await self._change_over(configuration)
-                    collector.keep()
+                    memory.keep()
             except Exception as error:
                 failures(self.metrics).inc()
                 trace = None if isinstance(error, START_FAILURES) else error
@@ -293,11 +285,11 @@ class Server:
             return True
 
     async def _start_again(self) -> None:
-        with collector.growing():
+        with memory.growing():
             corefile = await self._in_thread(self._corefile.read)
             configuration = await self._in_thread(self._build, corefile)
             await self._change_over(configuration)
-            collector.keep()
+            memory.keep()
 
     async def shut_down(self, status: int = 0) -> None:
         """Report that it is not ready, answer queries through the lameduck period, then end run()."""

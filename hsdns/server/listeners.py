@@ -4,22 +4,231 @@ Path: instance.py, beside http.py's pages; the listeners do steps 1 and 7.
 Rule 1: sockets outlive configurations: the successor takes over each listener whose address it serves too, between two
         packets; the others are drained.
 Rule 2: a listener belongs to one configuration at any time, so a configuration drains all listeners that it still has.
+
+The UDP and TCP servers of one address:
+Rule 1: a draining listener answers until no query is in progress or DRAIN_TIMEOUT is over; then it processes what has
+        arrived meanwhile, and closes.
+
+Opens the sockets of an address, and makes the servers that read them:
+Rule 1: HTTP/2 is imported when the first https:// key is served, because the import takes 10 ms and 1.3 MB, and few
+        Corefiles have such a key.
+Rule 2: threads read UDP if the compiled fast path is loaded; otherwise the loop does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
+from hsdns import eager
 from hsdns.assemble import ListenAddress, ServedAddress
 from hsdns.chain import Endpoint
+from hsdns.fastpath import IMPLEMENTATION
+from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
-from hsdns.server.listener import DrainConditions, Listener
-from hsdns.server.opener import Opener
-from hsdns.server.settings import settings_of
-from hsdns.server.sockets import BoundSockets
-from hsdns.server.udp_listener import UdpListener
+from hsdns.server.admission import Admission, Credit, ListenerFaults, Places, Turns
+from hsdns.server.settings import Settings, settings_of
+from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
+from hsdns.server.tcp import TcpServer
+from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.udp import UdpListener, UdpServer
+
+DRAIN_TIMEOUT: Final = 5.0  # seconds for queries in progress when the sockets close, as in CoreDNS
+LINGER_TIMEOUT: Final = 1.0  # seconds for clients to close half-closed connections
+POLL_INTERVAL: Final = 0.01  # seconds
+
+
+class DrainConditions(NamedTuple):
+    """How long a draining listener waits: while `is_needed`, unless `is_forced`, and at most for its timeouts."""
+
+    clock: Callable[[], float]
+    is_forced: Callable[[], bool]
+    is_needed: Callable[[], bool]
+
+    async def wait_while(self, condition: Callable[[], bool], deadline: float) -> None:
+        """Wait until a condition no longer holds, or the deadline has passed."""
+        while condition() and not self.is_forced():
+            if self.clock() >= deadline:
+                break
+            await asyncio.sleep(POLL_INTERVAL)
+
+
+class Listener(NamedTuple):
+    """The two parts: tls:// and https:// have no UDP, and UDP workers whose number changed drain without TCP."""
+
+    udp: UdpListener | None
+    tcp: TcpListener | None
+
+    @property
+    def parts(self) -> list[UdpListener | TcpListener]:
+        """The existing parts, at least one."""
+        return [each for each in (self.udp, self.tcp) if each is not None]
+
+    @property
+    def local(self) -> Endpoint:
+        """The bound address."""
+        return Endpoint(*self.sockets[-1].getsockname()[:2])
+
+    @property
+    def processor(self) -> QueryProcessor:
+        """The query processor."""
+        return self.parts[-1].processor
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """All sockets of the address."""
+        udp = self.udp.sockets if self.udp is not None else []
+        return [*udp, self.tcp.sock] if self.tcp is not None else udp
+
+    @property
+    def pending(self) -> int:
+        """The number of queries in progress."""
+        return sum(part.pending for part in self.parts)
+
+    @property
+    def connections(self) -> int:
+        """The number of open TCP connections."""
+        return len(self.tcp.connections) if self.tcp is not None else 0
+
+    def exchange(self, processor: QueryProcessor) -> None:
+        """Use another processor from the next query on."""
+        for part in self.parts:
+            part.processor = processor
+
+    async def start(self) -> None:
+        """Start reading."""
+        if self.udp is not None:
+            self.udp.start()
+        if self.tcp is not None:
+            await self.tcp.start()
+
+    async def drain(self, conditions: DrainConditions) -> None:
+        """Answer the queries in progress, then close; close also if an error is raised."""
+        clock, wait_while = conditions.clock, conditions.wait_while
+        try:
+            if self.tcp is not None:
+                self.tcp.stop_accepting()
+            await wait_while(conditions.is_needed, clock() + DRAIN_TIMEOUT)
+            self.stop_reading()
+            deadline = clock() + LINGER_TIMEOUT
+            await wait_while(conditions.is_needed, deadline)
+            await wait_while(lambda: bool(self.connections), deadline)
+            if self.tcp is None and self.udp is not None:
+                self.udp.stop_reading()  # the successor answers the queries that have arrived meanwhile
+        finally:
+            self.close()
+
+    def stop_reading(self) -> None:
+        """Answer the UDP queries that have already arrived, and read no more; let the TCP connections end."""
+        if self.udp is not None:
+            self.udp.stop_reading()
+        if self.tcp is not None:
+            self.tcp.end()
+
+    def kill(self) -> None:
+        """Close the sockets and connections, as the kernel does for a process that has ended."""
+        for part in self.parts:
+            part.kill()
+
+    def close(self) -> None:
+        """Close the sockets; queries in progress get no reply."""
+        for part in self.parts:
+            part.close()
+
+
+class Opener:
+    """Opens the query sockets of the process.
+
+    `workers` threads answer at each UDP address for which the Corefile gives no number; `places` counts the TCP
+    connections of all listeners; `faults` has the effects of rules of faults on them.
+    """
+
+    def __init__(
+        self,
+        metrics: Registry,
+        spawn: eager.Spawn,
+        clock: Callable[[], float],
+        workers: int,
+        places: Places,
+    ) -> None:
+        self.clock = clock
+        self.faults = ListenerFaults()
+        # The ports that the kernel chose before a restart, so that they stay the same.
+        self.ports: Mapping[ListenAddress, int] = {}
+        self._spawn = spawn
+        self._workers = workers
+        rejected = metrics.counter(
+            "hsdns_tcp_rejected_total",
+            "Connections closed at once because too many were open, or came from one address over TLS.",
+        )
+        self._doh_responses = metrics.counter(
+            "coredns_dns_https_responses_total",
+            "Counter of DoH responses per server and http status code.",
+            ("server", "status"),
+        )
+        self._doh_excesses = metrics.counter(
+            "hsdns_https_sent_away_total",
+            "Connections that were closed because their client exceeded a limit of HTTP/2.",
+            ("server", "limit"),
+        )
+        # The loop runs when the first connection takes a step; all connections of the process share the turns.
+        self._turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
+        shared = Admission(places, self._turns, rejected)
+        # What HTTPS costs is not charged to TLS.
+        over_tls = {scheme: shared._replace(credit=Credit()) for scheme in ("tls", "https")}
+        self._admission = {"dns": shared, **over_tls}
+
+    def count_workers(self, settings: Settings) -> int:
+        """The number of UDP sockets of an address; one if the loop reads."""
+        if IMPLEMENTATION != "rust":
+            return 1
+        return settings.workers or self._workers
+
+    def open_all(
+        self, listen: ListenAddress, beside: Collection[socket.socket], workers: int
+    ) -> BoundSockets:
+        """Bind an address; raise ListenError."""
+        return open_all(listen._replace(port=self.ports.get(listen, listen.port)), beside, workers)
+
+    def open_more_udp(
+        self, listen: ListenAddress, beside: Collection[socket.socket], count: int
+    ) -> list[socket.socket]:
+        """Bind UDP sockets to an address that this process already serves; raise ListenError."""
+        return open_more_udp(listen, beside, count)
+
+    def make(
+        self, sockets: BoundSockets, processor: QueryProcessor, settings: Settings
+    ) -> Listener:
+        """Make the servers for bound sockets, without starting them."""
+        udp = self.make_udp(sockets.udp, processor) if sockets.udp else None
+        tcp = self.make_tcp(sockets.tcp, processor, settings) if sockets.tcp is not None else None
+        listener = Listener(udp, tcp)
+        for part in listener.parts:
+            part.faults = self.faults
+        return listener
+
+    def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
+        """Make the UDP server."""
+        if IMPLEMENTATION == "rust":
+            from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
+
+            return UdpWorkers(sockets, processor, self._spawn, self.clock)
+        return UdpServer(sockets[0], processor, self._spawn, self.clock, self._turns)
+
+    def make_tcp(
+        self, sock: socket.socket, processor: QueryProcessor, settings: Settings
+    ) -> TcpListener:
+        """Make the TCP server."""
+        scheme = processor.server.partition("://")[0]
+        admission = self._admission.get(scheme, self._admission["dns"])
+        args = (sock, processor, self._spawn, self.clock, admission, settings)
+        if scheme == "https":
+            from hsdns.server.doh import DohCounters, DohServer  # noqa: PLC0415 - Rule 1
+
+            return DohServer(*args, counters=DohCounters(self._doh_responses, self._doh_excesses))
+        return TcpServer(*args)
 
 
 class Listeners:

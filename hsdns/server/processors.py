@@ -1,22 +1,48 @@
 """Makes the query processors of a configuration: chains, block choice and answer table of each listener.
 
 Path: lifecycle.py makes them when a configuration starts, and again when the names that handlers answer first change.
+
+Exports as a metric which plugins each server block has.
 """
 
 from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from hsdns.assemble import Configuration
-from hsdns.capability import has
-from hsdns.chain import Request
+from hsdns.assemble import AssembledBlock, Configuration, ServedAddress
+from hsdns.chain import Request, has
 from hsdns.fastpath import Versions
-from hsdns.plugins.prometheus import QueryCounts, panics
+from hsdns.metrics import Registry
+from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable, panics
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import SHED_REASONS, make_writer, shed_drops
 from hsdns.server.query_tap import QueryTap
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
+from hsdns.wire.name import Name
+
+
+def show_enabled(metrics: Registry, configuration: Configuration) -> None:
+    """Export the handlers of each block that has `prometheus`, by server, zone and view."""
+    enable(
+        metrics,
+        {
+            (listener.listen.server, zone.to_text(), block.view): [
+                handler.name for handler in block.handlers
+            ]
+            for listener in configuration.listeners
+            for zone, blocks in listener.served.items()
+            for block in blocks
+            if _is_first(block, listener, zone)
+            if any(isinstance(plugin, Prometheus) for plugin in block.plugins)
+        },
+    )
+
+
+def _is_first(block: AssembledBlock, listener: ServedAddress, zone: Name) -> bool:
+    """Return whether a zone is that of a block's first key: as in CoreDNS, only that one is shown as enabled."""
+    key = block.keys[0]
+    return (key.zone, key.port, key.scheme) == (zone, listener.listen.port, listener.listen.scheme)
 
 
 @runtime_checkable

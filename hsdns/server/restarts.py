@@ -6,6 +6,8 @@ Rule 1: a rule is hit when it kills the process.  It stays active until the proc
         rule starts the process at once.
 Rule 2: only one restart runs at a time; others that are due wait for it.  A restart that had to wait for a reload
         checks afterwards whether its rule still requires it.
+
+Why the server, or a configuration of it, does not start.
 """
 
 from __future__ import annotations
@@ -15,10 +17,20 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
+from hsdns.corefile.tree import CorefileError
 from hsdns.faults.action import Restart, due_at
 from hsdns.faults.rules import Rule, Rules
+from hsdns.server.http import HttpError
 from hsdns.server.instance import Instance
-from hsdns.server.start_error import START_FAILURES
+from hsdns.server.sockets import ListenError
+
+# Their message is a sentence for the operator; any other exception is a fault of the server, logged with its stack.
+START_FAILURES: Final = (CorefileError, ListenError, HttpError, OSError)
+
+
+class StartError(Exception):
+    """A sentence for the operator: why the server did not start."""
+
 
 POLL: Final = 0.01  # seconds between two checks of the number of pending queries
 INTERVAL: Final = 1.0  # seconds between two attempts to start again

@@ -1,6 +1,10 @@
 """The services that the running server gives to plugins: tasks, clocks, random numbers, and its own replies.
 
 Path: lifecycle.py makes one for each instance; plugins know it as chain.Runtime.
+
+Checks files for changes, for the plugins of a configuration:
+Rule: one call of a thread runs all checks with the same interval.  If thousands of blocks each used a thread at the
+      same moment, they would block the loop, and their threads would hold the interpreter lock, for half a second.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import contextlib
 import logging
 import random
 import time
+from asyncio import sleep
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -21,15 +26,61 @@ from hsdns.cluster.freshness import Counters
 from hsdns.eager import Spawn, Wait
 from hsdns.http_page import HttpPage, HttpStream
 from hsdns.metrics import Registry
-from hsdns.plugin import Running
+from hsdns.plugin import Readiness, Running
 from hsdns.query import QueryProcessor
-from hsdns.readiness import Readiness
-from hsdns.server.file_looks import FileLooks, Look
 from hsdns.server.http import HttpPages
 from hsdns.server.interfaces import own_addresses
 from hsdns.wire.message import Reply
 
 log = logging.getLogger("hsdns.server")
+
+After = Callable[[], None]
+Use = Callable[[], After | None]
+Look = Callable[[], Use | None]
+SpawnLook = Callable[[Coroutine[Any, Any, Any], str], object]
+
+
+class FileLooks:
+    """The file checks of one configuration."""
+
+    def __init__(self) -> None:
+        self._looks: dict[float, list[Look]] = {}
+
+    def add(self, seconds: float, look: Look, spawn: SpawnLook) -> None:
+        """Call `look` in a thread every `seconds`.
+
+        The function that it returns is called on the loop, and then each function that any of these calls returned,
+        once.
+        `spawn` runs a coroutine until the configuration stops.
+        """
+        if seconds in self._looks:
+            self._looks[seconds].append(look)
+        else:
+            self._looks[seconds] = [look]
+            spawn(self._run(self._looks[seconds], seconds), f"files every {seconds:g}s")
+
+    async def _run(self, looks: list[Look], seconds: float) -> None:
+        while True:
+            await sleep(seconds)
+            found = await asyncio.to_thread(_look_at_all, looks)
+            # In one iteration of the loop: no query sees a new file before the answer tables know of it.
+            for after in dict.fromkeys(use() for use in found):
+                if after is not None:
+                    after()
+
+
+def _look_at_all(looks: list[Look]) -> list[Use]:
+    found = []
+    for look in tuple(looks):
+        try:
+            use = look()
+        except Exception:
+            log.exception("a file cannot be looked at")
+        else:
+            if use is not None:
+                found.append(use)
+    return found
+
 
 MAX_TURN = 0.002  # seconds
 TASKS_A_TURN = 200  # tasks that are cancelled at a time
@@ -234,7 +285,7 @@ class ServerRuntime:
         return found[1]
 
     async def take_apart(self) -> None:
-        """Free the stopped configuration, one block at a time (hsdns/collector.py, rule 3)."""
+        """Free the stopped configuration, one block at a time (hsdns/memory.py, rule 3)."""
         self._names_answered_first_changed = lambda: None
         configuration, self.configuration = self.configuration, None
         self.processors = {}

@@ -11,11 +11,11 @@ import ssl
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from hsdns.assemble import ServedAddress
-from hsdns.capability import has
+from hsdns.chain import has
+from hsdns.limits import usable_cpus
 from hsdns.plugin import Plugin
 from hsdns.plugins.https import DEFAULT_CONNECTIONS
 from hsdns.plugins.timeouts import UNLIMITED
-from hsdns.server.cpus import usable_cpus
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
 """Binds sockets to addresses.
 
-Path: opener.py binds them, udp.py, workers.py and tcp.py read them; nothing else owns a query socket.
+Path: listeners.py binds them, udp.py, workers.py and tcp.py read them; nothing else owns a query socket.
 Rule 1: a listener without `bind`, or bound to `0.0.0.0` or `::`, has one dual-stack socket, or an IPv4 socket if the
         host has no IPv6 (as in Go's net package, and therefore in CoreDNS).
 Rule 2: a reply is sent from the address that the query was sent to (RFC 2181 section 4.1): for wildcard UDP sockets,

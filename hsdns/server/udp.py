@@ -1,9 +1,26 @@
-"""UDP on the event loop: receives a batch of queries, answers it, and sends the replies.
+"""UDP on the event loop, and what both kinds of UDP listeners do with the queries that the answer table cannot answer.
 
-Path: steps 1, 2 and 7 for UDP without a compiled fast path; workers.py does them in threads with one.
+Path: step 7 for UDP, and the way from a miss of the answer table to query.py, and steps 1, 2
+and 7 without a compiled fast path; workers.py does these in threads with one.
+Rule 1: an error affects the query that caused it, never the others of its batch.
+Rule 2: the replies of one iteration of the loop are sent together; replies that are completed later are sent at the end
+        of the iteration in which they are completed.
+Rule 3: misses wait in a queue that is bounded and fair between clients (fastpath/miss_queue.py), and shorter under
+        lasting overload (admission.py).  Each iteration of the loop answers them for TURN seconds, and at most
+        BATCH_LEN; then TCP, timers, health checks and all other tasks run.  The number of queries that wait for data
+        from elsewhere is bounded, too (admission.py).  Queries beyond these bounds are dropped and counted, as if
+        the network had dropped them.  Names of Services have a queue of their own, and half of the time: a cluster has
+        a limited number of them, and once answered they are in the answer table, but a client can invent any number of
+        other names.
+Rule 4: a miss that has waited is looked up in the answer table again: after a change, all clients that query a name
+        miss until the first query is answered, so the chain answers only once for all of them.  A query that is found
+        in the table then does not use up its client's turn in the queue.
+Rule 5: replies about Services that compiled code makes (answer_table/service_replies.py) need no chain.
+
+On the loop:
 Rule 1: each iteration of the loop reads datagrams, for READING seconds at most, and answers at once those that the
         answer table can answer.  The others wait in a queue like that of the workers, from which later iterations
-        answer them (udp_listener.py).  It reads until the kernel's buffer is empty, because that is not fair: a query
+        answer them.  It reads until the kernel's buffer is empty, because that is not fair: a query
         in it waits behind those of all other clients.  For the same reason it is read again between misses, and between
         the steps of connections (admission.py), AGAIN seconds after the last time.  Not after each: each reading lets
         go of the interpreter for a moment, and the watch thread, which gets it only if it is awake in that moment, then
@@ -15,15 +32,261 @@ Rule 3: a datagram that cannot be sent is dropped and counted, as if the network
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
 
 from hsdns import eager
+from hsdns.chain import Endpoint
 from hsdns.fastpath import Batch, MissQueue
+from hsdns.fastpath.miss_queue import client_of
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import Turns
-from hsdns.server.udp_listener import BATCH_LEN, TURN, Miss, UdpListener, batches_in
+from hsdns.server.admission import NO_FAULTS, PendingQueries, QueueBound, Turns
+from hsdns.server.datagram import asked_endpoint, client_endpoint
+
+log = logging.getLogger("hsdns.server")
+
+BATCH_LEN: Final = 64  # datagrams in one iteration of the loop
+KNOWN: Final = 16  # a client's queries in its turn, if the table can answer them by now: as costly as one for the chain
+TURN: Final = 0.0005  # seconds
+_LEAST_TRUE_SIZE: Final = 512  # octets; Linux charges more of its buffer for any datagram
+
+Miss = tuple[int, bytes, bytes, bytes]  # index of the sender, query, client's address, control data
+
+
+class Sender(Protocol):
+    """Sends replies from one socket; it drops and counts those that the kernel does not accept."""
+
+    def send(self, replies: Any, /) -> None:
+        """Send replies, each with the client's address and the control data of its query."""
+
+
+class Queue(Protocol):
+    """A queue of misses, fair between clients."""
+
+    @property
+    def dropped(self) -> int:
+        """The number of dropped misses."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, most: int) -> list[Miss]:
+        """Remove and return the next misses, at most this many."""
+
+    def give_turn_back(self) -> None:
+        """Let the client of the last removed miss have its turn again."""
+
+    def set_capacity(self, capacity: int) -> None:
+        """Set the number of misses that may wait."""
+
+
+class UdpListener:
+    """Answers at one UDP address; `faults` has the effects of rules of faults on it.
+
+    `queues` has the queue for the names of Services, and the one for all other names.
+    """
+
+    faults = NO_FAULTS
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        processor: QueryProcessor,
+        spawn: eager.Spawn,
+        clock: Callable[[], float],
+        queues: tuple[Queue, Queue],
+    ) -> None:
+        self.sockets = list(sockets)
+        self.local = Endpoint(*self.sock.getsockname()[:2])
+        self._waiting = queues
+        self._bounds = QueueBound(clock()), QueueBound(clock())
+        self._pending = PendingQueries()
+        self._refused = 0  # because too many were pending
+        self._has_left = False  # misses at the end of the last iteration
+        self._processor = processor
+        self._spawn = spawn
+        self._clock = clock
+        self._senders: Sequence[Sender] = ()  # one for each socket
+        self._out: list[list[tuple[bytes, bytes, bytes]]] = [[] for _ in self.sockets]
+        self._is_collecting = False
+        self._late = 0  # replies to send at the end of the iteration
+        self._is_closed = False  # the number of the socket may belong to another one then
+
+    @property
+    def sock(self) -> socket.socket:
+        """The socket that was bound first, for its options; only this listener reads it."""
+        return self.sockets[0]
+
+    @property
+    def pending(self) -> int:
+        """The number of queries that wait for data from elsewhere."""
+        return self._pending.total + self._late
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it is bound to all addresses, so that each datagram reports the local one that it was sent to."""
+        return self.local.address in ("0.0.0.0", "::")
+
+    @property
+    def processor(self) -> QueryProcessor:
+        """The query processor; it may be replaced between two batches."""
+        return self._processor
+
+    @processor.setter
+    def processor(self, processor: QueryProcessor) -> None:
+        self._processor = processor
+        self._exchange_table()
+
+    def start(self) -> None:
+        """Start reading."""
+        raise NotImplementedError
+
+    def drain_to(self, successor: UdpListener) -> None:
+        """Pass queries that are not in progress to a successor at the same address, if possible."""
+
+    def stop_reading(self) -> None:
+        """Process the datagrams that have already arrived, and no more; replies are still sent."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Stop reading and close the sockets; queries in progress get no reply."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """Close at once."""
+        self.close()
+
+    def statistics(self) -> tuple[int, dict[int, int]]:
+        """The number of dropped datagrams, because there were too many, and of replies that were not sent, by errno."""
+        raise NotImplementedError
+
+    def _count_drops(self) -> int:
+        """The number of queries that were dropped because too many waited."""
+        return sum(each.dropped for each in self._waiting) + self._refused
+
+    def _has_waiting(self) -> bool:
+        """Whether any query waits."""
+        return any(len(each) for each in self._waiting)
+
+    def _exchange_table(self) -> None:
+        """Use the processor's table from the next batch on."""
+
+    def _take(self) -> None:
+        """Answer waiting queries in one iteration of the loop."""
+        self._answer_all(self._turn())
+
+    def _turn(self) -> Iterator[Miss]:
+        now = self._clock()
+        middle, end, has_left = now + TURN / 2, now + TURN, False
+        for queue, bound, until in zip(self._waiting, self._bounds, (middle, end), strict=True):
+            answered = known = 0
+            while answered < BATCH_LEN and now < until:
+                taken = queue.take(1)
+                if not taken:
+                    break
+                if self._has_left and self._answer_known(*taken[0], now):
+                    known += 1
+                    if known % KNOWN:
+                        queue.give_turn_back()
+                elif not self._answer_made(*taken[0], now):
+                    yield taken[0]
+                answered += 1
+                now = self._clock()
+            left = len(queue)
+            has_left |= left > 0
+            capacity = bound.note(now, answered, left, queue.dropped)
+            if capacity is not None:
+                queue.set_capacity(capacity)
+        self._has_left = has_left
+
+    def _answer_all(self, misses: Iterable[Miss]) -> None:
+        """Answer misses, and send the replies that are ready at once."""
+        self._is_collecting = True
+        try:
+            for miss in misses:
+                self._answer(*miss)
+        finally:
+            self._is_collecting = False
+            self._send()
+
+    def _answer_known(
+        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
+    ) -> bool:
+        """Answer from the answer table; return False if it cannot answer by now."""
+        lookup = self._processor.lookup
+        reply = lookup and lookup(wire, client=address, limit=None, now=now)
+        if reply:
+            self._out[index].append((reply, address, control))
+        return bool(reply)
+
+    def _answer_made(
+        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
+    ) -> bool:
+        """Answer with a reply that needs no chain; return False if there is none."""
+        return (
+            self.faults.shed is None
+            and self._processor.make(wire, now)
+            and self._answer_known(index, wire, address, control, now)
+        )
+
+    def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
+        shed = self.faults.shed
+        if shed is not None:
+            local = asked_endpoint(control, self.local)
+            if shed(self._processor.server, client_endpoint(address), local):
+                self._refused += 1
+                return
+        client = client_of(address)
+        before = self._pending.total
+        if not self._pending.add(client):
+            self._refused += 1
+            return
+        try:
+            eager.start(
+                self._processor.answer(
+                    wire,
+                    client_endpoint(address),
+                    asked_endpoint(control, self.local),
+                    "udp",
+                    self._clock(),
+                ),
+                functools.partial(self._deliver, index, address, control),
+                self._spawn,
+            )
+        except Exception:
+            if self._pending.total > before:  # the reply has not been delivered
+                self._pending.remove(client)
+            log.exception("a query over UDP is lost to an error outside of the handlers")
+
+    def _deliver(self, index: int, address: bytes, control: bytes, reply: bytes | None) -> None:
+        self._pending.remove(client_of(address))
+        if reply is None or self._is_closed:
+            return
+        self._out[index].append((reply, address, control))
+        if not self._is_collecting:
+            if not self._late:
+                asyncio.get_running_loop().call_soon(self._send)
+            self._late += 1  # pending until it is sent, because the socket might be closed before
+
+    def _send(self) -> None:
+        self._late = 0
+        for sender, out in zip(self._senders, self._out, strict=True):
+            if out and not self._is_closed:
+                sender.send(out)
+            out.clear()
+        self._processor.flush()
+
+
+def batches_in(sock: socket.socket) -> int:
+    """The maximum number of batches in a socket's receive buffer, plus one that shows the end.
+
+    A listener that closes reads no more than these, because a client that goes on sending could keep it open.
+    """
+    size = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    return size // (_LEAST_TRUE_SIZE * BATCH_LEN) + 2
+
 
 # Seconds.  What is not read waits in the kernel's buffer, behind whoever sends most.
 READING: Final = 8 * TURN

@@ -3,7 +3,7 @@
 Path: steps 1, 2 and 7 for UDP with a compiled fast path; udp.py does them on the loop without one.
 Rule 1: a thread is one call into compiled code that needs no Python: it receives, looks up and sends in batches.
 Rule 2: a query that a thread cannot answer waits in one of two queues, from which the loop answers it
-        (udp_listener.py).
+        (udp.py).
 Rule 3: the table can be replaced between two batches (a reload); sockets and threads stay.
 Rule 4: if the number of workers changes, the old workers pass queries that they cannot answer to the new workers at
         their address, so that they close as soon as they have answered the queries in progress, and lose none.
@@ -21,7 +21,7 @@ from typing import Any
 from hsdns import eager
 from hsdns.fastpath._native import Batch, MissQueue, Worker
 from hsdns.query import QueryProcessor
-from hsdns.server.udp_listener import UdpListener, batches_in
+from hsdns.server.udp import UdpListener, batches_in
 
 
 class UdpWorkers(UdpListener):

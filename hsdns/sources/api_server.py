@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from hsdns import collector
+from hsdns import memory
 from hsdns.apiserver.reflector import MAX_PAGE_LEN, PAGE, STATE_READ_TIMEOUT, Key, Reflector
 from hsdns.apiserver.resource import (
     ENDPOINT_SLICES,
@@ -304,7 +304,7 @@ class ApiServer:
         self.obstacles = Obstacles()
         self.connect = connect
         self.options = options
-        self._settle = settle or collector.keep
+        self._settle = settle or memory.keep
         self._contact: Contact | None = None
         self._transport: Transport | None = None
         self._reflectors: dict[Scope, Reflector] = {}

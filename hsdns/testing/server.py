@@ -33,14 +33,12 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.server.faults import StandingFaults
 from hsdns.server.lifecycle import Server
-from hsdns.server.listener import Listener
-from hsdns.server.opener import Opener
+from hsdns.server.listeners import Listener, Opener
 from hsdns.server.processors import make_processors
 from hsdns.server.runtime import ServerRuntime, begin
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.sockets import BoundSockets
-from hsdns.server.udp import UdpServer
-from hsdns.server.udp_listener import UdpListener
+from hsdns.server.udp import UdpListener, UdpServer
 from hsdns.sources.push import PushSource
 from hsdns.testing.names import ZONES, PodIdentity
 from hsdns.testing.observed import Asking, Note, ObservedProcessor

@@ -30,8 +30,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from hsdns.corefile.properties import duration_to_text
-from hsdns.descriptor_limit import descriptor_limit
 from hsdns.eager import Waiting
+from hsdns.limits import descriptor_limit
 from hsdns.metrics import TIME_BUCKETS, Registry
 from hsdns.upstream.connection import (
     HTTPS,
@@ -178,7 +178,7 @@ class Streams:
 
 
 class Upstream:
-    """An upstream with its connections, health and metrics; none of them leads back to it (hsdns/collector.py, rule 3).
+    """An upstream with its connections, health and metrics; none of them leads back to it (hsdns/memory.py, rule 3).
 
     `loops` means that queries sent there come back to this server, so it must not be used.
     """

@@ -95,7 +95,7 @@ class UdpSocket:
         self._clock = clock
 
     def close(self) -> None:
-        """Close it; what it was opened with is free then (hsdns/collector.py, rule 3)."""
+        """Close it; what it was opened with is free then (hsdns/memory.py, rule 3)."""
         self._close(self._sock)
         self._receive = self._fail = _ignore
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hsdns import cli
-from hsdns.server import dummy_interface
+from hsdns.server import interfaces as dummy_interface
 
 
 class FakeInterface:

@@ -20,8 +20,8 @@ from hsdns.cli import launch, serve
 from hsdns.cli.coredns import version_text
 from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.serve import Serve
+from hsdns.limits import usable_cpus
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.cpus import usable_cpus
 from hsdns.server.interfaces import interface_addresses
 from loadtest.ports import free_port
 

@@ -8,8 +8,7 @@ import pytest
 
 from hsdns.answer_table.capabilities import Cacheable
 from hsdns.assemble import assemble
-from hsdns.capability import has
-from hsdns.chain import Request
+from hsdns.chain import Request, has
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
 from hsdns.faults.words import ACTIONS

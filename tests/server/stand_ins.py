@@ -26,15 +26,15 @@ from hsdns.server.admission import Places
 from hsdns.server.datagram import socket_address
 from hsdns.server.http import HttpError, HttpPages
 from hsdns.server.instance import Instance, State
-from hsdns.server.lifecycle import Server, StartError
-from hsdns.server.listener import DRAIN_TIMEOUT
-from hsdns.server.opener import Opener
+from hsdns.server.lifecycle import Server
+from hsdns.server.listeners import DRAIN_TIMEOUT, Opener
 from hsdns.server.phases import Phase
+from hsdns.server.restarts import StartError
 from hsdns.server.runtime import ServerRuntime
 from hsdns.server.settings import Settings
 from hsdns.server.signals import handle_signals
 from hsdns.server.sockets import BoundSockets, ListenError
-from hsdns.server.udp_listener import UdpListener
+from hsdns.server.udp import UdpListener
 from hsdns.wire.name import ROOT
 
 CLIENT: Final = socket_address(Endpoint("192.0.2.1", 40000))

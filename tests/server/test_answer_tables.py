@@ -20,7 +20,7 @@ from hsdns.cluster.objects import Upserted
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables as module
 from hsdns.server.answer_tables import SHED_REASONS, AnswerTables, make_writer, shed_drops
-from hsdns.server.udp_listener import UdpListener
+from hsdns.server.udp import UdpListener
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import run

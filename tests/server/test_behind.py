@@ -9,7 +9,7 @@ from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.fault import Fault
 from hsdns.plugins.kubernetes.faults import hold
-from hsdns.server.behind import BehindGauge
+from hsdns.server.faults import BehindGauge
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.eager import finish
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer

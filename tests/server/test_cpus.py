@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.server.cpus import usable_cpus
+from hsdns.limits import usable_cpus
 
 
 @pytest.mark.parametrize(

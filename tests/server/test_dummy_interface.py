@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.server.dummy_interface import attribute
+from hsdns.server.interfaces import attribute
 from tests.support.namespaces import container
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hsdns.server import file_looks
-from hsdns.server.file_looks import FileLooks, Look
-from hsdns.server.runtime import Tasks
+from hsdns.server import runtime as file_looks
+from hsdns.server.runtime import FileLooks, Look, Tasks
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, periods: int) -> tuple[list[float], list[int]]:

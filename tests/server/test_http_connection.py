@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from hsdns.http_page import AccessToken, Asked, HttpPage, HttpRefusal, HttpStream
+from hsdns.http_page import AccessToken, HttpPage, HttpRefusal, HttpStream, PageRequest
 from hsdns.server import http, http_connection
 from hsdns.server.admission import Places
 from hsdns.server.http import HttpListeners, HttpPages
@@ -21,22 +21,22 @@ from tests.support.coroutines.event_loops import busy, until
 pytestmark = pytest.mark.sockets
 
 
-async def whole(asked: Asked) -> AsyncGenerator[bytes, None]:
+async def whole(asked: PageRequest) -> AsyncGenerator[bytes, None]:
     yield b"one "
     yield repr((asked.method, asked.parameters, asked.body)).encode()
 
 
-async def part(asked: Asked) -> AsyncGenerator[bytes, None]:
+async def part(asked: PageRequest) -> AsyncGenerator[bytes, None]:
     yield b"one "
     raise ZeroDivisionError
 
 
-async def none(asked: Asked) -> AsyncGenerator[bytes, None]:
+async def none(asked: PageRequest) -> AsyncGenerator[bytes, None]:
     if asked.body:
         yield b""
 
 
-async def refused(asked: Asked) -> AsyncGenerator[bytes, None]:
+async def refused(asked: PageRequest) -> AsyncGenerator[bytes, None]:
     if not asked.body:
         raise HttpRefusal(409, "not now")
     yield b""
@@ -78,7 +78,7 @@ async def test_the_next_piece_waits_for_the_reader() -> None:
     """So a reader that takes nothing costs a bounded number of pieces."""
     made = 0
 
-    async def endless(asked: Asked) -> AsyncGenerator[bytes, None]:
+    async def endless(asked: PageRequest) -> AsyncGenerator[bytes, None]:
         nonlocal made
         while True:
             made += 1
@@ -101,7 +101,7 @@ def test_clients_share_the_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """One client does not keep others out, and pages that end are no readers."""
     monkeypatch.setattr(http, "MAX_READERS", 2)
 
-    async def endless(asked: Asked) -> AsyncGenerator[bytes, None]:
+    async def endless(asked: PageRequest) -> AsyncGenerator[bytes, None]:
         while True:
             yield b"one"
             await asyncio.sleep(0.001)

@@ -27,8 +27,8 @@ from hsdns.plugins.forward import Forward
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
 from hsdns.server.instance import Instance
-from hsdns.server.lifecycle import StartError
 from hsdns.server.phases import Phase
+from hsdns.server.restarts import StartError
 from hsdns.upstream.exchange import Upstream
 from loadtest.ports import free_port
 from tests.server.loopback import (
@@ -599,7 +599,7 @@ def _upstreams(instance: Instance) -> list[Upstream]:
 
 
 def test_what_reloads_replace_is_freed_without_a_collection(tmp_path: Path) -> None:
-    """hsdns/collector.py exempts configurations from collections, so none may end in a circle."""
+    """hsdns/memory.py exempts configurations from collections, so none may end in a circle."""
 
     async def test() -> list[str]:
         old: list[weakref.ref[object]] = []

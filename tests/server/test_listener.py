@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.server.listener import DRAIN_TIMEOUT, LINGER_TIMEOUT, DrainConditions, Listener
+from hsdns.server.listeners import DRAIN_TIMEOUT, LINGER_TIMEOUT, DrainConditions, Listener
 from tests.server.stand_ins import ScriptedLoop
 
 

@@ -18,11 +18,9 @@ from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.query import QueryProcessor
-from hsdns.server import listener as listener_module
+from hsdns.server import listeners as listener_module
 from hsdns.server.admission import Places
-from hsdns.server.listener import Listener
-from hsdns.server.listeners import Listeners
-from hsdns.server.opener import Opener
+from hsdns.server.listeners import Listener, Listeners, Opener
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import ListenError
 from hsdns.server.tcp_listener import TcpListener

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.server.log_queue import Chunk, LogQueue
+from hsdns.server.query_log import Chunk, LogQueue
 
 
 def report(number: int) -> bytes:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hsdns.metrics import Registry
-from hsdns.server.log_queue import LogQueue
-from hsdns.server.log_writer import LogWriter, QueuedStream, queued_output, sink_of
+from hsdns.server.query_log import LogQueue, LogWriter, QueuedStream, queued_output, sink_of
 
 TIMEOUT = 10.0  # seconds; only a test that fails takes them
 

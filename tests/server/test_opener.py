@@ -11,12 +11,12 @@ from hsdns.assemble import ListenAddress
 from hsdns.eager import Spawn
 from hsdns.metrics import Registry
 from hsdns.server.admission import NO_FAULTS, ListenerFaults, Places
-from hsdns.server.opener import Opener
+from hsdns.server.listeners import Opener
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.sockets import open_all
 from hsdns.server.tcp_listener import TcpListener
-from hsdns.server.udp_listener import UdpListener
+from hsdns.server.udp import UdpListener
 from tests.support.coroutines.event_loops import run
 from tests.support.servers.function_processor import asked_address, processor
 from tests.support.servers.udp_listeners import KINDS, serving_with

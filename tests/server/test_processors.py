@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hsdns import capability
+from hsdns import chain as capability
 from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.corefile.parser import parse

@@ -15,8 +15,8 @@ from hsdns.answer_table.recompute import RecomputedNames, key_of
 from hsdns.cluster.freshness import ANYTHING, NoCounters, versions_of
 from hsdns.cluster.objects import Upserted
 from hsdns.fastpath import IMPLEMENTATION, Versions
-from hsdns.server import recomputation as module
-from hsdns.server.recomputation import TURN, Recomputation
+from hsdns.server import answer_tables as module
+from hsdns.server.answer_tables import TURN, Recomputation
 from hsdns.wire.decode import decode
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import run, until

@@ -4,7 +4,7 @@ from enum import Enum, auto
 
 import pytest
 
-from hsdns.server.transitions import ImpossibleEventError, StateMachine, Transition
+from hsdns.server.phases import ImpossibleEventError, StateMachine, Transition
 
 
 class Lamp(Enum):

@@ -11,8 +11,7 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
-from hsdns.server.udp import AGAIN, UdpServer
-from hsdns.server.udp_listener import BATCH_LEN, TURN
+from hsdns.server.udp import AGAIN, BATCH_LEN, TURN, UdpServer
 from tests.support.coroutines.event_loops import LOOPS, run
 from tests.support.servers.function_processor import asked_address, processor
 from tests.support.servers.udp_listeners import listen_udp

@@ -20,7 +20,7 @@ from hsdns.query import QueryProcessor
 from hsdns.server.admission import PendingQueries
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
-from hsdns.server.udp_listener import BATCH_LEN, KNOWN, TURN
+from hsdns.server.udp import BATCH_LEN, KNOWN, TURN
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
 from tests.support.clients.messages import query, summary

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from hsdns import capability
+from hsdns import chain as capability
 from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.objects import Upserted
 from hsdns.plugins.whoami import Whoami
-from hsdns.server import listener
+from hsdns.server import listeners as listener
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.server.loopback import (

@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hsdns.metrics import Registry
-from hsdns.server.watch_loop import LEASE, PATIENCE, WatchLoop
-from hsdns.server.watchdog import Watchdog
+from hsdns.server.watch_loop import LEASE, PATIENCE, Watchdog, WatchLoop
 from tests.support.coroutines.event_loops import LOOPS, run, until
 
 

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from hsdns.metrics import Counter, Registry
-from hsdns.server.watchdog import BEAT, LOG_PAUSE, STALL, Pulse, Watchdog
+from hsdns.server.watch_loop import BEAT, LOG_PAUSE, STALL, Pulse, Watchdog
 from tests.support.coroutines.event_loops import LOOPS, run, until
 
 

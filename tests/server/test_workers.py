@@ -19,7 +19,7 @@ from hsdns.chain import Request
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_all, open_udp
-from hsdns.server.udp_listener import BATCH_LEN
+from hsdns.server.udp import BATCH_LEN
 from hsdns.wire.message import Reply
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient

@@ -33,10 +33,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from hsdns import __version__, collector
+from hsdns import __version__, memory
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain
-from hsdns.descriptor_limit import descriptor_limit, raise_limit
+from hsdns.limits import descriptor_limit, raise_limit
 from hsdns.load.cli.export import Metrics, check_gateway, put_out, write_for_ci
 from hsdns.load.cli.generator import Generator, find_generator
 from hsdns.load.cli.knee import find_knee
@@ -90,10 +90,10 @@ class Load(LoadFlags):
             settings = read_settings(self)
             metrics = Metrics(self.prometheus, check_gateway(self.push))
             generator = find_generator(settings.portion, self.start_at, self.job)
-            collector.set_up()
+            memory.set_up_collector()
             # What a run remembers of a cluster and of answers is many objects, nearly none of them in cycles: a full
             # collection would stop the verification and the changes for up to a second.
-            with collector.growing():
+            with memory.growing():
                 report, results = _run(settings, metrics, generator, termination)
             status = put_out(report, self)
             if generator.job is not None:

@@ -33,8 +33,8 @@ from secrets import randbelow
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from hsdns.descriptor_limit import raise_limit
 from hsdns.fastpath import LoadSender
+from hsdns.limits import raise_limit
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan

@@ -2,26 +2,52 @@
 
 Path: routes.py -> here -> explanation/explain.py, with the handlers and stores of the serving instance.
 Rule: metrics and logs do not count an explanation as a query; a plugin that would query another server does query it.
+
+Prepares explanations for pages: imports the code, and divides its work into short pieces:
+Rule 1: the code is imported on first use, because it needs dnspython and few servers explain anything.  The import
+        takes 0.2 s and runs in a thread, so that the loop answers misses meanwhile.
+Rule 2: between two steps the loop answers queries.  After LONGEST the thread sleeps, because a thread that answers
+        queries waits for a CPU about as long as this one has used it without a break.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from importlib import import_module
 from typing import Final
 
 from hsdns.explanation.observed import Pause
 from hsdns.explanation.question import PARAMETERS as ASKING
 from hsdns.explanation.question import QuestionError, from_parameters, read_question
 from hsdns.explanation.report import Explanation, PluginStep
-from hsdns.http_page import Asked, HttpRefusal
+from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.server.control.door import Door, to_line
-from hsdns.server.control.explanations import import_explaining, resting
+from hsdns.server.runtime import Turn
+
+LONGEST: Final = 0.0001  # seconds of work without a break
+REST: Final = 0.001  # seconds of a break: the shortest possible timer of the event loop
+_CODE: Final = "hsdns.server.explaining"
+_imported: set[str] = set()
+
+
+async def import_explaining() -> None:
+    """Import the code of explanations, unless it is imported already."""
+    if _CODE not in _imported:
+        await asyncio.to_thread(import_module, _CODE)
+        _imported.add(_CODE)
+
+
+def resting(clock: Callable[[], float]) -> Pause:
+    """Return the function that an explanation awaits between its steps; `clock` gives monotonic seconds."""
+    return Turn(clock, LONGEST, REST).end_if_long
+
 
 PARAMETERS: Final = ("name", "type", *ASKING)
 ASKER: Final = frozenset(ASKING)
 
 
-async def explain(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
+async def explain(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     """Explain the question in the parameters `name` and `type`, or with other parameters the lookup of a program."""
     name = asked.parameters.get("name", "")
     if not name:

@@ -1,18 +1,25 @@
 """Streams the objects of a cluster, and every event from then on: /v1/watch.
 
-Path: routes.py -> here -> event_follower.py, cluster/whole_state.py; the lines are entries of a recording
+Path: routes.py -> here -> cluster/whole_state.py; the lines are entries of a recording
 (hsdns/recording/entry.py), for `hsdns record`.
 Rule 1: the stream contains what the store received, without the fields that DNS does not use (recording/entry.py).
         An object that the block does not select is sent as deleted.
 Rule 2: a reader that is too slow for the events gets the number of missed events, and then the whole state again.
 Rule 3: after a reload the stream continues with the same block, and repeats the whole state if the reload reads its
         cluster again.  If the block has another configuration or is gone, the stream ends.
+
+Records the events of a store for one reader:
+Rule 1: begin() runs in the watch thread, so that the state that it returns is exactly the one before the first recorded
+        event.
+Rule 2: recording a batch only keeps a reference to it.  Memory is bounded: once MOST events wait for the reader,
+        further ones are counted as lost until the reader calls begin() again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +28,7 @@ from hsdns import __version__
 from hsdns.cluster.objects import Deleted, Event, Synced
 from hsdns.cluster.store import Store
 from hsdns.cluster.whole_state import WholeState
-from hsdns.http_page import Asked, HttpRefusal
+from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import (
     SHAPING,
@@ -37,9 +44,57 @@ from hsdns.recording.entry import (
     to_raw,
 )
 from hsdns.server.control.door import Door, kubernetes_blocks, time_text
-from hsdns.server.control.event_follower import EventFollower
 from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
+
+MOST: Final = 8192  # events
+
+
+class EventFollower:
+    """The events of a store since begin(); `clock` gives monotonic seconds, `lost` is a number of events."""
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self.store = store
+        self.lost = 0
+        self._clock = clock
+        self._noted: deque[tuple[float, Sequence[Event]]] = deque()
+        self._count = 0  # of recorded events; only the watch thread changes it
+        self._taken = 0
+        self._is_followed = False
+        self._is_over = False
+
+    def begin(self) -> tuple[float, WholeState]:
+        """Start recording, again if events were lost; return the time and the state before the first event."""
+        self._noted.clear()
+        self._count = self._taken = self.lost = 0
+        if not self._is_followed:
+            self._is_followed = True
+            self.store.follow(self._note)
+        return self._clock(), WholeState.of(self.store)
+
+    def end(self) -> None:
+        """Stop recording; from any thread."""
+        self._is_over = True
+        self._noted.clear()
+
+    def take(self) -> tuple[float, Sequence[Event]] | None:
+        """The next batch, with its time; None if there is none."""
+        if not self._noted:
+            return None
+        found = self._noted.popleft()
+        self._taken += len(found[1])
+        return found
+
+    def _note(self, events: Sequence[Event]) -> bool:
+        if self._is_over:
+            return False
+        if self.lost or self._count - self._taken + len(events) > MOST:
+            self.lost += len(events)
+        elif events:
+            self._count += len(events)
+            self._noted.append((self._clock(), events))
+        return True
+
 
 POLL: Final = 0.1  # seconds between two polls
 PIECE: Final = 16_384  # octets in one write
@@ -50,7 +105,7 @@ CHANGED: Final = "the Corefile was changed, and the kubernetes block with it"
 Key = tuple[str, str, str]  # kind, namespace, name
 
 
-async def watch(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
+async def watch(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     """Write the description of the server, its objects, and then each event."""
     instance: Instance | None = door.serving()
     block = _choose(kubernetes_blocks(door.serving()), asked.parameters.get("zone"))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from hsdns.descriptor_limit import descriptor_limit, raise_limit
+from hsdns.limits import descriptor_limit, raise_limit
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
     CONNECTIONS,

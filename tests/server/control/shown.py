@@ -12,11 +12,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
 
-from hsdns.http_page import AccessToken, Asked, HttpRefusal, HttpStream
+from hsdns.http_page import AccessToken, HttpRefusal, HttpStream, PageRequest
 from hsdns.server.admission import Places
 from hsdns.server.control.door import Door, to_line
-from hsdns.server.control.events import EVENTS, events
-from hsdns.server.control.page import HTML, headers, page
+from hsdns.server.control.routes import EVENTS, HTML, events, headers, page
 from hsdns.server.http import HttpListeners, HttpPages
 from tests.support.browser.chromium import Tab, tab
 
@@ -76,7 +75,7 @@ class Stand:
         self._more.set()
         self._more = asyncio.Event()
 
-    async def _top(self, door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
+    async def _top(self, door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
         self.asked.append(("top", dict(asked.parameters)))
         if self.refusal:
             raise HttpRefusal(503, self.refusal)
@@ -87,7 +86,7 @@ class Stand:
                 at += 1
             await self._more.wait()
 
-    async def _explain(self, asked: Asked) -> AsyncGenerator[bytes, None]:
+    async def _explain(self, asked: PageRequest) -> AsyncGenerator[bytes, None]:
         name = asked.parameters["name"]
         self.asked.append(("explain", dict(asked.parameters)))
         if name not in self.explanations:

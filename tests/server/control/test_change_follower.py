@@ -9,7 +9,7 @@ import pytest
 
 from hsdns.cluster.objects import Object
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.control.change_follower import ChangeFollower, to_words
+from hsdns.server.control.changes import ChangeFollower, to_words
 from hsdns.server.runtime import Turn
 from tests.server.control.top.looked import Looked
 from tests.support.cluster.objects import namespace, service, upserts

@@ -12,7 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from hsdns.server.control import change_follower, changes
+from hsdns.server.control import changes
+from hsdns.server.control import changes as change_follower
 from tests.server.control.served import BLOCK, Served, served
 from tests.support.cluster.objects import deletes, namespace, service, upserts
 from tests.support.coroutines.event_loops import run, until

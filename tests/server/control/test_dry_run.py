@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.server.control.dry_run import NOT_KEPT
+from hsdns.server.control.faults import NOT_KEPT
 from tests.server.control.served import Answer, Served, served
 from tests.server.control.test_queries import GONE, TEXT, WEB, ask_all, keep
 from tests.support.coroutines.event_loops import run

@@ -6,8 +6,8 @@ import pytest
 
 from hsdns.cluster.objects import ObjectMeta, Service, Synced
 from hsdns.cluster.store import Store
-from hsdns.server.control import event_follower
-from hsdns.server.control.event_follower import EventFollower
+from hsdns.server.control import watch as event_follower
+from hsdns.server.control.watch import EventFollower
 from tests.recording.recorded import make_store
 from tests.support.cluster.objects import deletes, service, upserts
 

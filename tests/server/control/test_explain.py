@@ -12,8 +12,8 @@ import pytest
 
 from hsdns.cluster.objects import Deleted
 from hsdns.explanation.client import UNREAD_POLICIES
-from hsdns.http_page import Asked
-from hsdns.server.control import explanations
+from hsdns.http_page import PageRequest
+from hsdns.server.control import explain as explanations
 from hsdns.server.control.explain import explain
 from loadtest.ports import free_port
 from tests.plugins.kubernetes.test_watch import ApiThread, service
@@ -232,7 +232,7 @@ def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         text = BLOCK.replace("manifests shop.yaml", "synthetic services=9 endpoints=200 headless=1")
         async with served(text) as server:
             door = server.reloadable.server._door
-            asked = Asked(parameters={"name": "svc-1.ns-0.svc.cluster.local"})
+            asked = PageRequest(parameters={"name": "svc-1.ns-0.svc.cluster.local"})
             with Beside() as beside:
                 (piece,) = [each async for each in explain(door, asked)]
             assert beside.turns > 200

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from hsdns.server.control import explanations
-from hsdns.server.control.explanations import LONGEST, import_explaining, resting
+from hsdns.server.control import explain as explanations
+from hsdns.server.control.explain import LONGEST, import_explaining, resting
 from tests.support.coroutines.event_loops import run
 
 

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from hsdns.explanation.report import Explanation
-from hsdns.http_page import Asked
+from hsdns.http_page import PageRequest
 from hsdns.server.control.door import kubernetes_blocks
-from hsdns.server.control.page import FILE, headers, page
+from hsdns.server.control.routes import FILE, headers, page
 from tests.server.control.served import BLOCK, write_manifest
 from tests.server.control.shown import NO_DOOR, TIME, Stand, shown
 from tests.server.loopback import ReloadableServer, running, serving
@@ -128,7 +128,7 @@ def test_the_file_names_no_other_place() -> None:
 
 def test_it_is_sent_as_it_is() -> None:
     async def case() -> None:
-        assert [piece async for piece in page(NO_DOOR, Asked())] == [FILE.read_bytes()]
+        assert [piece async for piece in page(NO_DOOR, PageRequest())] == [FILE.read_bytes()]
 
     run(case())
 

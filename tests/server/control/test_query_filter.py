@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.server.control.query_filter import QueryFilter, namespace_of
+from hsdns.server.control.queries import QueryFilter, namespace_of
 from hsdns.wire.name import Name
 
 ZONES = tuple(map(Name.from_text, ("cluster.local.", "b.cluster.local.")))

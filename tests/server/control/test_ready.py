@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hsdns.http_page import Asked, HttpRefusal
-from hsdns.server.control.ready import ready
+from hsdns.http_page import HttpRefusal, PageRequest
+from hsdns.server.control.routes import ready
 from tests.server.control.served import served
 from tests.support.coroutines.event_loops import run
 
@@ -27,7 +27,7 @@ class Waits:
 async def answer(*plugins: Waits) -> list[bytes]:
     instance = SimpleNamespace(configuration=SimpleNamespace(plugins=plugins))
     door: Any = SimpleNamespace(serving=lambda: instance)
-    return [piece async for piece in ready(door, Asked())]
+    return [piece async for piece in ready(door, PageRequest())]
 
 
 def test_it_waits_for_all_plugins() -> None:

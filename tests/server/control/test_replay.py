@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hsdns.cluster.objects import Synced
-from hsdns.server.control.replay import NO_REPLAY
+from hsdns.server.control.routes import NO_REPLAY
 from tests.recording.recorded import HEADER, write
 from tests.server.control.served import BLOCK, Answer, Served, served
 from tests.support.cluster.objects import deletes, namespace, service, upserts

@@ -14,9 +14,7 @@ import pytest
 
 from hsdns.server import http, http_connection
 from hsdns.server.control.door import Door
-from hsdns.server.control.events import EVENTS
-from hsdns.server.control.page import FILE
-from hsdns.server.control.routes import DASHBOARD, ROUTES, pages
+from hsdns.server.control.routes import DASHBOARD, EVENTS, FILE, ROUTES, pages
 from tests.server.control.served import BLOCK, SOCKET, served, write_manifest
 from tests.server.loopback import ReloadableServer, running
 from tests.support.coroutines.event_loops import run, until

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import __version__
-from hsdns.server.control import state
+from hsdns.server.control import routes as state
 from hsdns.server.control.routes import ROUTES
 from tests.server.control.served import BLOCK, served
 from tests.support.coroutines.event_loops import run

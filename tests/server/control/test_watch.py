@@ -13,7 +13,8 @@ import aiohttp
 import pytest
 
 from hsdns.cluster.objects import ObjectMeta, Service, Synced
-from hsdns.server.control import event_follower, watch
+from hsdns.server.control import watch
+from hsdns.server.control import watch as event_follower
 from tests.server.control.served import BLOCK, Beside, Served, served
 from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
 from tests.support.coroutines.event_loops import run, until

@@ -12,9 +12,8 @@ from hsdns.cluster.freshness import Counters, NoCounters
 from hsdns.eager import Wait, Waiting
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
-from hsdns.plugin import Running, Runtime
-from hsdns.readiness import Readiness
-from hsdns.server.file_looks import Look
+from hsdns.plugin import Readiness, Running, Runtime
+from hsdns.server.runtime import Look
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from hsdns.assemble import ListenAddress
 from hsdns.metrics import Counter, Registry
 from hsdns.server.admission import MAX_CLIENTS, Admission, Credit, Places, Turns
-from hsdns.server.opener import Opener
+from hsdns.server.listeners import Opener
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.sockets import open_tcp

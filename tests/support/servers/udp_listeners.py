@@ -18,10 +18,10 @@ from hsdns import eager
 from hsdns.answer_table import writer
 from hsdns.plugins.kubernetes import state
 from hsdns.query import QueryProcessor
-from hsdns.server import answer_tables, lifecycle, opener, udp
+from hsdns.server import answer_tables, lifecycle, udp
+from hsdns.server import listeners as opener
 from hsdns.server.admission import Turns
-from hsdns.server.udp import UdpServer
-from hsdns.server.udp_listener import UdpListener
+from hsdns.server.udp import UdpListener, UdpServer
 
 PYTHON: Final = "hsdns.fastpath._python"
 NATIVE: Final = "hsdns.fastpath._native"

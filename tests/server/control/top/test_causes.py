@@ -10,9 +10,8 @@ import pytest
 
 from hsdns.explanation.explain import Explainer
 from hsdns.plugins.forward import Forward
-from hsdns.server.control.top import causes as module
-from hsdns.server.control.top.causes import Causes
-from hsdns.server.control.top.failing import FailingName
+from hsdns.server.control import top as module
+from hsdns.server.control.top import Causes, FailingName
 from hsdns.wire.name import Name
 from tests.server.control.served import MORE, Served, served
 from tests.server.loopback import serving
@@ -103,7 +102,7 @@ def test_a_cause_is_found_again_when_the_cluster_changes(monkeypatch: pytest.Mon
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 2)
+    monkeypatch.setattr(module, "MOST_CAUSES", 2)
 
     async def case() -> None:
         async with served(TEXT) as server:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hsdns.server.control.top.failing import MOST, failing
+from hsdns.server.control.top import MOST_FAILING, failing
 from tests.server.control.top.seen import TURN, seen
 from tests.support.coroutines.eager import finish
 
@@ -24,5 +24,5 @@ def test_failing() -> None:
         ("a.example.", "AAAA", "NXDOMAIN", 1.0, 3.0),
         ("a.example.", "A", "SERVFAIL", 1.0, 5.0),
     ]  # fmt: skip
-    many = [seen(f"n{number}.example NXDOMAIN") for number in range(MOST + 1)]
-    assert len(finish(failing(many, set(), TURN))) == MOST
+    many = [seen(f"n{number}.example NXDOMAIN") for number in range(MOST_FAILING + 1)]
+    assert len(finish(failing(many, set(), TURN))) == MOST_FAILING

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.server.control.top import picture
+from hsdns.server.control import top as picture
 from tests.server.control.served import BLOCK, Served, served
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hsdns.fastpath.tap import SAMPLE
-from hsdns.server.control.top.rates import Rates
+from hsdns.server.control.top import Rates
 from tests.server.control.top.looked import KUBERNETES, Looked
 
 COUNTED = KUBERNETES.replace("kubernetes", "prometheus\nkubernetes")

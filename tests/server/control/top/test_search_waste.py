@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.server.control.top.search_waste import MOST, search_waste, wasted
+from hsdns.server.control.top import MOST_WASTED, search_waste, wasted
 from tests.server.control.top.seen import TURN, ZONES, seen
 from tests.support.coroutines.eager import finish
 
@@ -46,5 +46,5 @@ def test_the_worst_askers_come_first() -> None:
         {"client": "10.0.0.2", "queries": 5, "wasted": 5, "example": "b.svc.cluster.local."},
         {"client": "10.0.0.1", "queries": 2, "wasted": 1, "example": "a.shop.svc.cluster.local."},
     ]
-    many = [seen("a NXDOMAIN", client=f"10.0.0.{number}") for number in range(MOST + 1)]
-    assert len(finish(search_waste(many, {id(each) for each in many}, TURN))) == MOST
+    many = [seen("a NXDOMAIN", client=f"10.0.0.{number}") for number in range(MOST_WASTED + 1)]
+    assert len(finish(search_waste(many, {id(each) for each in many}, TURN))) == MOST_WASTED

@@ -9,8 +9,8 @@ import msgspec
 from hsdns.cluster.objects import EndpointSlice, Object
 from hsdns.cluster.programming import CHANGE_TIME
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.control.query_filter import QueryFilter
-from hsdns.server.control.top.served_changes import MOST, ServedChanges
+from hsdns.server.control.queries import QueryFilter
+from hsdns.server.control.top import MOST_CHANGES, ServedChanges
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
 from tests.server.control.top.looked import Looked
@@ -71,6 +71,6 @@ def test_of_other_changes_only_the_time_is_known() -> None:
 def test_filter_and_bound() -> None:
     following = Following(QueryFilter(name=Name.from_text(DB)))
     assert following.take(service("shop/web", "10.96.0.2", version="2")) == []
-    many = [f"10.0.1.{number}" for number in range(MOST + 5)]
+    many = [f"10.0.1.{number}" for number in range(MOST_CHANGES + 5)]
     found = following.take(endpoint_slice("shop/db-1", "db", *many))
-    assert len(found) == MOST
+    assert len(found) == MOST_CHANGES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hsdns.server.control.top.slowest import MOST, slowest
+from hsdns.server.control.top import MOST_SLOW, slowest
 from tests.server.control.top.seen import TURN, seen
 from tests.support.coroutines.eager import finish
 
@@ -18,5 +18,5 @@ def test_slowest() -> None:
         {"name": "a.example.", "type": "AAAA", "duration_ms": 500.0, "server": "dns://:53"},
         {"name": "A.example.", "type": "A", "duration_ms": 31.5, "server": "dns://:53"},
     ]
-    many = [seen(f"n{number}.example NOERROR") for number in range(MOST + 1)]
-    assert len(finish(slowest(many, TURN))) == MOST
+    many = [seen(f"n{number}.example NOERROR") for number in range(MOST_SLOW + 1)]
+    assert len(finish(slowest(many, TURN))) == MOST_SLOW

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hsdns.server.control.top.steps import STEP, steps
+from hsdns.server.control.top import STEP, steps
 from tests.server.control.top.seen import seen
 from tests.support.coroutines.event_loops import run
 

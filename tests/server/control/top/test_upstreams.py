@@ -8,7 +8,7 @@ import pytest
 
 from hsdns.metrics import TIME_BUCKETS
 from hsdns.plugins.forward import Forward
-from hsdns.server.control.top.upstreams import DURATIONS, Upstreams, median
+from hsdns.server.control.top import DURATIONS, Upstreams, median
 from tests.server.control.top.looked import Looked
 
 FORWARD = ".:53 {\nforward example.org 192.0.2.1 192.0.2.2\nforward . 192.0.2.1:53\n}\n"

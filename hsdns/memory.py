@@ -1,4 +1,4 @@
-"""When Python looks for circles of objects that nothing leads to: one policy for the process.
+"""The memory of the process: when Python looks for circles of objects, and what glibc's malloc keeps.
 
 Path: cli/launch.py sets it; server/lifecycle.py and sources/api_server.py say when there is much that stays.
 Rule 1: a collection stops all threads for 0.3 µs for each object that it visits, so each visits few: the young are
@@ -9,17 +9,63 @@ Rule 3: what was exempted is freed by reference counting alone, so a configurati
 Rule 4: events replace long-lived objects: as many are freed as made.  Python counts new objects less freed ones, and
         would find hundreds of thousands of young ones too late.  Of the old ones it counts those that become old, not
         those that are freed later, and would visit all of them in vain.  So collect_due() counts what is there.
-Rule 5: none of this happens before set_up(), so that tests and other programs have the collector that they know.
+Rule 5: none of this happens before set_up_collector(), so that tests and other programs have the collector that they
+        know.
+Rule 6: what has LARGE octets or more is a mapping of its own, which goes back to the kernel when it is freed.  Alone,
+        glibc raises that bound up to 32 MiB as soon as something larger has been freed, such as the text of a
+        Corefile or the answer table of a listener that has stopped.  From then on all buffers share a heap that only
+        grows: docs/performance.md has what that costs in a soak.
+        LARGE and TRIM are above READ, the buffer that uvloop has made and shortened for each record of TLS: as a
+        mapping, or where the heap is trimmed each time, it costs more than to decrypt what is in it.
+Rule 7: threads share ARENAS heaps, as what one has freed is of no use to another with a heap of its own.
+Rule 8: who has set glibc's own variables knows better.
+Source: mallopt(3).
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
+
+READ: Final = 256 * 1024  # octets
+LARGE: Final = READ + 64 * 1024  # octets
+TRIM: Final = 4 * READ  # octets that may be free at the end of a heap
+ARENAS: Final = 2
+_PARAMETERS: Final = {
+    -3: LARGE,  # M_MMAP_THRESHOLD
+    -1: TRIM,  # M_TRIM_THRESHOLD
+    -8: ARENAS,  # M_ARENA_MAX
+}
+_VARIABLES: Final = ("MALLOC_", "GLIBC_TUNABLES")
+
+Mallopt = Callable[[int, int], int]
+
+
+def set_up_allocator(
+    environ: Mapping[str, str] = os.environ, mallopt: Mallopt | None = None
+) -> bool:
+    """Follow the policy from now on; tell whether the C library has done all of it."""
+    if any(name.startswith(_VARIABLES) for name in environ):
+        return False
+    mallopt = mallopt or _find_mallopt()
+    if mallopt is None:
+        return False
+    done = [mallopt(*each) for each in _PARAMETERS.items()]
+    return all(done)
+
+
+def _find_mallopt() -> Mallopt | None:
+    """That of the C library; musl and macOS have none."""
+    import ctypes  # noqa: PLC0415 - takes 2 ms, which only a server needs
+
+    found: Mallopt | None = getattr(ctypes.CDLL(None), "mallopt", None)
+    return found
+
 
 THRESHOLDS: Final = (1_000, 4, 250)  # new objects, collections of the youngest, of the next
 # Blocks of Python's allocator more than after the last full collection, for the next one.  An object has one or two.
@@ -37,7 +83,7 @@ _calls = 0
 _changing = threading.Lock()
 
 
-def set_up() -> None:
+def set_up_collector() -> None:
     """Follow the policy from now on."""
     global _is_set_up
     _is_set_up = True

@@ -1,0 +1,610 @@
+"""Sends a picture of the server every second: /v1/top.
+
+Path: routes.py -> here, with the queries of query_tap.py.
+Rule 1: a picture covers the last WINDOW seconds, or the queries that query_tap.py still has; its rates are computed
+        since the previous picture.
+Rule 2: `once` returns one picture, a second after the request, because a rate needs an interval.
+
+Iterates over many queries in steps, and lets other tasks run in between.
+
+Query rates by type and rcode:
+Rule: if every server block has `prometheus`, the rates come from its counters, which count every query.  Otherwise they
+      come from the tap: the total is exact, but if the tap took only a part of the queries, types and rcodes are
+      estimated from a fair sample.
+
+The upstreams: their query rate, latency and failures.
+
+The last changes in DNS, with the time from the write of an object to its answers:
+Rule: the time of the write is only known for EndpointSlices, because their controller records it in an annotation
+      (cluster/programming.py).  Other changes only have the time at which the reader noticed them.
+
+Finds the clients that send queries in vain because of their search list (ndots):
+Rule: a query is wasted if it got NXDOMAIN, its name ends in a search domain of the cluster (NAMESPACE.svc.ZONE,
+      svc.ZONE or ZONE), and the rest of the name was resolved in the same period, by itself or with svc.ZONE or ZONE.
+      So a name that fails in every form is not wasted: it fails.
+
+The names that fail at present:
+Rule: a name fails if its reply has an rcode other than NOERROR, or if there is no reply.  Queries that a search list
+      causes in vain are left out.
+
+Says in one sentence why a name fails:
+Rule 1: the sentence is the first line of an explanation (docs/explain.md) that queries no other server.  For a
+        forwarded name it says how the upstreams replied.
+Rule 2: an explanation may read objects from the API server, so it is only repeated after the cluster or the
+        configuration has changed, and at most once in REFRESH seconds.
+
+The questions with the longest times to their answers:
+Rule: each question is listed once, with its longest time.  The time of a hit of the answer table is that of its batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections import Counter as Tally
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from hsdns.cluster.programming import read_time
+from hsdns.cluster.services import DELETED
+from hsdns.cluster.value import Key
+from hsdns.http_page import HttpRefusal, PageRequest
+from hsdns.metrics import TIME_BUCKETS, Histogram, Labels
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.prometheus import Prometheus
+from hsdns.server.control.changes import ChangeFollower, to_words
+from hsdns.server.control.door import Door, kubernetes_blocks, time_text, to_line
+from hsdns.server.control.explain import import_explaining, resting
+from hsdns.server.control.queries import FILTERS, QueryFilter, cluster_zones
+from hsdns.server.instance import Instance
+from hsdns.server.query_tap import POLL, SeenQuery
+from hsdns.server.runtime import Turn
+from hsdns.wire.iana import type_from_text
+from hsdns.wire.name import Name
+
+if TYPE_CHECKING:
+    from hsdns.explanation.report import Explanation
+
+STEP: Final = 100  # queries; the slowest computation over them takes half a millisecond
+
+
+async def steps(found: Sequence[SeenQuery], turn: Turn) -> AsyncGenerator[SeenQuery, None]:
+    """Yield all queries; after each STEP of them let other tasks run, if this iteration of the loop has become long."""
+    for at in range(0, len(found), STEP):
+        for each in found[at : at + STEP]:
+            yield each
+        await turn.end_if_long()
+
+
+NO_REPLY: Final = "no reply"  # in place of an rcode
+_HITS: Final = ("hit", "region")  # results of hsdns_table_lookups_total
+_SERIES: Final = (
+    ("coredns_dns_requests_total", "type"),
+    ("coredns_dns_responses_total", "rcode"),
+    ("hsdns_table_lookups_total", "result"),
+)
+
+
+class _RateCounts(NamedTuple):
+    """The number of all queries since the start: by the labels of _SERIES, and by the tap."""
+
+    by_type: Mapping[str, float]
+    by_rcode: Mapping[str, float]
+    lookups: Mapping[str, float]
+    seen: int
+    position: int
+
+
+class Rates:
+    """Compares the counts with those of the previous call."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._at = door.clock()
+        self._before = self._count()
+
+    def take(self) -> dict[str, Any]:
+        """The rates per second since the last call; `exact` says whether every query was counted."""
+        now, before = self._door.clock(), self._before
+        seconds = max(now - self._at, 0.001)
+        self._at, self._before = now, self._count()
+        new = self._before
+        hits = sum(new.lookups.get(each, 0) - before.lookups.get(each, 0) for each in _HITS)
+        if self._is_counted():
+            by_type = _less(new.by_type, before.by_type)
+            by_rcode = _less(new.by_rcode, before.by_rcode)
+            total, is_exact = sum(by_type.values()), True
+        else:
+            found = list(self._door.queries.since(before.position))
+            by_type, by_rcode = _sum(found)
+            total, is_exact = float(new.seen - before.seen), all(each.weight == 1 for each in found)
+        return {
+            "queries_per_second": round(total / seconds, 2),
+            "table_share": round(min(hits / total, 1.0), 4) if total else None,
+            "by_type": _each_second(by_type, seconds),
+            "by_rcode": _each_second(by_rcode, seconds),
+            "exact": is_exact,
+        }
+
+    def _is_counted(self) -> bool:
+        blocks = self._door.serving().configuration.blocks
+        return all(any(isinstance(each, Prometheus) for each in block.plugins) for block in blocks)
+
+    def _count(self) -> _RateCounts:
+        metrics, queries = self._door.metrics, self._door.queries
+        metrics.fold()
+        found: dict[str, Tally[str]] = {name: Tally() for name, _ in _SERIES}
+        for metric in metrics:
+            if metric.name in found:
+                label = dict(_SERIES)[metric.name]
+                _add(found[metric.name], metric.values, metric.labels.index(label))
+        queries.collect()
+        by_type, by_rcode, lookups = found.values()
+        return _RateCounts(by_type, by_rcode, lookups, queries.seen, queries.collected)
+
+
+def _add(tally: Tally[str], values: Mapping[Labels, Any], place: int) -> None:
+    for labels, count in values.items():
+        tally[labels[place]] += count
+
+
+def _less(new: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    return {key: count - before.get(key, 0) for key, count in new.items()}
+
+
+def _sum(found: list[SeenQuery]) -> tuple[dict[str, float], dict[str, float]]:
+    by_type: dict[str, float] = {}
+    by_rcode: dict[str, float] = {}
+    for each in found:
+        rcode = each.rcode or NO_REPLY
+        by_type[each.type] = by_type.get(each.type, 0.0) + each.weight
+        by_rcode[rcode] = by_rcode.get(rcode, 0.0) + each.weight
+    return by_type, by_rcode
+
+
+def _each_second(counts: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Rates, the highest first."""
+    found = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return {key: round(count / seconds, 2) for key, count in found if count}
+
+
+DURATIONS: Final = "coredns_proxy_request_duration_seconds"
+
+
+class _Counts(NamedTuple):
+    """Counts of one upstream: replies by duration, as in Histogram, and failures."""
+
+    durations: Sequence[float]
+    failures: int
+
+
+_NONE: Final = _Counts((0.0,) * (len(TIME_BUCKETS) + 2), 0)
+
+
+class Upstreams:
+    """Compares the counts of each upstream with those of the previous call."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._at = door.clock()
+        self._before = self._count()
+
+    def take(self) -> list[dict[str, Any]]:
+        """Each upstream with replies per second, failures and median time since the last call."""
+        now, before = self._door.clock(), self._before
+        seconds = max(now - self._at, 0.001)
+        self._at, self._before = now, self._count()
+        found = []
+        for address, counts in self._before.items():
+            old = before.get(address, _NONE)
+            pairs = zip(counts.durations[:-1], old.durations[:-1], strict=True)
+            new = [count - earlier for count, earlier in pairs]
+            failures = counts.failures - old.failures
+            found.append(
+                {
+                    "address": address,
+                    "per_second": round(sum(new) / seconds, 2),
+                    # The counts restart from 0 after a reload.
+                    "failures": failures if failures >= 0 else counts.failures,
+                    "p50_ms": median(new),
+                }
+            )
+        return found
+
+    def _count(self) -> dict[str, _Counts]:
+        """The upstreams of the serving configuration, by address."""
+        # The import takes 25 ms, and only readers of this page need it.
+        from hsdns.plugins.forward import Forward  # noqa: PLC0415 - as said
+
+        plugins = self._door.serving().configuration.plugins
+        routes = [route for each in plugins if isinstance(each, Forward) for route in each.routes]
+        found: dict[str, _Counts] = {}
+        for upstream in (each for route in routes for each in route.upstreams):
+            known = found.get(str(upstream), _NONE)
+            found[str(upstream)] = known._replace(failures=known.failures + upstream.failed)
+        for metric in self._door.metrics:
+            if metric.name != DURATIONS or not isinstance(metric, Histogram):
+                continue
+            for (_, address, _), cells in metric.values.items():
+                if address in found:
+                    sums = [a + b for a, b in zip(found[address].durations, cells, strict=True)]
+                    found[address] = found[address]._replace(durations=sums)
+        return found
+
+
+def median(counts: Sequence[float]) -> float | None:
+    """The median reply time in milliseconds, interpolated within its bucket; None without replies.
+
+    If the median is above the last bucket, it is the bound of that bucket.
+    """
+    half = sum(counts) / 2
+    if not half:
+        return None
+    sums = list(accumulate(counts))
+    place = bisect_left(sums, half)
+    if place >= len(TIME_BUCKETS):
+        return float(TIME_BUCKETS[-1] * 1000)
+    below, above = (float(each) for each in ((0.0, *TIME_BUCKETS)[place], TIME_BUCKETS[place]))
+    part = (half - (sums[place] - counts[place])) / counts[place]
+    return round((below + (above - below) * part) * 1000, 3)
+
+
+MOST_CHANGES: Final = 10
+
+
+class ServedChanges:
+    """The changes since a reader connected, the newest last."""
+
+    def __init__(self, door: Door, wanted: QueryFilter) -> None:
+        self._door, self._wanted = door, wanted
+        self._follower = ChangeFollower(door)
+        self._follower.follow()
+        self._last: deque[dict[str, Any]] = deque(maxlen=MOST_CHANGES)
+        self._looked = door.wall()
+
+    async def take(self, turn: Turn) -> list[dict[str, Any]]:
+        """The last changes."""
+        self._follower.follow()
+        since, self._looked = self._looked, self._door.wall()
+        async for piece in self._follower.look(turn):
+            written = _written(self._follower.blocks, since)
+            self._last.extend(
+                found
+                for zone, text in piece
+                if (found := self._row(zone, text, written)) is not None
+            )
+        return list(self._last)
+
+    def _row(
+        self, zone: Name, text: str, written: dict[Key, tuple[float, float]]
+    ) -> dict[str, Any] | None:
+        change, name, record = to_words(text)
+        qname = Name.from_text(name)
+        if not self._wanted.has(qname):
+            return None
+        labels = qname.below(zone)
+        times = written.get((labels[-2], labels[-3])) if len(labels) > 2 else None
+        served = self._door.wall() if times is None else times[1]
+        return {
+            "time": time_text(served),
+            "change": change,
+            "name": name,
+            "record": record,
+            "written": None if times is None else time_text(times[0]),
+            "served_ms": None if times is None else round((times[1] - times[0]) * 1000, 1),
+        }
+
+
+def _written(blocks: list[Kubernetes], since: float) -> dict[Key, tuple[float, float]]:
+    """When the last EndpointSlice of a Service was written and served, in seconds since the epoch."""
+    found: dict[Key, tuple[float, float]] = {}
+    for each in blocks:
+        for noted in each.store.services.history.since(since):
+            at = read_time(noted.written) if noted.event != DELETED else None
+            if at is not None:
+                found.setdefault(noted.service, (at, noted.served))
+    return found
+
+
+MOST_WASTED: Final = 10
+SVC: Final = b"svc"
+Domain = tuple[bytes, ...]
+
+
+async def wasted(found: Sequence[SeenQuery], zones: tuple[Name, ...], turn: Turn) -> set[int]:
+    """The id() of the wasted queries."""
+    known: dict[bytes, list[Domain]] = {}
+
+    def stems(name: Name) -> list[Domain]:
+        if name.lower not in known:
+            known[name.lower] = list(_stems(name, zones))
+        return known[name.lower]
+
+    resolved: set[Domain] = set()
+    failed: list[SeenQuery] = []
+    async for each in steps(found, turn):
+        if each.rcode == "NOERROR":
+            resolved.add(each.name.labels)
+            # A name found with the first search domain wastes no query, so only the later domains count.
+            resolved.update(stems(each.name)[-2:])
+        elif each.rcode == "NXDOMAIN":
+            failed.append(each)
+    return {
+        id(each)
+        async for each in steps(failed, turn)
+        if any(stem in resolved for stem in stems(each.name))
+    }
+
+
+async def search_waste(
+    found: Sequence[SeenQuery], vain: set[int], turn: Turn
+) -> list[dict[str, Any]]:
+    """The clients that send most wasted queries."""
+    queries: dict[str, float] = {}
+    in_vain: dict[str, float] = {}
+    examples: dict[str, str] = {}
+    async for each in steps(found, turn):
+        queries[each.client] = queries.get(each.client, 0.0) + each.weight
+        if id(each) in vain:
+            in_vain[each.client] = in_vain.get(each.client, 0.0) + each.weight
+            examples[each.client] = each.name.to_text()
+    worst = sorted(in_vain.items(), key=lambda each: (-each[1], each[0]))[:MOST_WASTED]
+    return [
+        {
+            "client": client,
+            "queries": round(queries[client]),
+            "wasted": round(count),
+            "example": examples[client],
+        }
+        for client, count in worst
+    ]
+
+
+def _stems(name: Name, zones: tuple[Name, ...]) -> Iterator[Domain]:
+    """A name without the search domains of the cluster: that of a namespace, that of Services, and the zone itself."""
+    zone = name.longest_of(zones)
+    if zone is None:
+        return
+    labels = name.below(zone)
+    if len(labels) > 2 and labels[-1] == SVC:
+        yield labels[:-2]
+    if len(labels) > 1 and labels[-1] == SVC:
+        yield labels[:-1]
+    if labels:
+        yield labels
+
+
+MOST_FAILING: Final = 10
+
+
+@dataclass
+class FailingName:
+    """A name, type and rcode; `queries` is their number, with the time of the last one (seconds since the epoch)."""
+
+    name: Name
+    type: str
+    rcode: str
+    queries: float = 0.0
+    last: float = 0.0
+
+
+async def failing(found: Sequence[SeenQuery], vain: set[int], turn: Turn) -> list[FailingName]:
+    """The names that fail most often."""
+    names: dict[tuple[bytes, str, str], FailingName] = {}
+    async for each in steps(found, turn):
+        rcode = each.rcode or NO_REPLY
+        if rcode == "NOERROR" or id(each) in vain:
+            continue
+        key = each.name.lower, each.type, rcode
+        entry = names.get(key)
+        if entry is None:
+            entry = names[key] = FailingName(each.name.lowered(), each.type, rcode)
+        entry.queries += each.weight
+        entry.last = max(entry.last, each.time)
+    return sorted(names.values(), key=lambda each: (-each.queries, each.name.lower))[:MOST_FAILING]
+
+
+MOST_CAUSES: Final = 100  # sentences that are remembered
+REFRESH: Final = 5.0  # seconds
+
+Question = tuple[bytes, str, str]
+_log = logging.getLogger("hsdns.server")
+
+
+class _Known(NamedTuple):
+    """A sentence, the state that it describes, and when it was computed (monotonic seconds)."""
+
+    sentence: str
+    state: tuple[int, ...]
+    at: float
+
+
+class Causes:
+    """Finds the causes for one reader."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._known: dict[Question, _Known] = {}
+
+    async def of(self, names: Sequence[FailingName]) -> list[str]:
+        """Why each of some names fails."""
+        instance, now = self._door.serving(), self._door.clock()
+        state = id(instance), *(each.store.changes for each in kubernetes_blocks(instance))
+        new = [each for each in names if self._is_due(_key(each), state, now)]
+        # Side by side: each may wait for the API server.
+        found = await asyncio.gather(*(self._find(instance, each) for each in new))
+        if len(self._known) + len(new) > MOST_CAUSES:
+            self._known = {key: self._known[key] for key in map(_key, names) if key in self._known}
+        for each, sentence in zip(new, found, strict=True):
+            self._known[_key(each)] = _Known(sentence, state, now)
+        return [self._known[_key(each)].sentence for each in names]
+
+    def _is_due(self, key: Question, state: tuple[int, ...], now: float) -> bool:
+        known = self._known.get(key)
+        return known is None or (known.state != state and now - known.at >= REFRESH)
+
+    async def _find(self, instance: Instance, failing: FailingName) -> str:
+        await import_explaining()
+        from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - for those who look
+
+        forwarded, pause = _forwarded(instance, failing), resting(self._door.clock)
+        explainer = make_explainer(
+            instance.configuration, instance.runtime, asks=False, pause=pause
+        )
+        qtype = type_from_text(failing.type)
+        try:
+            found = await explainer.explain(failing.name, qtype, self._door.clock())
+        except Exception:  # clients choose the names, and one name must not end the stream
+            _log.exception("%s %s could not be explained", failing.name.to_text(), failing.type)
+            return "this could not be explained; the server's log says why"
+        return _sentence(found, forwarded)
+
+
+def _key(failing: FailingName) -> Question:
+    return failing.name.lower, failing.type, failing.rcode
+
+
+def _sentence(found: Explanation, forwarded: str) -> str:
+    if found.outcome == "resolves":
+        return "asked from the server's own host, it has an answer now"
+    if forwarded and any(each.plugin == "forward" for each in found.plugins):
+        return forwarded
+    cause = found.cause.removeprefix(f"{found.rcode}: ")
+    if found.nearest and found.nearest[0].why not in cause:
+        near = found.nearest[0]
+        cause += f"; {near.name} exists ({near.why})"
+    return cause
+
+
+def _forwarded(instance: Instance, failing: FailingName) -> str:
+    """How the upstreams replied for a name; empty if it is not forwarded."""
+    from hsdns.plugins.forward import Forward  # noqa: PLC0415 - as above
+
+    plugins = instance.configuration.plugins
+    routes = [route for each in plugins if isinstance(each, Forward) for route in each.routes]
+    for route in routes:
+        if route.matches(failing.name):
+            servers = ", ".join(map(str, route.upstreams))
+            failed = sum(each.failed for each in route.upstreams)
+            if failing.rcode == "SERVFAIL" and failed:
+                return f"forwarded to {servers}; {failed} queries have got no usable reply there"
+            return f"forwarded to {servers}, which answered {failing.rcode}"
+    return ""
+
+
+MOST_SLOW: Final = 10
+
+
+async def slowest(found: Sequence[SeenQuery], turn: Turn) -> list[dict[str, Any]]:
+    """The slowest questions, and the listeners that received them."""
+    longest: dict[tuple[bytes, str], SeenQuery] = {}
+    async for each in steps(found, turn):
+        key = each.name.lower, each.type
+        known = longest.get(key)
+        if known is None or each.seconds > known.seconds:
+            longest[key] = each
+    worst = sorted(longest.values(), key=lambda each: (-each.seconds, each.name.lower))[:MOST_SLOW]
+    return [
+        {
+            "name": each.name.to_text(),
+            "type": each.type,
+            "duration_ms": round(each.seconds * 1000, 3),
+            "server": each.server,
+        }
+        for each in worst
+    ]
+
+
+PARAMETERS: Final = ("once", *FILTERS)
+INTERVAL: Final = 1.0  # seconds between two pictures
+LONGEST: Final = 0.0004  # seconds of work without a break: queries wait for it, and readers ask for many pictures
+WINDOW: Final = 60.0  # seconds of failures, waste and slow queries in a picture
+
+
+async def top(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
+    """Write each picture as a line."""
+    is_once = _read_once(asked.parameters.get("once"))
+    async with aclosing(pictures(door, asked)) as found:
+        async for picture in found:
+            yield to_line(picture)
+            if is_once:
+                break
+
+
+async def pictures(door: Door, asked: PageRequest) -> AsyncGenerator[dict[str, Any], None]:
+    """The pictures, as docs/openapi.yaml describes them."""
+    door.serving()
+    wanted = QueryFilter.of(door, asked)
+    with door.queries.looking():
+        painter = _Painter(door, wanted)
+        while True:
+            end = door.clock() + INTERVAL
+            while door.clock() < end:
+                await asyncio.sleep(POLL)
+                door.queries.collect()
+            if door.instance() is None:
+                return
+            async with door.painting:
+                picture = await painter.paint()
+            yield picture
+
+
+class _Painter:
+    """Makes the pictures of one reader."""
+
+    def __init__(self, door: Door, wanted: QueryFilter) -> None:
+        self._door, self._wanted = door, wanted
+        self._turn = Turn(door.clock, LONGEST)
+        self._rates, self._upstreams = Rates(door), Upstreams(door)
+        self._changes, self._causes = ServedChanges(door, wanted), Causes(door)
+
+    async def paint(self) -> dict[str, Any]:
+        door, turn, now = self._door, self._turn, self._door.wall()
+        rates = self._rates.take()
+        await turn.end_if_long()
+        recent = [each for each in door.queries.since(0) if each.time >= now - WINDOW]
+        await turn.end_if_long()
+        vain = await wasted(recent, cluster_zones(door), turn)
+        shown = [each async for each in steps(recent, turn) if self._wanted.has(each.name)]
+        return {
+            "time": time_text(now),
+            "uptime_seconds": round(door.clock() - door.began, 3),
+            "rates": rates,
+            "failing": await self._failing(shown, vain, _span(recent, now)),
+            "changes": await self._changes.take(turn),
+            "slowest": await slowest(shown, turn),
+            "search_waste": await search_waste(shown, vain, turn),
+            "upstreams": self._upstreams.take(),
+        }
+
+    async def _failing(
+        self, shown: list[SeenQuery], vain: set[int], span: float
+    ) -> list[dict[str, Any]]:
+        names = await failing(shown, vain, self._turn)
+        return [
+            {
+                "name": each.name.to_text(),
+                "type": each.type,
+                "rcode": each.rcode,
+                "per_second": round(each.queries / span, 3),
+                "last": time_text(each.last),
+                "cause": cause,
+            }
+            for each, cause in zip(names, await self._causes.of(names), strict=True)
+        ]
+
+
+def _span(recent: list[SeenQuery], now: float) -> float:
+    """The period of the known queries in seconds, for their rate: at least that between two pictures."""
+    return max(now - recent[0].time, INTERVAL) if recent else INTERVAL
+
+
+def _read_once(text: str | None) -> bool:
+    if text not in (None, "0", "1"):
+        raise HttpRefusal(400, f'once is 1 for a single picture, or 0, not "{text}"')
+    return text == "1"

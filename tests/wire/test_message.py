@@ -2,28 +2,43 @@ from __future__ import annotations
 
 from itertools import repeat
 
+import dns.edns
+import dns.flags
+import dns.message
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.turns import AT_ONCE
-from hsdns.wire.edns import Edns
-from hsdns.wire.iana import Rcode, RRClass, RRType
+from hsdns.wire.edns import Edns, read_options
+from hsdns.wire.encode import encode, is_truncated
+from hsdns.wire.iana import OptCode, Rcode, RRClass, RRType, type_from_text
 from hsdns.wire.message import (
     AA,
     CD,
     QR,
     RD,
     RR,
+    InfoCode,
+    Outcome,
     Query,
     Reply,
     copied_flags,
+    follow,
+    is_answered,
     is_notify,
     make_records,
     nodata,
     nxdomain,
+    outcome,
     pieces,
+    to_option,
     unwritten,
+    with_extended_error,
 )
 from hsdns.wire.name import Name
+from tests import strategies
+from tests.support.plugins.requests import make_request, reply, rr
 
 QNAME = Name.from_text("WWW.example.org.")
 SOA = RR(Name.from_text("example.org."), RRType.SOA, 5, bytes(22))
@@ -108,3 +123,185 @@ def test_many_records_are_made_and_taken_some_at_a_time(count: int) -> None:
     taken = [*pieces(made)]
     assert [record for piece in taken for record in piece] == made
     assert all(0 < len(piece) <= AT_ONCE for piece in taken)
+
+
+ERRORS = st.lists(st.tuples(st.integers(0, 65535), st.text(max_size=40)), max_size=3)
+
+
+def test_the_codes_are_those_of_iana() -> None:
+    for name, code in vars(InfoCode).items():
+        assert not name.isupper() or dns.edns.EDECode(code).name.startswith(name)
+
+
+def test_a_client_without_edns_gets_an_opt_record() -> None:
+    query = make_request("a.").query
+    sent = dns.message.from_wire(encode(query, with_extended_error(query, Reply(), 21, "why"), 512))
+    assert (sent.edns, sent.payload, sent.ednsflags) == (0, 4096, 0x8000)
+    (option,) = sent.options
+    assert isinstance(option, dns.edns.EDEOption)
+    assert (option.code, option.text) == (21, "why")
+
+
+def test_a_client_with_edns_keeps_its_size() -> None:
+    query = make_request("a.", edns=Edns(900)).query
+    sent = dns.message.from_wire(encode(query, with_extended_error(query, Reply(), 0), 900))
+    assert (sent.payload, sent.ednsflags) == (900, 0x8000)
+    assert [option.to_wire() for option in sent.options] == [b"\0\0"]
+
+
+@given(ERRORS)
+def test_options_are_read_as_they_were_written(errors: list[tuple[int, str]]) -> None:
+    wire = b"".join(to_option(*error) for error in errors)
+    assert read_options(wire, 0, len(wire)) == tuple(
+        (OptCode.EDE, code.to_bytes(2, "big") + text.encode()) for code, text in errors
+    )
+
+
+@given(ERRORS.filter(bool), st.none() | strategies.edns, st.integers(0, 40), st.integers(512, 1400))
+def test_errors_are_for_clients_with_edns_and_the_first_to_go(
+    errors: list[tuple[int, str]], edns: Edns | None, count: int, limit: int
+) -> None:
+    """Beside them a reply is as without; where they have no room it has TC, and all records that fit."""
+    name = Name.from_text("a.example.org.")
+    query = Query.ask(name, RRType.A, edns=edns)
+    records = tuple(RR(name, RRType.A, 5, bytes((10, 0, 0, host))) for host in range(count))
+    options = b"".join(to_option(*error) for error in errors)
+    plain = Reply(answer=records)
+    without = encode(query, plain, limit)
+    found = encode(query, plain.replace(extended_errors=options), limit)
+    if edns is None:
+        assert found == without
+        return
+    if len(without) + len(options) <= limit and not without[2] & 2:
+        assert len(found) == len(without) + len(options)
+        message = dns.message.from_wire(found)
+        told = [each for each in message.options if each.otype == OptCode.EDE]
+        echoed = len(message.options) - len(told)
+        assert list(message.options)[echoed:] == told
+        assert b"".join(each.to_wire() or b"" for each in told[-len(errors) :]) == b"".join(
+            code.to_bytes(2, "big") + text.encode() for code, text in errors
+        )
+        assert not message.flags & dns.flags.TC
+    else:
+        assert found == without[:2] + bytes((without[2] | 2,)) + without[3:]
+
+
+def test_a_reply_without_room_for_its_errors_counts_as_truncated() -> None:
+    query = make_request("a.", edns=Edns(512)).query
+    records = tuple(RR(query.qname, RRType.A, 5, bytes((10, 0, 0, host))) for host in range(29))
+    plain = Reply(answer=records)
+    assert not is_truncated(query, plain, "udp")
+    told = plain.replace(extended_errors=to_option(0, "why" * 20))
+    assert is_truncated(query, told, "udp")
+    assert not is_truncated(query, told, "tcp")
+
+
+A = "a.example.org. 5 IN A 10.0.0.1"
+ZONE_SOA = "example.org. 5 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"
+NS = "example.org. 5 IN NS ns.example.org."
+SIGNED = "a.example.org. 5 IN RRSIG A 8 3 5 {1} {0} 1 example.org. AAAA"
+EARLY, NOW, LATE = "20230101000000", 1_700_000_000, "20240101000000"  # NOW is in November 2023
+CURRENT, EXPIRED, FUTURE = (
+    SIGNED.format(EARLY, LATE),
+    SIGNED.format("20220101000000", EARLY),
+    SIGNED.format(LATE, "20250101000000"),
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(reply([A]), Outcome.POSITIVE, id="answer"),
+        pytest.param(reply([A], [NS]), Outcome.POSITIVE, id="answer-with-ns"),
+        pytest.param(reply(), Outcome.POSITIVE, id="empty-without-soa"),
+        pytest.param(reply((), [ZONE_SOA]), Outcome.NODATA, id="soa"),
+        pytest.param(reply((), [NS, ZONE_SOA]), Outcome.NODATA, id="soa-and-ns"),
+        pytest.param(reply((), [NS]), Outcome.DELEGATION, id="ns"),
+        pytest.param(reply((), [ZONE_SOA], (), Rcode.NXDOMAIN), Outcome.NXDOMAIN, id="nxdomain"),
+        pytest.param(reply((), (), (), Rcode.NXDOMAIN), Outcome.NXDOMAIN, id="nxdomain-bare"),
+        pytest.param(
+            reply([A], (), (), Rcode.NXDOMAIN), Outcome.OTHER_ERROR, id="nxdomain-with-answer"
+        ),
+        pytest.param(unwritten(Rcode.SERVFAIL), Outcome.SERVER_ERROR, id="servfail"),
+        pytest.param(unwritten(Rcode.NOTIMP), Outcome.SERVER_ERROR, id="notimp"),
+        pytest.param(unwritten(Rcode.REFUSED), Outcome.OTHER_ERROR, id="refused"),
+        pytest.param(None, Outcome.OTHER_ERROR, id="silence"),
+    ],
+)
+def test_outcome(found: Reply | None, expected: Outcome) -> None:
+    assert outcome(make_request("a.example.org.").query, found, lambda: NOW) is expected
+
+
+@pytest.mark.parametrize("qtype", ["AXFR", "IXFR"])
+def test_a_transfer_is_meta(qtype: str) -> None:
+    assert (
+        outcome(make_request("example.org.", qtype).query, reply([A]), lambda: NOW) is Outcome.META
+    )
+
+
+def test_a_notify_is_meta() -> None:
+    query = make_request("example.org.", "SOA", flags=4 << 11).query
+    assert outcome(query, Reply(), lambda: NOW) is Outcome.META
+
+
+@pytest.mark.parametrize(
+    ("signature", "do", "expected"),
+    [
+        pytest.param(CURRENT, True, Outcome.POSITIVE, id="current"),
+        pytest.param(EXPIRED, True, Outcome.OTHER_ERROR, id="expired"),
+        pytest.param(FUTURE, True, Outcome.OTHER_ERROR, id="not-yet"),
+        pytest.param(EXPIRED, False, Outcome.POSITIVE, id="expired-not-asked-for"),
+    ],
+)
+def test_signatures(signature: str, do: bool, expected: Outcome) -> None:
+    query = make_request("a.example.org.", edns=Edns(1232, do=do)).query
+    assert outcome(query, reply([A, signature]), lambda: NOW) is expected
+
+
+CHAIN = ["a.example.org. 5 IN CNAME b.example.org.", "B.example.org. 5 IN CNAME c.example.org."]
+
+
+@pytest.mark.parametrize(
+    ("answer", "end"),
+    [
+        pytest.param([], "a.example.org.", id="no-chain"),
+        pytest.param(CHAIN, "c.example.org.", id="two-links"),
+        pytest.param(CHAIN[::-1], "c.example.org.", id="in-any-order"),
+        pytest.param([*CHAIN, CHAIN[0]], "c.example.org.", id="said-twice"),
+        pytest.param([*CHAIN, "a.example.org. 5 IN CNAME x.example.org."], None, id="fork"),
+        pytest.param([*CHAIN, "c.example.org. 5 IN CNAME a.example.org."], None, id="circle"),
+        pytest.param(["a.example.org. 5 IN CNAME a.example.org."], None, id="to-itself"),
+        pytest.param(["a.example.org. 5 CH CNAME b.example.org."], "a.example.org.", id="class"),
+    ],
+)
+def test_follow(answer: list[str], end: str | None) -> None:
+    found = follow([rr(text) for text in answer], Name.from_text("a.example.org.").lower)
+    assert found == (None if end is None else Name.from_text(end).wire)
+
+
+@pytest.mark.parametrize(
+    ("qtype", "answer", "expected"),
+    [
+        pytest.param("A", [], False, id="nothing"),
+        pytest.param("A", ["A.example.org. 5 IN A 192.0.2.1"], True, id="own-record"),
+        pytest.param("A", ["b.example.org. 5 IN A 192.0.2.1"], False, id="foreign-record"),
+        pytest.param("A", [*CHAIN, "c.example.org. 5 IN A 192.0.2.1"], True, id="chain"),
+        pytest.param("A", [*CHAIN, "b.example.org. 5 IN A 192.0.2.1"], False, id="half-way"),
+        pytest.param("AAAA", [*CHAIN, "c.example.org. 5 IN A 192.0.2.1"], False, id="other-type"),
+        pytest.param("A", CHAIN, False, id="chain-without-end"),
+        pytest.param("CNAME", CHAIN, True, id="cname"),
+        pytest.param("CNAME", [CHAIN[1]], False, id="cname-of-another"),
+        pytest.param(
+            "CNAME", [CHAIN[0], "a.example.org. 5 IN CNAME x.example.org."], False, id="two-cnames"
+        ),
+        pytest.param(
+            "CNAME", ["a.example.org. 5 CH CNAME b.example.org."], False, id="cname-class"
+        ),
+        pytest.param("ANY", CHAIN, True, id="any"),
+        pytest.param("ANY", [CHAIN[1]], False, id="any-of-another"),
+        pytest.param("A", ["a.example.org. 5 CH A a. 1"], False, id="class"),
+    ],
+)
+def test_is_answered(qtype: str, answer: list[str], expected: bool) -> None:
+    query = Query.ask(Name.from_text("a.example.org."), type_from_text(qtype))
+    assert is_answered(query, [rr(text) for text in answer]) == expected

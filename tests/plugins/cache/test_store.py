@@ -1,18 +1,30 @@
+"""Until when entries are lent."""
+
 from __future__ import annotations
 
+import asyncio
 import gc
 import tracemalloc
+from collections.abc import Callable, Coroutine
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.plugins.cache.store import BIG, OCTETS_PER_ENTRY, SMALL, Entry, Key, Store
+from hsdns.chain import Request
+from hsdns.cluster.freshness import COUNT
+from hsdns.metrics import Registry
+from hsdns.plugins.cache import Cache, LentEntries, Prefetch, Stale
+from hsdns.plugins.cache.half import Half, judge, ttls
+from hsdns.plugins.cache.refresh import wait_for
+from hsdns.plugins.cache.store import BIG, OCTETS_PER_ENTRY, SMALL, Counts, Entry, Key, Store
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import RR, Reply
+from hsdns.wire.message import RR, Outcome, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.plugins.requests import reply, section
+from tests.support.plugins.requests import make_request, reply, section
+from tests.support.plugins.setup import set_up, setup_error
 
 A = "www.example.org. 30 IN A 192.0.2.1"
 
@@ -266,3 +278,406 @@ def test_errors_of_the_reply_that_was_stored_are_not_shown_again() -> None:
     shown = Entry(addresses(1).replace(extended_errors=b"\0\x0f\0\2\0\0"), 30, 0.0).show(30)
     assert shown is not None
     assert shown.extended_errors == b""
+
+
+REQUEST = make_request("www.example.org.", server="dns://:1053").replace(view="inside")
+LABELS = ("dns://:1053", "a.,b.", "inside")
+
+
+def a_store(entries: int, octets: int) -> Store:
+    """A store of this size."""
+    found = Store(1024, Random(0))
+    found._entries, found.octets = dict.fromkeys(range(entries)), octets  # type: ignore[assignment,arg-type]
+    return found
+
+
+def values(registry: Registry) -> dict[str, dict[tuple[str, ...], float]]:
+    """Every metric that has a value, without the common part of its name."""
+    return {
+        metric.name.removeprefix("coredns_cache_"): {
+            labels: value
+            for labels, value in metric.values.items()
+            if isinstance(value, int | float)
+        }
+        for metric in registry
+        if metric.values
+    }
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        pytest.param(lambda counts, request: None, {}, id="nothing"),
+        pytest.param(
+            lambda counts, request: counts.count_lookup(request, None),
+            {"requests_total": {LABELS: 1}, "misses_total": {LABELS: 1}},
+            id="miss",
+        ),
+        pytest.param(
+            lambda counts, request: counts.count_lookup(request, "denial"),
+            {
+                "requests_total": {LABELS: 1},
+                "hits_total": {("dns://:1053", "denial", "a.,b.", "inside"): 1},
+            },
+            id="hit",
+        ),
+        pytest.param(
+            lambda counts, request: counts.count_prefetch(request),
+            {"prefetch_total": {LABELS: 1}},
+            id="prefetch",
+        ),
+        pytest.param(
+            lambda counts, request: counts.count_stale(request),
+            {"served_stale_total": {LABELS: 1}},
+            id="stale",
+        ),
+        pytest.param(
+            lambda counts, request: counts.count_stored(
+                request.server, request.view, "success", 3, a_store(7, 900), a_store(0, 0)
+            ),
+            {
+                "evictions_total": {("dns://:1053", "success", "a.,b.", "inside"): 3},
+                "entries": {
+                    ("dns://:1053", "success", "a.,b.", "inside"): 7,
+                    ("dns://:1053", "denial", "a.,b.", "inside"): 0,
+                },
+                "hsdns_cache_bytes": {
+                    ("dns://:1053", "success", "a.,b.", "inside"): 900,
+                    ("dns://:1053", "denial", "a.,b.", "inside"): 0,
+                },
+            },
+            id="stored",
+        ),
+        pytest.param(
+            lambda counts, request: counts.add("dns://:53", "success", 3, 2),
+            {
+                "requests_total": {("dns://:53", "a.,b.", ""): 5},
+                "misses_total": {("dns://:53", "a.,b.", ""): 2},
+                "hits_total": {("dns://:53", "success", "a.,b.", ""): 3},
+            },
+            id="many",
+        ),
+        pytest.param(
+            lambda counts, request: counts.add("dns://:53", "success", 0, 0),
+            {"requests_total": {("dns://:53", "a.,b.", ""): 0}},
+            id="none",
+        ),
+    ],
+)
+def test_counts(
+    count: Callable[[Counts, Request], None],
+    expected: dict[str, dict[tuple[str, ...], float]],
+) -> None:
+    registry = Registry()
+    count(Counts(registry, "a.,b."), REQUEST)
+    assert values(registry) == expected
+
+
+def test_the_metrics_of_coredns_are_there() -> None:
+    registry = Registry()
+    Counts(registry, ".")
+    assert {metric.name for metric in registry} - {"hsdns_cache_bytes"} == {
+        f"coredns_cache_{name}"
+        for name in (
+            *("requests_total", "misses_total", "hits_total", "evictions_total", "entries"),
+            *("prefetch_total", "served_stale_total", "drops_total"),
+        )
+    }
+
+
+A_RECORD = "www.example.org. 60 IN A 192.0.2.1"
+SOA = "example.org. 30 IN SOA ns.example.org. host.example.org. 1 7200 1800 86400 60"
+CNAME = "www.example.org. 60 IN CNAME a.example.org."
+NS = "example.org. 60 IN NS ns.example.org."
+
+
+@pytest.mark.parametrize(
+    ("found", "kind", "is_storable", "is_positive", "is_denial", "replaces_stale"),
+    [
+        pytest.param(reply([A_RECORD]), Outcome.POSITIVE, True, True, False, True, id="answer"),
+        pytest.param(reply([A_RECORD], tc=True), Outcome.POSITIVE, False, False, False, False, id="cut"),
+        pytest.param(reply(), Outcome.POSITIVE, True, False, False, True, id="empty"),
+        pytest.param(reply([], [SOA]), Outcome.NODATA, True, False, True, True, id="nodata"),
+        pytest.param(reply([CNAME]), Outcome.POSITIVE, False, False, False, True, id="chain"),
+        pytest.param(reply([CNAME], [SOA]), Outcome.NODATA, True, False, True, True, id="chain-soa"),
+        pytest.param(reply([], [NS]), Outcome.DELEGATION, True, False, False, True, id="referral"),
+        pytest.param(reply([], [SOA], rcode=3), Outcome.NXDOMAIN, True, False, True, True, id="nxdomain"),
+        pytest.param(reply(rcode=3), Outcome.NXDOMAIN, False, False, True, True, id="without-soa"),
+        pytest.param(reply([A_RECORD], rcode=3), Outcome.OTHER_ERROR, False, False, False, False, id="odd"),
+        pytest.param(reply(rcode=2), Outcome.SERVER_ERROR, True, False, True, False, id="servfail"),
+        pytest.param(reply(rcode=4), Outcome.SERVER_ERROR, True, False, True, False, id="notimp"),
+        pytest.param(reply(rcode=5), Outcome.OTHER_ERROR, False, False, False, False, id="refused"),
+        pytest.param(unwritten(Rcode.SERVFAIL), Outcome.SERVER_ERROR, True, False, True, False, id="unwritten"),
+        pytest.param(Reply(dropped=True), Outcome.POSITIVE, True, False, False, False, id="dropped"),
+    ],
+)  # fmt: skip
+def test_judge(
+    found: Reply,
+    kind: Outcome,
+    is_storable: bool,
+    is_positive: bool,
+    is_denial: bool,
+    replaces_stale: bool,
+) -> None:
+    judgement = judge(make_request("www.example.org.").query, found, lambda: 0.0)
+    assert (judgement.kind, judgement.is_storable, judgement.is_positive) == (
+        kind,
+        is_storable,
+        is_positive,
+    )
+    assert judgement.is_denial == is_denial
+    assert judgement.replaces_stale(found) == replaces_stale
+
+
+def test_ttls() -> None:
+    assert ttls(reply([A_RECORD, A_RECORD], [SOA], [A_RECORD])) == [60, 60, 30, 60]
+
+
+@pytest.mark.parametrize(
+    ("found", "kind", "ttl"),
+    [
+        (reply([A_RECORD]), Outcome.POSITIVE, 50),
+        (reply([A_RECORD], [SOA]), Outcome.POSITIVE, 30),
+        (reply([A_RECORD.replace("60", "1")]), Outcome.POSITIVE, 20),
+        (reply(), Outcome.POSITIVE, 20),
+        (reply([], [NS]), Outcome.DELEGATION, 20),
+        (reply([], [SOA], rcode=2), Outcome.SERVER_ERROR, 7),
+    ],
+)
+def test_shown_ttl(found: Reply, kind: Outcome, ttl: int) -> None:
+    assert Half("success", 1000, 50, 20, failure=7).shown_ttl(ttls(found), kind) == ttl
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "mark"),
+    [
+        ("www.example.org.", Outcome.POSITIVE, ("success", 50)),
+        ("www.example.net.", Outcome.POSITIVE, ("success", 0)),
+        ("www.example.org.", Outcome.OTHER_ERROR, ("success", 0)),
+    ],
+)
+def test_mark(name: str, kind: Outcome, mark: tuple[str, int]) -> None:
+    half = Half("success", 1000, 50, 5, disabled=(Name.from_text("example.net."),))
+    assert half.mark(make_request(name).query, reply([A_RECORD]), kind) == mark
+    assert half.is_disabled(Name.from_text(name)) == (name == "www.example.net.")
+
+
+@pytest.mark.parametrize("counter", [0, 5, COUNT - 1])
+def test_an_entry_is_lent_until_it_expires_or_is_returned(counter: int) -> None:
+    lent = LentEntries()
+    assert not lent.take(counter, 0.0)
+    lent.add(counter, 10.0)
+    assert lent.take(counter, 9.5)
+    assert not lent.take(counter, 9.5)
+    lent.add(counter, 10.0)
+    assert not lent.take(counter, 10.0)
+
+
+def test_of_two_entries_with_one_counter_the_later_end_counts() -> None:
+    lent = LentEntries()
+    for expires in (10.0, 30.0, 20.0):
+        lent.add(3, expires)
+    assert lent.take(3, 25.0)
+    assert not lent.take(4, 0.0)
+
+
+tasks: list[asyncio.Task[Any]] = []
+
+
+def spawn(coro: Coroutine[Any, Any, None], name: str) -> object:
+    tasks.append(asyncio.create_task(coro, name=name))
+    return None
+
+
+async def found() -> str | None:
+    await asyncio.sleep(0)
+    return "found"
+
+
+def test_in_time() -> None:
+    assert asyncio.run(wait_for(found(), 5.0, spawn, "check")) == "found"
+
+
+def test_too_late_it_goes_on() -> None:
+    async def run() -> None:
+        go_on, seen = asyncio.Event(), list[str]()
+
+        async def later() -> str | None:
+            await go_on.wait()
+            seen.append("done")
+            return "found"
+
+        assert await wait_for(later(), 0.001, spawn, "check") is None
+        assert seen == []
+        go_on.set()
+        await tasks[-1]
+        assert seen == ["done"]
+
+    asyncio.run(run())
+
+
+def test_what_is_cancelled_tells_nothing() -> None:
+    async def run() -> None:
+        waiting = asyncio.create_task(wait_for(asyncio.Event().wait(), 5.0, spawn, "check"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        tasks[-1].cancel()
+        assert await waiting is None
+
+    asyncio.run(run())
+
+
+def test_an_error_is_the_task_s() -> None:
+    async def fails() -> str | None:
+        raise ValueError("odd")
+
+    async def run() -> None:
+        assert await wait_for(fails(), 5.0, spawn, "check") is None
+        with pytest.raises(ValueError, match="odd"):
+            await tasks[-1]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        ("cache 30", []),
+        ("cache 30 example.org 5.example.org", []),
+        (
+            "cache 30s",
+            [
+                'Corefile:2:7: "30s" is read as a zone, as in CoreDNS; a TTL is the first argument and has no unit, as in "cache 30"'
+            ],
+        ),
+        (
+            "cache example.org 5m",
+            [
+                'Corefile:2:19: "5m" is read as a zone, as in CoreDNS; a TTL is the first argument and has no unit, as in "cache 300"'
+            ],
+        ),
+    ],
+)
+def test_durations_are_zones(text: str, warnings: list[str]) -> None:
+    found: list[str] = []
+    set_up(Cache, text, warnings=found)
+    assert found == warnings
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", Prefetch(0, 60.0, 10)),
+        ("prefetch 0", Prefetch(0, 60.0, 10)),
+        ("prefetch 5", Prefetch(5, 60.0, 10)),
+        ("prefetch 5 10m", Prefetch(5, 600.0, 10)),
+        ("prefetch 5 10m 20%", Prefetch(5, 600.0, 20)),
+        ("prefetch 5 10m 90%\nprefetch 6", Prefetch(6, 60.0, 10)),
+    ],
+)
+def test_prefetch(line: str, expected: Prefetch) -> None:
+    assert set_up(Cache, f"cache {{\n{line}\n}}").prefetch == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", Stale(0)),
+        ("serve_stale", Stale(3600)),
+        ("serve_stale 0s", Stale(0)),
+        ("serve_stale 90s", Stale(90)),
+        ("serve_stale 1500ms", Stale(1)),
+        ("serve_stale 1h immediate", Stale(3600)),
+        ("serve_stale 1h IMMEDIATE 30s", Stale(3600, ttl=30)),
+        ("serve_stale 1h immediate 30s 1m", Stale(3600, ttl=30, recheck=60.0)),
+        ("serve_stale 1h Verify", Stale(3600, True)),
+        ("serve_stale 1h verify 100ms", Stale(3600, True, 0.1)),
+        ("serve_stale 1h verify 0 30s", Stale(3600, True, 0.0, 30)),
+        ("serve_stale 1h verify 100ms 30s 5m", Stale(3600, True, 0.1, 30, 300.0)),
+        ("serve_stale 1h verify 1s\nserve_stale", Stale(3600)),
+    ],
+)
+def test_serve_stale(line: str, expected: Stale) -> None:
+    assert set_up(Cache, f"cache {{\n{line}\n}}").stale == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "prefers", "keeps", "failure"),
+    [
+        ("", False, False, 5),
+        ("keepttl", False, True, 5),
+        ("servfail 0", False, False, 0),
+        ("servfail 5m", False, False, 300),
+        ("serve_stale\nserve_stale_policy PREFER_positive", True, False, 5),
+        ("serve_stale_policy prefer_positive\nserve_stale 1m", True, False, 5),
+        ("serve_stale_policy prefer_positive\nserve_stale 0s", False, False, 5),
+    ],
+)
+def test_other_options(line: str, prefers: bool, keeps: bool, failure: int) -> None:
+    cache = set_up(Cache, f"cache {{\n{line}\n}}")
+    assert (cache.prefers_positive, cache.keeps_ttl) == (prefers, keeps)
+    assert [half.failure for half in (cache.success, cache.denial)] == [failure] * 2
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            "prefetch",
+            '1: property "prefetch" takes 1 to 3 arguments (amount, duration, percentage), found 0',
+        ),
+        (
+            "prefetch 1 1m 10% x",
+            '1: property "prefetch" takes 1 to 3 arguments (amount, duration, percentage), found 4',
+        ),
+        ("prefetch -1", "10: -1 is out of range, allowed is 0 or more"),
+        (
+            "prefetch 1 60",
+            '12: "60" is not a duration; write a number and a unit such as "5s"',
+        ),
+        ("prefetch 1 1m 10", '15: "10" is not a percentage from 10% to 90%'),
+        ("prefetch 1 1m 9%", '15: "9%" is not a percentage from 10% to 90%'),
+        ("prefetch 1 1m 91%", '15: "91%" is not a percentage from 10% to 90%'),
+        ("serve_stale -1h", "13: -1h is out of range, allowed is 0s or more"),
+        (
+            "serve_stale 1h verfy",
+            '16: "verfy" is not one of: immediate, verify; did you mean "verify"?',
+        ),
+        ("serve_stale 1h verify -1s", "23: -1s is out of range, allowed is 0s or more"),
+        (
+            "serve_stale 1h immediate 500ms",
+            '26: a TTL must be a whole number of seconds, found "500ms"',
+        ),
+        (
+            "serve_stale 1h immediate 30s 6m",
+            "30: 6m is out of range, allowed is 0s to 300s",
+        ),
+        (
+            "serve_stale 1h immediate 30s 5m 1s",
+            '33: serve_stale has too many arguments: "1s"',
+        ),
+        (
+            "serve_stale 1h verify 1s 30s 5m 1s",
+            '33: serve_stale has too many arguments: "1s"',
+        ),
+        ("serve_stale\nserve_stale_policy oldest", None),
+        (
+            "serve_stale_policy prefer_positive",
+            "1: serve_stale_policy has no effect without serve_stale; add serve_stale",
+        ),
+        ("servfail 301s", "10: 301s is out of range, allowed is 0s to 300s"),
+        ("keepttl yes", '9: property "keepttl" takes no argument, found 1'),
+    ],
+    ids=lambda text: (text or "policy").replace("\n", " ").partition(":")[0],
+)
+def test_errors(line: str, sentence: str | None) -> None:
+    where = "3:" if sentence else "4:20: "
+    expected = sentence or '"oldest" is not one of: prefer_positive'
+    assert setup_error(Cache, f"cache {{\n{line}\n}}") == f"Corefile:{where}{expected}"
+
+
+def test_a_policy_may_be_given_once() -> None:
+    lines = "serve_stale\nserve_stale_policy prefer_positive\nserve_stale_policy prefer_positive"
+    assert setup_error(Cache, f"cache {{\n{lines}\n}}") == (
+        'Corefile:5:1: property "serve_stale_policy" of cache may be given only once'
+    )

@@ -1,16 +1,27 @@
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import json
 import os
 import pickle
 import sys
-from collections.abc import Iterator
+import sysconfig
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hsdns.plugins.python import module
-from hsdns.plugins.python.module import load, source_file
+import hsdns
+from hsdns.plugins.python import fault, module, ttl_fault
+from hsdns.plugins.python.module import OwnCode, Turns, load, place_of, source_file
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Reply
+from hsdns.wire.name import Name
+from tests.support.coroutines.event_loops import run
 
 
 @pytest.fixture(autouse=True)
@@ -210,3 +221,214 @@ def test_a_change_of_a_file_is_told_once(tmp_path: Path) -> None:
 
 def test_an_installed_module_is_not_watched(tmp_path: Path) -> None:
     assert source_file(load("hsdns.plugins.python.module", tmp_path)) is None
+
+
+class Clock:
+    """Time that goes on only where a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def work(self, seconds: float) -> None:
+        self.now += seconds
+
+
+Body = Callable[[Clock, Turns], Coroutine[Any, Any, Any]]
+
+
+def turns_of(body: Body) -> tuple[Turns, Any]:
+    """Await a body through Turns, in a task beside others that take time, too."""
+    clock = Clock()
+
+    async def test() -> tuple[Turns, Any]:
+        turns = Turns(clock)
+        result = await turns.own(body(clock, turns))
+        return turns, result
+
+    return run(test())
+
+
+async def other(clock: Clock) -> str:
+    clock.work(5)
+    await asyncio.sleep(0)
+    clock.work(5)
+    return "reply"
+
+
+async def waits(clock: Clock, turns: Turns) -> str:
+    clock.work(0.25)
+    await asyncio.sleep(0)
+    clock.work(0.5)
+    await asyncio.create_task(other(clock))
+    clock.work(0.125)
+    return "done"
+
+
+async def asks(clock: Clock, turns: Turns) -> Any:
+    clock.work(0.25)
+    reply = await turns.elsewhere(other(clock))
+    clock.work(0.5)
+    return reply
+
+
+async def asks_beside(clock: Clock, turns: Turns) -> Any:
+    asked = asyncio.gather(turns.elsewhere(other(clock)), turns.elsewhere(other(clock)))
+    clock.work(0.5)
+    return (await asked)[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "longest", "result"),
+    [(waits, 0.5, "done"), (asks, 0.5, "reply"), (asks_beside, 0.5, "reply")],
+)
+def test_the_longest_turn(body: Body, longest: float, result: str) -> None:
+    turns, found = turns_of(body)
+    assert (turns.longest, found) == (longest, result)
+
+
+def test_exceptions_and_timeouts_pass() -> None:
+    async def raises(clock: Clock, turns: Turns) -> None:
+        clock.work(1)
+        raise KeyError("no")
+
+    async def catches(clock: Clock, turns: Turns) -> str:
+        try:
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            clock.work(2)
+            return "late"
+        return "never"
+
+    with pytest.raises(KeyError):
+        turns_of(raises)
+    turns, result = turns_of(catches)
+    assert (turns.longest, result) == (2, "late")
+
+
+def test_closing_closes_the_call() -> None:
+    ended = []
+
+    async def hangs() -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            ended.append(True)
+
+    async def outer(call: Awaitable[Any]) -> None:
+        await call
+
+    driven = outer(Turns(Clock()).own(hangs()))
+    driven.send(None)
+    driven.close()
+    assert ended == [True]
+
+
+def test_the_line_of_a_call_that_is_over() -> None:
+    async def body() -> int:
+        await asyncio.sleep(0)
+        return 1  # here
+
+    async def test() -> tuple[Turns, types.FrameType]:
+        call = body()
+        assert isinstance(call, types.CoroutineType)
+        frame = call.cr_frame
+        assert frame is not None
+        turns = Turns(map(float, count()).__next__, frame)
+        await turns.own(call)
+        return turns, frame
+
+    turns, frame = run(test())
+    assert place_of(frame) == f"{__file__}:{body.__code__.co_firstlineno + 2}"
+    assert turns.place == f"{__file__}:{body.__code__.co_firstlineno + 1}"
+
+
+OWNER = Name.from_text("www.example.org.")
+A = RR(OWNER, RRType.A, 30, b"\xc0\x00\x02\x01")
+
+
+def changed(**fields: Any) -> RR:
+    """Return the record with fields of any type."""
+    return A._replace(**fields)
+
+
+ANSWER = "returned a Reply whose answer[0]"
+
+
+@pytest.mark.parametrize(
+    ("result", "sentence"),
+    [
+        pytest.param(Reply(), "", id="empty"),
+        pytest.param(Reply(dropped=True), "", id="dropped"),
+        pytest.param(Reply(rcode=Rcode.NXDOMAIN, answer=(A, changed(ttl=2**31)), aa=True), "", id="records"),
+        pytest.param(Reply(answer=[A]), "", id="a-list"),  # type: ignore[arg-type]  # it can be sent
+        pytest.param(Reply(additional=(RR(OWNER, RRType.TXT, 0, b"\1x"),)), "", id="text"),
+        pytest.param(None, "returned NoneType, not a Reply", id="nothing"),
+        pytest.param(Reply(rcode="NXDOMAIN"), "returned a Reply with rcode 'NXDOMAIN'; write one such as Rcode.NXDOMAIN", id="rcode"),  # type: ignore[arg-type]  # wrong
+        pytest.param(Reply(rcode=-1), "returned a Reply with rcode -1; write one such as Rcode.NXDOMAIN", id="negative-rcode"),
+        pytest.param(Reply(answer=A), "returned a Reply whose answer is RR, not a tuple of records", id="one-record"),  # type: ignore[arg-type]  # wrong
+        pytest.param(Reply(authority=None), "returned a Reply whose authority is NoneType, not a tuple of records", id="no-section"),  # type: ignore[arg-type]  # wrong
+        pytest.param(Reply(answer=("192.0.2.1",)), f"{ANSWER} is str, not a record; make one with record()", id="text-as-record"),  # type: ignore[arg-type]  # wrong
+        pytest.param(Reply(answer=(changed(owner="www."),)), f"{ANSWER} has the owner 'www.', not a Name; write Name.from_text(...)", id="owner"),
+        pytest.param(Reply(answer=(changed(rrtype="A"),)), f"{ANSWER} has type 'A' and class 1; both are numbers, such as RRType.A", id="type"),
+        pytest.param(Reply(answer=(changed(ttl=-5),)), f"{ANSWER} has TTL -5; a TTL is a whole number of seconds from 0 to 4294967295", id="negative-ttl"),
+        pytest.param(Reply(answer=(changed(ttl=1.5),)), f"{ANSWER} has TTL 1.5; a TTL is a whole number of seconds from 0 to 4294967295", id="ttl-with-a-fraction"),
+        pytest.param(Reply(answer=(changed(rdata="192.0.2.1"),)), f"{ANSWER} has rdata of str, not octets; make the record with record()", id="address-as-text"),
+        pytest.param(Reply(answer=(changed(rdata=b"192.0.2.1"),)), f"{ANSWER} is of type A, whose address has 4 octets, and has 9; make the record with record()", id="address-of-text"),
+        pytest.param(Reply(additional=(A, changed(rrtype=RRType.AAAA))), "returned a Reply whose additional[1] is of type AAAA, whose address has 16 octets, and has 4; make the record with record()", id="ipv4-as-aaaa"),
+    ],
+)  # fmt: skip
+def test_faults(result: object, sentence: str) -> None:
+    assert fault(result) == sentence
+
+
+@pytest.mark.parametrize(("ttl", "is_right"), [(0, True), (2**32 - 1, True), (2**32, False), (-1, False), ("5", False)])  # fmt: skip
+def test_ttl(ttl: object, is_right: bool) -> None:
+    assert (ttl_fault(ttl) == "") is is_right
+
+
+LIBRARY = sysconfig.get_path("stdlib")
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "expected"),
+    [
+        pytest.param("mine", "/etc/coredns/mine.py", True, id="beside-the-corefile"),
+        pytest.param("mine", "/etc/coredns/other.py", True, id="what-it-imports"),
+        pytest.param("mine", "/etc/coredns/.venv/lib/python3/site-packages/lib/a.py", False, id="installed"),
+        pytest.param("mine.a", "/usr/lib/python3/dist-packages/mine/b.py", True, id="installed-with-the-handler"),
+        pytest.param("mine", "/usr/lib/python3/site-packages/mine.py", True, id="an-installed-file"),
+        pytest.param("mine", "/usr/lib/python3/site-packages/mines/a.py", False, id="another-name"),
+        pytest.param("mine", os.path.abspath(hsdns.__file__), False, id="this-server"),
+        pytest.param("mine", f"{LIBRARY}/json/decoder.py", False, id="python"),
+        pytest.param("mine", "<frozen importlib._bootstrap>", False, id="no-file"),
+    ],
+)  # fmt: skip
+def test_which_files_are_own(module: str, file: str, expected: bool) -> None:
+    assert OwnCode(module).contains(file) is expected
+
+
+def test_the_innermost_own_line() -> None:
+    own = OwnCode("tests")
+    try:
+        json.loads("{")
+    except ValueError as error:
+        trace = error.__traceback__
+        assert trace is not None
+        place = f"{__file__}:{trace.tb_lineno}"
+        text = "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
+        assert own.describe(error, "elsewhere:1") == f"{text} ({place})"
+        assert own.place(trace) == place
+
+
+def test_an_exception_without_an_own_line() -> None:
+    own = OwnCode("tests")
+    assert own.describe(ValueError("no")) == "ValueError: no"
+    assert own.describe(ValueError("no"), "mine.py:3") == "ValueError: no (mine.py:3)"
+    assert own.describe(ValueError()) == "ValueError"
+    noted = ValueError("no")
+    noted.add_note("a note")
+    assert own.describe(noted) == "ValueError: no"

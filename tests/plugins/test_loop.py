@@ -9,19 +9,22 @@ from typing import Self
 import dns.message
 import pytest
 
+from hsdns.plugin import Block
+from hsdns.plugins import loop
 from hsdns.plugins import loop as search_module
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.loop import RECHECK, RETRY_AFTER, Loop, probe_name
 from hsdns.upstream.exchange import Upstream
-from hsdns.wire.iana import Rcode
+from hsdns.upstream.target import Target
+from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up
-from tests.support.upstreams.dns_upstream import answer, serve
+from tests.support.plugins.setup import directives, make_block, set_up, setup_error
+from tests.support.upstreams.dns_upstream import Answer, answer, serve
 
 REFUSED = answer(rcode=Rcode.REFUSED)
 SILENCE = silence_until_timeout(search_module.REPLY_TIMEOUT)
@@ -237,3 +240,216 @@ def test_stop_resets_the_metric(monkeypatch: pytest.MonkeyPatch) -> None:
             search.cancel()
 
     asyncio.run(run())
+
+
+FOUND = Reply()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("loop 1", 'Corefile:2:6: "1" is not one of: keep'),
+        ("loop kep", 'Corefile:2:6: "kep" is not one of: keep; did you mean "keep"?'),
+        ("loop keep x", 'Corefile:2:11: "loop" takes at most 1 argument, found 2'),
+        ("loop {\nx\n}", 'Corefile:3:1: "loop" has no properties, found "x"'),
+        (
+            "loop\nloop",
+            'Corefile:3:1: "loop" may occur only once in a server block; merge it with the first',
+        ),
+    ],
+    ids=["argument", "word", "arguments", "property", "twice"],
+)
+def test_setup_errors(text: str, sentence: str) -> None:
+    assert setup_error(Loop, text) == sentence
+
+
+def test_zone_too_long_for_the_probe() -> None:
+    zone = ".".join(["a" * 63] * 3 + ["b" * 30]) + "."
+    with pytest.raises(
+        Exception, match=r"^Corefile:2:1: zone .* is too long for the names of loop's probes"
+    ):
+        set_up(Loop, "loop", [zone])
+
+
+@pytest.mark.parametrize(
+    ("server", "target"),
+    [
+        ("dns://:53", "127.0.0.1:53"),
+        ("dns://:1053", "127.0.0.1:1053"),
+        ("dns://192.0.2.1:53", "192.0.2.1:53"),
+        ("dns://[2001:db8::1]:53", "[2001:db8::1]:53"),
+    ],
+)
+def test_first_zone_and_first_address_are_probed(server: str, target: str) -> None:
+    block: Block = make_block(["example.org.", "example.net."])._replace(
+        servers=(server, "dns://:9")
+    )
+    found = Loop.setup(directives("loop"), block)
+    assert found.zone == Name.from_text("example.org.")
+    assert str(found.target) == target
+
+
+def test_probe_name_has_two_labels_of_digits() -> None:
+    first, second = (set_up(Loop, "loop", ["example.org."]).qname for _ in range(2))
+    assert first != second
+    labels = first.below(Name.from_text("example.org."))
+    assert len(labels) == 2
+    assert all(label.isdigit() for label in labels)
+
+
+def started() -> tuple[Loop, FakeRuntime]:
+    plugin, runtime = set_up(Loop, "loop"), FakeRuntime()
+    finish(plugin.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
+    return plugin, runtime
+
+
+def probed(plugin: Loop, times: int, qname: str | None = None, qtype: str = "HINFO") -> list[Reply]:
+    replies: list[Reply] = []
+    for _ in range(times):
+        request = make_request(qname or plugin.qname.to_text(), qtype, client="192.0.2.7")
+        replies.append(finish(plugin.handle(request, next_with(FOUND))))
+    return replies
+
+
+def test_the_third_probe_received_ends_the_process() -> None:
+    plugin, runtime = started()
+    assert probed(plugin, 2) == [FOUND] * 2
+    assert runtime.failures == []
+    assert probed(plugin, 3) == [unwritten(Rcode.SERVFAIL)] * 3
+    assert runtime.failures == [
+        'plugin/loop: Loop (192.0.2.7:40000 -> 127.0.0.1:53) detected for zone ".": the query "HINFO '
+        f'{plugin.qname.to_text()}", sent to detect loops, came back 2 times; an upstream of forward sends its '
+        "queries back to this server; configure other upstreams, for example not a resolv.conf that points to a stub "
+        'on this host, or write "loop keep" to disable looping upstreams'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("qname", "qtype"),
+    [
+        pytest.param("1.2.example.org.", "HINFO", id="other-name"),
+        pytest.param(None, "A", id="other-type"),
+    ],
+)
+def test_other_queries_do_not_count(qname: str | None, qtype: str) -> None:
+    plugin, runtime = started()
+    assert probed(plugin, 5, qname, qtype) == [FOUND] * 5
+    assert probed(plugin, 2) == [FOUND] * 2
+    assert runtime.failures == []
+
+
+def test_the_case_of_the_probe_name_does_not_matter() -> None:
+    plugin, runtime = set_up(Loop, "loop", ["example.org."]), FakeRuntime()
+    finish(plugin.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
+    probed(plugin, 3, plugin.qname.to_text().upper())
+    assert len(runtime.failures) == 1
+
+
+def test_no_detection_after_stop() -> None:
+    plugin, runtime = started()
+    finish(plugin.stop())
+    assert probed(plugin, 5) == [FOUND] * 5
+    assert runtime.failures == []
+
+
+class FakeSleep:
+    """Replaces asyncio.sleep: advances the scripted clock, and records the seconds."""
+
+    def __init__(self, runtime: FakeRuntime, plugin: Loop) -> None:
+        self.runtime, self.plugin, self.seconds = runtime, plugin, list[float]()
+        self.watching: list[bool] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        self.watching.append(self.plugin.is_watching)
+        self.runtime.time += seconds
+
+
+async def probe(script: Answer, monkeypatch: pytest.MonkeyPatch) -> tuple[FakeSleep, list[bytes]]:
+    async with serve(script) as server:
+        plugin, runtime = set_up(Loop, "loop"), FakeRuntime()
+        plugin.target = Target("dns", "127.0.0.1", server.port)
+        slept = FakeSleep(runtime, plugin)
+        monkeypatch.setattr(loop, "sleep", slept)
+        await plugin.start(runtime)
+        await runtime.tasks["loop: probe"]
+        assert not plugin.is_watching
+        assert all(
+            plugin.qname.wire + RRType.HINFO.to_bytes(2, "big") in wire for wire in server.udp
+        )
+        return slept, server.udp
+
+
+def test_the_detection_ends_two_seconds_after_a_reply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept, seen = asyncio.run(probe(answer(rcode=3), monkeypatch))
+    assert len(seen) == 1
+    assert (slept.seconds, slept.watching) == ([2.0], [True])
+
+
+def test_probes_are_sent_for_half_a_minute_without_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    script_timeouts(monkeypatch)
+    slept, seen = asyncio.run(probe(silence_until_timeout(loop.REPLY_TIMEOUT), monkeypatch))
+    assert len(seen) == 30
+    assert slept.seconds == [1.0] * 30
+
+
+def test_probes_are_repeated_until_the_socket_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with serve() as server:
+            port = server.port
+        plugin, runtime = set_up(Loop, "loop"), FakeRuntime()
+        plugin.target = Target("dns", "127.0.0.1", port)
+        monkeypatch.setattr(loop, "sleep", FakeSleep(runtime, plugin))
+        await plugin.start(runtime)
+        await runtime.tasks["loop: probe"]
+        assert runtime.failures == []
+        assert runtime.time == 30.0
+
+    asyncio.run(run())
+
+
+# --- loop keep ---
+
+
+def test_keep_answers_only_its_own_probe() -> None:
+    plugin, runtime = set_up(Loop, "loop keep"), FakeRuntime()
+    finish(plugin.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
+    assert probed(plugin, 5) == [unwritten(Rcode.REFUSED)] * 5
+    assert probed(plugin, 1, "1.2.example.org.") == [FOUND]
+    assert probed(plugin, 1, None, "A") == [FOUND]
+    assert (runtime.failures, plugin.remark()) == ([], "")
+
+
+def test_keep_searches_after_a_reply_from_its_own_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with serve(answer(rcode=5)) as own, serve(answer(rcode=3)) as server:
+            plugin, runtime = set_up(Loop, "loop keep"), FakeRuntime()
+            forward = set_up(Forward, f"forward . 127.0.0.1:{server.port}")
+            plugin.find_handlers([plugin, forward])
+            plugin.target = Target("dns", "127.0.0.1", own.port)
+            slept = FakeSleep(runtime, plugin)
+            monkeypatch.setattr(loop, "sleep", slept)
+            await plugin.start(runtime)
+            await forward.start(runtime)
+            await runtime.tasks["loop: probe"]
+            await runtime.tasks[f"loop: search through 127.0.0.1:{server.port}"]
+            assert slept.seconds == []
+            assert (len(own.udp), len(server.udp)) == (1, 1)
+            await forward.stop()
+            await plugin.stop()
+
+    asyncio.run(run())
+
+
+def test_no_search_without_keep() -> None:
+    plugin = set_up(Loop, "loop")
+    plugin.find_handlers([plugin])
+    assert (plugin.search, plugin.remark()) == (None, "")

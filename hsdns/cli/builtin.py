@@ -15,8 +15,9 @@ from ipaddress import ip_address
 from typing import Final
 
 from hsdns.cli import demo
+from hsdns.cli.command import flag
 from hsdns.cli.corefile_source import CorefileSource
-from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.flags import FlagError
 from hsdns.corefile.lexer import tokenize
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 from hsdns.recording.entry import SHAPING, Header
@@ -24,15 +25,14 @@ from hsdns.recording.entry import SHAPING, Header
 NAME: Final = "built-in Corefile"  # in the position of an error
 ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
 LOOPBACK: Final = ("127.0.0.1", "::1")
-SOURCE: Final = Flag(
-    list,
+SOURCE: Final = flag(
     "where the cluster comes from: manifests PATH... (- is standard input), replay FILE [KEY=VALUE...], "
     "or synthetic KEY=VALUE... "
     "(default: the demo cluster)",
     "NAME [ARGUMENT...]",
 )
-CONF: Final = Flag(
-    str, 'Corefile to load instead of the built-in one, "stdin" for standard input', "FILE"
+CONF: Final = flag(
+    'Corefile to load instead of the built-in one, "stdin" for standard input', "FILE"
 )
 FORWARD: Final = Position("-forward", 0, 0)
 Interfaces = Callable[[], Mapping[str, Sequence[str]]]

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, get_args, get_origin, 
 
 import msgspec
 
-from hsdns.cli.flags import NO_CODE, Flag, FlagError, leading_words, parse_flags, read_time, usage
+from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, read_time, usage
 from hsdns.cli.output import complain, say_text
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
@@ -27,6 +27,11 @@ ANY: Final = sys.maxsize  # for most_words of a command that counts them itself
 def flag(help: str, argument: str = "", **more: Any) -> Flag:  # noqa: A002 - as in argparse
     """The flag of a field, whose type is that of the field; `more` are fields of Flag."""
     return Flag(object, help, argument, **more)
+
+
+NO_CODE: Final = flag(
+    "run nothing that the input names: no module of python, no program of a kubeconfig, no istioctl"
+)
 
 
 class Command(msgspec.Struct, kw_only=True):
@@ -157,7 +162,7 @@ def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:
 class ReadingCommand(Command):
     """A command whose input may name code."""
 
-    no_code: Annotated[bool, NO_CODE["no-code"]] = False
+    no_code: Annotated[bool, NO_CODE] = False
 
     @property
     def runs_code(self) -> bool:
@@ -183,7 +188,7 @@ def _name(field: str, of: Flag) -> str:
 
 def _value(name: str, of: Flag, found: Mapping[str, Any]) -> Any:
     if of.time:
-        return read_time(found, name, None, example=of.time, is_zero=of.is_zero)
+        return read_time(name, found[name], of.time, is_zero=of.is_zero)
     if of.choices and found[name] not in of.choices:
         *others, last = of.choices
         hint = did_you_mean(found[name], of.choices)

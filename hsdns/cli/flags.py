@@ -7,7 +7,7 @@ Source: Go's package flag, which CoreDNS uses.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import did_you_mean
@@ -18,9 +18,6 @@ _BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
 }
-
-
-_Default = TypeVar("_Default", float, None)
 
 
 class FlagError(OperatorError):
@@ -49,19 +46,6 @@ class Flag(NamedTuple):
     choices: tuple[str, ...] = ()
     name: str = ""
     alias: str = ""
-
-
-NO_CODE: Final = {
-    "no-code": Flag(
-        bool,
-        "run nothing that the input names: no module of python, no program of a kubeconfig, no istioctl",
-    )
-}
-
-
-def runs_code(flags: Mapping[str, object]) -> bool:
-    """Whether code that the input names may run."""
-    return not flags.get("no-code")
 
 
 def parse_flags(
@@ -128,14 +112,6 @@ def leading_words(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:at], words[at:]
 
 
-def output_format(flags: Mapping[str, object]) -> str:
-    """The format of -o, by default "text"; raise FlagError."""
-    output = str(flags.get("o", "text"))
-    if output not in FORMATS:
-        raise FlagError(f'-o needs {" or ".join(FORMATS)}, found "{output}"')
-    return output
-
-
 def usage(known: Mapping[str, Flag]) -> str:
     """Return the help text of the flags, two lines each."""
     lines = []
@@ -152,18 +128,9 @@ def _number(name: str, value: str, flag: Flag) -> int:
     raise FlagError(f'-{name} needs a {flag.what} from {flag.low} to {flag.high}, found "{value}"')
 
 
-def read_time(
-    flags: Mapping[str, object],
-    name: str,
-    default: _Default,
-    *,
-    example: str = "10s",
-    is_zero: bool = False,
-) -> float | _Default:
-    """Read the flag `name` as seconds, `default` without it; raise FlagError.  0 only where `is_zero` allows it."""
-    if flags.get(name) is None:
-        return default
-    seconds = parse_duration(str(flags[name]))
+def read_time(name: str, text: str, example: str, *, is_zero: bool = False) -> float:
+    """Read the value of the flag `name` as seconds; raise FlagError.  0 only where `is_zero` allows it."""
+    seconds = parse_duration(text)
     if seconds is None or seconds < 0 or not (seconds or is_zero):
-        raise FlagError(f'-{name} needs a time such as {example}, found "{flags[name]}"')
+        raise FlagError(f'-{name} needs a time such as {example}, found "{text}"')
     return seconds

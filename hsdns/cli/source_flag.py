@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns.cli import builtin
-from hsdns.cli.command import Command
-from hsdns.cli.flags import NO_CODE, FlagError
+from hsdns.cli.command import NO_CODE, Command
+from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain
 from hsdns.corefile.tree import Position, Token
 
@@ -48,7 +48,7 @@ class SourceOptions(Command):
 class SourceCommand(SourceOptions):
     """A command that reads a cluster, and runs none of the code that it names if told so."""
 
-    no_code: Annotated[bool, NO_CODE["no-code"]] = False
+    no_code: Annotated[bool, NO_CODE] = False
 
     @property
     def runs_code(self) -> bool:

@@ -6,7 +6,6 @@ from hsdns.cli.flags import (
     Flag,
     FlagError,
     leading_words,
-    output_format,
     parse_flags,
     read_time,
     usage,
@@ -110,24 +109,12 @@ def test_words_before_the_flags(words: list[str], expected: tuple[list[str], lis
     assert leading_words(words) == expected
 
 
-@pytest.mark.parametrize("output", ["text", "json"])
-def test_output_format(output: str) -> None:
-    assert output_format({"o": output}) == output
-
-
-def test_output_format_is_text_by_default_and_no_other() -> None:
-    assert output_format({}) == "text"
-    with pytest.raises(FlagError, match=r'^-o needs text or json, found "yaml"$'):
-        output_format({"o": "yaml"})
-
-
 @pytest.mark.parametrize(
     ("text", "is_zero", "seconds"),
-    [(None, False, 2.0), ("1500ms", False, 1.5), ("1m30s", True, 90.0), ("0s", True, 0.0)],
+    [("1500ms", False, 1.5), ("1m30s", True, 90.0), ("0s", True, 0.0)],
 )
-def test_times(text: str | None, is_zero: bool, seconds: float) -> None:
-    flags = {} if text is None else {"timeout": text}
-    assert read_time(flags, "timeout", 2.0, is_zero=is_zero) == seconds
+def test_times(text: str, is_zero: bool, seconds: float) -> None:
+    assert read_time("timeout", text, "30s", is_zero=is_zero) == seconds
 
 
 @pytest.mark.parametrize(
@@ -135,5 +122,5 @@ def test_times(text: str | None, is_zero: bool, seconds: float) -> None:
 )
 def test_bad_times(text: str, is_zero: bool) -> None:
     with pytest.raises(FlagError) as error:
-        read_time({"timeout": text}, "timeout", None, example="30s", is_zero=is_zero)
+        read_time("timeout", text, "30s", is_zero=is_zero)
     assert str(error.value) == f'-timeout needs a time such as 30s, found "{text}"'

@@ -90,6 +90,15 @@ def test_the_reply_to_an_event_is_a_hit_from_its_end_on(twin: ModuleType) -> Non
     assert under_test.lookup(queries[1]) == to_wire(queries[1], addresses(queries[1], 3))
 
 
+@pytest.mark.parametrize(("count", "is_stored"), [(8, True), (9, False)])
+def test_a_reply_depends_on_at_most_eight_counters(
+    twin: ModuleType, count: int, is_stored: bool
+) -> None:
+    under_test, query = TableUnderTest(twin), ask()
+    dependencies = [(index, 0) for index in range(count)]
+    assert under_test.store(query, addresses(query), dependencies=dependencies) is is_stored
+
+
 def test_an_event_reaches_all_entries_and_forms_at_once(twin: ModuleType) -> None:
     under_test = TableUnderTest(twin)
     queries = [

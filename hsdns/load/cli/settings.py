@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from hsdns.cli import builtin
-from hsdns.cli.command import Command, flag
-from hsdns.cli.flags import FORMATS, NO_CODE, Flag, FlagError
+from hsdns.cli.command import NO_CODE, Command, flag
+from hsdns.cli.flags import FORMATS, Flag, FlagError
 from hsdns.cli.output import complain
 from hsdns.load.cli.knee import KneeSettings, knee_settings
 from hsdns.load.cli.progress import LINE, WAYS, check_live
@@ -221,7 +221,7 @@ class LoadFlags(ReportCommand):
     max_rate: Annotated[int, _count(f"ceiling of -rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE")] = int(MOST_RATE)
     max_time: Annotated[float, _time(f"ceiling of -time (default {MOST_SECONDS / 3600:g}h)")] = MOST_SECONDS
     keep_going: Annotated[bool, flag("go on though every query fails")] = False
-    no_code: Annotated[bool, NO_CODE["no-code"]] = False
+    no_code: Annotated[bool, NO_CODE] = False
     # fmt: on
 
     @property

@@ -379,12 +379,12 @@ class UdpServer(UdpListener):
 
     def _offer(self, misses: Sequence[tuple[bytes, bytes, bytes]]) -> None:
         table = self._processor.table
-        first = [] if table is None else [miss for miss in misses if table.is_listed(miss[0])]
-        if not first:
-            self._others.offer(0, misses)
-            return
-        self._first.offer(0, first)
-        self._others.offer(0, [miss for miss in misses if miss not in first])
+        listed: list[tuple[bytes, bytes, bytes]] = []
+        others: list[tuple[bytes, bytes, bytes]] = []
+        for miss in misses:
+            (listed if table is not None and table.is_listed(miss[0]) else others).append(miss)
+        self._first.offer(0, listed)
+        self._others.offer(0, others)
 
     def _take_some(self) -> None:
         """Answer waiting queries in this iteration of the loop; the rest in the next one."""

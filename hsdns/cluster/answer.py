@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from hsdns.cluster import reason, schema
+from hsdns.cluster import question, schema
 from hsdns.cluster.freshness import ANYTHING, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.nameserver import Nameserver
@@ -140,7 +140,7 @@ class ClusterAnswers:
         if qtype in (RRType.A, RRType.AAAA) and not self.nameserver.is_default(qname, zone):
             with contextlib.suppress(NoSuchName):  # gone since; answer() is called again
                 found = self.lookup.find(qname, zone, None)
-        return reason.nodata(found[0] if isinstance(found, tuple) else found, qtype)
+        return question.nodata(found[0] if isinstance(found, tuple) else found, qtype)
 
     def _positive(
         self,
@@ -248,7 +248,7 @@ class ClusterAnswers:
             return ()
         targets = self.lookup.pointers(address, dependencies)
         if not targets:
-            raise NoSuchName(reason.NO_POINTER)
+            raise NoSuchName(question.NO_POINTER)
         owner = qname.lowered()
         return tuple(
             RR(owner, RRType.PTR, self.ttl, target.wire) for target in dict.fromkeys(targets)
@@ -260,9 +260,9 @@ class ClusterAnswers:
             return (RR(qname.lowered(), RRType.TXT, VERSION_TTL, txt(SCHEMA_VERSION)),)
         found = self.lookup.find(qname, zone, dependencies)
         if found is None:
-            raise NoSuchName(reason.NO_RECORDS)
+            raise NoSuchName(question.NO_RECORDS)
         if not isinstance(found, bytes) and not found[0].entry_count and not found[1].topology_zone:
-            raise NoSuchName(reason.NO_RECORDS)
+            raise NoSuchName(question.NO_RECORDS)
         return ()
 
     def _cname(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> tuple[RR, ...]:

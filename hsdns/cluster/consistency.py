@@ -16,14 +16,7 @@ from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Se
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple, TypeVar
 
-from hsdns.cluster.objects import (
-    EndpointSlice,
-    Namespace,
-    Object,
-    Pod,
-    ServiceImport,
-    Upserted,
-)
+from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, ServiceImport, Upserted
 from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
 from hsdns.cluster.rejected import quoted
 from hsdns.cluster.reverse import ReverseIndex

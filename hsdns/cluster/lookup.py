@@ -4,15 +4,17 @@ Path: answer.py, external.py and transfer.py -> here -> the store's values.
 Rule: the counter of everything that is read is added to `dependencies` first: the reply is valid until one of them
       changes.
 Source: CoreDNS 1.14.7 plugin/kubernetes (Records, namespaceExposed, Reverse).
+
+The view of a cluster's state that answers are computed from: the newest (store.py) or an earlier state (earlier.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from hsdns.cluster import question, reason, schema
+from hsdns.cluster import question, schema
 from hsdns.cluster.freshness import (
     Dependencies,
     address_counter,
@@ -21,13 +23,96 @@ from hsdns.cluster.freshness import (
     service_counter,
     spec_counter,
 )
-from hsdns.cluster.pods import address_in
+from hsdns.cluster.pods import PodsByAddress, address_in
 from hsdns.cluster.question import POD, SVC, ParsedName
 from hsdns.cluster.reverse import is_reverse
-from hsdns.cluster.store import Store
-from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, Key, Node, ServiceValue
-from hsdns.cluster.view import ClusterView
+from hsdns.cluster.store import Store, StoreSettings
+from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, Key, Node, ServiceValue, SliceKey
 from hsdns.wire.name import Name
+
+Owner = TypeVar("Owner", covariant=True)
+
+
+class AddressesView(Protocol[Owner]):
+    """Addresses, and the keys of the objects that have them."""
+
+    def lookup(self, address: bytes) -> tuple[Owner, ...]:
+        """The owners of an address."""
+
+    def addresses(self) -> list[bytes]:
+        """All addresses that have an owner."""
+
+
+class ImportsView(Protocol):
+    """The ServiceImports."""
+
+    @property
+    def values(self) -> Mapping[Key, ServiceValue]:
+        """By namespace and name."""
+
+
+class ServicesView(ImportsView, Protocol):
+    """The Services."""
+
+    @property
+    def cluster_ips(self) -> AddressesView[Key]:
+        """The Services by cluster IP."""
+
+    @property
+    def endpoint_ips(self) -> AddressesView[SliceKey]:
+        """The slices by the addresses of their endpoints."""
+
+    @property
+    def external_ips(self) -> AddressesView[Key]:
+        """The Services by external address."""
+
+    @property
+    def external_serial(self) -> int:
+        """The serial of the zones of k8s_external."""
+
+
+class ClusterView(Protocol):
+    """A state of a cluster; store.Store describes its parts."""
+
+    @property
+    def settings(self) -> StoreSettings:
+        """The settings of its store."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether there is a state to answer from."""
+
+    @property
+    def restored(self) -> float | None:
+        """The time at which the snapshot being served was saved."""
+
+    @property
+    def lost(self) -> str:
+        """Since when the API server cannot be watched."""
+
+    @property
+    def serial(self) -> int:
+        """The serial of the cluster's own zones."""
+
+    @property
+    def shared_serial(self) -> int:
+        """The serial of the zones of `multicluster`."""
+
+    @property
+    def namespaces(self) -> Mapping[bytes, str]:
+        """The namespaces."""
+
+    @property
+    def services(self) -> ServicesView:
+        """The Services with their slices."""
+
+    @property
+    def imports(self) -> ImportsView:
+        """The ServiceImports with their slices."""
+
+    @property
+    def pods(self) -> PodsByAddress:
+        """The pods."""
 
 
 class NoSuchName(Exception):
@@ -39,7 +124,7 @@ class NoSuchName(Exception):
 
     @property
     def reason(self) -> str:
-        """Why the name does not exist, in a few words (reason.py)."""
+        """Why the name does not exist, in a few words (question.py)."""
         return self._why if isinstance(self._why, str) else self._why()
 
 
@@ -138,14 +223,14 @@ class NameLookup:
         """A Service's or endpoint's node, a pod's address, or None for empty non-terminals; raise NoSuchName."""
         parsed = self.parse(qname, zone)
         if parsed is None:
-            raise NoSuchName(reason.NO_FORM)
+            raise NoSuchName(question.NO_FORM)
         if not parsed.kind:
             return None
         if is_reverse(qname):
-            raise NoSuchName(reason.NO_FORM)
+            raise NoSuchName(question.NO_FORM)
         if not self.is_exposed(parsed.namespace, dependencies):
             is_filtered = self._namespaces or self.store.settings.namespace_labels is not None
-            raise NoSuchName(reason.NO_SERVED_NAMESPACE if is_filtered else reason.NO_NAMESPACE)
+            raise NoSuchName(question.NO_SERVED_NAMESPACE if is_filtered else question.NO_NAMESPACE)
         if parsed.kind == POD:
             return self._find_pod(parsed, dependencies)
         if not parsed.name:
@@ -153,14 +238,14 @@ class NameLookup:
         value = self._value(parsed, zone, dependencies)
         if value is None:
             is_selected = self.store.settings.labels is not None
-            raise NoSuchName(reason.NO_SERVED_SERVICE if is_selected else reason.NO_SERVICE)
+            raise NoSuchName(question.NO_SERVED_SERVICE if is_selected else question.NO_SERVICE)
         # A snapshot does not contain endpoints that are not ready.
         counted = self.store.restored is None
         if self.hides(value):
-            raise NoSuchName(partial(reason.readiness, value, counted=counted))
+            raise NoSuchName(partial(question.readiness, value, counted=counted))
         node = schema.find(value, parsed, qname, self.ttl)
         if node is None:
-            raise NoSuchName(partial(reason.absence, value, parsed, counted=counted))
+            raise NoSuchName(partial(question.absence, value, parsed, counted=counted))
         if dependencies is not None and qname.lower not in value.nodes:
             dependencies.mark_numerous()  # a topology zone without endpoints, which may be any text
         return node, parsed
@@ -221,7 +306,7 @@ class NameLookup:
 
     def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:
         if self.pods == "disabled":
-            raise NoSuchName(reason.PODS_DISABLED)
+            raise NoSuchName(question.PODS_DISABLED)
         if self.pods == "verified" and dependencies is not None:
             # Pods have no counters: with `verified` they change too often for their replies to be stored.
             dependencies.mark_uncacheable()
@@ -235,5 +320,5 @@ class NameLookup:
             address = address_in(parsed.name)
         if address is None:
             is_verified = self.pods == "verified"
-            raise NoSuchName(reason.NO_POD if is_verified else reason.NO_ADDRESS)
+            raise NoSuchName(question.NO_POD if is_verified else question.NO_ADDRESS)
         return address

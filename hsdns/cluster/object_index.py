@@ -1,6 +1,6 @@
 """Objects in memory, indexed for the lookups of a question.
 
-Path: sources/manifests.py adds the objects that it has delivered -> here -> cluster/reading.py.
+Path: sources/manifests.py adds the objects that it has delivered -> here -> cluster/source.py.
 Rule: no search: Services and slices are indexed by the Service that they belong to, pods by their namespace.
 """
 
@@ -12,7 +12,7 @@ from itertools import islice
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Service
 from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
-from hsdns.cluster.reading import MAX_PODS, OTHER_PODS, Lead
+from hsdns.cluster.source import MAX_PODS, OTHER_PODS, Lead
 from hsdns.cluster.value import Key
 
 

@@ -3,6 +3,8 @@
 Path: sources decode them, store.py packs them and does not keep them.
 msgspec decodes the API's JSON (and YAML loaded into dicts) into these structs; other fields are skipped.  `null` is
 valid wherever the API's Go types have a slice or a pointer, so such fields allow None.
+
+How similar the labels of a pod are to a selector that does not match them.
 """
 
 from __future__ import annotations
@@ -214,3 +216,9 @@ class Synced(NamedTuple):
 
 
 Event = Upserted | Deleted | Synced
+
+
+def likeness(selector: Mapping[str, str], labels: Mapping[str, str]) -> int:
+    """The number of the selector's keys and values that the labels have."""
+    values = set(labels.values())
+    return sum((key in labels) + (value in values) for key, value in selector.items())

@@ -31,8 +31,14 @@ from hsdns.cluster.pack import (
     pack_slice,
     shared_ports,
 )
-from hsdns.cluster.programming import CHANGE_TIME, Programmed, service_kind
-from hsdns.cluster.read_object import READ, ReadService, ReadSlice
+from hsdns.cluster.read_object import (
+    CHANGE_TIME,
+    READ,
+    Programmed,
+    ReadService,
+    ReadSlice,
+    service_kind,
+)
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import (
     CLUSTER_IPS,

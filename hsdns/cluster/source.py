@@ -6,18 +6,67 @@ Rule 1: deliver() applies a batch in one call, event by event; a query may see t
         Only one thread calls it.
 Rule 2: Synced follows the objects that existed at the start.  A source reports invalid input and delivers nothing of
         it, so that the previous state is still served.
+
+Objects that are read on demand: a store keeps packed values, and neither pods nor endpoints that are not ready:
+Rule 1: the question bounds what is read: the objects of a few Services, their pods, their namespaces.
+Rule 2: a part that cannot be read is a Fault; the other parts are returned.
+A PodReading is one pod, read for the way a program in it looks up names: resolver/resolv_conf.py makes its resolv.conf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
-from hsdns.cluster.objects import Event
-from hsdns.cluster.reading import Lead, Reading
+from hsdns.cluster.controllers.kinds import PodSpec
+from hsdns.cluster.objects import Event, Object
+from hsdns.cluster.value import Key
 from hsdns.corefile.tree import Token
 from hsdns.metrics import Registry
+
+MAX_PODS: Final = 500  # pods of a Service that are read
+OTHER_PODS: Final = 50  # pods of the namespace that are read if a selector matches none
+
+
+class Lead(NamedTuple):
+    """What to read for a question: namespaces, Services (or ServiceImports, if `shared`), a pod address as text."""
+
+    namespaces: tuple[bytes, ...] = ()
+    services: tuple[Key, ...] = ()
+    address: str = ""
+    shared: bool = False
+
+
+class Fault(NamedTuple):
+    """A sentence about what could not be read; `kind` is the kind of the objects, "" for all."""
+
+    sentence: str
+    kind: str = ""
+
+
+class Reading(NamedTuple):
+    """The objects read, and what could not be read."""
+
+    objects: tuple[Object, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+
+class PodUnreadable(Exception):
+    """The pod does not exist or cannot be read; the message is a sentence for the operator."""
+
+
+class PodReading(NamedTuple):
+    """A pod as its source has it now.
+
+    `denied` has the transports over which NetworkPolicies block the cluster's DNS for it, each with a sentence; None if
+    NetworkPolicies are not read.
+    """
+
+    spec: PodSpec
+    addresses: tuple[str, ...]
+    denied: Mapping[str, str] | None
+
 
 Deliver = Callable[[Sequence[Event]], None]
 

@@ -44,8 +44,14 @@ from hsdns.cluster.objects import (
 )
 from hsdns.cluster.pack import pack_label
 from hsdns.cluster.pods import Pods
-from hsdns.cluster.programming import programming_in
-from hsdns.cluster.read_object import READ, ReadObject, ReadService, ReadSlice, as_read
+from hsdns.cluster.read_object import (
+    READ,
+    ReadObject,
+    ReadService,
+    ReadSlice,
+    as_read,
+    programming_in,
+)
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import NAMESPACES, SERIALS, Replaced
 from hsdns.cluster.selector import Selector

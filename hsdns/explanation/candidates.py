@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 from msgspec import structs
 
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.likeness import likeness
 from hsdns.cluster.not_ready import is_ready, why_not_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
@@ -35,6 +34,7 @@ from hsdns.cluster.objects import (
     ServiceSpec,
     identity,
     labels_text,
+    likeness,
 )
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
 from hsdns.cluster.pods import address_in

@@ -21,8 +21,8 @@ from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import Object
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, ParsedName
-from hsdns.cluster.reading import Lead
 from hsdns.cluster.reverse import address_of, is_reverse
+from hsdns.cluster.source import Lead
 from hsdns.cluster.value import Node
 from hsdns.explanation.candidates import candidates, of_address
 from hsdns.explanation.fate import Fates

@@ -16,8 +16,8 @@ from msgspec import structs
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import Object, Pod, Service, identity
 from hsdns.cluster.pack import pack_key
-from hsdns.cluster.reading import Fault, Lead, Reading
-from hsdns.cluster.unpack import Versions, stored_objects, stored_versions
+from hsdns.cluster.snapshot import Versions, stored_objects, stored_versions
+from hsdns.cluster.source import Fault, Lead, Reading
 from hsdns.explanation.scene import ClusterObjects
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.api_server import ApiServer

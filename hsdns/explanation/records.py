@@ -16,9 +16,9 @@ from hsdns.answer_table.policy import STORED_TYPES, BlockPolicy
 from hsdns.assemble import ServedAddress
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.history import History, Noted
-from hsdns.cluster.programming import read_time
 from hsdns.cluster.question import ParsedName
-from hsdns.cluster.reading import Lead
+from hsdns.cluster.read_object import read_time
+from hsdns.cluster.source import Lead
 from hsdns.cluster.value import Node
 from hsdns.explanation.observed import Pause, Peek, Visit
 from hsdns.explanation.report import ChangeReport, RecordReport, TableState

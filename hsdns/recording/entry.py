@@ -32,7 +32,7 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.programming import CHANGE_TIME
+from hsdns.cluster.read_object import CHANGE_TIME
 
 FORMAT: Final = "hsdns recording"
 VERSION: Final = 1

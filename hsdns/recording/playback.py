@@ -12,16 +12,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import Final, NamedTuple
 
-from hsdns.cluster.objects import (
-    Deleted,
-    Event,
-    Identity,
-    Object,
-    Synced,
-    Upserted,
-    identity,
-    stub,
-)
+from hsdns.cluster.objects import Deleted, Event, Identity, Object, Synced, Upserted, identity, stub
 from hsdns.recording.entry import ObjectEvent, RecordedObject, State, read_object, to_event
 from hsdns.recording.reader import Recording
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 import yaml
 
-from hsdns.cluster.controllers.api_values import Refused
+from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.kinds import Manifest as Kind
 from hsdns.cluster.controllers.kinds import PodManifest, PodSpec, PodTemplate, Workload
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, Service

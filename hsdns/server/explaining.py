@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from hsdns.assemble import Configuration
-from hsdns.cluster.reading import Reading
+from hsdns.cluster.source import Reading
 from hsdns.explanation.client import Tried, client_of
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects

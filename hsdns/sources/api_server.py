@@ -52,16 +52,18 @@ from hsdns.cluster.objects import (
     Upserted,
     labels_text,
 )
-from hsdns.cluster.reading import (
+from hsdns.cluster.source import (
     MAX_PODS,
     OTHER_PODS,
+    Deliver,
     Fault,
     Lead,
     PodReading,
     PodUnreadable,
     Reading,
+    Report,
+    Surroundings,
 )
-from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import did_you_mean
 from hsdns.sources.api_access import WatchOptions
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
-from hsdns.cluster.controllers.api_values import Refused
+from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.document import Document, check_document
 from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, KINDS, Manifest
 from hsdns.sources.manifest_check import GROUPS, check_object, is_written_by_hand, written

@@ -40,8 +40,15 @@ from hsdns.cluster.objects import (
     identity,
     stub,
 )
-from hsdns.cluster.reading import Lead, PodReading, PodUnreadable, Reading
-from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.cluster.source import (
+    Deliver,
+    Lead,
+    PodReading,
+    PodUnreadable,
+    Reading,
+    Report,
+    Surroundings,
+)
 from hsdns.corefile.tree import Token, did_you_mean
 from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file
 from hsdns.sources.manifest_folder import (

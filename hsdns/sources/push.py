@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import Deleted, Event, Identity, Object, Synced, Upserted, identity
-from hsdns.cluster.reading import Lead, Reading
-from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.cluster.source import Deliver, Lead, Reading, Report, Surroundings
 
 
 class PushSource:

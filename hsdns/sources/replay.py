@@ -19,8 +19,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import EndpointSlice, Event, Service
-from hsdns.cluster.reading import Fault, Lead, Reading
-from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.cluster.source import Deliver, Fault, Lead, Reading, Report, Surroundings
 from hsdns.corefile.properties import duration, duration_to_text, number
 from hsdns.corefile.tree import Token
 from hsdns.recording.playback import Playback

@@ -31,8 +31,7 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.reading import Lead, Reading
-from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.cluster.source import Deliver, Lead, Reading, Report, Surroundings
 from hsdns.corefile.properties import integer, number
 from hsdns.corefile.tree import Token
 from hsdns.sources import read_settings

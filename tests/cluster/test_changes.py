@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cluster.changes import MOST, Changes
+from hsdns.cluster.answer_set import MOST, Changes
 from hsdns.cluster.objects import Event
 from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.cluster.objects import (

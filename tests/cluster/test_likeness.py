@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsdns.cluster.likeness import likeness
+from hsdns.cluster.objects import likeness
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import Object
-from hsdns.cluster.reading import OTHER_PODS, Lead
+from hsdns.cluster.source import OTHER_PODS, Lead
 from tests.support.cluster.explained import named_pod
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.cluster.programming import (
-    programming_in,
-    read_time,
-    read_time_in_python,
-    service_kind,
-)
+from hsdns.cluster.read_object import programming_in, read_time, read_time_in_python, service_kind
 from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, ServiceValue
 from hsdns.metrics import PROGRAMMING_BUCKETS, Histogram, Registry
 

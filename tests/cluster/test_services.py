@@ -11,8 +11,7 @@ from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
 from hsdns.apiserver.watch_event import ProtobufEvents
 from hsdns.cluster.freshness import ANYTHING, address_counter, service_counter, spec_counter
 from hsdns.cluster.objects import Deleted, EndpointSlice, Event, Object, Service, Upserted
-from hsdns.cluster.programming import CHANGE_TIME
-from hsdns.cluster.read_object import READ, upserted
+from hsdns.cluster.read_object import CHANGE_TIME, READ, upserted
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import CLUSTER_IP, Key
 from hsdns.fastpath import IMPLEMENTATION, ClusterNames, Versions

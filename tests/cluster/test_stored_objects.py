@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hsdns.cluster.objects import EndpointSlice, Object, Service, Synced
-from hsdns.cluster.reading import Lead
+from hsdns.cluster.snapshot import stored_objects, stored_versions
+from hsdns.cluster.source import Lead
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.cluster.unpack import stored_objects, stored_versions
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
 
 LEAD = Lead((b"shop",), ((b"shop", b"db"),))

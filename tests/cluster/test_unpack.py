@@ -2,8 +2,8 @@
 
 import pytest
 
+from hsdns.cluster.snapshot import import_slice_labels, unpack_import, unpack_pod, unpack_service
 from hsdns.cluster.store import Store
-from hsdns.cluster.unpack import import_slice_labels, unpack_import, unpack_pod, unpack_service
 from hsdns.cluster.value import CLUSTER_IP, HEADLESS, PackedSlice, Port, ServiceValue
 from tests.cluster.test_snapshot import lines_of, make_store, restored
 from tests.support.cluster.objects import endpoint_slice

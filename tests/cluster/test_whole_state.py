@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hsdns.cluster.objects import Object, ObjectMeta, Pod, PodStatus, Synced
+from hsdns.cluster.snapshot import WholeState
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.cluster.whole_state import WholeState
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
 
 OBJECTS: list[Object] = [

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from hsdns.cluster.objects import Object
-from hsdns.cluster.reading import Fault, Lead, Reading
+from hsdns.cluster.source import Fault, Lead, Reading
 from hsdns.explanation.live import KnownObjects, LiveObjects, Seen
 from tests.support.cluster.explained import explain, named_pod
 from tests.support.cluster.objects import endpoint_slice, namespace, service

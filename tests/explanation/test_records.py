@@ -6,7 +6,7 @@ import pytest
 
 from hsdns.cluster.history import History, Noted
 from hsdns.cluster.objects import Object
-from hsdns.cluster.reading import Lead
+from hsdns.cluster.source import Lead
 from hsdns.cluster.value import PackedSlice, Port
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects

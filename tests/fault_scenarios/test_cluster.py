@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hsdns.cluster.objects import Deleted, Event, Service, Synced, Upserted
-from hsdns.cluster.reading import Lead
+from hsdns.cluster.source import Lead
 from hsdns.fault_scenarios.memory_server import Objects
 from hsdns.fault_scenarios.scenario import ScenarioError
 from hsdns.sources.push import PushSource

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from hsdns.cluster.objects import EndpointSlice, Namespace, Service
-from hsdns.cluster.programming import programming_in
+from hsdns.cluster.read_object import programming_in
 from hsdns.metrics import Registry
 from hsdns.sources.synthetic import SyntheticCluster
 from hsdns.wire.encode import MAX_TCP_LEN, encode

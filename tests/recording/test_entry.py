@@ -17,7 +17,7 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.programming import CHANGE_TIME
+from hsdns.cluster.read_object import CHANGE_TIME
 from hsdns.recording.entry import (
     QUERY_LINE,
     End,

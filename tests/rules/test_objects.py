@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
-from hsdns.cluster.likeness import likeness
+from hsdns.cluster.objects import likeness
 from hsdns.corefile.tree import Position
 from hsdns.rules.checks.services import PodIndex, _is_meant, is_misspelt
 from hsdns.rules.judging import read_files

@@ -19,8 +19,15 @@ from hsdns.apiserver.redaction import HIDDEN
 from hsdns.apiserver.reflector import Key
 from hsdns.apiserver.transport import Refusal, Transport, Unreachable
 from hsdns.cluster.objects import Deleted, Event, Namespace, Object, ObjectMeta, Synced, Upserted
-from hsdns.cluster.reading import Fault, Lead, PodReading, PodUnreadable, Reading
-from hsdns.cluster.source import Report, Surroundings
+from hsdns.cluster.source import (
+    Fault,
+    Lead,
+    PodReading,
+    PodUnreadable,
+    Reading,
+    Report,
+    Surroundings,
+)
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
 from hsdns.sources import api_server

@@ -15,7 +15,7 @@ import watchfiles
 
 import hsdns
 from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
-from hsdns.cluster.reading import PodReading, PodUnreadable
+from hsdns.cluster.source import PodReading, PodUnreadable
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources import manifests
 from hsdns.sources.manifest_folder import standard_input

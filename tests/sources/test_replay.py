@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.cluster.objects import Deleted, Event, Service, Synced, Upserted
-from hsdns.cluster.reading import Lead, Reading
+from hsdns.cluster.source import Lead, Reading
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.replay import REDUCED, Course, Replay
 from tests.recording.recorded import HEADER, recorded, to_octets, write

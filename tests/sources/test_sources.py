@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hsdns.cluster.reading import Lead
+from hsdns.cluster.source import Lead
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources import SOURCES, source_from
 from hsdns.sources.push import PushSource

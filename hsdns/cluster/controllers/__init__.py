@@ -7,8 +7,8 @@ not wait.  The same documents give the same objects, in any order.
     kinds.py          structs of the kinds that only controllers read
     workload.py       StatefulSets, Deployments ... -> pods
     address.py        pods and Services -> addresses
-    cluster_ip.py     Services -> Services with a ClusterIP
+    address.py     Services -> Services with a ClusterIP
     endpointslice.py  a Service and its pods -> EndpointSlices
-    mirroring.py      Endpoints -> EndpointSlices
+    endpointslice.py      Endpoints -> EndpointSlices
     simulation.py     all of these in order
 """

@@ -1,18 +1,25 @@
 """Allocation of addresses from a network, the same ones at every start.
 
-Path: workload.py allocates addresses for pods, cluster_ip.py for Services.
+Path: workload.py allocates addresses for pods, address.py for Services.
 Rule 1: the search for an owner's address starts at a hash of its name (BLAKE2b) and goes on to the next address while
         one is in use.  So other objects matter only if two hashes collide.
 Rule 2: owners allocate in sorted order, so the order of files does not matter.
+
+ClusterIPs for Services without one, and the address families of each Service:
+Rule: the defaults are those of the API server of a dual-stack cluster whose first family is IPv4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
 from ipaddress import IPv4Address, IPv6Address, ip_address
+
+import msgspec
+
+from hsdns.cluster.objects import Service, ServiceSpec
 
 # kind's defaults: podSubnet 10.244.0.0/16,fd00:10:244::/56 and serviceSubnet 10.96.0.0/16,fd00:10:96::/112.
 POD_NETWORKS = {"IPv4": "10.244.0.0", "IPv6": "fd00:10:244::"}
@@ -101,3 +108,48 @@ def letters(text: str, count: int) -> str:
         number, at = divmod(number, len(SAFE_LETTERS))
         made.append(SAFE_LETTERS[at])
     return "".join(made)
+
+
+HEADLESS = "None"
+
+
+def given_cluster_ips(service: Service) -> list[str]:
+    """The cluster IPs in the manifest, or the word `None`; the first is clusterIP."""
+    return service.spec.cluster_ips or []
+
+
+def is_headless(service: Service) -> bool:
+    """Whether the Service is headless."""
+    return given_cluster_ips(service)[:1] == [HEADLESS]
+
+
+def with_cluster_ips(service: Service, pools: Mapping[str, AddressPool]) -> Service:
+    """Fill in families and addresses; if the network is full, the Service has no address."""
+    spec = service.spec
+    if spec.type == "ExternalName":
+        return service
+    families = _families(spec, given_cluster_ips(service))
+    if is_headless(service):
+        addresses = [HEADLESS]
+    else:
+        given = {family_of(address): address for address in given_cluster_ips(service)}
+        owner = f"{service.metadata.namespace}/{service.metadata.name}"
+        found = (given.get(family) or pools[family].allocate(owner) for family in families)
+        addresses = [address for address in found if address is not None]
+    filled = msgspec.structs.replace(
+        spec,
+        cluster_ip=addresses[0] if addresses else None,
+        cluster_ips=addresses,
+        ip_families=families,
+    )
+    return msgspec.structs.replace(service, spec=filled)
+
+
+def _families(spec: ServiceSpec, given: list[str]) -> list[str]:
+    families = [family_of(each) for each in given if each != HEADLESS]
+    families += [each for each in spec.ip_families or () if each not in families]
+    if not families:
+        families = [FAMILIES[0]]
+    if spec.ip_family_policy != "SingleStack":
+        families += [each for each in FAMILIES if each not in families]
+    return families

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hsdns.cluster.controllers.api_values import Refused, check_label, check_name
-from hsdns.cluster.controllers.defaults import with_defaults
+from hsdns.cluster.controllers.defaults import Refused, check_label, check_name, with_defaults
 from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, Manifest, PodManifest, Workload
 from hsdns.cluster.controllers.validation import validate
 from hsdns.cluster.objects import ObjectMeta

@@ -7,6 +7,10 @@ Rule 1: a slice has one address family and at most 100 endpoints; pods with diff
 Rule 2: a named targetPort is looked up in each pod by name and protocol; a pod without it lacks that port.
 Rule 3: an endpoint has a hostname only if the pod has one and the pod's subdomain is this Service.
 Rule 4: an endpoint is ready if publishNotReadyAddresses is set, or the pod is ready and not terminating.
+
+EndpointSlices from Endpoints objects:
+Source: k8s.io/kubernetes pkg/controller/endpointslicemirroring, which does this for Services without a selector; hsdns
+also does it for dumps that contain Endpoints but no slices or pods.
 """
 
 from __future__ import annotations
@@ -14,8 +18,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from hsdns.cluster.controllers.address import FAMILIES, family_of, letters
-from hsdns.cluster.controllers.cluster_ip import is_headless
+from hsdns.cluster.controllers.address import FAMILIES, family_of, is_headless, letters
+from hsdns.cluster.controllers.kinds import EndpointAddress, Endpoints, EndpointSubset
 from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
@@ -136,3 +140,45 @@ def _natural(name: str) -> tuple[str, int, str]:
     """Order web-2 before web-10."""
     match = re.fullmatch(r"(.*-)([0-9]{1,9})", name)
     return (match[1], int(match[2]), name) if match else (name, -1, name)
+
+
+def mirrored_slices(endpoints: Endpoints, taken: set[str]) -> list[EndpointSlice]:
+    """The slices of an Endpoints object; `taken` are the names of slices in the namespace."""
+    meta = endpoints.metadata
+    labels = {
+        **(meta.labels or {}),
+        MANAGED_BY_LABEL: "endpointslicemirroring-controller.k8s.io",
+    }
+    made: list[EndpointSlice] = []
+    for family in FAMILIES:
+        groups = [
+            (
+                list(subset.ports or ()),
+                [_mirrored_endpoint(address, ready) for address, ready in listed],
+            )
+            for subset in endpoints.subsets or ()
+            if (listed := list(_addresses(subset, family)))
+        ]
+        groups = [([_with_name(port) for port in ports], found) for ports, found in groups]
+        made += named_slices(meta.namespace, meta.name, labels, family, groups, taken)
+    return made
+
+
+def _addresses(subset: EndpointSubset, family: str) -> Iterator[tuple[EndpointAddress, bool]]:
+    for listed, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
+        for address in listed or ():
+            if family_of(address.ip) == family:
+                yield address, ready
+
+
+def _mirrored_endpoint(address: EndpointAddress, ready: bool) -> Endpoint:
+    return Endpoint(
+        addresses=[address.ip],
+        conditions=EndpointConditions(ready=ready),
+        hostname=address.hostname or None,
+        target_ref=address.target_ref,
+    )
+
+
+def _with_name(port: EndpointPort) -> EndpointPort:
+    return EndpointPort(name=port.name or "", protocol=port.protocol, port=port.port)

@@ -1,6 +1,6 @@
 """The kinds that only controllers read, with the field names of the API; other fields are skipped.
 
-Path: sources/manifest_file decodes them -> document.py checks them -> workload.py, endpointslice.py and mirroring.py.
+Path: sources/manifest_file decodes them -> document.py checks them -> workload.py and endpointslice.py.
 The structs of kinds that DNS needs are in cluster/objects.py.
 """
 

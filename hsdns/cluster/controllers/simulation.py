@@ -14,13 +14,17 @@ from typing import TypeVar
 
 import msgspec
 
-from hsdns.cluster.controllers.address import pod_pools, service_pools
-from hsdns.cluster.controllers.cluster_ip import HEADLESS, given_cluster_ips, with_cluster_ips
+from hsdns.cluster.controllers.address import (
+    HEADLESS,
+    given_cluster_ips,
+    pod_pools,
+    service_pools,
+    with_cluster_ips,
+)
 from hsdns.cluster.controllers.defaults import with_defaults
 from hsdns.cluster.controllers.document import Document, is_ready_by_annotation
-from hsdns.cluster.controllers.endpointslice import slices_of
+from hsdns.cluster.controllers.endpointslice import mirrored_slices, slices_of
 from hsdns.cluster.controllers.kinds import Endpoints, Node, PodManifest, Workload
-from hsdns.cluster.controllers.mirroring import mirrored_slices
 from hsdns.cluster.controllers.workload import (
     TERMINAL,
     RunningPod,

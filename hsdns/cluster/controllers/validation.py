@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hsdns.cluster.controllers.address import FAMILIES, family_of
-from hsdns.cluster.controllers.api_values import (
+from hsdns.cluster.controllers.defaults import (
     PROTOCOLS,
     Refused,
     check_address,

@@ -26,16 +26,14 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import NOWHERE, Earlier, Next, Request
 from hsdns.cluster.answer import ClusterAnswers
-from hsdns.cluster.answer_set import AnswerSet
-from hsdns.cluster.changes import Changes
+from hsdns.cluster.answer_set import AnswerSet, Changes
 from hsdns.cluster.earlier import EarlierStore
 from hsdns.cluster.freshness import STALENESS, Dependencies
-from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
+from hsdns.cluster.lookup import ClusterView, NameLookup, NoSuchName, PlainValues
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.transfer import has_records, zone_records
-from hsdns.cluster.view import ClusterView
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
     Property,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hsdns.cluster.controllers.api_values import Refused, check_label
+from hsdns.cluster.controllers.defaults import Refused, check_label
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import labels_text
 from hsdns.resolver.musl import LINE_LEN

@@ -12,10 +12,9 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.controllers.api_values import Refused, check_domain
+from hsdns.cluster.controllers.defaults import Refused, check_domain
 from hsdns.cluster.controllers.kinds import Workload
-from hsdns.cluster.likeness import likeness
-from hsdns.cluster.objects import Service, labels_text
+from hsdns.cluster.objects import Service, labels_text, likeness
 from hsdns.rules.objects import MADE_LABELS, Manifest, Objects, PodSet, check, is_headless, value_at
 from hsdns.rules.rule import Remark
 

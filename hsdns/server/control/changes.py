@@ -1,6 +1,6 @@
 """Streams the changes in DNS from now on: /v1/changes.
 
-Path: routes.py -> here -> cluster/changes.py.
+Path: routes.py -> here -> cluster/answer_set.py.
 
 Finds the changes in DNS since its reader's last poll:
 Rule 1: the server records nothing for readers.  Each reader compares the current states of the stores with those of its
@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
 
-from hsdns.cluster.changes import Changes
+from hsdns.cluster.answer_set import Changes
 from hsdns.http_page import PageRequest
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control.door import Door, kubernetes_blocks, time_text, to_line

@@ -16,7 +16,7 @@ The upstreams: their query rate, latency and failures.
 
 The last changes in DNS, with the time from the write of an object to its answers:
 Rule: the time of the write is only known for EndpointSlices, because their controller records it in an annotation
-      (cluster/programming.py).  Other changes only have the time at which the reader noticed them.
+      (cluster/read_object.py).  Other changes only have the time at which the reader noticed them.
 
 Finds the clients that send queries in vain because of their search list (ndots):
 Rule: a query is wasted if it got NXDOMAIN, its name ends in a search domain of the cluster (NAMESPACE.svc.ZONE,
@@ -50,7 +50,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from hsdns.cluster.programming import read_time
+from hsdns.cluster.read_object import read_time
 from hsdns.cluster.services import DELETED
 from hsdns.cluster.value import Key
 from hsdns.http_page import HttpRefusal, PageRequest

@@ -1,6 +1,6 @@
 """Streams the objects of a cluster, and every event from then on: /v1/watch.
 
-Path: routes.py -> here -> cluster/whole_state.py; the lines are entries of a recording
+Path: routes.py -> here -> cluster/snapshot.py; the lines are entries of a recording
 (hsdns/recording/entry.py), for `hsdns record`.
 Rule 1: the stream contains what the store received, without the fields that DNS does not use (recording/entry.py).
         An object that the block does not select is sent as deleted.
@@ -26,8 +26,8 @@ import msgspec
 
 from hsdns import __version__
 from hsdns.cluster.objects import Deleted, Event, Synced
+from hsdns.cluster.snapshot import WholeState
 from hsdns.cluster.store import Store
-from hsdns.cluster.whole_state import WholeState
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cluster.controllers.address import service_pools
-from hsdns.cluster.controllers.cluster_ip import is_headless, with_cluster_ips
+from hsdns.cluster.controllers.address import is_headless, service_pools, with_cluster_ips
 from hsdns.cluster.controllers.defaults import with_defaults
 from hsdns.cluster.objects import ObjectMeta, Service, ServiceSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cluster.controllers.api_values import Refused
+from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.document import (
     check_document,
     is_ready_by_annotation,

@@ -14,13 +14,7 @@ from hsdns.cluster.controllers.kinds import (
     PodSpec,
 )
 from hsdns.cluster.controllers.workload import RunningPod
-from hsdns.cluster.objects import (
-    EndpointSlice,
-    ObjectMeta,
-    Service,
-    ServicePort,
-    ServiceSpec,
-)
+from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service, ServicePort, ServiceSpec
 from tests.support.cluster.object_lines import object_lines
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hsdns.cluster.controllers.api_values import Refused
-from hsdns.cluster.controllers.defaults import with_defaults
+from hsdns.cluster.controllers.defaults import Refused, with_defaults
 from hsdns.cluster.controllers.document import Document, check_document
 from hsdns.cluster.controllers.kinds import KINDS
 from hsdns.cluster.controllers.validation import validate

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hsdns.chain import Next
-from hsdns.cluster.objects import (
-    Event,
-    Object,
-    Synced,
-)
+from hsdns.cluster.objects import Event, Object, Synced
 from hsdns.corefile.properties import read_properties
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.message import Reply, unwritten

@@ -14,8 +14,7 @@ import msgspec
 
 from hsdns.cluster import objects
 from hsdns.cluster.objects import Deleted, Synced, Upserted
-from hsdns.cluster.reading import Lead, Reading
-from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.cluster.source import Deliver, Lead, Reading, Report, Surroundings
 from hsdns.corefile.tree import Token
 from tests.support.scenarios.scenario import Event, Manifest
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from hsdns.cluster.objects import EndpointSlice, Object
-from hsdns.cluster.programming import CHANGE_TIME
+from hsdns.cluster.read_object import CHANGE_TIME
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control.queries import QueryFilter
 from hsdns.server.control.top import MOST_CHANGES, ServedChanges

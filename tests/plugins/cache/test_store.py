@@ -1,11 +1,11 @@
-"""Until when entries are lent."""
+"""What the cache stores, for how long and how much; its refreshes and options."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from random import Random
 from typing import Any
 
@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.chain import Request
 from hsdns.cluster.freshness import COUNT
 from hsdns.metrics import Registry
 from hsdns.plugins.cache import Cache, LentEntries, Prefetch, Stale
-from hsdns.plugins.cache.half import Half, judge, ttls
+from hsdns.plugins.cache.half import judge
 from hsdns.plugins.cache.refresh import wait_for
 from hsdns.plugins.cache.store import BIG, OCTETS_PER_ENTRY, SMALL, Counts, Entry, Key, Store
 from hsdns.wire.iana import Rcode, RRType
@@ -280,99 +279,6 @@ def test_errors_of_the_reply_that_was_stored_are_not_shown_again() -> None:
     assert shown.extended_errors == b""
 
 
-REQUEST = make_request("www.example.org.", server="dns://:1053").replace(view="inside")
-LABELS = ("dns://:1053", "a.,b.", "inside")
-
-
-def a_store(entries: int, octets: int) -> Store:
-    """A store of this size."""
-    found = Store(1024, Random(0))
-    found._entries, found.octets = dict.fromkeys(range(entries)), octets  # type: ignore[assignment,arg-type]
-    return found
-
-
-def values(registry: Registry) -> dict[str, dict[tuple[str, ...], float]]:
-    """Every metric that has a value, without the common part of its name."""
-    return {
-        metric.name.removeprefix("coredns_cache_"): {
-            labels: value
-            for labels, value in metric.values.items()
-            if isinstance(value, int | float)
-        }
-        for metric in registry
-        if metric.values
-    }
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [
-        pytest.param(lambda counts, request: None, {}, id="nothing"),
-        pytest.param(
-            lambda counts, request: counts.count_lookup(request, None),
-            {"requests_total": {LABELS: 1}, "misses_total": {LABELS: 1}},
-            id="miss",
-        ),
-        pytest.param(
-            lambda counts, request: counts.count_lookup(request, "denial"),
-            {
-                "requests_total": {LABELS: 1},
-                "hits_total": {("dns://:1053", "denial", "a.,b.", "inside"): 1},
-            },
-            id="hit",
-        ),
-        pytest.param(
-            lambda counts, request: counts.count_prefetch(request),
-            {"prefetch_total": {LABELS: 1}},
-            id="prefetch",
-        ),
-        pytest.param(
-            lambda counts, request: counts.count_stale(request),
-            {"served_stale_total": {LABELS: 1}},
-            id="stale",
-        ),
-        pytest.param(
-            lambda counts, request: counts.count_stored(
-                request.server, request.view, "success", 3, a_store(7, 900), a_store(0, 0)
-            ),
-            {
-                "evictions_total": {("dns://:1053", "success", "a.,b.", "inside"): 3},
-                "entries": {
-                    ("dns://:1053", "success", "a.,b.", "inside"): 7,
-                    ("dns://:1053", "denial", "a.,b.", "inside"): 0,
-                },
-                "hsdns_cache_bytes": {
-                    ("dns://:1053", "success", "a.,b.", "inside"): 900,
-                    ("dns://:1053", "denial", "a.,b.", "inside"): 0,
-                },
-            },
-            id="stored",
-        ),
-        pytest.param(
-            lambda counts, request: counts.add("dns://:53", "success", 3, 2),
-            {
-                "requests_total": {("dns://:53", "a.,b.", ""): 5},
-                "misses_total": {("dns://:53", "a.,b.", ""): 2},
-                "hits_total": {("dns://:53", "success", "a.,b.", ""): 3},
-            },
-            id="many",
-        ),
-        pytest.param(
-            lambda counts, request: counts.add("dns://:53", "success", 0, 0),
-            {"requests_total": {("dns://:53", "a.,b.", ""): 0}},
-            id="none",
-        ),
-    ],
-)
-def test_counts(
-    count: Callable[[Counts, Request], None],
-    expected: dict[str, dict[tuple[str, ...], float]],
-) -> None:
-    registry = Registry()
-    count(Counts(registry, "a.,b."), REQUEST)
-    assert values(registry) == expected
-
-
 def test_the_metrics_of_coredns_are_there() -> None:
     registry = Registry()
     Counts(registry, ".")
@@ -427,39 +333,6 @@ def test_judge(
     )
     assert judgement.is_denial == is_denial
     assert judgement.replaces_stale(found) == replaces_stale
-
-
-def test_ttls() -> None:
-    assert ttls(reply([A_RECORD, A_RECORD], [SOA], [A_RECORD])) == [60, 60, 30, 60]
-
-
-@pytest.mark.parametrize(
-    ("found", "kind", "ttl"),
-    [
-        (reply([A_RECORD]), Outcome.POSITIVE, 50),
-        (reply([A_RECORD], [SOA]), Outcome.POSITIVE, 30),
-        (reply([A_RECORD.replace("60", "1")]), Outcome.POSITIVE, 20),
-        (reply(), Outcome.POSITIVE, 20),
-        (reply([], [NS]), Outcome.DELEGATION, 20),
-        (reply([], [SOA], rcode=2), Outcome.SERVER_ERROR, 7),
-    ],
-)
-def test_shown_ttl(found: Reply, kind: Outcome, ttl: int) -> None:
-    assert Half("success", 1000, 50, 20, failure=7).shown_ttl(ttls(found), kind) == ttl
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "mark"),
-    [
-        ("www.example.org.", Outcome.POSITIVE, ("success", 50)),
-        ("www.example.net.", Outcome.POSITIVE, ("success", 0)),
-        ("www.example.org.", Outcome.OTHER_ERROR, ("success", 0)),
-    ],
-)
-def test_mark(name: str, kind: Outcome, mark: tuple[str, int]) -> None:
-    half = Half("success", 1000, 50, 5, disabled=(Name.from_text("example.net."),))
-    assert half.mark(make_request(name).query, reply([A_RECORD]), kind) == mark
-    assert half.is_disabled(Name.from_text(name)) == (name == "www.example.net.")
 
 
 @pytest.mark.parametrize("counter", [0, 5, COUNT - 1])

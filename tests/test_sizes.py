@@ -48,7 +48,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_710,
     "hsdns/wire": 1_646,
     "loadtest": 8_910,
-    "tests": 91_993,
+    "tests": 91_890,
 }
 
 FILES = {

@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from hsdns.audit.answers import ERROR, LOST
-from hsdns.audit.report import SLOW, TTL, WORDS, AuditReport, ServerReport
-from hsdns.audit.text import latency, seconds, what_is_wrong
+from hsdns.audit.report import (
+    SLOW,
+    TTL,
+    WORDS,
+    AuditReport,
+    ServerReport,
+    latency,
+    seconds,
+    what_is_wrong,
+)
+from hsdns.audit.run import ERROR, LOST
 from hsdns.load.output.page import Note, document
 from hsdns.load.verify.judge import RIGHT
 

@@ -6,23 +6,46 @@ Rule 1: each RRset is queried once, by its owner and type.  SOA, NS and the addr
 Rule 2: the RRset is the right answer at that moment, so it is not computed again when an answer is judged.
 Rule 3: absent names are derived from existing ones, with a seed: a Service with another name, and an endpoint that a
         headless Service does not have.
+
+The DNS servers behind a Service of the cluster: one for each ready endpoint:
+Rule: the port is the slice's UDP port named dns, or else its first UDP port: the port of the pods, which need not be
+      53.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
 from random import Random
 from typing import Final, NamedTuple
 
 from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.question import SVC
 from hsdns.cluster.reverse import is_reverse
-from hsdns.cluster.value import HEADLESS
+from hsdns.cluster.value import HEADLESS, Port, ServiceValue
 from hsdns.load.questions import ABSENT, Question
 from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.verifier import answer_of
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.name import MAX_LABEL_LEN, Name
+
+
+def replicas(value: ServiceValue) -> list[tuple[str, int]]:
+    """Address and port of each ready endpoint, sorted; empty if there are none."""
+    found = set()
+    for part in value.slices:
+        port = _port(part.ports)
+        if port is not None and part.width:
+            found |= {(ip_address(address), port) for address in part.separate}
+    ordered = sorted(found, key=lambda each: (each[0].version, int(each[0]), each[1]))
+    return [(str(address), port) for address, port in ordered]
+
+
+def _port(ports: Sequence[Port]) -> int | None:
+    over_udp = [each for each in ports if each.protocol == b"udp" and each.number > 0]
+    named = [each for each in over_udp if each.name == b"dns"]
+    return (named or over_udp)[0].number if over_udp else None
+
 
 SUFFIX: Final = b"-absent"
 ENDPOINT: Final = b"absent"

@@ -1,24 +1,30 @@
 """The report of an audit, as values: written as JSON, and the input of text, page and gauges.
 
-Path: run.py -> here (make_report) -> text.py, page.py, gauges.py, or JSON as docs/audit.schema.json describes it.
+Path: run.py -> here (make_report) -> report.py, page.py, report.py, or JSON as docs/audit.schema.json describes it.
 Rule 1: a finding is an answer that is not right, is right but slow, or has a TTL over the limit.  UNDECIDED answers are
         counted, but are not findings: the cluster changed at that moment, or does not determine the answer.
 Rule 2: `lacks` and `has` of a finding are relative to the right answer at the end of the pass.
 Rule 3: each server has the number of its findings that another server of the cluster answers right.
+
+The report of an audit as text, for a terminal or a log.
+
+The metrics of a continuous audit, for Prometheus:
+Rule: the values are those of the last pass; a server or a verdict that no longer occurs has no value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from hsdns.audit.answers import ERROR, LOST, Answers, Result, words
-from hsdns.load.histogram import Histogram
+from hsdns.audit.run import ERROR, LOST, Answers, Result, words
+from hsdns.load.histogram import Histogram, us_to_text
 from hsdns.load.questions import Question
 from hsdns.load.verify.judge import RIGHT, STALE, UNDECIDED, VERDICTS, Answer
 from hsdns.load.verify.verifier import answer_of
+from hsdns.metrics import Registry
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.text import rdata_to_text
 
@@ -226,3 +232,149 @@ def record_texts(records: frozenset[tuple[int, bytes]]) -> list[str]:
         else:
             found.append(f"{type_to_text(rrtype)} {rdata_to_text(rrtype, rdata)}")
     return sorted(found)
+
+
+MOST_LINES: Final = 10  # findings shown for a server
+MOST_RECORDS: Final = 3
+
+
+def lines(reports: Sequence[AuditReport]) -> list[str]:
+    """The report, line by line; a table of all servers at the end if there are several clusters."""
+    found: list[str] = []
+    for report in reports:
+        found += [*_cluster(report), ""]
+    if len(reports) > 1:
+        found += _fleet(reports)
+    return found[:-1] if found[-1] == "" else found
+
+
+def verdicts(server: ServerReport) -> str:
+    """The number of answers with each word, as text."""
+    return ", ".join(f"{count} {word}" for word, count in server.counts.items())
+
+
+def what_is_wrong(found: Finding) -> str:
+    """A finding as text."""
+    parts = [found.word]
+    if found.word == STALE:
+        parts[0] = f"stale by {seconds(found.age_ms)}"
+    if found.word == "slow" and found.latency_ms is not None:
+        parts[0] = f"slow: {seconds(found.latency_ms)}"
+    if found.reason:
+        parts.append(found.reason)
+    for label, records in (("lacks", found.lacks), ("has", found.has)):
+        if records:
+            more = len(records) - MOST_RECORDS
+            shown = ", ".join(records[:MOST_RECORDS]) + (f" and {more} more" if more > 0 else "")
+            parts.append(f"{label} {shown}")
+    return "; ".join(parts)
+
+
+def seconds(ms: float) -> str:
+    """A time as text."""
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.0f} ms"
+
+
+def _cluster(report: AuditReport) -> Iterator[str]:
+    asked = f"{report.names} names that exist, {report.absent} that must not"
+    yield f"{report.cluster}: {asked}, in {report.seconds:.1f} s"
+    if report.ended:
+        yield f"NOT WHOLE  {report.ended}; {report.skipped} of them were not asked everywhere"
+    width = max(len(each.server) for each in report.servers)
+    for server in report.servers:
+        figures = ", ".join(f"{name} {latency(us)}" for name, us in server.latency_us.items())
+        yield f"{server.server.ljust(width)}  {verdicts(server) or 'nothing asked'}; {figures}"
+        if server.worst_age_ms:
+            yield f"{' ' * width}  behind by {seconds(server.worst_age_ms)} at most"
+        if server.alone:
+            yield f"{' ' * width}  {server.alone} of them another server answers right"
+    for server in report.servers:
+        if not server.bad:
+            continue
+        yield ""
+        yield server.server
+        for each in server.findings[:MOST_LINES]:
+            yield f"  {each.name} {each.type}: {what_is_wrong(each)}"
+        more = server.bad - min(MOST_LINES, len(server.findings))
+        if more:
+            yield f"  and {more} more; -o json lists them"
+
+
+def latency(us: int | None) -> str:
+    """A percentile as text."""
+    return "lost" if us is None else us_to_text(us)
+
+
+def _fleet(reports: Sequence[AuditReport]) -> Iterator[str]:
+    rows = [("cluster", "server", "names", "not right", "worst age", "p99")]
+    for report in reports:
+        for each in report.servers:
+            p99 = each.latency_us.get("p99")
+            rows.append(
+                (
+                    report.cluster,
+                    each.server,
+                    str(report.names),
+                    str(each.bad),
+                    seconds(each.worst_age_ms) if each.worst_age_ms else "-",
+                    latency(p99),
+                )
+            )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+_SERVER = ("cluster", "server")
+
+
+class Gauges:
+    """The metrics, by cluster and server."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        gauge = self.registry.gauge
+        self._answers = gauge(
+            "hsdns_audit_answers",
+            "Answers of the last pass by verdict; all but right and undecided are findings.",
+            (*_SERVER, "verdict"),
+        )
+        self._age = gauge(
+            "hsdns_audit_worst_age_seconds",
+            "How far the stalest answer of the last pass was behind the cluster.",
+            _SERVER,
+        )
+        self._latency = gauge(
+            "hsdns_audit_latency_seconds",
+            "Latencies of the last pass; a quantile that a lost query has is left out.",
+            (*_SERVER, "quantile"),
+        )
+        self._names = gauge("hsdns_audit_names", "Names asked for in the last pass.", ("cluster",))
+        self._time = gauge(
+            "hsdns_audit_last_pass_timestamp_seconds", "When the last whole pass ended."
+        )
+        self._failures = self.registry.counter(
+            "hsdns_audit_failures_total",
+            "Passes that could not be made: no cluster, or no server.",
+        )
+
+    def update(self, reports: Sequence[AuditReport], now: float) -> None:
+        """Set the values from the reports of a pass that ended at `now`, in seconds since 1970."""
+        for gauge in (self._answers, self._age, self._latency, self._names):
+            gauge.values.clear()
+        self._time.set(now)
+        for report in reports:
+            self._names.set(report.names + report.absent, (report.cluster,))
+            for server in report.servers:
+                labels = (report.cluster, server.server)
+                for word, count in server.counts.items():
+                    self._answers.set(count, (*labels, word))
+                self._age.set(server.worst_age_ms / 1000, labels)
+                for name, share in FIGURES:
+                    us = server.latency_us.get(name)
+                    if us is not None:
+                        self._latency.set(us / 1e6, (*labels, f"{share / 100:g}"))
+
+    def failed(self) -> None:
+        """Count a pass that could not be made."""
+        self._failures.inc()

@@ -1,22 +1,178 @@
 """One pass of an audit: queries all servers at the same time, and judges their answers as they arrive.
 
-Path: cli/audit.py -> here -> load/send/process.py for each server -> answers.py.
+Path: cli/audit.py -> here -> load/send/process.py for each server -> run.py.
 Rule 1: a query is sent once over UDP; if the answer is truncated once more over TCP, and if it is lost once more, as a
         resolver does.  If a server has lost many queries, or IN_A_ROW of the repeated ones, the others are not
         repeated.
 Rule 2: at any rate, no more queries wait for a server than it can accept: an audit checks answers, not load.
 Rule 3: an interrupted pass keeps its results; the report omits questions that were not sent.
+
+The answers of one server: a verdict for each question, its latency and its TTL:
+Rule 1: every question ends with one result; without a reply it is LOST, with an rcode other than NOERROR and NXDOMAIN
+        it is an ERROR.
+Rule 2: a truncated answer is not judged here: run.py sends the query again over TCP, and passes the reply.  A lost
+        query is sent once more too.
+Rule 3: the TTL of an answer is that of its first record: those of an RRset are equal (RFC 2181 section 5.2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from hsdns.audit.answers import Answers
-from hsdns.load.outcome import END
+from hsdns.load.outcome import END, FORGET, OUTCOMES, REPLY, unpack_numbers, unpack_outcomes
+from hsdns.load.questions import Question
 from hsdns.load.run import AHEAD, Sending
 from hsdns.load.schedule import SECOND
+from hsdns.load.verify.judge import RIGHT, TRUNCATED, UNDECIDED, Verdict
+from hsdns.load.verify.verifier import JUDGED, Judged, Verifier
+from hsdns.wire.decode import HEADER_LEN, BadReply, decode_reply
+from hsdns.wire.message import RR, TC
+
+LOST: Final = "lost"
+ERROR: Final = "error"
+_POINTER: Final = b"\xc0\x0c"  # refers to the name of the question
+_TTL_AT: Final = 6  # octets from the begin of a record whose owner is a pointer
+
+
+class Result(NamedTuple):
+    """The result of a question.
+
+    `word` is one of verify/judge.py or of this file; `age` and `latency` in seconds, the latency None without a reply;
+    `rcode` -1 without one; `ttl` None without records.
+    """
+
+    word: str
+    age: float = 0.0
+    latency: float | None = None
+    rcode: int = -1
+    ttl: int | None = None
+    reason: str = ""
+
+
+class Answers:
+    """The results of one server, in the order of the questions.  `edns` is the payload size in the queries."""
+
+    def __init__(self, questions: Sequence[Question], verifier: Verifier, edns: int) -> None:
+        self.results: list[Result] = [Result(LOST)] * len(questions)
+        self.asked = 0  # questions with a reply, or with none in time, so far
+        self._questions = questions
+        self._verifier = verifier
+        self._edns = edns
+        self._ends = [HEADER_LEN + len(each.name.wire) + 4 for each in questions]
+        self._replies: dict[int, bytes] = {}
+        self._content: dict[int, bytes] = {}  # contents of replies that are not right, by question
+        self._next_reply = -1
+
+    @property
+    def truncated(self) -> list[int]:
+        """The questions whose answers were truncated."""
+        return [
+            question
+            for question, result in enumerate(self.results)
+            if result.word == UNDECIDED and result.reason == TRUNCATED
+        ]
+
+    @property
+    def lost(self) -> list[int]:
+        """The questions without a reply."""
+        return [at for at, result in enumerate(self.results) if result.word == LOST]
+
+    @property
+    def waits(self) -> bool:
+        """Whether answers wait to be judged."""
+        return self._verifier.waits
+
+    def take(self, kind: bytes, content: bytes) -> None:
+        """Process a message of the sending process."""
+        if kind == REPLY:
+            number, question = (int.from_bytes(content[at : at + 4], "big") for at in (0, 4))
+            self._replies[number] = content[8:]
+            self._verifier.remember(number, question, content[8:])
+        elif kind == FORGET:
+            numbers = unpack_numbers(content)
+            for number in numbers:
+                self._replies.pop(number, None)
+            self._verifier.forget(numbers)
+        elif kind == OUTCOMES:
+            for outcome in unpack_outcomes(content):
+                self._answered(*outcome)
+
+    def take_again(self, question: int, octets: bytes, asked: float, received: float) -> None:
+        """Process the answer to a repeated query; `octets` include its ID, times are in monotonic seconds."""
+        number, self._next_reply = self._next_reply, self._next_reply - 1
+        content = octets[2:]
+        self._replies[number] = content
+        self._verifier.remember(number, question, content)
+        self.asked -= 1
+        flags = int.from_bytes(octets[2:4], "big")
+        times = (round(asked * SECOND), round(asked * SECOND), round(received * SECOND))
+        self._answered(question, flags, number, *times)
+
+    def settle(self, now: float) -> None:
+        """Judge answers that have waited long enough."""
+        for judged in self._verifier.settled(now):
+            self._judged(judged)
+
+    def records(self, question: int) -> Sequence[RR]:
+        """The records of an answer that is not right; empty if there are none."""
+        content = self._content.get(question)
+        if content is None:
+            return ()
+        try:
+            query = self._questions[question].query(self._edns)
+            return decode_reply(b"\0\0" + content, query).answer
+        except BadReply:
+            return ()
+
+    def _answered(
+        self, question: int, flags: int, reply: int, planned: int, sent: int, received: int
+    ) -> None:
+        self.asked += 1
+        if received <= 0:
+            return
+        rcode, content = flags & 15, self._replies[reply]
+        latency = (received - sent) / SECOND  # the schedule waits for the server (run.py)
+        if rcode not in JUDGED:
+            self.results[question] = Result(ERROR, 0.0, latency, rcode)
+            return
+        ttl = None if flags & TC else self._ttl(question, content)
+        times = planned / SECOND, sent / SECOND, received / SECOND
+        judged = self._verifier.judge(question, flags, reply, *times)
+        word, age, reason = (UNDECIDED, 0.0, "") if judged is None else judged.verdict
+        self.results[question] = Result(word, age, latency, rcode, ttl, reason)
+        if word != RIGHT:
+            self._content[question] = content
+
+    def _judged(self, judged: Judged) -> None:
+        verdict: Verdict = judged.verdict
+        before = self.results[judged.question]
+        self.results[judged.question] = before._replace(
+            word=verdict.word, age=verdict.age, reason=verdict.reason
+        )
+        if verdict.word == RIGHT:
+            self._content.pop(judged.question, None)
+
+    def _ttl(self, question: int, content: bytes) -> int | None:
+        if not int.from_bytes(content[4:6], "big"):
+            return None
+        at = self._ends[question] - 2  # `content` has no ID
+        if content[at : at + 2] == _POINTER:
+            return int.from_bytes(content[at + _TTL_AT : at + _TTL_AT + 4], "big")
+        try:
+            query = self._questions[question].query(self._edns)
+            return decode_reply(b"\0\0" + content, query).answer[0].ttl
+        except (BadReply, IndexError):
+            return None
+
+
+def words(results: Iterable[Result]) -> dict[str, int]:
+    """The number of results with each word."""
+    found: dict[str, int] = {}
+    for result in results:
+        found[result.word] = found.get(result.word, 0) + 1
+    return found
+
 
 TURN: Final = 0.01  # seconds to wait for one server before the others are checked
 TICK: Final = 0.1  # seconds between two checks of answers that wait to be judged

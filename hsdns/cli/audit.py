@@ -132,7 +132,7 @@ class Audit(SourceCommand):
 
     def _watch(self, targets: Targets) -> int:
         """Audit until Ctrl-C; return the exit status of the last complete pass."""
-        from hsdns.audit.gauges import Gauges
+        from hsdns.audit.report import Gauges
         from hsdns.cli.audit_metrics import serve_metrics
 
         gauges = Gauges()
@@ -161,7 +161,7 @@ class Audit(SourceCommand):
                 return status
 
     def _tell(self, reports: list[AuditReport]) -> int:
-        from hsdns.audit.text import lines
+        from hsdns.audit.report import lines
 
         if self.o == "json":
             say_json(reports)

@@ -1,6 +1,6 @@
 """The metrics page of a continuous audit.
 
-Path: cli/audit.py -> here -> audit/gauges.py.
+Path: cli/audit.py -> here -> audit/report.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from hsdns.audit.gauges import Gauges
+from hsdns.audit.report import Gauges
 from hsdns.cli.flags import FlagError
 from hsdns.corefile.keys import split_host_port
 

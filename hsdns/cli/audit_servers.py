@@ -14,11 +14,9 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hsdns.audit.answers import Answers
-from hsdns.audit.questions import audit_questions
-from hsdns.audit.replicas import replicas
+from hsdns.audit.questions import audit_questions, replicas
 from hsdns.audit.report import AuditReport, Limits, Pass, make_report
-from hsdns.audit.run import AskAgain, Asking, carry_out
+from hsdns.audit.run import Answers, AskAgain, Asking, carry_out
 from hsdns.cli.builtin import quoted
 from hsdns.cli.exchange import NoReply, over_tcp, over_udp
 from hsdns.cli.offline import configure

@@ -22,7 +22,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
-from hsdns.audit.replicas import replicas
+from hsdns.audit.questions import replicas
 from hsdns.cli.builtin import quoted
 from hsdns.cli.doctor_answer import (
     VIEW,

@@ -5,27 +5,21 @@
 
 `hsdns_cluster` is the same as a pytest fixture (hsdns/pytest_plugin.py).  See docs/testing.md.
 
-    cluster.py    Cluster: what a test starts and asks
-    handles.py    Service, Endpoint and StatefulSet: how a test changes them
-    objects.py    the objects as documents -> events
-    server.py     the server on its thread
-    observed.py   what notes each query there
+    cluster.py    Cluster: what a test starts and asks, what the server answers now, and Python's own getaddrinfo
+    objects.py    Service, Endpoint and StatefulSet: how a test changes the objects -> documents -> events
+    server.py     the server on its thread, and what notes each query there
     queries.py    the queries that came, and assertions about them
-    fault.py      DNS that misbehaves within a `with` (fault_words.py reads the rule)
-    scenario.py   the same by the steps of a fault scenario
-    answers.py    what the server answers now, without a query that is noted
+    fault.py      DNS that misbehaves within a `with`, by a rule or by the steps of a fault scenario
     pod.py        a command in namespaces of its own (pod_process.py runs in them)
-    patch.py      Python's own getaddrinfo, led to the server
     errors.py     what is wrong with a call
 """
 
 from hsdns.testing.cluster import Cluster
 from hsdns.testing.errors import ClusterError, NoNamespaces
-from hsdns.testing.fault import Fault
-from hsdns.testing.handles import Endpoint, Service, StatefulSet
+from hsdns.testing.fault import Fault, Scenario
+from hsdns.testing.objects import Endpoint, Service, StatefulSet
 from hsdns.testing.pod import Pod
 from hsdns.testing.queries import Queries, Query
-from hsdns.testing.scenario import Scenario
 
 __all__ = [
     "Cluster",

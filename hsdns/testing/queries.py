@@ -3,7 +3,7 @@
 Path: server.py records each query when it arrives, before its reply is sent -> here -> the test.
 Rule 1: an assertion first waits until the server has handled all queries that had arrived.
 Rule 2: a failed assertion shows the most similar recorded query, and the latest ones.
-Rule 3: a name is written as in a pod (names.py).
+Rule 3: a name is written as in a pod (pod.py).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Final, overload
 
 from hsdns.corefile.tree import did_you_mean
 from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
-from hsdns.testing.names import NAMESPACE, forms, is_address
-from hsdns.testing.pod import Pod
+from hsdns.testing.pod import NAMESPACE, Pod, forms, is_address
 from hsdns.wire.iana import RRType, type_from_text
 
 __tracebackhide__ = hides

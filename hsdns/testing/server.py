@@ -7,6 +7,10 @@ Rule 2: events are applied in the thread that answers, so that each query sees a
 Rule 3: it ends at once, and leaves no socket and no thread behind.
 Rule 4: fault rules are added and removed in the thread that answers.  When the call returns, the rule is active: a
         process to be killed is dead, and a process to be restarted serves.
+
+Wraps a processor, and records each query that can be decoded, with the faults that affected it:
+Rule 1: a query is recorded before it is answered, its rcode before the reply is sent.
+Rule 2: each pod has its own address in the recorded queries, because the networks of all pods use the same address.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from hsdns.cluster.objects import Event
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
 from hsdns.faults.action import Restart
-from hsdns.faults.rules import Rule, RuleError
+from hsdns.faults.rules import Bite, Rule, RuleError
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
@@ -40,8 +44,68 @@ from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.sockets import BoundSockets
 from hsdns.server.udp import UdpListener, UdpServer
 from hsdns.sources.push import PushSource
-from hsdns.testing.names import ZONES, PodIdentity
-from hsdns.testing.observed import Asking, Note, ObservedProcessor
+from hsdns.testing.pod import ZONES, PodIdentity
+from hsdns.testing.queries import Query
+from hsdns.wire.decode import BadQuery, decode
+from hsdns.wire.iana import rcode_to_text, type_to_text
+
+Note = Callable[[Query], None]
+
+
+class Asking:
+    """The current query, to record the faults that affect it."""
+
+    def __init__(self) -> None:
+        self.query: Query | None = None
+
+    def note(self, bite: Bite) -> None:
+        """Record a fault with the query that it affects; rules are evaluated before any wait."""
+        query = self.query
+        if query is not None and bite.line.get("name") == f"{query.name}.":
+            query.faults = (*query.faults, bite.rule.name)
+
+
+class ObservedProcessor(QueryProcessor):
+    """Answers with `answering`; all its clients are `pod`, if it is given."""
+
+    def __init__(
+        self,
+        answering: QueryProcessor,
+        note: Note,
+        clock: Callable[[], float],
+        asking: Asking,
+        pod: PodIdentity | None = None,
+    ) -> None:
+        super().__init__(answering.server, answering._blocks)
+        self.answering = answering
+        self._note, self._clock, self._asking, self._pod = note, clock, asking, pod
+
+    def of_pod(self, pod: PodIdentity) -> ObservedProcessor:
+        """The same for the sockets of a pod."""
+        return ObservedProcessor(self.answering, self._note, self._clock, self._asking, pod)
+
+    async def answer(
+        self, wire: bytes, client: Endpoint, local: Endpoint, protocol: str, *rest: Any
+    ) -> bytes | None:
+        """Record a query, then answer it."""
+        who = client.address
+        if self._pod is not None:
+            who, client = self._pod.name, client._replace(address=self._pod.address)
+        noted = None
+        try:
+            query = decode(wire)
+        except BadQuery:
+            pass
+        else:
+            name = query.qname.lowered().to_text().removesuffix(".")
+            noted = Query(self._clock(), who, protocol, name, type_to_text(query.qtype))
+            self._note(noted)
+        self._asking.query = noted
+        reply = await self.answering.answer(wire, client, local, protocol, *rest)
+        if noted is not None and reply is not None:
+            noted.rcode = rcode_to_text(reply[3] & 15)
+        return reply
+
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.audit.answers import ERROR, LOST, Answers, Result, words
+from hsdns.audit.run import ERROR, LOST, Answers, Result, words
 from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, pack_numbers, pack_outcomes
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hsdns.audit.answers import Result
-from hsdns.audit.gauges import Gauges
+from hsdns.audit.report import Gauges
+from hsdns.audit.run import Result
 from hsdns.load.verify.judge import RIGHT, STALE
 from tests.audit.test_report import FINE, Given, report
 

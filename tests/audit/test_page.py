@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from hsdns.audit.answers import LOST, Result
 from hsdns.audit.page import page
+from hsdns.audit.run import LOST, Result
 from hsdns.load.verify.judge import STALE
 from tests.audit.test_report import FINE, Given, report
 from tests.load.output.test_page import HOSTILE, SHOWN, data

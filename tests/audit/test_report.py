@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hsdns.audit.answers import ERROR, LOST, Answers, Result
 from hsdns.audit.report import AuditReport, Finding, Limits, Pass, make_report
+from hsdns.audit.run import ERROR, LOST, Answers, Result
 from hsdns.load.questions import Question
 from hsdns.load.verify.judge import EXTRA, RIGHT, STALE, UNDECIDED, WRONG, Answer
 from hsdns.load.verify.verifier import Verifier

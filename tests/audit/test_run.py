@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hsdns.audit.answers import Answers, words
-from hsdns.audit.run import Asking, carry_out
+from hsdns.audit.run import Answers, Asking, carry_out, words
 from hsdns.load.outcome import END, OUTCOMES, REPLY, pack_outcomes
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND

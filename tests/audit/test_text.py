@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hsdns.audit.answers import LOST, Result
-from hsdns.audit.report import Finding
-from hsdns.audit.text import lines, what_is_wrong
+from hsdns.audit.report import Finding, lines, what_is_wrong
+from hsdns.audit.run import LOST, Result
 from hsdns.load.verify.judge import STALE
 from tests.audit.test_report import FINE, Given, report
 

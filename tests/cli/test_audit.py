@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.audit.replicas import replicas
+from hsdns.audit.questions import replicas
 from hsdns.cli import audit_servers
 from hsdns.load.send import probe
 from hsdns.load.verify import truth

@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from hsdns.audit.gauges import Gauges
+from hsdns.audit.report import Gauges
 from hsdns.cli.audit_metrics import CONTENT_TYPE, serve_metrics
 from hsdns.cli.flags import FlagError
 

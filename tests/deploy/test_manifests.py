@@ -15,8 +15,7 @@ import yaml
 
 from hsdns import __version__
 from hsdns.assemble import assemble
-from hsdns.audit.gauges import Gauges
-from hsdns.audit.report import WORDS
+from hsdns.audit.report import WORDS, Gauges
 from hsdns.cli import audit, control_path, coredns, interface
 from hsdns.cli.flags import parse_flags
 from hsdns.corefile.parser import parse

@@ -4,7 +4,7 @@ import pytest
 
 from hsdns.resolver.model import Packet, wire_of
 from hsdns.testing import Cluster, ClusterError
-from hsdns.testing.answers import wait_answer
+from hsdns.testing.cluster import wait_answer
 
 pytestmark = pytest.mark.sockets
 

@@ -7,8 +7,7 @@ import dns.query
 import pytest
 
 from hsdns.testing import Cluster, ClusterError, Fault
-from hsdns.testing.names import PodIdentity
-from hsdns.testing.pod import Pod
+from hsdns.testing.pod import Pod, PodIdentity
 from tests.testing.asking import ask
 
 pytestmark = pytest.mark.sockets

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from hsdns.testing import ClusterError
-from hsdns.testing.fault_words import Keywords, rule_words
-from hsdns.testing.names import PodIdentity
+from hsdns.testing.fault import Keywords, rule_words
+from hsdns.testing.pod import PodIdentity
 
 PODS = {"shop": PodIdentity("shop", "eu", "10.245.0.1")}
 NONE = Keywords(

@@ -1,6 +1,6 @@
 import pytest
 
-from hsdns.testing.names import forms, is_address, is_loopback, resolv_conf
+from hsdns.testing.pod import forms, is_address, is_loopback, resolv_conf
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import dns.message
 from hsdns.chain import Endpoint
 from hsdns.faults.rules import Bite
 from hsdns.query import QueryProcessor
-from hsdns.testing.names import PodIdentity
-from hsdns.testing.observed import Asking, ObservedProcessor
+from hsdns.testing.pod import PodIdentity
 from hsdns.testing.queries import Query
+from hsdns.testing.server import Asking, ObservedProcessor
 
 CLIENT = Endpoint("127.0.0.1", 5000)
 

@@ -3,8 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from hsdns.testing import ClusterError, Queries, Query
-from hsdns.testing.names import PodIdentity
-from hsdns.testing.pod import AnswersPods, Pod
+from hsdns.testing.pod import AnswersPods, Pod, PodIdentity
 from hsdns.testing.queries import MOST
 
 SVC = "default.svc.cluster.local"

@@ -7,7 +7,7 @@ import pytest
 
 from hsdns.cluster.objects import Event
 from hsdns.testing import Cluster
-from hsdns.testing.names import ZONE
+from hsdns.testing.pod import ZONE
 from hsdns.testing.queries import Query
 from hsdns.testing.server import ServerThread
 from tests.testing.asking import ask

@@ -1,6 +1,6 @@
 """The report of an audit, as values: written as JSON, and the input of text, page and gauges.
 
-Path: run.py -> here (make_report) -> report.py, page.py, report.py, or JSON as docs/audit.schema.json describes it.
+Path: run.py -> here (make_report) -> page.py, text, gauges, or JSON as docs/audit.schema.json describes it.
 Rule 1: a finding is an answer that is not right, is right but slow, or has a TTL over the limit.  UNDECIDED answers are
         counted, but are not findings: the cluster changed at that moment, or does not determine the answer.
 Rule 2: `lacks` and `has` of a finding are relative to the right answer at the end of the pass.

@@ -1,6 +1,6 @@
 """The objects of a test's cluster: documents in, events out; the controllers are simulated.
 
-Path: objects.py and cluster.py change documents -> here, cluster/controllers -> events -> server.py delivers them.
+Path: cluster.py changes documents -> here, cluster/controllers -> events -> server.py delivers them.
 Rule 1: invalid input raises ClusterError with the messages of the API server's validation, and changes nothing.
 Rule 2: readiness set by a test is applied to the objects that the controllers create: to a pod, so that it affects
         every Service that selects the pod, or to an endpoint without a pod.  It is removed with its object.

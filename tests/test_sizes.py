@@ -25,9 +25,9 @@ CODE_LINES = {
     "hsdns": 1_725,
     "hsdns/answer_table": 801,
     "hsdns/apiserver": 2_665,
-    "hsdns/audit": 669,
+    "hsdns/audit": 659,
     "hsdns/authority": 835,
-    "hsdns/cli": 6_658,
+    "hsdns/cli": 6_656,
     "hsdns/cluster": 5_504,
     "hsdns/corefile": 1_074,
     "hsdns/explanation": 2_983,
@@ -44,11 +44,11 @@ CODE_LINES = {
     "hsdns/rules": 3_681,
     "hsdns/server": 7_333,
     "hsdns/sources": 2_811,
-    "hsdns/testing": 1_846,
+    "hsdns/testing": 1_802,
     "hsdns/upstream": 1_710,
     "hsdns/wire": 1_646,
     "loadtest": 8_910,
-    "tests": 91_890,
+    "tests": 91_885,
 }
 
 FILES = {

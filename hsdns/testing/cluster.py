@@ -53,8 +53,6 @@ from hsdns.testing.queries import Queries
 from hsdns.testing.server import LOOPBACK, ServerThread
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
 
-__tracebackhide__ = hides
-
 POLL: Final = 0.001  # seconds between two queries
 
 
@@ -226,8 +224,6 @@ def _text(host: _Host) -> str:
     except UnicodeError:
         return host
 
-
-__tracebackhide__ = hides
 
 log = logging.getLogger("hsdns.testing")
 

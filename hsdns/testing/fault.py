@@ -133,8 +133,6 @@ def _selector(word: str, value: object, pods: Mapping[str, PodIdentity]) -> list
     return [word, *str(value).split()]
 
 
-__tracebackhide__ = hides
-
 SHOWN: Final = 10  # queries in a failure
 COUNTED: Final = {  # the objects of hits, for rules that are not about queries
     "connection": ("connection", "connections"),
@@ -281,9 +279,6 @@ class Fault:
         queries = "query" if self._count == 1 else "queries"
         assert self._rule is not None, "it stood"
         return f"{self._rule.hits} of {self._count} {queries}"
-
-
-__tracebackhide__ = hides
 
 
 class Plays(Protocol):

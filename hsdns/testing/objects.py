@@ -281,8 +281,6 @@ def _key(each: Object) -> _Key:
     return type(each), each.metadata.namespace, each.metadata.name
 
 
-__tracebackhide__ = hides
-
 Ports = Mapping[str, int | str]  # name -> number, or "NUMBER/PROTOCOL"
 
 

@@ -5,13 +5,15 @@ Path: cli/resolve.py, cli/explain.py -> here -> explanation/question.py.
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns.cli.command import flag
 from hsdns.cli.flags import FlagError
 from hsdns.cli.source_flag import SourceCommand
-from hsdns.explanation.question import LookupQuestion, read_name, read_resolvers
 from hsdns.resolver import MODELS, USUAL
+
+if TYPE_CHECKING:
+    from hsdns.explanation.question import LookupQuestion
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
 FLAGS: Final = ("resolver", "search", "ndots", "resolv-conf", "from", "cluster-dns")
@@ -43,6 +45,8 @@ class AskerCommand(SourceCommand):
 
     def asking(self) -> LookupQuestion:
         """The lookup that the words and flags describe; raise FlagError."""
+        from hsdns.explanation.question import LookupQuestion
+
         if "cluster-dns" in self.given and "from" not in self.given:
             raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
         name, types = self.name_and_types()
@@ -64,6 +68,8 @@ class AskerCommand(SourceCommand):
 
     def resolvers(self) -> tuple[str, ...]:
         """The resolvers to show; raise FlagError."""
+        from hsdns.explanation.question import read_resolvers
+
         try:
             return read_resolvers(self.resolver)
         except ValueError as error:
@@ -71,6 +77,8 @@ class AskerCommand(SourceCommand):
 
     def name_and_types(self) -> tuple[str, tuple[int, ...]]:
         """The name and the types that a program looks up; raise FlagError."""
+        from hsdns.explanation.question import read_name
+
         self.name_and_type()
         try:
             return read_name(*self.words)

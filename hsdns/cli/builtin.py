@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import demo
 from hsdns.cli.command import flag
@@ -20,7 +20,9 @@ from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.flags import FlagError
 from hsdns.corefile.lexer import tokenize
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
-from hsdns.recording.entry import SHAPING, Header
+
+if TYPE_CHECKING:
+    from hsdns.recording.entry import Header
 
 NAME: Final = "built-in Corefile"  # in the position of an error
 ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
@@ -83,6 +85,8 @@ def corefile(
 def _properties(header: Header | None) -> list[str]:
     if header is None:
         return ["        pods insecure", "        ttl 30"]
+    from hsdns.recording.entry import SHAPING
+
     return [
         f"        {' '.join([line[0], *map(quoted, line[1:])])}"
         for line in header.kubernetes

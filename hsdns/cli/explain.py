@@ -22,7 +22,6 @@ from hsdns.cli.flags import (
 )
 from hsdns.cli.output import say, say_json
 from hsdns.cli.running_server import NotRunning, find
-from hsdns.explanation.question import read_question
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
@@ -66,6 +65,8 @@ class Explain(AskerCommand):
 
     def run(self) -> int:
         """Explain it; a name that does not resolve is a status of its own."""
+        from hsdns.explanation.question import read_question
+
         asks = self._asks()
         qname, qtype = self.question() if asks is None else read_question(asks.name)
         self.exclusive("control", "conf", "source")

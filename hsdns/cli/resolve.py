@@ -24,7 +24,6 @@ from hsdns.cli.flags import (
 )
 from hsdns.cli.output import say, say_text
 from hsdns.errors import OperatorError
-from hsdns.explanation.question import overridden
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Model, Step, steps
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
@@ -107,6 +106,8 @@ class Resolve(AskerCommand):
             return text, list(_look_up(resolvers, text, look_up))
 
     def _overridden(self, text: str) -> str:
+        from hsdns.explanation.question import overridden
+
         return overridden(text, self.search, self.ndots_text)
 
     def _ask_server(

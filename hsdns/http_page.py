@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     import ssl
 
+TEXT: Final = "text/plain; charset=utf-8"
 FIRST_PAUSE: Final = 0.1  # seconds
 LONGEST_PAUSE: Final = 3.2  # seconds
 FORGOTTEN_AFTER: Final = 60.0  # seconds without a wrong token

@@ -18,6 +18,7 @@ from hsdns.answer_table.capabilities import AnswerSource
 from hsdns.answer_table.hits import HitGroups
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice
+from hsdns.cluster.reverse import REVERSE_ZONES
 from hsdns.fastpath import AnswerTable
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query
@@ -28,8 +29,6 @@ NEGATIVE_TYPES: Final = (
     RRType.A, RRType.AAAA, RRType.CNAME, RRType.HTTPS, RRType.MX, RRType.NS, RRType.PTR, RRType.SRV, RRType.SVCB,
     RRType.TXT,
 )  # fmt: skip
-
-_REVERSE: Final = (Name.from_text("in-addr.arpa."), Name.from_text("ip6.arpa."))
 
 
 class NegativeZone(NamedTuple):
@@ -121,4 +120,6 @@ class NegativeZones:
 
 def _holds_addresses(zone: Name) -> bool:
     """Whether a zone has reverse names; their labels do not show which of them exist."""
-    return any(zone.is_at_or_below(reverse) or reverse.is_at_or_below(zone) for reverse in _REVERSE)
+    return any(
+        zone.is_at_or_below(reverse) or reverse.is_at_or_below(zone) for reverse in REVERSE_ZONES
+    )

@@ -17,12 +17,16 @@ from typing import Final, NamedTuple
 import yaml
 
 from hsdns.rules.judging import COREFILE
-from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths, settings_remark
+from hsdns.sources.manifest_folder import (
+    KUSTOMIZATIONS,
+    STANDARD_INPUT,
+    manifest_paths,
+    settings_remark,
+)
 from hsdns.sources.manifest_yaml import ManifestLoader
 
 NAME: Final = "standard input"
 CHART: Final = "Chart.yaml"
-KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 class Listed(NamedTuple):

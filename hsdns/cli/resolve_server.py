@@ -16,7 +16,7 @@ from random import Random
 from typing import Final
 
 from hsdns.resolver.model import (
-    Answer,
+    CLOSED,
     Arrival,
     Ended,
     Model,
@@ -34,7 +34,6 @@ from hsdns.wire.decode import HEADER_LEN, BadReply, answers_question
 LONGEST: Final = 60.0  # seconds for a lookup
 CONNECTING: Final = 5.0  # seconds to connect over TCP
 KEPT: Final = "udp"  # the name of the socket to keep
-CLOSED: Final = Answer(is_closed=True)
 
 
 def server_steps(

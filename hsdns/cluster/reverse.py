@@ -18,6 +18,7 @@ from hsdns.wire.name import Name
 
 Owner = TypeVar("Owner", bound=tuple[object, ...])
 
+REVERSE_ZONES: Final = (Name.from_text("in-addr.arpa."), Name.from_text("ip6.arpa."))
 _IPV4: Final = (b"in-addr", b"arpa")
 _IPV6: Final = (b"ip6", b"arpa")
 _NIBBLES: Final = {b"%x" % value for value in range(16)}

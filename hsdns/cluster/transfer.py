@@ -16,6 +16,7 @@ from typing import Final
 from hsdns.cluster import schema
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.question import SVC, ParsedName
+from hsdns.cluster.reverse import REVERSE_ZONES
 from hsdns.cluster.value import EXTERNAL_NAME, PackedSlice, Port, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
@@ -23,12 +24,11 @@ from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import srv
 
 CLUSTER_IP_WEIGHT: Final = 100
-_REVERSE: Final = (Name.from_text("in-addr.arpa."), Name.from_text("ip6.arpa."))
 
 
 def has_records(zone: Name) -> bool:
     """Whether a zone can be transferred: reverse zones are answered, but not listed."""
-    return not any(zone.is_at_or_below(reverse) for reverse in _REVERSE)
+    return not any(zone.is_at_or_below(reverse) for reverse in REVERSE_ZONES)
 
 
 def zone_records(answers: ClusterAnswers, zone: Name) -> Iterator[RR]:

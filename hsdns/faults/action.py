@@ -22,10 +22,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import ClassVar, Final
 
-from hsdns.faults.selector import TRANSFERS, UNKNOWN, And, Asked, Period, Selector
+from hsdns.faults.selector import UNKNOWN, And, Asked, Period, Selector
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
-from hsdns.wire.message import RR, Query, Reply, unwritten
+from hsdns.wire.message import RR, TRANSFERS, Query, Reply, unwritten
 from hsdns.wire.name import Name
 
 MAX_DELAY: Final = 60.0  # seconds

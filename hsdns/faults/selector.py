@@ -23,7 +23,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from hsdns.chain import Endpoint, Request
-from hsdns.wire.iana import RRType, type_to_text
+from hsdns.wire.iana import type_to_text
 from hsdns.wire.name import ROOT, Name
 
 PodOf = Callable[[str], tuple[bytes, str] | None]  # address -> namespace in lower case, and name
@@ -351,7 +351,6 @@ def _enclosed(selector: Selector, kinds: tuple[type[Selector], ...]) -> str:
 
 
 # Types of zone transfers, whose replies are streams of records.
-TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})
 
 
 Key = tuple[str, str, int, str]

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.corefile.keys import HostPort, listen_address, split_host_port
 from hsdns.corefile.properties import Property, duration, duration_to_text, one, read_properties
 from hsdns.corefile.tree import Directive
-from hsdns.http_page import HttpPage
+from hsdns.http_page import TEXT, HttpPage
 from hsdns.metrics import SLIM_TIME_BUCKETS
 from hsdns.plugin import Block, Plugin, Runtime
 
@@ -26,7 +26,6 @@ DEFAULT_ADDRESS: Final = ":8080"
 CHECK_PERIOD: Final = 1.0  # seconds, like all durations here; CoreDNS plugin/health overloaded.go
 CHECK_TIMEOUT: Final = 3.0
 SLOW: Final = 1.0
-_TEXT: Final = "text/plain; charset=utf-8"
 _log = logging.getLogger("hsdns.plugin.health")
 
 
@@ -70,7 +69,7 @@ class Health(Plugin):
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
         """Answer a request for /health."""
-        return 200, _TEXT, b"OK"
+        return 200, TEXT, b"OK"
 
     async def _watch(self, target: HostPort) -> None:
         while True:

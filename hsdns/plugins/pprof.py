@@ -30,7 +30,7 @@ from urllib.parse import parse_qs
 from hsdns.corefile.keys import listen_address
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
-from hsdns.http_page import HttpPage
+from hsdns.http_page import TEXT, HttpPage
 from hsdns.plugin import Block, Plugin, Runtime
 
 INTERVAL: Final = 0.01  # seconds between samples, as in Go
@@ -195,7 +195,6 @@ PROFILE_SECONDS: Final = 30.0  # as in Go
 HEAP_SECONDS: Final = 10.0
 MAX_SECONDS: Final = 300.0
 HEAP_LINES: Final = 100
-_TEXT: Final = "text/plain; charset=utf-8"
 _BINARY: Final = "application/octet-stream"
 INDEX: Final = f"""\
 {PATH}/
@@ -208,7 +207,7 @@ profile?seconds={PROFILE_SECONDS:g}&debug=1 the same as folded stacks in millise
 """
 
 Page = tuple[int, str, bytes]
-_missing: Final[Page] = (404, _TEXT, b"Unknown profile\n")
+_missing: Final[Page] = (404, TEXT, b"Unknown profile\n")
 
 
 class Pprof(Plugin):
@@ -249,21 +248,21 @@ class Pprof(Plugin):
     def answer(self, name: str, options: dict[str, str], stacks: str) -> Page:
         """Return a page; blocks for the `seconds` of a profile."""
         if name == "":
-            return 200, _TEXT, INDEX.encode()
+            return 200, TEXT, INDEX.encode()
         if name == "cmdline":
-            return 200, _TEXT, "\0".join(sys.orig_argv).encode()
+            return 200, TEXT, "\0".join(sys.orig_argv).encode()
         if name == "goroutine":
-            return 200, _TEXT, stacks.encode()
+            return 200, TEXT, stacks.encode()
         take = {"profile": self._profile, "heap": self._heap}.get(name)
         return _missing if take is None else self._take(take, options)
 
     def _take(self, take: Callable[[dict[str, str]], Page], options: dict[str, str]) -> Page:
         if not self._in_use.acquire(blocking=False):
-            return 500, _TEXT, b"another profile is running; retry later\n"
+            return 500, TEXT, b"another profile is running; retry later\n"
         try:
             return take(options)
         except ValueError as error:
-            return 400, _TEXT, f"{error}\n".encode()
+            return 400, TEXT, f"{error}\n".encode()
         finally:
             self._in_use.release()
 
@@ -272,13 +271,13 @@ class Pprof(Plugin):
         began = self._runtime.wall()
         profile = sample(seconds, self._stopped.wait, self._runtime.clock)
         if options.get("debug", "0") != "0":
-            return 200, _TEXT, folded(profile).encode()
+            return 200, TEXT, folded(profile).encode()
         return 200, _BINARY, to_pprof(profile, began)
 
     def _heap(self, options: dict[str, str]) -> Page:
         seconds = _seconds(options, HEAP_SECONDS)
         if tracemalloc.is_tracing():
-            return 500, _TEXT, b"tracemalloc is already in use\n"
+            return 500, TEXT, b"tracemalloc is already in use\n"
         tracemalloc.start()
         try:
             self._stopped.wait(seconds)
@@ -290,7 +289,7 @@ class Pprof(Plugin):
         for each in found[:HEAP_LINES]:
             place = each.traceback[0]
             lines.append(f"{each.size:>12} bytes {each.count:>8} blocks {place}\n")
-        return 200, _TEXT, "".join(lines).encode()
+        return 200, TEXT, "".join(lines).encode()
 
 
 class ProfilePage:

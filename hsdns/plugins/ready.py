@@ -17,11 +17,10 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.corefile.keys import listen_address
 from hsdns.corefile.properties import Property, choice, one, only_once, read_properties
 from hsdns.corefile.tree import Directive
-from hsdns.http_page import HttpPage
+from hsdns.http_page import TEXT, HttpPage
 from hsdns.plugin import Block, Plugin, Readiness, Runtime
 
 DEFAULT_ADDRESS: Final = ":8181"
-_TEXT: Final = "text/plain; charset=utf-8"
 _log = logging.getLogger("hsdns.plugin.ready")
 
 
@@ -59,14 +58,14 @@ class Ready(Plugin):
         """Answer a request for /ready: 200 `OK`, or 503 and the plugins that are not ready."""
         runtime = self._runtime
         if runtime is None or runtime.stopping:
-            return 503, _TEXT, b"Shutting down"
+            return 503, TEXT, b"Shutting down"
         readiness = runtime.readiness()
         unready = self._unready_plugins(readiness)
         if not unready:
-            return 200, _TEXT, "\n".join(("OK", *readiness.remarks)).encode()
+            return 200, TEXT, "\n".join(("OK", *readiness.remarks)).encode()
         names = ",".join(sorted(unready))
         _log.info('plugin/ready: Plugins not ready: "%s"', names)
-        return 503, _TEXT, names.encode()
+        return 503, TEXT, names.encode()
 
     def _unready_plugins(self, readiness: Readiness) -> set[str]:
         unready = set(readiness.unready)

@@ -34,7 +34,7 @@ from hsdns.cluster.objects import (
     ServicePort,
     ServiceSpec,
 )
-from hsdns.cluster.reverse import address_of, reverse_name
+from hsdns.cluster.reverse import REVERSE_ZONES, address_of, reverse_name
 from hsdns.recording.entry import (
     OWNERS,
     Entry,
@@ -66,7 +66,6 @@ WORDS: Final = frozenset(
     )
 )  # fmt: skip
 LENGTH: Final = 12  # characters of a hash, 60 bits; the name of a port has at most 15
-REVERSE: Final = (Name.from_text("in-addr.arpa."), Name.from_text("ip6.arpa."))
 MAPPED: Final = bytes(10) + b"\xff\xff"  # before an IPv4 address in an IPv6 one
 OPEN: Final = "::"  # ends an IPv6 address whose label ends in another form
 TRIES: Final = 4096  # for an address in a small zone
@@ -136,7 +135,7 @@ class Pseudonyms:
         address = address_of(name)
         if address is not None:
             other = self._other(address)
-            is_mapped = len(other) == 4 and name.is_at_or_below(REVERSE[1])
+            is_mapped = len(other) == 4 and name.is_at_or_below(REVERSE_ZONES[1])
             return reverse_name(MAPPED + other if is_mapped else other)
         labels = tuple(map(self.label, name.labels))
         if (
@@ -145,7 +144,7 @@ class Pseudonyms:
         ):
             return Name.from_labels(labels)
         # So many labels that their hashes are too long.
-        zone = name.longest_of((*self._zones, *REVERSE))
+        zone = name.longest_of((*self._zones, *REVERSE_ZONES))
         own = () if zone is None else zone.labels
         return Name.from_labels((self._hash(name.lower), *own))
 
@@ -218,7 +217,7 @@ class Pseudonyms:
 
 def _prefix(zone: Name) -> str:
     """The hexadecimal digits of the addresses that have a reverse zone; "" of the others."""
-    for reverse, width in zip(REVERSE, (2, 1), strict=True):
+    for reverse, width in zip(REVERSE_ZONES, (2, 1), strict=True):
         if zone.is_at_or_below(reverse):
             labels = [each.decode("ascii", "replace") for each in reversed(zone.below(reverse))]
             try:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from hsdns.resolver.resolv_conf import ResolvConf
 from hsdns.wire.decode import decode_reply
@@ -66,6 +66,9 @@ class Answer(NamedTuple):
     def is_nodata(self) -> bool:
         """NOERROR without addresses."""
         return self.rcode == Rcode.NOERROR and not self.addresses
+
+
+CLOSED: Final = Answer(is_closed=True)
 
 
 class Result(NamedTuple):

@@ -22,7 +22,7 @@ SITE: Final = "https://istio.io/latest/docs/reference/config/analysis/"
 _LEVELS: Final = {"Error": "error", "Warning": "warning"}  # Info, and unknown levels, are notes
 _GROUP: Final = "istio.io"
 _LABELS: Final = ("istio-injection", "istio.io/rev", "istio.io/dataplane-mode")
-_INJECT: Final = "sidecar.istio.io/inject"
+INJECT: Final = "sidecar.istio.io/inject"
 
 
 class MeshFinding(NamedTuple):
@@ -60,7 +60,7 @@ class MeshFinding(NamedTuple):
 def has_mesh(objects: Objects) -> bool:
     """Whether the objects have signs of an Istio mesh."""
     return any(map(_is_of_mesh, objects.manifests)) or any(
-        pods.labels.get(_INJECT) == "true" for pods in objects.pod_sets
+        pods.labels.get(INJECT) == "true" for pods in objects.pod_sets
     )
 
 

@@ -27,6 +27,7 @@ from urllib.parse import parse_qs, unquote
 
 from hsdns import eager
 from hsdns.chain import Endpoint
+from hsdns.http_page import TEXT
 from hsdns.metrics import Counter
 from hsdns.server import http_request
 from hsdns.server.admission import Places
@@ -44,7 +45,6 @@ PATH: Final = "/dns-query"
 CONTENT_TYPE: Final = "application/dns-message"
 SHORT_AGE: Final = 5  # seconds, for a reply without any TTL (CoreDNS plugin/pkg/dnsutil ttl.go)
 LONGEST_AGE: Final = 3600
-_TEXT: Final = "text/plain; charset=utf-8"
 _BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
 _KEPT: Final = frozenset({Outcome.POSITIVE, Outcome.NODATA, Outcome.NXDOMAIN})
 
@@ -358,7 +358,7 @@ def _from_parameters(text: str) -> bytes | None:
 def _error(status: int, text: str) -> HttpReply:
     body = f"{text}\n".encode()
     headers = (
-        ("content-type", _TEXT),
+        ("content-type", TEXT),
         ("x-content-type-options", "nosniff"),
         ("content-length", str(len(body))),
     )

@@ -34,7 +34,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from hsdns.http_page import HttpPage, HttpRefusal, HttpStream, PageRequest
+from hsdns.http_page import TEXT, HttpPage, HttpRefusal, HttpStream, PageRequest
 from hsdns.server import http_request
 from hsdns.server.admission import client_of
 from hsdns.server.http_request import MAX_BODY, MAX_HEAD, Malformed, Request, RequestReader
@@ -89,7 +89,6 @@ TIMEOUT: Final = 5.0  # seconds to send a request, to stay idle, and to read a r
 LINGER: Final = 0.5
 MAX_PARAMETERS: Final = 16
 JSON: Final = "application/json"
-TEXT: Final = "text/plain; charset=utf-8"
 NO_TOKEN: Final = (
     "this address needs the header Authorization: Bearer TOKEN, with the token that the server was given; "
     "commands of hsdns take it from HSDNS_CONTROL_TOKEN"

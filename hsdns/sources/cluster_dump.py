@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from hsdns.apiserver.reflector import MAX_PAGE_LEN
 from hsdns.apiserver.transport import Transport, Unreachable, read_body
 from hsdns.cluster.controllers.dns_service import KNOWN
 from hsdns.cluster.objects import TOLERATE, labels_text
@@ -41,7 +42,6 @@ QUERIES: Final = "queries"  # recorded queries; used like a plural
 QUERIES_OF: Final = "RecordedQueries"  # the kind of object with recorded queries
 DNS_SERVER: Final = "DnsServer"  # the kind of object with the answers of a server
 PAGE: Final = 500  # objects
-MAX_PAGE_LEN: Final = 64 * 1024 * 1024  # octets
 MAX_ERROR_LEN: Final = 4096
 READ_TIMEOUT: Final = 30.0  # seconds without data
 _OWN: Final = "hsdns.io/"

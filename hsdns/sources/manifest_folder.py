@@ -24,7 +24,7 @@ from hsdns.sources.manifest_file import MAX_FILE_LEN, ManifestFile, read_manifes
 EXTENSIONS = (".yaml", ".yml", ".json")
 STANDARD_INPUT: Final = "-"
 _CHART: Final = "Chart.yaml"
-_KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _SERVE: Final = "hsdns serve --source manifests -"
 Fingerprint = tuple[tuple[str, int, int, int, int], ...]
 
@@ -46,7 +46,7 @@ def _rendered(folder: str, names: Sequence[str]) -> str:
             f"source manifests: {folder} is a Helm chart, whose templates are not manifests, so it is not read; "
             f"serve what it renders: helm template {release} {quoted} | {_SERVE}"
         )
-    files = [os.path.join(folder, name) for name in _KUSTOMIZATIONS if name in names]
+    files = [os.path.join(folder, name) for name in KUSTOMIZATIONS if name in names]
     if files and not _is_component(files[0]):
         return (
             f"source manifests: {folder} holds a kustomization, and its files are read as they are; "

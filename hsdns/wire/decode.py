@@ -21,7 +21,6 @@ Rule: names and RDATA are skipped, not checked: the replies are those that this 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -29,7 +28,20 @@ from typing import Final, NamedTuple
 from hsdns.turns import AT_ONCE, another_turn
 from hsdns.wire.edns import DO, Edns, read_options
 from hsdns.wire.iana import Opcode, Rcode, RRType
-from hsdns.wire.message import AA, AD, QR, RA, RD, RR, TC, Query, Reply, make_record, make_records
+from hsdns.wire.message import (
+    AA,
+    AD,
+    QR,
+    RA,
+    RD,
+    RECORD_HEAD,
+    RR,
+    TC,
+    Query,
+    Reply,
+    make_record,
+    make_records,
+)
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, ROOT, Name, after_name
 
 HEADER_LEN: Final = 12
@@ -193,11 +205,10 @@ _NAMES: Final[dict[int, tuple[tuple[int, ...], int, int]]] = {
     RRType.HTTPS: ((2,), 1, _REST),
     107: ((2,), 1, 0),  # LP
 }
-_LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}
+ADDRESS_LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}
 
 
 _TO_QUESTION: Final = b"\xc0\x0c"  # pointer
-_FIXED: Final = struct.Struct("!HHIH")  # type, class, ttl, rdlength
 MANY: Final = 256  # records left from which on a run of equal ones is looked for
 
 
@@ -349,8 +360,12 @@ class _Reader:
         head = at + 10 - start
         if at + 10 > len(wire):
             raise IndexError
-        rrtype, rrclass, ttl, length = _FIXED.unpack_from(wire, at)
-        if rrtype in _NAMES or rrtype == RRType.OPT or _LENGTHS.get(rrtype, length) != length:
+        rrtype, rrclass, ttl, length = RECORD_HEAD.unpack_from(wire, at)
+        if (
+            rrtype in _NAMES
+            or rrtype == RRType.OPT
+            or ADDRESS_LENGTHS.get(rrtype, length) != length
+        ):
             return [], start
         size = head + length
         end = start + min(count, (len(wire) - start) // size) * size
@@ -380,13 +395,13 @@ class _Reader:
         start = at + 10
         if start > len(wire):
             raise IndexError
-        rrtype, rrclass, ttl, length = _FIXED.unpack_from(wire, at)
+        rrtype, rrclass, ttl, length = RECORD_HEAD.unpack_from(wire, at)
         end = start + length
         if end > len(wire):
             raise IndexError
         rdata = self._rdata(rrtype, start, end) if start < end else b""
         # Empty RDATA is valid only in dynamic updates; what reads or writes such a record expects its data.
-        if not rdata and (rrtype in _LENGTHS or rrtype in _NAMES):
+        if not rdata and (rrtype in ADDRESS_LENGTHS or rrtype in _NAMES):
             raise BadReply(f"reply has a record of type {rrtype} without data")
         return make_record((owner, rrtype, ttl, rdata, rrclass)), end
 
@@ -395,7 +410,7 @@ class _Reader:
         wire = self._wire
         layout = _NAMES.get(rrtype)
         if layout is None:
-            wanted = _LENGTHS.get(rrtype)
+            wanted = ADDRESS_LENGTHS.get(rrtype)
             if wanted is not None and end - start != wanted:
                 raise BadReply(f"reply has an address of {end - start} octets, not {wanted}")
             return wire[start:end]

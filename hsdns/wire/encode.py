@@ -26,7 +26,21 @@ from typing import Final
 from hsdns.turns import another_turn
 from hsdns.wire.edns import OPT_FIXED_LEN, Edns, with_options
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import AA, AD, CD, QR, RA, RD, RR, TC, Query, Reply, copied_flags, pieces
+from hsdns.wire.message import (
+    AA,
+    AD,
+    CD,
+    QR,
+    RA,
+    RD,
+    RECORD_HEAD,
+    RR,
+    TC,
+    Query,
+    Reply,
+    copied_flags,
+    pieces,
+)
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import COMPRESSIBLE
 
@@ -34,7 +48,6 @@ MAX_TCP_LEN: Final = 65535
 MIN_UDP_LEN: Final = 512
 MAX_UDP_LEN: Final = 65507  # payload of an IPv4 datagram
 _HEADER: Final = struct.Struct("!HHHHHH")
-_FIXED: Final = struct.Struct("!HHIH")  # type, class, ttl, rdlength
 _LEAST_RECORD: Final = 12  # octets: a pointer as owner, type, class, ttl, rdlength
 _MANY: Final = 64  # records from which on a look at all of them before they are written saves time
 _POINTER_SPACE: Final = 0x4000  # RFC 1035 section 4.1.4: 14 bits of offset
@@ -180,7 +193,7 @@ class _Writer:
                 self._remember(self._rdata_names, name, offset)
             if rrtype == RRType.SRV:
                 self._remember(self._rdata_names, rdata[6:], body_at + 6)
-            parts.append(head + _FIXED.pack(rrtype, rrclass, ttl, len(body)) + body)
+            parts.append(head + RECORD_HEAD.pack(rrtype, rrclass, ttl, len(body)) + body)
             at = end
             count += 1
         self.at = at
@@ -214,7 +227,7 @@ class _Writer:
             ):
                 return None
             rdata += of_piece
-        head = b"\xc0\x0c" + _FIXED.pack(rrtype, rrclass, ttl, length)
+        head = b"\xc0\x0c" + RECORD_HEAD.pack(rrtype, rrclass, ttl, length)
         size = len(head) + length
         count = min(len(records), (self._room - self.at) // size)
         self.full = count < len(records)

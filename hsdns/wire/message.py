@@ -245,7 +245,9 @@ def with_extended_error(query: Query, reply: Reply, code: int, text: str = "") -
     )
 
 
-_TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})
+TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})
+# Of a record, after its owner: type, class, TTL, length of RDATA (RFC 1035 section 3.2.1).
+RECORD_HEAD: Final = struct.Struct("!HHIH")
 _SIGNATURE_TIMES: Final = struct.Struct("!8xII")  # RFC 4034 section 3.1: expiration, inception
 
 
@@ -266,7 +268,7 @@ def outcome(query: Query, reply: Reply | None, wall: Callable[[], float]) -> Out
     """Classify a reply, None if there is none; `wall` is called only for signatures."""
     if reply is None:
         return Outcome.OTHER_ERROR
-    if is_notify(query) or query.qtype in _TRANSFERS:
+    if is_notify(query) or query.qtype in TRANSFERS:
         return Outcome.META
     if query.do and _is_expired(reply, wall):
         return Outcome.OTHER_ERROR

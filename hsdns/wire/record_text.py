@@ -21,7 +21,6 @@ from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 
 DEFAULT_TTL: Final = 3600  # seconds
-MAX_TTL: Final = 2**32 - 1
 _CACHE_SIZE: Final = 1024  # records; a template often makes the same ones
 
 

@@ -24,6 +24,7 @@ import dns.tsig
 from dns.rdtypes.ANY.TSIG import TSIG
 
 from hsdns.wire.iana import RRClass, RRType
+from hsdns.wire.message import RECORD_HEAD
 from hsdns.wire.name import Name, after_name
 
 FUDGE: Final = 300  # permitted clock difference in seconds (section 10)
@@ -45,7 +46,6 @@ ALGORITHMS: Final = frozenset(
 _validate: Final[Callable[..., Any]] = dns.tsig.validate
 _sign: Final[Callable[..., tuple[TSIG, Any]]] = dns.tsig.sign
 _TSIG: Final[Callable[..., TSIG]] = TSIG
-_FIXED: Final = struct.Struct("!HHIH")  # type, class, TTL, length
 _MAX_FIXED_LEN: Final = 10 + 16 + 64 + 6  # maximum length of the record without its two names
 
 
@@ -69,10 +69,10 @@ def read_signature(whole: bytes) -> Signature | None:
         start = _last_record(whole)
         owner, length = dns.name.from_wire(whole, start)
         at = start + length
-        rrtype, _, _, size = _FIXED.unpack_from(whole, at)
+        rrtype, _, _, size = RECORD_HEAD.unpack_from(whole, at)
         if rrtype != RRType.TSIG:
             return None
-        at += _FIXED.size
+        at += RECORD_HEAD.size
         rdata = dns.rdata.from_wire(dns.rdataclass.ANY, dns.rdatatype.TSIG, whole, at, size)
     except (dns.exception.DNSException, IndexError, struct.error) as error:
         raise BadRecord(str(error)) from None
@@ -151,7 +151,9 @@ class ReplySigner:
             )
         body = rdata.to_wire() or b""
         count = int.from_bytes(message[10:12], "big") + 1
-        record = self._request.key.wire + _FIXED.pack(RRType.TSIG, RRClass.ANY, 0, len(body)) + body
+        record = (
+            self._request.key.wire + RECORD_HEAD.pack(RRType.TSIG, RRClass.ANY, 0, len(body)) + body
+        )
         return message[:10] + count.to_bytes(2, "big") + message[12:] + record
 
 
@@ -162,7 +164,7 @@ def _last_record(wire: bytes) -> int:
         if at >= len(wire):
             break
         start = at
-        at = after_name(wire, at) + _FIXED.size
+        at = after_name(wire, at) + RECORD_HEAD.size
         at += wire[at - 2] << 8 | wire[at - 1]
     if not start:
         raise IndexError("the message has no records")

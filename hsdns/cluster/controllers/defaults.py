@@ -24,6 +24,7 @@ import msgspec
 
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.controllers.kinds import PodIP, PodState
+from hsdns.cluster.controllers.network_policy import NAME_LABEL
 from hsdns.cluster.objects import ServiceSpec
 
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
@@ -173,7 +174,6 @@ def _packed(field: str, text: str, remedy: str) -> bytes:
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _ABSENT: Final = (None,)  # a pointer in the API's Go type
 _EMPTY: Final = (None, "")  # a string there, for which "" is the same as absent
 _CONTAINERS: Final = ("containers", "initContainers")

@@ -35,7 +35,7 @@ from hsdns.load.pods import SEARCH, PodLookup, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.send.loop import HEADER_LEN, Loop, Query, Ready, Reporter, Transport
-from hsdns.resolver.model import Answer, Arrival, Model, Packet, answer_of, wire_of
+from hsdns.resolver.model import CLOSED, Answer, Arrival, Model, Packet, answer_of, wire_of
 from hsdns.wire.decode import BadReply
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
@@ -46,7 +46,6 @@ LONGEST_WAIT: Final = 20_000_000  # maximum nanoseconds of one wait
 DRAIN: Final = (
     7 * SECOND
 )  # nanoseconds, in addition to the timeout of a query, until the last lookup must have ended
-CLOSED: Final = Answer(is_closed=True)
 
 
 class Connection(Protocol):

@@ -42,7 +42,7 @@ from hsdns.load.verify.judge import (
     judge,
     right_state,
 )
-from hsdns.wire.decode import HEADER_LEN, BadReply, decode_reply
+from hsdns.wire.decode import ADDRESS_LENGTHS, HEADER_LEN, BadReply, decode_reply
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import QR, RR, TC
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
@@ -51,7 +51,6 @@ _NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
 _HEADER: Final = struct.Struct("!HHH")  # flags, questions, answers: the fields after the ID
 _RECORD: Final = struct.Struct("!HHHIH")  # owner, type, class, TTL, RDLENGTH
 _TO_QUESTION: Final = 0xC000 | HEADER_LEN
-_LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}
 # Octets before the name in RDATA.
 _BEFORE: Final[dict[int, int]] = {RRType.SRV: 6, RRType.PTR: 0, RRType.CNAME: 0}
 
@@ -105,7 +104,7 @@ def _plain(content: bytes, section: bytes) -> Answer | None:
                 if not _is_name(rdata, before):
                     return None
                 rdata = rdata[:2] + rdata[4:6] + rdata[6:].lower() if before else rdata.lower()
-            elif _LENGTHS.get(rrtype) != length:
+            elif ADDRESS_LENGTHS.get(rrtype) != length:
                 return None
             found.append((rrtype, rdata))
     except struct.error:

@@ -29,7 +29,7 @@ from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.loadbalance.weights import Weights, WeightsFile
 from hsdns.turns import listed
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import RR, Reply
+from hsdns.wire.message import RR, TRANSFERS, Reply
 
 ROUND_ROBIN: Final = "round_robin"
 WEIGHTED: Final = "weighted"
@@ -37,7 +37,6 @@ _ADDRESSES: Final = frozenset({RRType.A, RRType.AAAA})
 _WEIGHED: Final = frozenset({RRType.A, RRType.AAAA, RRType.SRV})
 MANY: Final = 256  # records; with more, a random number for each of them would block the loop
 _type: Final = itemgetter(1)
-_TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})
 _POLICIES: Final = (ROUND_ROBIN, WEIGHTED)
 _POLICY_OF: Final = {"prefer": ROUND_ROBIN, "reload": WEIGHTED}
 
@@ -111,7 +110,7 @@ class Loadbalance(Plugin):
         """Pass the query on, and reorder the records of the reply."""
         reply = await next(request)
         qtype = request.query.qtype
-        if reply.rcode != Rcode.NOERROR or qtype in _TRANSFERS or not reply.written:
+        if reply.rcode != Rcode.NOERROR or qtype in TRANSFERS or not reply.written:
             return reply
         answer, authority, additional = reply.answer, reply.authority, reply.additional
         if len(answer) < 2 and len(authority) < 2 and len(additional) < 2:

@@ -30,6 +30,7 @@ from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token,
 from hsdns.metrics import Counter, Registry
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.python.module import OwnCode, SourceFile, Turns, load, place_of, source_file
+from hsdns.wire.decode import ADDRESS_LENGTHS
 from hsdns.wire.iana import Rcode, RRType, type_from_text, type_to_text
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import Name
@@ -39,7 +40,6 @@ from hsdns.wire.text import rdata_from_text
 MAX_TTL: Final = 2**32 - 1
 MAX_RCODE: Final = 0xFFF  # with the extended bits of EDNS
 MAX_LENGTH: Final = 0xFFFF  # octets of RDATA
-_LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}
 
 
 def fault(result: object) -> str:
@@ -78,7 +78,7 @@ def _fault_of_record(record: object) -> str:
         return f"has type {rrtype!r} and class {rrclass!r}; both are numbers, such as RRType.A"
     if not isinstance(rdata, bytes | bytearray) or len(rdata) > MAX_LENGTH:
         return f"has rdata of {type(rdata).__name__}, not octets; make the record with record()"
-    wanted = _LENGTHS.get(rrtype)
+    wanted = ADDRESS_LENGTHS.get(rrtype)
     if wanted is not None and len(rdata) != wanted:
         return (
             f"is of type {type_to_text(rrtype)}, whose address has {wanted} octets, and has {len(rdata)}; "

@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from hsdns.cluster.objects import EndpointSlice
+from hsdns.cluster.reverse import REVERSE_ZONES
 from hsdns.corefile.keys import split_ip_port, zones_from_args
 from hsdns.corefile.tree import CorefileError, Directive, Position, ServerBlock, Token
 from hsdns.rules.objects import (
@@ -231,7 +232,6 @@ def _is_address(token: Token) -> bool:
 # Rule 2: with `fallthrough ZONE`, a query goes on to the next plugin only in these zones.
 
 
-REVERSE: Final = tuple(Name.from_text(each) for each in ("in-addr.arpa.", "ip6.arpa."))
 FALLTHROUGH: Final = "fallthrough"
 # The plugins after kubernetes that have zones, and the number of arguments before the zones.
 _LATER: Final = {"file": 1, "auto": 0, "secondary": 0, "forward": 0}
@@ -274,7 +274,7 @@ def reverse_elsewhere(objects: Objects) -> Iterator[Remark]:
             zone.is_at_or_below(top) or top.is_at_or_below(zone)
             for block, kubernetes in known
             for zone in _zones(kubernetes.args, block)
-            for top in REVERSE
+            for top in REVERSE_ZONES
         )
         if has_reverse:
             continue
@@ -298,7 +298,7 @@ def reverse_denied(objects: Objects) -> Iterator[Remark]:
         if forward is None or _first(forward) != ".":
             continue
         # A zone below in-addr.arpa has the cluster's own addresses.
-        whole = [top for top in REVERSE if _has(_zones(kubernetes.args, block), top)]
+        whole = [top for top in REVERSE_ZONES if _has(_zones(kubernetes.args, block), top)]
         denied = [top for top in whole if not _falls_through(kubernetes, top)]
         if denied:
             listed = " ".join(map(_shown, denied))
@@ -323,7 +323,7 @@ def reverse_in_another_block(objects: Objects) -> Iterator[Remark]:
             if directive_of(block, "kubernetes") is not None:
                 continue
             for zone in zones_of(block):
-                if not any(zone.is_at_or_below(top) and zone != top for top in REVERSE):
+                if not any(zone.is_at_or_below(top) and zone != top for top in REVERSE_ZONES):
                     continue
                 if not any(
                     zone.is_at_or_below(other) and ports_of(one) & ports_of(block)
@@ -377,7 +377,7 @@ def _zones(words: Sequence[Token], block: ServerBlock) -> list[Name]:
 
 def _forward_zones(kubernetes: Directive, block: ServerBlock) -> list[Name]:
     zones = _zones(kubernetes.args, block)
-    return [each for each in zones if not any(each.is_at_or_below(top) for top in REVERSE)]
+    return [each for each in zones if not any(each.is_at_or_below(top) for top in REVERSE_ZONES)]
 
 
 def _has(zones: Sequence[Name], zone: Name) -> bool:

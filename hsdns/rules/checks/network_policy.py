@@ -21,6 +21,7 @@ from msgspec import structs
 from hsdns.cluster.controllers.dns_service import KNOWN, USUAL, DnsService, pod_ports
 from hsdns.cluster.controllers.kinds import ContainerPort, EgressRule, NetworkPolicy
 from hsdns.cluster.controllers.network_policy import NAME_LABEL, Peer, denied, names_dns
+from hsdns.rules.mesh import INJECT
 from hsdns.rules.objects import Manifest, Objects, PodSet, check, is_near
 from hsdns.rules.rule import Remark
 
@@ -42,7 +43,6 @@ _ISTIOD: Final = Peer(
     frozenset({15012}),
 )
 _ISTIOD_NAMES: Final = frozenset({"https-dns", "tls-xds", "grpc-xds-tls"})
-_INJECT: Final = "sidecar.istio.io/inject"
 
 
 class _Dns(NamedTuple):
@@ -123,7 +123,7 @@ def _injected(objects: Objects) -> Iterator[PodSet]:
         or manifest.labels.get("istio.io/rev")
     }
     for pods in objects.pod_sets:
-        asked = pods.labels.get(_INJECT, "")
+        asked = pods.labels.get(INJECT, "")
         is_asked = asked == "true" or (asked != "false" and pods.manifest.namespace in namespaces)
         if is_asked and not pods.spec.host_network:
             yield pods

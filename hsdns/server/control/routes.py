@@ -45,7 +45,7 @@ import msgspec
 from hsdns import __version__
 from hsdns.cluster.answer_set import RRset, texts, to_object
 from hsdns.corefile.tree import did_you_mean
-from hsdns.http_page import AccessToken, HttpRefusal, HttpStream, PageRequest
+from hsdns.http_page import TEXT, AccessToken, HttpRefusal, HttpStream, PageRequest
 from hsdns.plugin import Readiness
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control.changes import changes
@@ -309,7 +309,6 @@ def _read(body: bytes) -> Callable[[Replay], Coroutine[Any, Any, Course]]:
 
 JSON: Final = "application/json"
 LINES: Final = "application/jsonl"
-TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Route(NamedTuple):

@@ -27,6 +27,7 @@ MAX_BLOCK_LEN: Final = (
     16_384  # of a header block, and of its fields with 32 for each as RFC 9113 counts them
 )
 DEFAULT_WINDOW: Final = 65_535
+MEDIA_TYPE: Final = "application/dns-message"  # RFC 8484 section 6
 LAST_STREAM: Final = (1 << 31) - 1
 (
     DATA,
@@ -48,7 +49,7 @@ _SETTING: Final = struct.Struct(">HI")
 _MAX_MAX_FRAME: Final = (1 << 24) - 1
 _PRIORITY_LEN: Final = 5
 _MAX_KNOWN, _MAX_KNOWN_LEN = 32, 512  # header blocks, octets of each
-_NO_TABLE: Final = b"\x20"  # the table is of size 0 from now on (RFC 7541 section 6.3)
+NO_TABLE: Final = b"\x20"  # the table is of size 0 from now on (RFC 7541 section 6.3)
 # Of the static table (RFC 7541 appendix A): whole fields, and names.
 _FIELDS: Final = {
     (":method", "GET"): 2, (":method", "POST"): 3, (":scheme", "https"): 7,
@@ -191,7 +192,7 @@ class Connection(Generic[Meaning]):
         )
         self._decoder = Decoder(max_header_list_size=MAX_BLOCK_LEN)
         self._known: dict[bytes, Meaning] = {}
-        self._table = _NO_TABLE  # said once, before our first field
+        self._table = NO_TABLE  # said once, before our first field
 
     def read_fields(self, fields: Fields) -> Meaning:
         """What a header block says; raise Violation."""
@@ -345,7 +346,7 @@ class Connection(Generic[Meaning]):
         meaning = self.read_fields(fields)  # type: ignore[arg-type] # HeaderTuple is a tuple of the two
         if (entries[0] if entries else None) is not newest or len(self._known) >= _MAX_KNOWN:
             self._known.clear()
-        elif len(block) <= _MAX_KNOWN_LEN and block[:1] and block[0] & 0xE0 != _NO_TABLE[0]:
+        elif len(block) <= _MAX_KNOWN_LEN and block[:1] and block[0] & 0xE0 != NO_TABLE[0]:
             self._known[block] = meaning
         return meaning
 

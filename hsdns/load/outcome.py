@@ -76,12 +76,6 @@ class Outcome(NamedTuple):
 pack_outcome: Final = _OUTCOME.pack
 
 
-def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
-    """Outcomes as octets."""
-    one = _OUTCOME.pack
-    return b"".join([one(*each) for each in found])
-
-
 def unpack_outcomes(octets: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
     """The outcomes in octets, as plain tuples in the order of Outcome."""
     return _OUTCOME.iter_unpack(octets)

@@ -27,6 +27,7 @@ from urllib.parse import parse_qs, unquote
 
 from hsdns import eager
 from hsdns.chain import Endpoint
+from hsdns.http2 import MEDIA_TYPE
 from hsdns.http_page import TEXT
 from hsdns.metrics import Counter
 from hsdns.server import http_request
@@ -42,7 +43,6 @@ from hsdns.wire.message import Outcome, Query, outcome
 ALPN: Final = ["h2", "http/1.1"]
 _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
 PATH: Final = "/dns-query"
-CONTENT_TYPE: Final = "application/dns-message"
 SHORT_AGE: Final = 5  # seconds, for a reply without any TTL (CoreDNS plugin/pkg/dnsutil ttl.go)
 LONGEST_AGE: Final = 3600
 _BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
@@ -326,7 +326,7 @@ def make_reply(query: Query, wire: bytes | None) -> HttpReply:
     if wire is None:
         return _error(500, "No response")
     headers = (
-        ("content-type", CONTENT_TYPE),
+        ("content-type", MEDIA_TYPE),
         ("cache-control", f"max-age={max_age(query, wire)}"),
         ("content-length", str(len(wire))),
     )

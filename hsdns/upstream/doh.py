@@ -18,6 +18,7 @@ from hsdns.http2 import (
     HEADERS_SIZE,
     LAST_STREAM,
     MAX_BLOCK_LEN,
+    MEDIA_TYPE,
     PREFACE,
     SETTINGS,
     Connection,
@@ -30,9 +31,7 @@ from hsdns.http2 import (
 )
 from hsdns.upstream.connection import ConnectionClosed, ProtocolViolation
 
-MEDIA_TYPE: Final = "application/dns-message"
 PATH: Final = "/dns-query"
-METHODS: Final = ("GET", "POST")
 MAX_REPLY: Final = 65535
 _TYPE_AT: Final = 3  # octets before the type of a frame (RFC 9113 section 4.1)
 _INTERIM: Final = "interim"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hsdns.audit.run import ERROR, LOST, Answers, Result, words
-from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, pack_numbers, pack_outcomes
+from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, pack_numbers
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import RIGHT, STALE, TRUNCATED, UNDECIDED, WRONG
 from hsdns.load.verify.verifier import Verifier
 from hsdns.wire.iana import RRType
+from tests.load.test_outcome import pack_outcomes
 from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 TC = 0x200

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from hsdns.audit.run import Answers, Asking, carry_out, words
-from hsdns.load.outcome import END, OUTCOMES, REPLY, pack_outcomes
+from hsdns.load.outcome import END, OUTCOMES, REPLY
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.verifier import Verifier
 from hsdns.wire.iana import RRType
+from tests.load.test_outcome import pack_outcomes
 from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 TC = 0x200

@@ -1,3 +1,5 @@
+from collections.abc import Iterable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ from hsdns.load.outcome import (
     end_of,
     frame,
     pack_lookups,
-    pack_outcomes,
+    pack_outcome,
     pack_question,
     unpack_lookups,
     unpack_outcomes,
@@ -25,6 +27,11 @@ from tests.load.test_results import LOOKUPS
 
 NUMBER = st.integers(0, 2**32 - 1)
 TIME = st.integers(-(2**63), 2**63 - 1)
+
+
+def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
+    """Outcomes as octets."""
+    return b"".join(pack_outcome(*each) for each in found)
 
 
 @given(found=st.lists(st.tuples(NUMBER, NUMBER, NUMBER, TIME, TIME, TIME), max_size=5))

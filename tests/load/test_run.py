@@ -24,7 +24,6 @@ from hsdns.load.outcome import (
     Lookup,
     pack_lookups,
     pack_numbers,
-    pack_outcomes,
     pack_question,
 )
 from hsdns.load.questions import Question
@@ -45,6 +44,7 @@ from hsdns.load.verify.judge import STALE, Verdict
 from hsdns.load.verify.verifier import Judged, Verifier
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
+from tests.load.test_outcome import pack_outcomes
 from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 QUESTIONS = [Question(NAME, RRType.A, "service")]

@@ -22,16 +22,40 @@ from typing import Final, NamedTuple
 
 from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple
 
-from hsdns.http2 import ErrorCode
+from hsdns.http2 import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    DEFAULT_WINDOW,
+    ENABLE_PUSH,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HAS_PRIORITY,
+    HEAD_LEN,
+    HEADERS,
+    INITIAL_WINDOW,
+    LAST_STREAM,
+    MAX_BLOCK_LEN,
+    MAX_FRAME_LEN,
+    MAX_STREAMS,
+    MEDIA_TYPE,
+    NO_TABLE,
+    PADDED,
+    PING,
+    PREFACE,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    TABLE_SIZE,
+    WINDOW_UPDATE,
+    ErrorCode,
+    frame,
+)
 from hsdns.load.outcome import CLOSED
 from hsdns.load.plan import GET
 from hsdns.load.send.connection import QueryResult, Session
 from hsdns.load.send.loop import HEADER_LEN, Query
-
-MEDIA_TYPE: Final = "application/dns-message"
-DATA, HEADERS = 0, 1
-END_STREAM, END_HEADERS = 1, 4
-_NO_TABLE: Final = b"\x20"  # the table is of size 0 from now on (RFC 7541 section 6.3)
 
 Fields = list[tuple[str, str]]
 
@@ -101,7 +125,7 @@ class Requests:
         data = None
         if not self._is_get:
             data = frame_head(DATA, END_STREAM, len(message)), message
-        return Request(form(self._first), form(self._later), form(self._plain, _NO_TABLE), data)
+        return Request(form(self._first), form(self._later), form(self._plain, NO_TABLE), data)
 
 
 def frame_head(kind: int, flags: int, length: int) -> bytes:
@@ -113,23 +137,14 @@ def _without_table(fields: Fields) -> bytes:
     return Encoder().encode([NeverIndexedHeaderTuple(name, value) for name, value in fields])
 
 
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-RESET, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = 3, 4, 5, 6, 7, 8, 9
-ACK: Final = 1
-PADDED, PRIORITY = 8, 32
-TABLE_SIZE, ENABLE_PUSH, MAX_STREAMS, INITIAL_WINDOW = 1, 2, 3, 4
-MAX_FRAME: Final = 16_384
 MAX_REPLY: Final = 65_535
 CREDIT: Final = 1 << 30  # octets of replies that the server may send before the next WINDOW_UPDATE
-DEFAULT_WINDOW: Final = 65_535
-LAST_STREAM: Final = (1 << 31) - 1
 MOST_QUERY: Final = 1024  # maximum octets of a query
 OPENING: Final = b"".join(
     (
         PREFACE,
-        frame_head(SETTINGS, 0, 6) + bytes(4),
-        ENABLE_PUSH.to_bytes(2, "big") + bytes(4),
-        frame_head(WINDOW, 0, 4) + bytes(4) + CREDIT.to_bytes(4, "big"),
+        frame(SETTINGS, 0, 0, ENABLE_PUSH.to_bytes(2, "big") + bytes(4)),
+        frame(WINDOW_UPDATE, 0, 0, CREDIT.to_bytes(4, "big")),
     )
 )
 
@@ -150,7 +165,7 @@ class Http2Session(Session):
         self._window = DEFAULT_WINDOW
         self._stream_window = DEFAULT_WINDOW
         self._consumed = 0
-        self._decoder = Decoder(max_header_list_size=16_384)
+        self._decoder = Decoder(max_header_list_size=MAX_BLOCK_LEN)
         self._meanings: dict[
             bytes, str
         ] = {}  # the meaning of a block, while the table is unchanged
@@ -194,7 +209,7 @@ class Http2Session(Session):
         """Cancel a stream."""
         if self.in_flight.pop(key, None) is not None:
             self._bodies.pop(key, None)
-            self._frame(RESET, 0, key, int(ErrorCode.CANCEL).to_bytes(4, "big"))
+            self._frame(RST_STREAM, 0, key, int(ErrorCode.CANCEL).to_bytes(4, "big"))
 
     def end(self) -> None:
         """Send GOAWAY."""
@@ -208,16 +223,16 @@ class Http2Session(Session):
         if not self._has_settings and len(data) >= 4 and data[3] != SETTINGS:
             self.broken = "does not speak HTTP/2"
         at, size = 0, len(data)
-        while not self.broken and size - at >= 9:
+        while not self.broken and size - at >= HEAD_LEN:
             length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
-            if length > MAX_FRAME:
+            if length > MAX_FRAME_LEN:
                 self.broken = f"sends an HTTP/2 frame of {length} octets"
                 break
-            end = at + 9 + length
+            end = at + HEAD_LEN + length
             if end > size:
                 break
             stream = int.from_bytes(data[at + 5 : at + 9], "big") & LAST_STREAM
-            self._take(data[at + 3], data[at + 4], stream, bytes(data[at + 9 : end]), found)
+            self._take(data[at + 3], data[at + 4], stream, bytes(data[at + HEAD_LEN : end]), found)
             at = end
         del data[:at]
         return found
@@ -237,19 +252,19 @@ class Http2Session(Session):
             self._take_settings(flags, payload)
         elif kind == PING and not flags & ACK:
             self._frame(PING, ACK, 0, payload)
-        elif kind == WINDOW and len(payload) == 4 and not stream:
+        elif kind == WINDOW_UPDATE and len(payload) == 4 and not stream:
             self._window += int.from_bytes(payload, "big") & LAST_STREAM
-        elif kind == RESET:
+        elif kind == RST_STREAM:
             self._take_reset(stream, int.from_bytes(payload[:4], "big"), found)
         elif kind == GOAWAY:
             self._take_goaway(payload, found)
-        elif kind == PUSH:
+        elif kind == PUSH_PROMISE:
             self.broken = "pushes, though it was told not to"
 
     def _take_data(self, flags: int, stream: int, payload: bytes, found: list[QueryResult]) -> None:
         self._consumed += len(payload)
         if self._consumed > CREDIT // 2:
-            self._frame(WINDOW, 0, 0, self._consumed.to_bytes(4, "big"))
+            self._frame(WINDOW_UPDATE, 0, 0, self._consumed.to_bytes(4, "big"))
             self._consumed = 0
         if flags & PADDED:
             payload = payload[1 : len(payload) - payload[0]] if payload else b""
@@ -302,7 +317,7 @@ class Http2Session(Session):
             return
         _, first, block = self._block
         block += payload
-        if len(block) > MAX_FRAME:
+        if len(block) > MAX_BLOCK_LEN:
             self.broken = "sends an HTTP/2 header block without end"
         elif flags & END_HEADERS:
             self._block = None
@@ -384,7 +399,7 @@ class Http2Session(Session):
             found.append(QueryResult(None, None))
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes = b"") -> None:
-        self.out += frame_head(kind, flags, len(payload)) + stream.to_bytes(4, "big") + payload
+        self.out += frame(kind, flags, stream, payload)
 
 
 def _unpadded(flags: int, payload: bytes) -> bytes:
@@ -392,7 +407,7 @@ def _unpadded(flags: int, payload: bytes) -> bytes:
     begin, end = 0, len(payload)
     if flags & PADDED and payload:
         begin, end = 1, end - payload[0]
-    if flags & PRIORITY:
+    if flags & HAS_PRIORITY:
         begin += 5
     return payload[begin:end]
 

@@ -15,15 +15,10 @@ from hpack import Decoder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.http2 import GOAWAY, HEADERS, MEDIA_TYPE, PING, SETTINGS, WINDOW_UPDATE
 from hsdns.load.plan import GET, POST
 from hsdns.load.send.connection import QueryResult
 from hsdns.load.send.http2 import (
-    GOAWAY,
-    HEADERS,
-    MEDIA_TYPE,
-    PING,
-    SETTINGS,
-    WINDOW,
     Http2Session,
     Request,
     Requests,
@@ -202,7 +197,7 @@ def test_windows() -> None:
         assert server.session.has_room
         server.session.ask(query())
     assert not server.session.has_room
-    server.session.feed(frame_head(WINDOW, 0, 4) + bytes(4) + (500).to_bytes(4, "big"))
+    server.session.feed(frame_head(WINDOW_UPDATE, 0, 4) + bytes(4) + (500).to_bytes(4, "big"))
     assert server.session.has_room
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.authority import transfer as incoming
+from hsdns.authority import transfer
 from hsdns.authority.master_file import to_rr
 from hsdns.authority.transfer import TransferError, fetch_zone, primary_serial
 from hsdns.chain import Endpoint
@@ -87,13 +87,13 @@ def test_an_incomplete_transfer() -> None:
 
 
 def test_a_primary_that_stops_sending(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "TIMEOUT", 0.05)
+    monkeypatch.setattr(transfer, "TIMEOUT", 0.05)
     with pytest.raises(TransferError, match=r"did not reply within 0\.05s"):
         asyncio.run(fetch(Primary([SOA, A])))
 
 
 def test_a_transfer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "MAX_RECORDS", 3)
+    monkeypatch.setattr(transfer, "MAX_RECORDS", 3)
     with pytest.raises(TransferError, match="its transfer has more than 3 records"):
         asyncio.run(fetch(Primary([SOA, A], [A, A], [A, A])))
 
@@ -114,7 +114,7 @@ def test_messages_are_decoded_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> No
         threads.append(threading.get_ident())
         return to_rr(*record)
 
-    monkeypatch.setattr(incoming, "to_rr", note)
+    monkeypatch.setattr(transfer, "to_rr", note)
     assert asyncio.run(fetch(Primary([SOA, A], [SOA]))) == [SOA, A, SOA]
     assert len(threads) == 3
     assert threading.get_ident() not in threads

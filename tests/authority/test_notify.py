@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from hsdns.authority import transfer as notify
+from hsdns.authority import transfer
 from hsdns.authority.transfer import send_notify
 from hsdns.chain import Endpoint
 from hsdns.wire.decode import decode
@@ -35,7 +35,7 @@ class Secondary(asyncio.DatagramProtocol):
         self.asked.append((query, addr[0]))
         rcode = self.rcodes.pop(0) if len(self.rcodes) > 1 else self.rcodes[0]
         if rcode is None:
-            expire_timeouts(notify.TIMEOUT)
+            expire_timeouts(transfer.TIMEOUT)
         else:
             self.transport.sendto(encode(query, Reply(rcode=rcode, aa=True), 512), addr)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hsdns import cli
-from hsdns.server import interfaces as dummy_interface
+from hsdns.server import interfaces
 
 
 class FakeInterface:
@@ -36,7 +36,7 @@ class FakeInterface:
 
 @pytest.fixture(autouse=True)
 def interface(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dummy_interface, "DummyInterface", FakeInterface)
+    monkeypatch.setattr(interfaces, "DummyInterface", FakeInterface)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.load.cli import knee as load_knee
+from hsdns.load.cli import knee
 from hsdns.load.cli.settings import STREAM_FLAGS
 from hsdns.load.limits import read_knee_limits
 from hsdns.load.questions import Question
@@ -153,7 +153,7 @@ def run_other(command: str, shop: tuple[Path, Ports], monkeypatch: pytest.Monkey
     """Run a command of the other sections for a short time; a pod in it has the manifests in place of an API server."""
     folder, ports = shop
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(load_knee, "MOST_LATE", 100.0)  # the machine may have other work
+    monkeypatch.setattr(knee, "MOST_LATE", 100.0)  # the machine may have other work
     more, status = [], 0
     if "-find-knee" in command:
         more = "-rate 400 -max-rate 800 -time 100ms -timeout 5s -knee-limits loss<=50%".split()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.faults import selector as flow
+from hsdns.faults import selector
 from tests.faults.queries import marks
 
 A, B = "10.0.0.1#1000", "10.0.0.1#1001"
@@ -34,5 +34,5 @@ def test_histories(text: str, queries: str, expected: str) -> None:
 
 def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The five-tuple that was seen first is forgotten, and is new when it comes again."""
-    monkeypatch.setattr(flow, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(selector, "MAX_REMEMBERED", 2)
     assert marks("flow first", f"x. {A} | x. {B} | x. 10.0.0.2 | x. {B} | x. {A}") == "11101"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.faults import dry_run as possible
+from hsdns.faults import dry_run
 from hsdns.faults.dry_run import never_matches
 from hsdns.faults.selector import Zone
 from hsdns.faults.words import read_rule
@@ -103,5 +103,5 @@ def test_addresses_of_listeners(text: str, why: str) -> None:
 
 
 def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(possible, "MAX_TRIES", 2)
+    monkeypatch.setattr(dry_run, "MAX_TRIES", 2)
     assert never_matches(read_rule("drop type A type AAAA".split()), ZONES) == ""

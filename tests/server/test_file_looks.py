@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hsdns.server import runtime as file_looks
+from hsdns.server import runtime
 from hsdns.server.runtime import FileLooks, Look, Tasks
 
 
@@ -23,7 +23,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, periods: int) -> tuple[list[float]
         calls.append(len(looks))
         return function(looks)
 
-    monkeypatch.setattr(file_looks, "sleep", sleep)
+    monkeypatch.setattr(runtime, "sleep", sleep)
     monkeypatch.setattr(asyncio, "to_thread", in_thread)
     return slept, calls
 

@@ -18,7 +18,7 @@ from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.query import QueryProcessor
-from hsdns.server import listeners as listener_module
+from hsdns.server import listeners
 from hsdns.server.admission import Places
 from hsdns.server.listeners import Listener, Listeners, Opener
 from hsdns.server.runtime import Tasks
@@ -230,8 +230,8 @@ def test_connections_end_without_a_reset() -> None:
 
 
 def test_draining_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener_module, "DRAIN_TIMEOUT", 0.0)
-    monkeypatch.setattr(listener_module, "LINGER_TIMEOUT", 0.0)
+    monkeypatch.setattr(listeners, "DRAIN_TIMEOUT", 0.0)
+    monkeypatch.setattr(listeners, "LINGER_TIMEOUT", 0.0)
 
     async def test() -> None:
         async def wait(request: object) -> Reply:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hsdns import chain as capability
+from hsdns import chain
 from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.corefile.parser import parse
@@ -123,7 +123,7 @@ def test_what_waits_does_so_in_the_configurations_own_tasks(
 
     monkeypatch.setattr(Whoami, "handle", wait)
     monkeypatch.setattr(Whoami, "waits", True, raising=False)
-    monkeypatch.setattr(capability, "_known", {})
+    monkeypatch.setattr(chain, "_known", {})
 
     async def test() -> None:
         made = Made(". {\nwhoami\n}\n")

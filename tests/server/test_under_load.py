@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from hsdns import chain as capability
+from hsdns import chain
 from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.objects import Upserted
 from hsdns.plugins.whoami import Whoami
-from hsdns.server import listeners as listener
+from hsdns.server import listeners
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.server.loopback import (
@@ -152,8 +152,8 @@ def test_another_number_of_workers_loses_no_query(
     is_patient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel gives datagrams to the old sockets, too, until they close; the new ones' loop answers these."""
-    monkeypatch.setattr(listener, "DRAIN_TIMEOUT", 20.0 if is_patient else 0.0)
-    monkeypatch.setattr(listener, "LINGER_TIMEOUT", 20.0)
+    monkeypatch.setattr(listeners, "DRAIN_TIMEOUT", 20.0 if is_patient else 0.0)
+    monkeypatch.setattr(listeners, "LINGER_TIMEOUT", 20.0)
     text = WHOAMI.replace("whoami", "multisocket 2\nwhoami")
 
     async def test() -> None:
@@ -165,7 +165,7 @@ def test_another_number_of_workers_loses_no_query(
 
         monkeypatch.setattr(Whoami, "handle", wait)
         monkeypatch.setattr(Whoami, "waits", True, raising=False)
-        monkeypatch.setattr(capability, "_known", {})  # what is known of it
+        monkeypatch.setattr(chain, "_known", {})  # what is known of it
         async with running(ReloadableServer(tmp_path, text)) as reloadable:
             with ExitStack() as stack:
                 held, *others = [stack.enter_context(UdpClient()) for _ in range(33)]

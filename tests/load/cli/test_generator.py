@@ -8,7 +8,7 @@ import pytest
 from hsdns.apiserver import access
 from hsdns.load.cli import generator as load_part
 from hsdns.load.cli.generator import Generator, find_generator
-from hsdns.load.cluster import job as job_module
+from hsdns.load.cluster import job
 from hsdns.load.cluster.job import INDEX, JobApi
 from hsdns.load.errors import LoadError
 from hsdns.load.schedule import Portion
@@ -71,7 +71,7 @@ def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     monkeypatch.setenv(access.HOST, "10.96.0.1")
     monkeypatch.setenv(access.PORT, "443")
-    for module in (access.InCluster.__init__, job_module.read_namespace):
+    for module in (access.InCluster.__init__, job.read_namespace):
         monkeypatch.setattr(module, "__defaults__", (str(tmp_path),))
     found = load_part._api()
     assert isinstance(found, JobApi)

@@ -21,8 +21,7 @@ import pytest
 
 from hsdns import cli
 from hsdns.cli.flags import FlagError
-from hsdns.load.cli import generator as load_part
-from hsdns.load.cli import load as load_descriptors
+from hsdns.load.cli import generator, load
 from hsdns.load.cli.load import (
     SPARE,
     Load,
@@ -188,8 +187,8 @@ def test_files_beside_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_more_sockets_than_a_process_may_have(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(load_descriptors, "raise_limit", lambda: None)
-    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 64)
+    monkeypatch.setattr(load, "raise_limit", lambda: None)
+    monkeypatch.setattr(load, "descriptor_limit", lambda: 64)
     with server() as port:
         assert Load.main(["-p", str(port), "-queries", "q.txt", "-sockets", "40"]) == 2
     assert capsys.readouterr().err.startswith("-sockets: 40 sockets may be open at once, and a ")
@@ -259,7 +258,7 @@ def pod_of_a_job(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
     started = {**STARTED, "status": {"startTime": begun}}
     with api([(200, started), (200, {})]) as (found, asked):
-        monkeypatch.setattr(load_part, "_api", lambda: found)
+        monkeypatch.setattr(generator, "_api", lambda: found)
         yield asked
 
 
@@ -333,8 +332,8 @@ def test_in_a_load_it_is_noted_until_it_is_asked_for() -> None:
 def raised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Where a process may have 256 descriptors; how often that was asked for."""
     found: list[int] = []
-    monkeypatch.setattr(load_descriptors, "raise_limit", lambda: found.append(1))
-    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 256)
+    monkeypatch.setattr(load, "raise_limit", lambda: found.append(1))
+    monkeypatch.setattr(load, "descriptor_limit", lambda: 256)
     return found
 
 
@@ -375,9 +374,9 @@ def test_too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
         "1000 connections may be open at once, and a process here may have 1024 descriptors (ulimit -Hn); "
         "raise the limit, or lower -connections, -idle or -rate"
     )
-    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 132)
+    monkeypatch.setattr(load, "descriptor_limit", lambda: 132)
     allow_connections(StreamPlan(connections=100), 1.0, 1.0)
-    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 1024)
+    monkeypatch.setattr(load, "descriptor_limit", lambda: 1024)
     with pytest.raises(FlagError) as error:
         allow_connections(StreamPlan(connections=1000), 1.0, 1.0)
     assert str(error.value) == sentence

@@ -6,7 +6,7 @@ import pytest
 
 from hsdns.cluster.objects import ObjectMeta, Service, Synced
 from hsdns.cluster.store import Store
-from hsdns.server.control import watch as event_follower
+from hsdns.server.control import watch
 from hsdns.server.control.watch import EventFollower
 from tests.recording.recorded import make_store
 from tests.support.cluster.objects import deletes, service, upserts
@@ -41,7 +41,7 @@ def test_what_comes_after_the_state() -> None:
 
 def test_of_too_many_the_first_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until it begins again."""
-    monkeypatch.setattr(event_follower, "MOST", 2)
+    monkeypatch.setattr(watch, "MOST", 2)
     case = Case()
     case.follower.begin()
     case.store.apply(upserts(WEB, DB))

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from hsdns.server.control import explain as explanations
+from hsdns.server.control import explain
 from hsdns.server.control.explain import LONGEST, import_explaining, resting
 from tests.support.coroutines.event_loops import run
 
@@ -17,10 +17,10 @@ def test_the_code_is_imported_once_and_beside_the_loop(monkeypatch: pytest.Monke
 
     def import_module(name: str) -> ModuleType:
         imported.append((name, threading.current_thread() is threading.main_thread()))
-        return explanations
+        return explain
 
-    monkeypatch.setattr(explanations, "import_module", import_module)
-    monkeypatch.setattr(explanations, "_imported", set())
+    monkeypatch.setattr(explain, "import_module", import_module)
+    monkeypatch.setattr(explain, "_imported", set())
 
     async def case() -> None:
         await import_explaining()
@@ -47,4 +47,4 @@ def test_only_long_pieces_are_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch
             await pause()
 
     run(case())
-    assert rests == [explanations.REST]
+    assert rests == [explain.REST]

@@ -9,7 +9,7 @@ import pytest
 from hsdns.cluster.answer_set import texts, to_object
 from hsdns.http_page import PageRequest
 from hsdns.server import runtime
-from hsdns.server.control import routes as names
+from hsdns.server.control import routes
 from tests.server.control.served import BLOCK, Beside, served
 from tests.support.coroutines.event_loops import run
 
@@ -91,9 +91,9 @@ def test_others_run_between_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         async with served(SYNTHETIC) as server:
             door = server.reloadable.server._door
             with Beside() as beside:
-                listed = [piece async for piece in names.names(door, PageRequest())]
+                listed = [piece async for piece in routes.names(door, PageRequest())]
             lines = sum(piece.count(b"\n") for piece in listed)
             assert beside.turns >= lines > 60
-            assert max(map(len, listed)) < 2 * names.PIECE
+            assert max(map(len, listed)) < 2 * routes.PIECE
 
     run(case())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import __version__
-from hsdns.server.control import routes as state
+from hsdns.server.control import routes
 from hsdns.server.control.routes import ROUTES
 from tests.server.control.served import BLOCK, served
 from tests.support.coroutines.event_loops import run
@@ -34,7 +34,7 @@ def test_version() -> None:
 def test_the_versions_are_those_of_the_routes() -> None:
     assert {
         path.split("/")[1] for path in ROUTES if path not in ("/", "/ready", "/version")
-    } == set(state.API)
+    } == set(routes.API)
 
 
 def test_server() -> None:

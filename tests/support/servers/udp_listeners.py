@@ -18,8 +18,7 @@ from hsdns import eager
 from hsdns.answer_table import writer
 from hsdns.plugins.kubernetes import state
 from hsdns.query import QueryProcessor
-from hsdns.server import answer_tables, lifecycle, udp
-from hsdns.server import listeners as opener
+from hsdns.server import answer_tables, lifecycle, listeners, udp
 from hsdns.server.admission import Turns
 from hsdns.server.udp import UdpListener, UdpServer
 
@@ -76,6 +75,6 @@ def serving_with(kind: str) -> Iterator[None]:
             (udp, "MissQueue"),
         ):  # fmt: skip
             patches.enter_context(patch.object(where, name, getattr(twin, name)))
-        for where in (opener, answer_tables):
+        for where in (listeners, answer_tables):
             patches.enter_context(patch.object(where, "IMPLEMENTATION", implementation))
         yield

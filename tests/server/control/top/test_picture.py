@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.server.control import top as picture
+from hsdns.server.control import top
 from tests.server.control.served import BLOCK, Served, served
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import run
@@ -22,8 +22,8 @@ TEXT = BLOCK.replace("cluster.local in-addr.arpa {", "cluster.local:PORT in-addr
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(picture, "INTERVAL", 0.02)
-    monkeypatch.setattr(picture, "POLL", 0.001)
+    monkeypatch.setattr(top, "INTERVAL", 0.02)
+    monkeypatch.setattr(top, "POLL", 0.001)
 
 
 async def pictures(

@@ -13,6 +13,7 @@ from hsdns.rules.diagnosis import Diagnosis
 from hsdns.rules.mesh import TOOL
 from hsdns.rules.output import as_json as finding_as_json
 from hsdns.rules.rule import Finding
+from hsdns.wire import counted
 
 # Reasons that none of our rules needs, by their word.
 OTHERS: Final = {
@@ -61,8 +62,8 @@ def as_lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
     hidden += f", {len(found.mesh)} of istioctl" if found.mesh else ""
     hidden += f", {len(found.silenced)} silenced" if found.silenced else ""
     yield (
-        f"{_counted(len(found.findings), 'finding')}{hidden}, {_counted(len(found.passed), 'rule')} passed, "
-        f"in {_counted(found.objects, 'object')} of {source}"
+        f"{counted(len(found.findings), 'finding', 'no')}{hidden}, {counted(len(found.passed), 'rule', 'no')} passed, "
+        f"in {counted(found.objects, 'object', 'no')} of {source}"
     )
 
 
@@ -89,7 +90,3 @@ def _finding(found: Finding) -> dict[str, object]:
     # The position in the dump is useless.
     left_out = ("file", "line", "column", "repaired")
     return {key: value for key, value in finding_as_json(found).items() if key not in left_out}
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count or 'no'} {noun}" if count == 1 else f"{count or 'no'} {noun}s"

@@ -13,7 +13,7 @@ from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain, say
 from hsdns.rules.drift import Difference, Drift
 from hsdns.rules.output import annotation, lines_of
-from hsdns.wire import printable
+from hsdns.wire import counted, printable
 
 FORMATS: Final = ("text", "json", "github")
 READ_TWICE: Final = "standard input can be read once only; name a file on one side"
@@ -56,10 +56,10 @@ def _text(compared: Compared) -> list[str]:
     lines = [_line(each, with_places=compared.with_places) for each in drift.differences]
     if lines:
         lines.append("")
-    counted = " and ".join(_counted(count, kind) for kind, count in drift.counts.items())
+    objects = " and ".join(counted(count, kind, "no") for kind, count in drift.counts.items())
     more = f" ({len(compared.problems)} not compared)" if compared.problems else ""
     lines.append(
-        f"{_counted(len(drift.differences), 'difference')} in {counted} of {compared.here} (here) and "
+        f"{counted(len(drift.differences), 'difference', 'no')} in {objects} of {compared.here} (here) and "
         f"{compared.there} (there){more}"
     )
     return list(map(printable, lines))
@@ -116,7 +116,3 @@ def _github(compared: Compared) -> list[str]:
         lines.append(annotation("warning", at, f"{each.place} {kind}", _message(each)))
     lines += [annotation("warning", None, "", each) for each in compared.problems]
     return lines
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"

@@ -26,7 +26,7 @@ from hsdns.cli.output import complain, say
 from hsdns.corefile.tree import Corefile, CorefileError, Errors, Token
 from hsdns.metrics import Registry
 from hsdns.server.corefile_files import CorefileFiles
-from hsdns.wire import printable
+from hsdns.wire import counted, printable
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration, ListenAddress
@@ -286,7 +286,7 @@ def fast_path_line(workers: int) -> str:
     from hsdns.fastpath import IMPLEMENTATION
 
     if IMPLEMENTATION == "rust":
-        return f"fast path: rust, {workers} worker{'s' if workers != 1 else ''}"
+        return f"fast path: rust, {counted(workers, 'worker')}"
     if os.environ.get("HSDNS_NO_EXTENSIONS") == "1":
         return "fast path: python (HSDNS_NO_EXTENSIONS=1)"
     return (

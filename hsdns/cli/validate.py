@@ -16,6 +16,7 @@ from hsdns.cli.hints import hints
 from hsdns.cli.launch import build
 from hsdns.cli.output import complain, say, say_text
 from hsdns.corefile.tree import CorefileError, Errors, Position
+from hsdns.wire import counted
 
 _PLACE: Final = re.compile(r"(.+?):([0-9]+):([0-9]+): (.*)", re.DOTALL)
 
@@ -110,7 +111,7 @@ def _show(path: str, found: Findings) -> None:
             complain(f"{path}: {len(found.errors)} errors")
         return
     blocks = found.server_blocks
-    say(f"{path}: valid, {blocks} server block{'s' if blocks != 1 else ''}")
+    say(f"{path}: valid, {counted(blocks, 'server block')}")
 
 
 def _json(path: str, found: Findings) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast
 
 from hsdns.corefile.tree import Directive, Line, Position, Token, did_you_mean
+from hsdns.wire import counted
 
 # Regular expressions in a Corefile: RE2, with Go's syntax and matching in linear time.
 #
@@ -328,4 +329,4 @@ def _count(line: Line, at_least: int, at_most: int | None) -> None:
 
 
 def _arguments(count: int) -> str:
-    return "no argument" if count == 0 else f"{count} argument" + ("s" if count != 1 else "")
+    return "no argument" if count == 0 else counted(count, "argument")

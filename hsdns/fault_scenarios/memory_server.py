@@ -30,11 +30,13 @@ from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
     Event,
+    Identity,
     Namespace,
     Object,
     Pod,
     Service,
     Upserted,
+    identity,
 )
 from hsdns.corefile.parser import parse
 from hsdns.corefile.properties import Property
@@ -60,15 +62,13 @@ from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 
-_Key = tuple[type[Object], str, str]
-
 
 class Objects:
     """The current objects; each change returns its events."""
 
     def __init__(self) -> None:
         self._documents: dict[tuple[str, str, str], Document] = {}
-        self.current: dict[_Key, Object] = {}
+        self.current: dict[Identity, Object] = {}
 
     def change(self, manifests: str, delete: Iterable[str] = ()) -> list[Event]:
         """Add, replace and delete objects; raise ScenarioError."""
@@ -82,15 +82,11 @@ class Objects:
             if self._documents.pop((kind, namespace, name), None) is None:
                 raise ScenarioError(f"there is no {written} that could be deleted")
         before = self.current
-        self.current = {_key(each): each for each in simulate(self._documents.values())}
+        self.current = {identity(each): each for each in simulate(self._documents.values())}
         changed: list[Event] = [
             Upserted(each) for key, each in self.current.items() if before.get(key) != each
         ]
         return changed + [Deleted(each) for key, each in before.items() if key not in self.current]
-
-
-def _key(each: Object) -> _Key:
-    return type(each), each.metadata.namespace, each.metadata.name
 
 
 Exchange = Callable[[bytes, str], Awaitable[bytes | None]]  # a message and "udp" or "tcp"

@@ -31,9 +31,11 @@ from hsdns.cluster.objects import (
     EndpointConditions,
     EndpointSlice,
     Event,
+    Identity,
     Object,
     PodCondition,
     Upserted,
+    identity,
 )
 from hsdns.cluster.objects import Endpoint as ApiEndpoint
 from hsdns.cluster.objects import Service as ApiService
@@ -47,7 +49,6 @@ __tracebackhide__ = hides
 STAND_INS: Final = {"IPv4": "192.0.2.1", "IPv6": "2001:db8::1"}  # while the others are checked
 PodKey = tuple[str, str]  # namespace, name
 EndpointKey = tuple[str, str, str]  # namespace, Service, address
-_Key = tuple[type[Object], str, str]
 _State = tuple[dict[tuple[str, str, str], Document], dict[PodKey, bool], dict[EndpointKey, bool]]
 
 
@@ -59,7 +60,7 @@ class Objects:
         self._documents: dict[tuple[str, str, str], Document] = {}
         self._ready_pods: dict[PodKey, bool] = {}
         self._ready_endpoints: dict[EndpointKey, bool] = {}
-        self._current: dict[_Key, Object] = {}
+        self._current: dict[Identity, Object] = {}
 
     def state(self) -> _State:
         """The state for restore(), to undo the changes that follow."""
@@ -198,7 +199,7 @@ class Objects:
         if self._ready_endpoints:
             self._forget_endpoints(made)
             made = [self._with_endpoints(each) for each in made]
-        before, self._current = self._current, {_key(each): each for each in made}
+        before, self._current = self._current, {identity(each): each for each in made}
         events: list[Event] = [
             Upserted(each) for key, each in self._current.items() if before.get(key) != each
         ]
@@ -275,10 +276,6 @@ def _with_readiness(pod: RunningPod, ready: bool) -> Document:
 
 def _service_of(each: EndpointSlice) -> tuple[str, str]:
     return each.metadata.namespace, (each.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")
-
-
-def _key(each: Object) -> _Key:
-    return type(each), each.metadata.namespace, each.metadata.name
 
 
 Ports = Mapping[str, int | str]  # name -> number, or "NUMBER/PROTOCOL"

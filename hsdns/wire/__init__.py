@@ -14,9 +14,9 @@ from typing import Final
 _COMMAND: Final = re.compile(r"^ *:(?=:[a-z-]+(?: .*)?::)|#(?=#[a-z]*\[)", re.IGNORECASE)
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things in words, as `1 record` and `2 records`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, none: str = "0") -> str:
+    """A number of things in words, as `1 record` and `2 records`; `none` is the word for 0."""
+    return f"{count or none} {noun}" if count == 1 else f"{count or none} {noun}s"
 
 
 def printable(line: str) -> str:

@@ -28,21 +28,9 @@ from typing import Final, NamedTuple
 from hsdns.turns import AT_ONCE, another_turn
 from hsdns.wire.edns import DO, Edns, read_options
 from hsdns.wire.iana import Opcode, Rcode, RRType
-from hsdns.wire.message import (
-    AA,
-    AD,
-    QR,
-    RA,
-    RD,
-    RECORD_HEAD,
-    RR,
-    TC,
-    Query,
-    Reply,
-    make_record,
-    make_records,
-)
+from hsdns.wire.message import AA, AD, QR, RA, RD, RR, TC, Query, Reply, make_record, make_records
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, ROOT, Name, after_name
+from hsdns.wire.rdata import RECORD_HEAD
 
 HEADER_LEN: Final = 12
 # CoreDNS reads 512 octets over UDP and 65,535 over TCP; 4,096 has room for all options of a client and bounds the

@@ -26,23 +26,9 @@ from typing import Final
 from hsdns.turns import another_turn
 from hsdns.wire.edns import OPT_FIXED_LEN, Edns, with_options
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import (
-    AA,
-    AD,
-    CD,
-    QR,
-    RA,
-    RD,
-    RECORD_HEAD,
-    RR,
-    TC,
-    Query,
-    Reply,
-    copied_flags,
-    pieces,
-)
+from hsdns.wire.message import AA, AD, CD, QR, RA, RD, RR, TC, Query, Reply, copied_flags, pieces
 from hsdns.wire.name import Name
-from hsdns.wire.rdata import COMPRESSIBLE
+from hsdns.wire.rdata import COMPRESSIBLE, RECORD_HEAD
 
 MAX_TCP_LEN: Final = 65535
 MIN_UDP_LEN: Final = 512

@@ -246,8 +246,6 @@ def with_extended_error(query: Query, reply: Reply, code: int, text: str = "") -
 
 
 TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})
-# Of a record, after its owner: type, class, TTL, length of RDATA (RFC 1035 section 3.2.1).
-RECORD_HEAD: Final = struct.Struct("!HHIH")
 _SIGNATURE_TIMES: Final = struct.Struct("!8xII")  # RFC 4034 section 3.1: expiration, inception
 
 

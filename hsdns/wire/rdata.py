@@ -13,6 +13,8 @@ from typing import Final
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 
+# Of a record, after its owner: type, class, TTL, length of RDATA (RFC 1035 section 3.2.1).
+RECORD_HEAD: Final = struct.Struct("!HHIH")
 _SRV: Final = struct.Struct("!HHH")
 _SOA: Final = struct.Struct("!IIIII")
 

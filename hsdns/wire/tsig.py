@@ -24,8 +24,8 @@ import dns.tsig
 from dns.rdtypes.ANY.TSIG import TSIG
 
 from hsdns.wire.iana import RRClass, RRType
-from hsdns.wire.message import RECORD_HEAD
 from hsdns.wire.name import Name, after_name
+from hsdns.wire.rdata import RECORD_HEAD
 
 FUDGE: Final = 300  # permitted clock difference in seconds (section 10)
 NO_ERROR: Final = 0

@@ -22,36 +22,7 @@ from typing import Final, NamedTuple
 
 from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple
 
-from hsdns.http2 import (
-    ACK,
-    CONTINUATION,
-    DATA,
-    DEFAULT_WINDOW,
-    ENABLE_PUSH,
-    END_HEADERS,
-    END_STREAM,
-    GOAWAY,
-    HAS_PRIORITY,
-    HEAD_LEN,
-    HEADERS,
-    INITIAL_WINDOW,
-    LAST_STREAM,
-    MAX_BLOCK_LEN,
-    MAX_FRAME_LEN,
-    MAX_STREAMS,
-    MEDIA_TYPE,
-    NO_TABLE,
-    PADDED,
-    PING,
-    PREFACE,
-    PUSH_PROMISE,
-    RST_STREAM,
-    SETTINGS,
-    TABLE_SIZE,
-    WINDOW_UPDATE,
-    ErrorCode,
-    frame,
-)
+from hsdns import http2
 from hsdns.load.outcome import CLOSED
 from hsdns.load.plan import GET
 from hsdns.load.send.connection import QueryResult, Session
@@ -91,10 +62,10 @@ class Requests:
             (":scheme", "https"),
             (":authority", authority),
         ]
-        self._after: Fields = [("accept", MEDIA_TYPE)]
+        self._after: Fields = [("accept", http2.MEDIA_TYPE)]
         if not self._is_get:
             self._before.append((":path", path))
-            self._after.append(("content-type", MEDIA_TYPE))
+            self._after.append(("content-type", http2.MEDIA_TYPE))
         table = Encoder()
         self._first = table.encode(self._before), table.encode(self._after)
         self._later = table.encode(self._before), table.encode(self._after)
@@ -116,16 +87,18 @@ class Requests:
             middle = _without_table([(":path", f"{self._path}{mark}dns={text}")])
         else:
             end = _without_table([("content-length", str(len(message)))])
-        flags = END_HEADERS | (END_STREAM if self._is_get else 0)
+        flags = http2.END_HEADERS | (http2.END_STREAM if self._is_get else 0)
 
         def form(parts: tuple[bytes, bytes], head: bytes = b"") -> tuple[bytes, bytes]:
             block = head + parts[0] + middle + parts[1] + end
-            return frame_head(HEADERS, flags, len(block)), block
+            return frame_head(http2.HEADERS, flags, len(block)), block
 
         data = None
         if not self._is_get:
-            data = frame_head(DATA, END_STREAM, len(message)), message
-        return Request(form(self._first), form(self._later), form(self._plain, NO_TABLE), data)
+            data = frame_head(http2.DATA, http2.END_STREAM, len(message)), message
+        return Request(
+            form(self._first), form(self._later), form(self._plain, http2.NO_TABLE), data
+        )
 
 
 def frame_head(kind: int, flags: int, length: int) -> bytes:
@@ -142,9 +115,9 @@ CREDIT: Final = 1 << 30  # octets of replies that the server may send before the
 MOST_QUERY: Final = 1024  # maximum octets of a query
 OPENING: Final = b"".join(
     (
-        PREFACE,
-        frame(SETTINGS, 0, 0, ENABLE_PUSH.to_bytes(2, "big") + bytes(4)),
-        frame(WINDOW_UPDATE, 0, 0, CREDIT.to_bytes(4, "big")),
+        http2.PREFACE,
+        http2.frame(http2.SETTINGS, 0, 0, http2.ENABLE_PUSH.to_bytes(2, "big") + bytes(4)),
+        http2.frame(http2.WINDOW_UPDATE, 0, 0, CREDIT.to_bytes(4, "big")),
     )
 )
 
@@ -161,11 +134,11 @@ class Http2Session(Session):
         self._has_settings = False
         self._table_size = 4096
         self._table_is_told = False
-        self._streams = LAST_STREAM  # at once
-        self._window = DEFAULT_WINDOW
-        self._stream_window = DEFAULT_WINDOW
+        self._streams = http2.LAST_STREAM  # at once
+        self._window = http2.DEFAULT_WINDOW
+        self._stream_window = http2.DEFAULT_WINDOW
         self._consumed = 0
-        self._decoder = Decoder(max_header_list_size=MAX_BLOCK_LEN)
+        self._decoder = Decoder(max_header_list_size=http2.MAX_BLOCK_LEN)
         self._meanings: dict[
             bytes, str
         ] = {}  # the meaning of a block, while the table is unchanged
@@ -189,7 +162,7 @@ class Http2Session(Session):
         """Send a query; return its stream."""
         stream = self._next
         self._next += 2
-        if self._next > LAST_STREAM:
+        if self._next > http2.LAST_STREAM:
             self.takes, self.leaves = False, "all its streams used"
         request = self._requests.of(query.octets)
         if self._table_size < 4096:
@@ -209,30 +182,32 @@ class Http2Session(Session):
         """Cancel a stream."""
         if self.in_flight.pop(key, None) is not None:
             self._bodies.pop(key, None)
-            self._frame(RST_STREAM, 0, key, int(ErrorCode.CANCEL).to_bytes(4, "big"))
+            self._frame(http2.RST_STREAM, 0, key, int(http2.ErrorCode.CANCEL).to_bytes(4, "big"))
 
     def end(self) -> None:
         """Send GOAWAY."""
-        self._frame(GOAWAY, 0, 0, bytes(8))
+        self._frame(http2.GOAWAY, 0, 0, bytes(8))
 
     def feed(self, octets: bytes) -> list[QueryResult]:
         """Process octets of the server."""
         found: list[QueryResult] = []
         data = self._data
         data += octets
-        if not self._has_settings and len(data) >= 4 and data[3] != SETTINGS:
+        if not self._has_settings and len(data) >= 4 and data[3] != http2.SETTINGS:
             self.broken = "does not speak HTTP/2"
         at, size = 0, len(data)
-        while not self.broken and size - at >= HEAD_LEN:
+        while not self.broken and size - at >= http2.HEAD_LEN:
             length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
-            if length > MAX_FRAME_LEN:
+            if length > http2.MAX_FRAME_LEN:
                 self.broken = f"sends an HTTP/2 frame of {length} octets"
                 break
-            end = at + HEAD_LEN + length
+            end = at + http2.HEAD_LEN + length
             if end > size:
                 break
-            stream = int.from_bytes(data[at + 5 : at + 9], "big") & LAST_STREAM
-            self._take(data[at + 3], data[at + 4], stream, bytes(data[at + HEAD_LEN : end]), found)
+            stream = int.from_bytes(data[at + 5 : at + 9], "big") & http2.LAST_STREAM
+            self._take(
+                data[at + 3], data[at + 4], stream, bytes(data[at + http2.HEAD_LEN : end]), found
+            )
             at = end
         del data[:at]
         return found
@@ -240,42 +215,42 @@ class Http2Session(Session):
     def _take(
         self, kind: int, flags: int, stream: int, payload: bytes, found: list[QueryResult]
     ) -> None:
-        if self._block is not None and kind != CONTINUATION:
+        if self._block is not None and kind != http2.CONTINUATION:
             self.broken = "breaks off an HTTP/2 header block"
-        elif kind == DATA:
+        elif kind == http2.DATA:
             self._take_data(flags, stream, payload, found)
-        elif kind == HEADERS:
+        elif kind == http2.HEADERS:
             self._take_headers(flags, stream, _unpadded(flags, payload), found)
-        elif kind == CONTINUATION:
+        elif kind == http2.CONTINUATION:
             self._take_continuation(flags, stream, payload, found)
-        elif kind == SETTINGS:
+        elif kind == http2.SETTINGS:
             self._take_settings(flags, payload)
-        elif kind == PING and not flags & ACK:
-            self._frame(PING, ACK, 0, payload)
-        elif kind == WINDOW_UPDATE and len(payload) == 4 and not stream:
-            self._window += int.from_bytes(payload, "big") & LAST_STREAM
-        elif kind == RST_STREAM:
+        elif kind == http2.PING and not flags & http2.ACK:
+            self._frame(http2.PING, http2.ACK, 0, payload)
+        elif kind == http2.WINDOW_UPDATE and len(payload) == 4 and not stream:
+            self._window += int.from_bytes(payload, "big") & http2.LAST_STREAM
+        elif kind == http2.RST_STREAM:
             self._take_reset(stream, int.from_bytes(payload[:4], "big"), found)
-        elif kind == GOAWAY:
+        elif kind == http2.GOAWAY:
             self._take_goaway(payload, found)
-        elif kind == PUSH_PROMISE:
+        elif kind == http2.PUSH_PROMISE:
             self.broken = "pushes, though it was told not to"
 
     def _take_data(self, flags: int, stream: int, payload: bytes, found: list[QueryResult]) -> None:
         self._consumed += len(payload)
         if self._consumed > CREDIT // 2:
-            self._frame(WINDOW_UPDATE, 0, 0, self._consumed.to_bytes(4, "big"))
+            self._frame(http2.WINDOW_UPDATE, 0, 0, self._consumed.to_bytes(4, "big"))
             self._consumed = 0
-        if flags & PADDED:
+        if flags & http2.PADDED:
             payload = payload[1 : len(payload) - payload[0]] if payload else b""
         body = self._bodies.pop(stream, None)
         if body is None:
-            if flags & END_STREAM:
+            if flags & http2.END_STREAM:
                 self._ends_unknown(stream, found)
             return
         if body:
             payload = body + payload
-        if flags & END_STREAM:
+        if flags & http2.END_STREAM:
             self._message(stream, payload, found)
         elif len(payload) > MAX_REPLY:
             self._without(stream, f"HTTP reply of more than {MAX_REPLY} octets", found)
@@ -285,13 +260,13 @@ class Http2Session(Session):
     def _take_headers(
         self, flags: int, stream: int, block: bytes, found: list[QueryResult]
     ) -> None:
-        if not flags & END_HEADERS:
+        if not flags & http2.END_HEADERS:
             self._block = stream, flags, block
             return
         meaning = self._read(block)
-        if meaning is None or (meaning == "1xx" and not flags & END_STREAM):
+        if meaning is None or (meaning == "1xx" and not flags & http2.END_STREAM):
             return
-        ends = flags & END_STREAM
+        ends = flags & http2.END_STREAM
         if stream in self._bodies:  # trailers
             if ends:
                 self._message(stream, self._bodies.pop(stream), found)
@@ -317,39 +292,39 @@ class Http2Session(Session):
             return
         _, first, block = self._block
         block += payload
-        if len(block) > MAX_BLOCK_LEN:
+        if len(block) > http2.MAX_BLOCK_LEN:
             self.broken = "sends an HTTP/2 header block without end"
-        elif flags & END_HEADERS:
+        elif flags & http2.END_HEADERS:
             self._block = None
-            self._take_headers(first | END_HEADERS, stream, block, found)
+            self._take_headers(first | http2.END_HEADERS, stream, block, found)
         else:
             self._block = stream, first, block
 
     def _take_settings(self, flags: int, payload: bytes) -> None:
         self._has_settings = True
-        if flags & ACK:
+        if flags & http2.ACK:
             return
         for at in range(0, len(payload) - 5, 6):
             which = int.from_bytes(payload[at : at + 2], "big")
             value = int.from_bytes(payload[at + 2 : at + 6], "big")
-            if which == TABLE_SIZE:
+            if which == http2.TABLE_SIZE:
                 self._table_size = value
-            elif which == MAX_STREAMS:
+            elif which == http2.MAX_STREAMS:
                 self._streams = value
-            elif which == INITIAL_WINDOW:
+            elif which == http2.INITIAL_WINDOW:
                 self._stream_window = value
-        self._frame(SETTINGS, ACK, 0)
+        self._frame(http2.SETTINGS, http2.ACK, 0)
 
     def _take_reset(self, stream: int, code: int, found: list[QueryResult]) -> None:
         query = self.in_flight.pop(stream, None)
         self._bodies.pop(stream, None)
         self._refused.discard(stream)
         if query is not None:
-            why = "" if code == ErrorCode.REFUSED_STREAM else f"stream reset ({_code(code)})"
+            why = "" if code == http2.ErrorCode.REFUSED_STREAM else f"stream reset ({_code(code)})"
             found.append(QueryResult(query, None, why))
 
     def _take_goaway(self, payload: bytes, found: list[QueryResult]) -> None:
-        last = int.from_bytes(payload[:4], "big") & LAST_STREAM
+        last = int.from_bytes(payload[:4], "big") & http2.LAST_STREAM
         code = int.from_bytes(payload[4:8], "big")
         self.takes = False
         self.leaves = f"{CLOSED} (GOAWAY{'' if not code else f', {_code(code)}'})"
@@ -399,15 +374,15 @@ class Http2Session(Session):
             found.append(QueryResult(None, None))
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes = b"") -> None:
-        self.out += frame(kind, flags, stream, payload)
+        self.out += http2.frame(kind, flags, stream, payload)
 
 
 def _unpadded(flags: int, payload: bytes) -> bytes:
     """The header block in HEADERS."""
     begin, end = 0, len(payload)
-    if flags & PADDED and payload:
+    if flags & http2.PADDED and payload:
         begin, end = 1, end - payload[0]
-    if flags & HAS_PRIORITY:
+    if flags & http2.HAS_PRIORITY:
         begin += 5
     return payload[begin:end]
 
@@ -424,13 +399,13 @@ def _fault(fields: dict[bytes, bytes]) -> str:
     if status != "200":
         return f"HTTP status {status}"
     kind = fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind != MEDIA_TYPE.encode():
+    if kind != http2.MEDIA_TYPE.encode():
         return f'HTTP content type "{kind.decode("ascii", "replace")[:80]}"'
     return ""
 
 
 def _code(code: int) -> str:
     try:
-        return ErrorCode(code).name
+        return http2.ErrorCode(code).name
     except ValueError:
         return f"code {code}"

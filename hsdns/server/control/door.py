@@ -48,6 +48,8 @@ class Door:
         self.began = clock()
         # Held for a picture of top: each takes milliseconds of the loop.
         self.painting = asyncio.Lock()
+        # The pictures that have readers, by their selection (top.py).
+        self.pictures: dict[Any, Any] = {}
 
     def serving(self) -> Instance:
         """The serving instance; raise HttpRefusal if there is none."""

@@ -3,7 +3,8 @@
 Path: routes.py -> here, with the queries of query_tap.py.
 Rule 1: a picture covers the last WINDOW seconds, or the queries that query_tap.py still has; its rates are computed
         since the previous picture.
-Rule 2: `once` returns one picture, a second after the request, because a rate needs an interval.
+Rule 2: `once` returns one picture, up to a second after the request, because a rate needs an interval.
+Rule 3: readers of the same selection share its pictures: forty open dashboards cost what one does.
 
 Iterates over many queries in steps, and lets other tasks run in between.
 
@@ -45,7 +46,7 @@ from bisect import bisect_left
 from collections import Counter as Tally
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -258,7 +259,7 @@ MOST_CHANGES: Final = 10
 
 
 class ServedChanges:
-    """The changes since a reader connected, the newest last."""
+    """The changes since the first reader of a selection connected, the newest last."""
 
     def __init__(self, door: Door, wanted: QueryFilter) -> None:
         self._door, self._wanted = door, wanted
@@ -425,7 +426,7 @@ class _Known(NamedTuple):
 
 
 class Causes:
-    """Finds the causes for one reader."""
+    """Finds the causes for the readers of one selection."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -527,35 +528,63 @@ WINDOW: Final = 60.0  # seconds of failures, waste and slow queries in a picture
 
 
 async def top(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
-    """Write each picture as a line."""
+    """Write each picture, as docs/openapi.yaml describes it, as a line."""
     is_once = _read_once(asked.parameters.get("once"))
-    async with aclosing(pictures(door, asked)) as found:
-        async for picture in found:
-            yield to_line(picture)
+    door.serving()
+    wanted = QueryFilter.of(door, asked)
+    with door.queries.looking(), _shared(door, wanted) as pictures:
+        number = pictures.number
+        while await pictures.after(number):
+            yield pictures.last
+            number = pictures.number
             if is_once:
                 break
 
 
-async def pictures(door: Door, asked: PageRequest) -> AsyncGenerator[dict[str, Any], None]:
-    """The pictures, as docs/openapi.yaml describes them."""
-    door.serving()
-    wanted = QueryFilter.of(door, asked)
-    with door.queries.looking():
-        painter = _Painter(door, wanted)
-        while True:
+class _Pictures:
+    """The pictures of one selection, for all its readers: `last` is the line of the last one, `number` its number."""
+
+    def __init__(self, door: Door, wanted: QueryFilter) -> None:
+        self._door = door
+        self._painter = _Painter(door, wanted)
+        self._painting = asyncio.Lock()  # held by the reader that makes the next picture
+        self.number, self.last, self.readers = 0, b"", 0
+
+    async def after(self, number: int) -> bool:
+        """Wait for a picture after one that a reader has; return False if the server has ended."""
+        door = self._door
+        async with self._painting:
+            if self.number > number:
+                return True
             end = door.clock() + INTERVAL
             while door.clock() < end:
                 await asyncio.sleep(POLL)
                 door.queries.collect()
             if door.instance() is None:
-                return
+                return False
             async with door.painting:
-                picture = await painter.paint()
-            yield picture
+                self.last = to_line(await self._painter.paint())
+            self.number += 1
+            return True
+
+
+@contextmanager
+def _shared(door: Door, wanted: QueryFilter) -> Iterator[_Pictures]:
+    """The pictures of a selection, which exist while they have readers."""
+    found = door.pictures.get(wanted)
+    if found is None:
+        found = door.pictures[wanted] = _Pictures(door, wanted)
+    found.readers += 1
+    try:
+        yield found
+    finally:
+        found.readers -= 1
+        if not found.readers:
+            del door.pictures[wanted]
 
 
 class _Painter:
-    """Makes the pictures of one reader."""
+    """Makes the pictures of one selection."""
 
     def __init__(self, door: Door, wanted: QueryFilter) -> None:
         self._door, self._wanted = door, wanted

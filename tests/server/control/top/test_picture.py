@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,26 @@ def test_once() -> None:
             (found,) = (await server.get("/v1/top?once=1")).lines
             assert found["rates"]["queries_per_second"] == 0
             assert not server.reloadable.server._queries.is_open, "the reader has gone"
+
+    run(case())
+
+
+def test_readers_of_a_selection_share_its_pictures() -> None:
+    """`time` and `uptime_seconds` are those of the making: equal lines are one picture."""
+
+    async def case() -> None:
+        async with served(TEXT) as server, AsyncExitStack() as stack:
+            read = []
+            for page in ("/v1/top", "/v1/top", "/v1/top?namespace=shop"):
+                asked = server.client.get(f"http://localhost{page}")
+                read.append((await stack.enter_async_context(asked)).content.readline)
+            first, second, other = read
+            shared, own = await second(), await other()
+            seen = [await first()]
+            while seen[-1] < max(shared, own):
+                seen.append(await first())
+            assert shared in seen
+            assert own not in seen
 
     run(case())
 

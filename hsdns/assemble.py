@@ -223,13 +223,16 @@ def assemble(
         warn(warning)
     interfaces = cache(interfaces)
     parsed = [(block, _keys(block, default_port, errors)) for block in corefile.blocks]
-    binds = [_bind(block, keys, interfaces, errors) for block, keys in parsed]
+    named = [_by_name(block) for block in corefile.blocks]
+    binds = [
+        _bind(found.get("bind", ()), keys, interfaces, errors)
+        for found, (_, keys) in zip(named, parsed, strict=True)
+    ]
     assembled = [
-        AssembledBlock(keys, listens, _has_view(block))
-        for (block, keys), listens in zip(parsed, binds, strict=True)
+        AssembledBlock(keys, listens, "view" in found)
+        for found, (_, keys), listens in zip(named, parsed, binds, strict=True)
     ]
     listeners = _listeners(assembled, errors)
-    named = [_by_name(block) for block in corefile.blocks]
     for name in ORDER:
         for (_, keys), found, target in zip(parsed, named, assembled, strict=True):
             if (directives := found.get(name)) and not _lacks_root(found, target):
@@ -324,18 +327,13 @@ def _by_name(block: ServerBlock) -> dict[str, list[Directive]]:
     return found
 
 
-def _has_view(block: ServerBlock) -> bool:
-    return any(directive.name.text == "view" for directive in block.directives)
-
-
 def _bind(
-    block: ServerBlock,
+    directives: Sequence[Directive],
     keys: tuple[Key, ...],
     interfaces: Callable[[], Interfaces],
     errors: Errors,
 ) -> tuple[ListenAddress, ...]:
     """The addresses a block listens on: each port of its keys, on each bound address; none after an error."""
-    directives = [directive for directive in block.directives if directive.name.text == "bind"]
     hosts: Sequence[str] = ("",)
     if directives:
         setting = Block((), (), frozenset(), "", validating=True, warn=lambda sentence: None)

@@ -410,7 +410,7 @@ class Server:
             self._http,
             self._make_processors,
             is_forced=lambda: self.phase is Phase.QUITTING,
-            settle=self._tables.settle,
+            settle=self._tables.fold,
             warm=self._recomputation.warm,
             in_thread=self._in_thread,
         )

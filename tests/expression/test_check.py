@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.expression.check import check
-from hsdns.expression.parser import parse
+from hsdns.expression.compiler import compile_expression
 from hsdns.expression.queries import NAMES
 from hsdns.expression.tree import (
     ANY,
@@ -84,7 +83,7 @@ from hsdns.expression.tree import (
 )
 def test_refused(text: str, at: int, reason: str) -> None:
     with pytest.raises(ExpressionError) as caught:
-        check(parse(text), NAMES)
+        compile_expression(text, NAMES)
     assert (caught.value.at, caught.value.message) == (at, reason)
 
 
@@ -120,4 +119,4 @@ def test_refused(text: str, at: int, reason: str) -> None:
     ],
 )
 def test_type(text: str, expected: Type) -> None:
-    assert check(parse(text), NAMES) == expected
+    assert compile_expression(text, NAMES).type == expected

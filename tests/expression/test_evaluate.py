@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies
 
 from hsdns.expression.builtins import MAX_STEPS, to_text
-from hsdns.expression.evaluate import compile_expression
+from hsdns.expression.compiler import compile_expression
 from hsdns.expression.parser import MAX_OPERATORS
 from hsdns.expression.queries import NAMES, functions_of
 from hsdns.expression.tree import ANY, ARRAY, BOOL, INT, STRING, ExpressionError

@@ -22,6 +22,7 @@ from hsdns.expression.tree import (
     NIL,
     STRING,
     ExpressionError,
+    Signature,
     Type,
 )
 from tests.support.plugins.requests import make_request
@@ -253,10 +254,12 @@ QUERY = functions_of(make_request("Web.example.org."))
         ("find([1], # > 5)", "<nil>"),
         ("one([1, 2], true)", "false"),
         ("größe ?? 1", "2"),
+        ("map([5], sum(map([1], #)) + #)", "[6]"),
+        ("map([5], reduce([1, 2], #acc + #) + #)", "[8]"),
     ],
 )
 def test_value(text: str, value: str) -> None:
-    names = {**NAMES, "größe": INT}
+    names: dict[str, Type | Signature] = {**NAMES, "größe": INT}
     assert to_text(compile_expression(text, names).run({**QUERY, "größe": 2})) == value
 
 

@@ -208,7 +208,3 @@ def _token_expiry(token: str) -> float | None:
 
 def _memory_folder() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108, RUF100 - mkdtemp makes a private folder in it
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,6 @@ import base64
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -278,26 +277,6 @@ class TestPackage:
 def test_errors(tmp_path: Path, user: dict[str, Any], sentence: str) -> None:
     path = write(tmp_path, user)
     assert run(path) == {"error": sentence.replace("PATH", str(path))}
-
-
-def test_no_such_context(tmp_path: Path) -> None:
-    path = write(tmp_path, {})
-    assert run(path, "d")["error"].startswith(f'kubeconfig {path} has no context "d"')
-
-
-def test_it_is_a_program(tmp_path: Path) -> None:
-    path = write(tmp_path, {"token": "abc"})
-    root = Path(COMMAND[3])
-    done = subprocess.run(
-        [sys.executable, "-m", "hsdns.apiserver.kubeconfig_process", str(path)],
-        cwd=root,
-        input="",
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    assert json.loads(done.stdout)["authorization"] == "Bearer abc"
 
 
 @pytest.mark.parametrize(

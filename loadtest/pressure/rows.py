@@ -20,10 +20,9 @@ from loadtest.pressure.clients import (
     Presser,
     Silent,
 )
-from loadtest.pressure.corefile import Variation
 from loadtest.pressure.hostile_yaml import FILES
 from loadtest.pressure.http2 import ATTACKS
-from loadtest.pressure.server import Limits
+from loadtest.pressure.server import Limits, Variation
 
 BELOW_SERVICE: Final = Flood("existing", (f"*.web-1.team-0.svc.{ZONE}",), 20_000)
 PODS: Final = Flood("pods", (f"#.team-0.pod.{ZONE}",), 20_000)

@@ -19,14 +19,13 @@ from typing import Final, NamedTuple
 from loadtest.bench import Progress
 from loadtest.dns import ZONE, query_of, service_name
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
-from loadtest.pressure.corefile import Variation
 from loadtest.pressure.hostile_yaml import Reading, read
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.lateness import Control
 from loadtest.pressure.probes import Probed, Probes, doh_probe, dot_probe, health_probe, tcp_probe
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.rows import Row
-from loadtest.pressure.server import ServerUnderPressure, server_cores
+from loadtest.pressure.server import ServerUnderPressure, Variation, server_cores
 from loadtest.process import BenchmarkError
 from loadtest.programs import COREDNS, CertificateFiles, Program
 from loadtest.watch.fake_api_process import FakeApiProcess

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -51,6 +51,26 @@ def on_core(core: int | None) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+class Opened:
+    """A context manager whose open() puts what is to be closed into `_stack`; if it fails, that is closed at once."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def open(self) -> None:
+        """Open it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            self.open()
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
 
 
 class Memory(NamedTuple):

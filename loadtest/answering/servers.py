@@ -12,10 +12,9 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from hsdns.wire.framing import frame
 from loadtest.answering import peers
@@ -23,7 +22,7 @@ from loadtest.answering.buffers import enlarge_buffers
 from loadtest.answering.cluster import Cluster
 from loadtest.dns import is_answering, query_of
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError, Process
+from loadtest.process import BenchmarkError, Opened, Process
 from loadtest.programs import (
     COREDNS,
     DICT,
@@ -60,7 +59,7 @@ class RunSettings(NamedTuple):
     wildcard: bool = False  # hsdns and CoreDNS listen on all addresses, as in kubeadm's Corefile
 
 
-class Server:
+class Server(Opened):
     """A running server; a context manager.
 
     `changes`: events per second in its cluster; `known`: the queries and replies of a mix, for a server without DNS;
@@ -89,19 +88,14 @@ class Server:
         self._folder.mkdir()
         self._location = peers.Location(self._folder, self.port, settings.zone_file, backend)
         self._api_server: Process | None = None  # the API server of CoreDNS
-        self._stack = ExitStack()
+        super().__init__()
 
-    def __enter__(self) -> Self:
-        with self._stack:
-            self.process = self._stack.enter_context(self._start())
-            self._wait()
-            for pid in self.process.pids():
-                enlarge_buffers(pid, self.port)
-            self._stack = self._stack.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def open(self) -> None:
+        """Start it."""
+        self.process = self._stack.enter_context(self._start())
+        self._wait()
+        for pid in self.process.pids():
+            enlarge_buffers(pid, self.port)
 
     def pause(self) -> None:
         """Stop the server and the process that changes its cluster."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from loadtest.dns import is_answering, query_of, service_name
 from loadtest.pressure.clients import Tools
-from loadtest.process import Process
+from loadtest.process import Opened, Process
 from loadtest.programs import CertificateFiles, Program
 from loadtest.server import START_DEADLINE, Ports, serve
 from loadtest.watch.access import Access
@@ -103,7 +102,7 @@ def server_cores() -> tuple[list[int], list[int]]:
     return usable[:CORES], usable[CORES:] or usable
 
 
-class ServerUnderPressure:
+class ServerUnderPressure(Opened):
     """A running server with its upstream; a context manager."""
 
     process: Process
@@ -124,22 +123,17 @@ class ServerUnderPressure:
         self._files = files
         self._variation = variation
         self._limits = limits
-        self._stack = ExitStack()
+        super().__init__()
 
-    def __enter__(self) -> Self:
-        with self._stack:
-            folder = tempfile.TemporaryDirectory(prefix="bench-pressure-")
-            self._folder = Path(self._stack.enter_context(folder))
-            upstream = (str(self._tools.upstream), str(self.ports.upstream))
-            self._stack.enter_context(Process("upstream", upstream, self._folder))
-            process = serve(self._program, self._text(0), self._folder, launcher=self._launcher())
-            self.process = self._stack.enter_context(process)
-            self._wait()
-            self._stack = self._stack.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def open(self) -> None:
+        """Start it."""
+        folder = tempfile.TemporaryDirectory(prefix="bench-pressure-")
+        self._folder = Path(self._stack.enter_context(folder))
+        upstream = (str(self._tools.upstream), str(self.ports.upstream))
+        self._stack.enter_context(Process("upstream", upstream, self._folder))
+        process = serve(self._program, self._text(0), self._folder, launcher=self._launcher())
+        self.process = self._stack.enter_context(process)
+        self._wait()
 
     def _text(self, serial: int) -> str:
         return corefile(self.ports, self._access, self._variation, self._files, serial)

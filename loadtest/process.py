@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -71,6 +72,26 @@ class Opened:
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
+
+
+class InThread:
+    """A context manager whose run() goes on in a thread, until `_over` is set at the end."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self) -> None:
+        """Go on until it is over."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
 
 
 class Memory(NamedTuple):

@@ -22,9 +22,8 @@ from loadtest.figures import Spread
 from loadtest.process import BenchmarkError
 from loadtest.programs import Program
 from loadtest.server import ServerUnderTest
-from loadtest.watch.access import Access
+from loadtest.watch.access import Access, WatchedSlice, slices
 from loadtest.watch.startup import Api
-from loadtest.watch.watched_slice import WatchedSlice, slices
 
 TIMEOUT = 20.0  # seconds until a change that no answer shows is a failure
 _REPLY_TIMEOUT = 1.0  # seconds until a question is asked again

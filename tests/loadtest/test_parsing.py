@@ -33,8 +33,8 @@ from loadtest.pressure.soak_result import METRIC, Applied, Bounds, Scraped, betw
 from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
 from loadtest.reload import reconnections
 from loadtest.verdicts.order import Newest
+from loadtest.watch.access import WatchedSlice
 from loadtest.watch.latency import is_complete
-from loadtest.watch.watched_slice import WatchedSlice
 
 
 @pytest.mark.parametrize("name", ["hsdns", "x) S 1 2 3 (y"])

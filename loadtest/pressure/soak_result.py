@@ -183,15 +183,40 @@ class Soak(NamedTuple):
         """All figures with a limit; none for a server that ended."""
         if self.ended:
             return []
+        rate = (sum(self.judged.values()) - self.judged.get(FAILED, 0)) / self.seconds
+        wrong = self.judged.get(STALE, 0) + self.judged.get(WRONG, 0)
+        age = f", by {self.worst_age * 1e3:,.0f} ms at most" if wrong else ""
         return [
-            self._sent(),
-            self._judged(),
-            self._applied(),
-            *self._shown(),
-            self._probes(),
-            self._stale(),
-            *self._memory(),
-            self._quiet(),
+            Check(
+                "sent of what each pressing client should send",
+                f"{self.sent:.1%}",
+                f"at least {SENT:.0%}",
+                self.sent >= SENT,
+                f"a pressing client has sent {self.sent:.1%} of what it should send",
+            ),
+            Check(
+                "answers judged, a second",
+                f"{rate:,.0f}",
+                f"at least {JUDGED}",
+                rate >= JUDGED,
+                f"only {rate:.0f} answers a second were judged",
+            ),
+            *self._events(),
+            Check(
+                "/health answered",
+                f"{self.health:.1%}",
+                f"at least {PROBES_ANSWERED:.0%}",
+                self.health >= PROBES_ANSWERED,
+                f"/health answered {self.health:.1%} of the probes",
+            ),
+            Check(
+                "answers stale or wrong",
+                f"{wrong:,} of {sum(self.judged.values()):,}{age}",
+                "0",
+                not wrong,
+                f"{wrong:,} answers were stale or wrong{age}",
+            ),
+            *self._resources(),
         ]
 
     @property
@@ -201,42 +226,21 @@ class Soak(NamedTuple):
             return [self.ended]
         return [check.sentence for check in self.checks if not check.holds]
 
-    def _sent(self) -> Check:
-        return Check(
-            "sent of what each pressing client should send",
-            f"{self.sent:.1%}",
-            f"at least {SENT:.0%}",
-            self.sent >= SENT,
-            f"a pressing client has sent {self.sent:.1%} of what it should send",
-        )
-
-    def _judged(self) -> Check:
-        rate = (sum(self.judged.values()) - self.judged.get(FAILED, 0)) / self.seconds
-        return Check(
-            "answers judged, a second",
-            f"{rate:,.0f}",
-            f"at least {JUDGED}",
-            rate >= JUDGED,
-            f"only {rate:.0f} answers a second were judged",
-        )
-
-    def _applied(self) -> Check:
+    def _events(self) -> list[Check]:
         found = self.applied
-        return Check(
-            "events applied: 99 % and all within, ms",
-            f"{_told(found.p99, EVENT_P99_MS)}, {_told(found.worst, EVENT_WORST_MS)}",
-            f"{EVENT_P99_MS:.0f}, {EVENT_WORST_MS:.0f}",
-            _is_soon(found.p99, self.shown_p99, EVENT_P99_MS)
-            and _is_soon(found.worst, self.own_worst, EVENT_WORST_MS),
-            found.unknown
-            or f"99 % of {found.changes:,} events were applied within "
-            f"{_told(found.p99, EVENT_P99_MS)} ms, and all within "
-            f"{_told(found.worst, EVENT_WORST_MS)} ms",
-        )
-
-    def _shown(self) -> list[Check]:
         p99, worst, own = map(_ms, (self.shown_p99, self.shown_worst, self.own_worst))
+        applied = _told(found.p99, EVENT_P99_MS), _told(found.worst, EVENT_WORST_MS)
         return [
+            Check(
+                "events applied: 99 % and all within, ms",
+                ", ".join(applied),
+                f"{EVENT_P99_MS:.0f}, {EVENT_WORST_MS:.0f}",
+                _is_soon(found.p99, self.shown_p99, EVENT_P99_MS)
+                and _is_soon(found.worst, self.own_worst, EVENT_WORST_MS),
+                found.unknown
+                or f"99 % of {found.changes:,} events were applied within "
+                "{} ms, and all within {} ms".format(*applied),
+            ),
             Check(
                 "events shown: p99, ms",
                 p99,
@@ -255,30 +259,12 @@ class Soak(NamedTuple):
             ),
         ]
 
-    def _probes(self) -> Check:
-        return Check(
-            "/health answered",
-            f"{self.health:.1%}",
-            f"at least {PROBES_ANSWERED:.0%}",
-            self.health >= PROBES_ANSWERED,
-            f"/health answered {self.health:.1%} of the probes",
-        )
-
-    def _stale(self) -> Check:
-        wrong = self.judged.get(STALE, 0) + self.judged.get(WRONG, 0)
-        age = f", by {self.worst_age * 1e3:,.0f} ms at most" if wrong else ""
-        return Check(
-            "answers stale or wrong",
-            f"{wrong:,} of {sum(self.judged.values()):,}{age}",
-            "0",
-            not wrong,
-            f"{wrong:,} answers were stale or wrong{age}",
-        )
-
-    def _memory(self) -> list[Check]:
+    def _resources(self) -> list[Check]:
+        """Memory, and the time of queries after the end."""
         rise, most = self.slope / MB, max((octets for _, octets in self.memory), default=0) / MB
         early = next((octets for at, octets in self.memory if at >= _FIRST), 0) / MB
         end = self.memory[-1][1] / MB if self.memory else 0.0
+        before, after = self.quiet_p99_us / 1e3, self.after_p99_us / 1e3
         return [
             Check(
                 "memory after a minute, at the end, most, MB",
@@ -294,18 +280,15 @@ class Soak(NamedTuple):
                 self.is_flat,
                 f"memory rises by {rise:.0f} MB an hour in the second half",
             ),
+            Check(
+                f"p99 of an honest client before, and {QUIET_AFTER:.0f} s after, ms",
+                f"{before:.2f}, {after:.2f}",
+                f"at most {SLOWER:.0f} times",
+                self.after_share >= 1 and after <= SLOWER * before,
+                f"{QUIET_AFTER:.0f} s after the end p99 is {after:.1f} ms, before it was {before:.1f} ms, "
+                f"and {self.after_share:.1%} is answered",
+            ),
         ]
-
-    def _quiet(self) -> Check:
-        before, after = self.quiet_p99_us / 1e3, self.after_p99_us / 1e3
-        return Check(
-            f"p99 of an honest client before, and {QUIET_AFTER:.0f} s after, ms",
-            f"{before:.2f}, {after:.2f}",
-            f"at most {SLOWER:.0f} times",
-            self.after_share >= 1 and after <= SLOWER * before,
-            f"{QUIET_AFTER:.0f} s after the end p99 is {after:.1f} ms, before it was {before:.1f} ms, "
-            f"and {self.after_share:.1%} is answered",
-        )
 
 
 def _is_soon(applied: Bounds | None, shown: float | None, limit: float) -> bool:

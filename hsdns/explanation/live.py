@@ -9,7 +9,7 @@ Rule 3: an object whose version differs between source and store is reported, be
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
@@ -36,13 +36,6 @@ class Seen(NamedTuple):
     remarks: tuple[str, ...] = ()
     is_partial: bool = False
     behind: tuple[str, ...] = ()
-
-
-class SeesObjects(Protocol):
-    """Finds the objects of a question."""
-
-    async def see(self, lead: Lead) -> Seen:
-        """Find them."""
 
 
 class LiveObjects:

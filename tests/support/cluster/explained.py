@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hsdns.cluster.objects import Object, Pod, PodCondition, PodNames, PodStatus
 from hsdns.cluster.source import Lead
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.live import Seen
+from hsdns.explanation.live import LiveObjects, Seen
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
@@ -30,7 +30,7 @@ def corefile(options: dict[str, str], front: str = "", behind: str = "") -> str:
     return f"{ZONES} {{\n{front}kubernetes {ZONES} {{\n{lines}}}\n{behind}}}\n"
 
 
-class KnownObjects:
+class KnownObjects(LiveObjects):
     """A set of objects that is complete."""
 
     def __init__(self, objects: Iterable[Object]) -> None:

@@ -16,7 +16,7 @@ from hsdns.plugins.health import Health
 from tests.support.coroutines.eager import finish
 from tests.support.coroutines.event_loops import LOOPS, run
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -222,29 +222,3 @@ def test_a_check_cancelled_during_its_lookup_logs_nothing(loop: str) -> None:
     run(case(), loop)
     gc.collect()
     assert complaints == []
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "health 8080",
-            'Corefile:2:8: "8080" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"',
-        ),
-        ("health :1 :2", 'Corefile:2:11: "health" takes at most 1 argument, found 2'),
-        (
-            "health {\n lameduck\n}",
-            'Corefile:3:2: property "lameduck" takes 1 argument, found 0',
-        ),
-        (
-            "health {\n lameduck 5\n}",
-            'Corefile:3:11: "5" is not a duration; write a number and a unit such as "5s"',
-        ),
-        (
-            "health {\n lamduck 5s\n}",
-            'Corefile:3:2: unknown property "lamduck" of health; did you mean "lameduck"?',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Health, text) == error

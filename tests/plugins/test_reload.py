@@ -10,7 +10,7 @@ from hsdns.plugins import reload
 from hsdns.plugins.reload import Reload, failures, show_version, versions
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 
 @pytest.mark.parametrize(
@@ -72,30 +72,6 @@ def test_only_the_last_digest_is_exported() -> None:
         'coredns_reload_version_info{hash="sha512",value="bb"} 1.0',
         "coredns_reload_failed_total 1.0",
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("reload 1s", "Corefile:2:8: 1s is out of range, allowed is 2s or more"),
-        (
-            "reload 5",
-            'Corefile:2:8: "5" is not a duration; write a number and a unit such as "5s"',
-        ),
-        (
-            "reload 5s 500ms",
-            'Corefile:2:11: jitter 500ms is too short; give "0s" or at least 1s',
-        ),
-        ("reload 5s -1s", "Corefile:2:11: -1s is out of range, allowed is 0s or more"),
-        (
-            "reload 5s 1s 1s",
-            'Corefile:2:14: "reload" takes at most 2 arguments, INTERVAL and JITTER, found 3',
-        ),
-        ("reload {\n x\n}", 'Corefile:3:2: "reload" has no properties, found "x"'),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Reload, text) == error
 
 
 def test_first_of_several_takes_effect() -> None:

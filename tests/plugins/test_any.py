@@ -28,11 +28,3 @@ def test_any_gets_one_record_of_class_in(qclass: str) -> None:
 @pytest.mark.parametrize("qtype", ["A", "HINFO", "AXFR", "TYPE254"])
 def test_other_types_go_on(qtype: str) -> None:
     assert finish(Any().handle(make_request("x.", qtype), next_with(BELOW))) is BELOW
-
-
-def test_first_of_several_counts() -> None:
-    warnings: list[str] = []
-    set_up(Any, "any\nany", warnings=warnings)
-    assert warnings == [
-        'Corefile:3:1: this "any" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

@@ -181,24 +181,3 @@ def test_transfer(tmp_path: Path) -> None:
         assert plugin.transfer(Name.from_text("www.example.org.")) is None
 
     run(plugin, script)
-
-
-@pytest.mark.parametrize(
-    ("text", "warning"),
-    [
-        pytest.param(
-            "auto {\n directory /none\n}",
-            "Corefile:3:12: directory /none does not exist yet; auto keeps looking for it",
-            id="folder",
-        ),
-        pytest.param(
-            "auto {\n directory /\n upstream\n}",
-            'Corefile:2:1: "upstream" has no effect, as in CoreDNS 1.14.7',
-            id="upstream",
-        ),
-    ],
-)
-def test_warnings(text: str, warning: str) -> None:
-    warnings: list[str] = []
-    set_up(Auto, text, warnings=warnings)
-    assert warnings == [warning]

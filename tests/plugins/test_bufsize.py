@@ -78,12 +78,3 @@ def test_block_keeps_its_answer_table() -> None:
     """tests/answer_table/test_writer.py shows that the table lowers sizes as the chain does."""
     assert Bufsize.cacheable
     assert set_up(Bufsize, "bufsize 600").max_payload == 600
-
-
-def test_first_of_several_counts() -> None:
-    warnings: list[str] = []
-    found = set_up(Bufsize, "bufsize 600\nbufsize 700", warnings=warnings)
-    assert found.max_payload == 600
-    assert warnings == [
-        'Corefile:3:1: this "bufsize" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

@@ -66,12 +66,3 @@ def test_what_it_answers_is_seen_by_those_who_log_and_count() -> None:
     assert all(
         ORDER.index(name) < ORDER.index("cancel") for name in ("prometheus", "errors", "log")
     )
-
-
-def test_last_of_several_counts() -> None:
-    warnings: list[str] = []
-    found = set_up(Cancel, "cancel 1s\ncancel 2s", warnings=warnings)
-    assert found.seconds == 2
-    assert warnings == [
-        'Corefile:2:1: this "cancel" has no effect, the one at Corefile:3:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

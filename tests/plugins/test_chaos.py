@@ -79,12 +79,3 @@ def test_listener_lets_other_classes_through() -> None:
         )
         (listener,) = assemble(tree, warn=lambda sentence: None).listeners
         assert listener.any_class is expected
-
-
-def test_first_of_several_counts() -> None:
-    warnings: list[str] = []
-    found = set_up(Chaos, "chaos one\nchaos two", warnings=warnings)
-    assert found.version == "one"
-    assert warnings == [
-        'Corefile:3:1: this "chaos" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

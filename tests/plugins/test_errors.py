@@ -194,15 +194,3 @@ def test_a_real_timer_flushes(logged: pytest.LogCaptureFixture) -> None:
 
     asyncio.run(run())
     assert lines(logged) == ["[ERROR] plugin/errors: 1 errors like 'timeout' occurred in last 1ms"]
-
-
-@pytest.mark.parametrize("text", ["errors", "errors stdout", "errors {\n}"])
-def test_setup(text: str) -> None:
-    assert isinstance(set_up(Errors, text), Errors)
-
-
-@pytest.mark.parametrize(
-    ("text", "stacktrace"), [("errors", False), ("errors {\n stacktrace\n}", True)]
-)
-def test_stacktrace(text: str, stacktrace: bool) -> None:
-    assert set_up(Errors, text).stacktrace is stacktrace

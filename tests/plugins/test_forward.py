@@ -106,16 +106,6 @@ def test_a_file_may_name_more_upstreams_than_words_are_allowed(tmp_path: Path) -
     assert len(route.targets) == 20
 
 
-def test_a_source_of_another_family_is_warned_about() -> None:
-    warnings: list[str] = []
-    text = "forward . 10.0.0.2 2001:db8::2 {\nsource_address 10.0.0.9\n}"
-    set_up(Forward, text, warnings=warnings)
-    assert warnings == [
-        "Corefile:2:1: [2001:db8::2]:53 cannot be reached from source_address 10.0.0.9, which is of another address "
-        "family; remove one of them"
-    ]
-
-
 def test_resolv_conf(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     path.write_text("search example.org\nnameserver 10.0.0.2\nnameserver 10.0.0.3\n")

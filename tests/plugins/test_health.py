@@ -21,28 +21,6 @@ from tests.support.plugins.setup import set_up
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-@pytest.mark.parametrize(
-    ("text", "address", "lameduck"),
-    [
-        pytest.param("health", ":8080", 0, id="default"),
-        pytest.param("health localhost:8091", "localhost:8091", 0, id="address"),
-        pytest.param("health {\n lameduck 5s\n}", ":8080", 5, id="lameduck"),
-        pytest.param(
-            "health 169.254.20.10:8080 {\n lameduck 1m\n}", "169.254.20.10:8080", 60, id="both"
-        ),
-        pytest.param(
-            "health :1 {\n lameduck 5s\n}\nhealth :2\nhealth",
-            ":2",
-            5,
-            id="last-with-a-value",
-        ),
-    ],
-)
-def test_setup(text: str, address: str, lameduck: float) -> None:
-    plugin = set_up(Health, text)
-    assert (plugin.address, plugin.lameduck) == (address, lameduck)
-
-
 def test_answer() -> None:
     runtime = FakeRuntime()
     finish(set_up(Health, "health :8085").start(runtime))

@@ -417,33 +417,6 @@ def test_looks_after_each_period(hosts_file: Path) -> None:
     assert runtime.names_answered_first_changes == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "warning"),
-    [
-        pytest.param(
-            "hosts {\n tttl 60\n}",
-            'Corefile:3:2: "tttl" is neither a property of hosts nor an address, the line is skipped;'
-            ' did you mean "ttl"?',
-            id="no-address",
-        ),
-        pytest.param(
-            "hosts {\n 10.0.0.1\n}",
-            'Corefile:3:2: no name follows the address "10.0.0.1", the line is skipped',
-            id="no-name",
-        ),
-        pytest.param(
-            "hosts /",
-            "Corefile:2:7: hosts file / is a directory; write the path of a file",
-            id="folder",
-        ),
-    ],
-)
-def test_warnings(text: str, warning: str) -> None:
-    warnings: list[str] = []
-    set_up(Hosts, text, warnings=warnings)
-    assert warnings == [warning]
-
-
 # --- what the fast path needs to know ---
 
 

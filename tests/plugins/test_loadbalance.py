@@ -180,22 +180,6 @@ MX = [f"a.example.org. 5 IN MX {k} m{k}.example.org." for k in (10, 20)]
 TXT = ['a.example.org. 5 IN TXT "b"', 'a.example.org. 5 IN TXT "a"']
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "loadbalance",
-        "loadbalance round_robin",
-        "loadbalance {\n}",
-        "loadbalance {\nprefer 10.0.0.0/8 2001:db8::/32\nprefer 192.0.2.1/24\n}",
-        "loadbalance weighted file",
-        "loadbalance weighted file {\nreload 0s\n}",
-    ],
-    ids=repr,
-)
-def test_setup(text: str) -> None:
-    assert set_up(Loadbalance, text).name == "loadbalance"
-
-
 def balanced(found: Reply, qtype: str = "A", seed: int = 1) -> Reply:
     plugin = set_up(Loadbalance, "loadbalance")
     finish(plugin.start(FakeRuntime(seed)))

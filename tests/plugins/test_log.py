@@ -197,28 +197,6 @@ def test_rules(text: str, lines: int | list[str], caplog: pytest.LogCaptureFixtu
     assert (len(found) if isinstance(lines, int) else found) == lines
 
 
-@pytest.mark.parametrize(
-    ("text", "warning"),
-    [
-        pytest.param(
-            "log {common}",
-            'Corefile:2:5: "{common}" is parsed as a name, not as a format;'
-            ' to log all names in this format, write "log . FORMAT"',
-            id="format-alone",
-        ),
-        pytest.param(
-            "log . {/a/b}",
-            'Corefile:2:7: placeholders that begin with "{/" are logged as "-" without metadata in the block; add metadata',
-            id="metadata",
-        ),
-    ],
-)
-def test_warnings(text: str, warning: str) -> None:
-    warnings: list[str] = []
-    set_up(Log, text, warnings=warnings)
-    assert warnings == [warning]
-
-
 def test_nothing_is_logged_above_level_info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "hsdns.plugin.log")
     plugin = set_up(Log, "log")

@@ -77,11 +77,3 @@ def test_replies_with_expired_signatures_are_unchanged() -> None:
     below = reply(A, [*NS, PAST])
     assert ask(below, edns=Edns(1232, do=True)) is below
     assert ask(below, edns=Edns(1232)) == reply(A)
-
-
-def test_first_of_several_takes_effect() -> None:
-    warnings: list[str] = []
-    set_up(Minimal, "minimal\nminimal", warnings=warnings)
-    assert warnings == [
-        'Corefile:3:1: this "minimal" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

@@ -18,7 +18,6 @@ from hsdns.plugins import pprof as profile_module
 from hsdns.plugins.pprof import INDEX, Frame, Pprof, Profile, folded, sample, stack_of, to_pprof
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up
 
 INNER = Frame("inner", "/lib/a.py", 7)
 OUTER = Frame("Outer.call", "/lib/b.py", 300)
@@ -181,18 +180,6 @@ def test_sample_ends_early() -> None:
 
 def test_cpu_time_of_a_thread_that_has_ended() -> None:
     assert profile_module._cpu_time(2**30) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("pprof", "localhost:6053"),
-        ("pprof :6060", ":6060"),
-        ("pprof 127.0.0.1:6060 {\n}", "127.0.0.1:6060"),
-    ],
-)
-def test_setup(text: str, address: str) -> None:
-    assert set_up(Pprof, text).address == address
 
 
 def started() -> tuple[Pprof, HttpPage]:

@@ -283,19 +283,6 @@ def test_page() -> None:
     assert len(lines) == len(set(lines))
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("prometheus", "localhost:9153"),
-        ("prometheus :9153", ":9153"),
-        ("prometheus 0.0.0.0:9153", "0.0.0.0:9153"),
-        ("prometheus {\n}", "localhost:9153"),
-    ],
-)
-def test_setup(text: str, address: str) -> None:
-    assert set_up(Prometheus, text).address == address
-
-
 def test_runtime_metrics() -> None:
     runtime = FakeRuntime()
     finish(set_up(Prometheus, "prometheus {\nruntime_metrics\n}").start(runtime))

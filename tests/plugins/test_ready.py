@@ -109,15 +109,3 @@ def test_unready_plugins_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.getMessage() for record in caplog.records] == [
         'plugin/ready: Plugins not ready: "kubernetes"'
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("ready", ":8181"),
-        ("ready localhost:8080", "localhost:8080"),
-        ("ready [::1]:0 {\n monitor until-ready\n}", "[::1]:0"),
-    ],
-)
-def test_setup(text: str, address: str) -> None:
-    assert set_up(Ready, text).address == address

@@ -402,9 +402,3 @@ def test_cacheable(text: str, cacheable: bool) -> None:
 def test_names_answered_first(text: str, zone: str, names: tuple[str, ...] | None) -> None:
     found = set_up(Template, text).names_answered_first(Name.from_text(zone))
     assert (None if found is None else tuple(name.to_text() for name in found)) == names
-
-
-def test_upstream_has_no_effect() -> None:
-    warnings: list[str] = []
-    set_up(Template, "template IN A {\n upstream 192.0.2.1\n}", warnings=warnings)
-    assert warnings == ['Corefile:3:2: "upstream" of template has no effect, as in CoreDNS 1.14.7']

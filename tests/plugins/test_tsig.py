@@ -146,12 +146,6 @@ def test_a_file_of_secrets(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
         assert found.rcode == Rcode.NOERROR
 
 
-def test_warning_without_a_secret() -> None:
-    warnings: list[str] = []
-    set_up(Tsig, "tsig", warnings=warnings)
-    assert warnings == ["Corefile:2:1: tsig has no secret, so it cannot verify any signed query"]
-
-
 @pytest.mark.parametrize(
     ("content", "near"),
     [

@@ -49,11 +49,3 @@ def test_whoami(question: dict[str, str], additional: list[str]) -> None:
 def test_records_have_the_class_of_the_question() -> None:
     found = finish(Whoami().handle(make_request("x.", qclass="CH"), next_with(Reply())))
     assert [record.rrclass for record in found.additional] == [3, 3]
-
-
-def test_first_of_several_takes_effect() -> None:
-    warnings: list[str] = []
-    set_up(Whoami, "whoami\nwhoami", warnings=warnings)
-    assert warnings == [
-        'Corefile:3:1: this "whoami" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

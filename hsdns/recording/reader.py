@@ -1,6 +1,6 @@
 """Reads a recording.
 
-Path: sources/replay.py, cli/builtin.py and users of the queries -> here -> frames.py, entry.py.
+Path: sources/replay.py, cli/source.py and users of the queries -> here -> frames.py, entry.py.
 Rule 1: open() rejects a file that is not a recording; a later error ends the entries, and `problem` says where.
         Entries before the error are valid.
 Rule 2: a file is read on demand, so its length does not matter.

@@ -10,7 +10,7 @@ from hsdns.chain import Request
 from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.corefile.properties import compile_pattern
 from hsdns.plugins.rewrite import Rewrite
-from hsdns.rewriting.rule import Exact, Matcher, Prefix, Regex, RewriteName, Suffix
+from hsdns.rewriting.rule import Matcher, RewriteName, exact, prefix, regex, suffix
 from hsdns.wire.edns import ECHOED, Edns
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType
@@ -151,10 +151,10 @@ def test_a_reply_has_the_queried_name_again(labels: list[bytes], way: str) -> No
     asked = Name.from_labels([*labels, b"from", b"test"])
     text = asked.lowered().to_text()
     ways: dict[str, Matcher] = {
-        "exact": Exact(text),
-        "suffix": Suffix(".from.test."),
-        "prefix": Prefix(text.partition(".from.test.")[0] + "."),
-        "regex": Regex(compile_pattern(r"^.*\.from\.test\.$")),
+        "exact": exact(text),
+        "suffix": suffix(".from.test."),
+        "prefix": prefix(text.partition(".from.test.")[0] + "."),
+        "regex": regex(compile_pattern(r"^.*\.from\.test\.$")),
     }
     to = {"suffix": ".to.test.", "prefix": "to."}.get(way, "www.to.test.")
     plugin = Rewrite([RewriteName(ways[way], to, automatic=True)])

@@ -111,7 +111,7 @@ class LoadCluster:
         """From now on, follow changes with at most `rate` probes per second; calls `ask` in the cluster's thread."""
         truth = self.truth
         assert truth is not None, "made to verify"
-        follower = Follower(truth, truth.by_service(), rate, ask, time.monotonic)
+        follower = Follower(truth.expected, truth.by_service(), rate, ask, time.monotonic)
         self._follower, truth.follow = follower, follower.changed
         return follower
 

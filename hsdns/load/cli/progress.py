@@ -111,7 +111,7 @@ def _screen(length: float) -> Iterator[Show]:
     from rich.console import Console
     from rich.live import Live
 
-    from hsdns.load.cli.screen import Shown, view
+    from hsdns.load.cli.screen import view
 
     console = Console(stderr=True, highlight=False, soft_wrap=False)
     last = 0.0
@@ -122,7 +122,7 @@ def _screen(length: float) -> Iterator[Show]:
             if seconds - last >= REDRAWN:
                 last = seconds
                 width, height = console.size
-                drawn = view(Shown(servers, seconds, length), width, height)
+                drawn = view(servers, seconds, length, width, height)
                 display.update(drawn, refresh=True)
 
         yield show

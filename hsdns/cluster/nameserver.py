@@ -67,10 +67,7 @@ class Nameserver:
         for owner, value in self._endpoints():
             is_endpoint = True
             if headless and value.kind == HEADLESS:
-                for part in value.slices:
-                    if part.name == owner[2] and part.width:
-                        hosts = (part.host(index) for index in range(part.host_count))
-                        found.update((host, None) for host in hosts if isinstance(host, bytes))
+                found.update((host, None) for _, host in _hosts(value, owner))
             elif value.kind is not None:
                 found.update((each, None) for each in value.external if isinstance(each, bytes))
         return list(found) if is_endpoint else list(dict.fromkeys(self._local))
@@ -95,13 +92,10 @@ class Nameserver:
             is_endpoint = True
             parsed = ParsedName(SVC, owner[0], owner[1])
             if value.kind == HEADLESS:
-                for part in value.slices:
-                    if part.name == owner[2] and part.width:
-                        for index in range(part.host_count):
-                            host = part.host(index)
-                            name = schema.target_name(part.label(index), parsed, zone)
-                            if name is not None and isinstance(host, bytes):
-                                yield name, host
+                for label, host in _hosts(value, owner):
+                    name = schema.target_name(label, parsed, zone)
+                    if name is not None:
+                        yield name, host
             elif value.kind == CLUSTER_IP:
                 name = schema.target_name(None, parsed, zone)
                 if name is not None:
@@ -111,3 +105,11 @@ class Nameserver:
             default = Name(_DEFAULT + zone.lower)
             for address in self._local:
                 yield default, address
+
+
+def _hosts(value: ServiceValue, owner: SliceKey) -> Iterator[tuple[bytes, bytes]]:
+    """The labels and addresses of the endpoints of one slice."""
+    for part in value.slices:
+        if part.name == owner[2]:
+            for index, host in enumerate(part.separate):
+                yield part.label(index), host

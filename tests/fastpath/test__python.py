@@ -17,6 +17,7 @@ from hypothesis import given, settings
 
 from hsdns.fastpath import _python
 from hsdns.fastpath.portable_batch import PortableBatch
+from hsdns.fastpath.table import MAX_ROUNDS
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import AD, CD, RD, Reply, nodata, nxdomain, unwritten
 from tests import strategies
@@ -103,6 +104,18 @@ def test_platforms_without_batches_have_the_portable_one() -> None:
     environment = {"PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)  # fmt: skip
     assert done.stdout == "PortableBatch\n"
+
+
+def test_one_eviction_steps_over_a_bounded_number_of_entries_in_use() -> None:
+    table = TableUnderTest(_python)
+    queries = [ask(f"name-{number:03}.default.svc.cluster.local.") for number in range(101)]
+    for query in queries[:-1]:
+        table.store(query, addresses(query))
+        table.lookup(query)
+    table.table.set_capacity(table.table.statistics().octets)
+    table.store(queries[-1], addresses(queries[-1]))
+    gone = [at for at, query in enumerate(queries) if table.table.uses(query) is None]
+    assert gone == [MAX_ROUNDS]
 
 
 NAMES = (

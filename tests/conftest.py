@@ -41,7 +41,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 def _outside_of_clusters() -> Iterator[None]:
     """Run as on a desk, also where the tests themselves run in a pod."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HSDNS_CHECK_STORE"):
+        for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
             patch.delenv(name, raising=False)
         yield
 

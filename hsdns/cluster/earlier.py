@@ -3,13 +3,13 @@
 Path: the kubernetes plugin, for a request with `earlier` -> here -> lookup.py reads it as it reads a store.
 Rule 1: nothing is copied: the newest value is read first, and then the values that were replaced (replaced.py).
 Rule 2: all values are those of one time, so an answer from several values never mixes two states.
-Rule 3: the settings, and whether the cluster can be watched, are the current ones.
+Rule 3: the settings, and whether the cluster can be watched, are those at the time of the request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from hsdns.cluster.pods import PodKey, PodsByAddress
 from hsdns.cluster.replaced import (
@@ -26,7 +26,7 @@ from hsdns.cluster.replaced import (
     Table,
 )
 from hsdns.cluster.reverse import ReverseIndex
-from hsdns.cluster.services import EXTERNAL_SERIAL, Services
+from hsdns.cluster.services import EXTERNAL_SERIAL
 from hsdns.cluster.store import OWN_SERIAL, SHARED_SERIAL, Store
 from hsdns.cluster.value import Key, ServiceValue, SliceKey
 
@@ -35,16 +35,15 @@ V = TypeVar("V")
 Owner = TypeVar("Owner", bound=tuple[object, ...])
 
 
-class Moment:
+class Moment(NamedTuple):
     """The replaced values of a store, and a time in monotonic seconds."""
 
-    def __init__(self, replaced: Replaced, time: float) -> None:
-        self.replaced, self.time = replaced, time
+    replaced: Replaced
+    time: float
 
-    def at(self, table: Table, key: Hashable, newest: V) -> V:
+    def at(self, table: Table, key: Hashable, newest: Any) -> Any:
         """The value at that time in place of the newest one."""
-        found: V = self.replaced.at(table, key, self.time, newest)
-        return found
+        return self.replaced.at(table, key, self.time, newest)
 
 
 class EarlierTable(Mapping[K, V], Generic[K, V]):
@@ -55,7 +54,7 @@ class EarlierTable(Mapping[K, V], Generic[K, V]):
 
     def __getitem__(self, key: K) -> V:
         """The value that a key had; raise KeyError if it had none."""
-        found = self._moment.at(self._table, key, self._newest.get(key))
+        found: V | None = self._moment.at(self._table, key, self._newest.get(key))
         if found is None:
             raise KeyError(key)
         return found
@@ -77,7 +76,10 @@ class EarlierAddresses(Generic[Owner]):
 
     def lookup(self, address: bytes) -> tuple[Owner, ...]:
         """The owners of an address at that time."""
-        return self._moment.at(self._table, address, self._newest.lookup(address))
+        found: tuple[Owner, ...] = self._moment.at(
+            self._table, address, self._newest.lookup(address)
+        )
+        return found
 
     def addresses(self) -> list[bytes]:
         """All addresses that had an owner at that time."""
@@ -93,74 +95,47 @@ class _Terminating:
 
     def __contains__(self, key: object) -> bool:
         assert isinstance(key, tuple), "a pod"
-        return self._moment.at(TERMINATING, key, key in self._newest)
+        return bool(self._moment.at(TERMINATING, key, key in self._newest))
 
 
-class EarlierImports:
+class EarlierImports(NamedTuple):
     """The ServiceImports at that time."""
 
-    def __init__(self, moment: Moment, newest: Mapping[Key, ServiceValue]) -> None:
-        self.values: Mapping[Key, ServiceValue] = EarlierTable(moment, IMPORTS, newest)
+    values: EarlierTable[Key, ServiceValue]
 
 
-class EarlierServices:
+class EarlierServices(NamedTuple):
     """The Services at that time."""
 
-    def __init__(self, moment: Moment, newest: Services) -> None:
-        self.values: Mapping[Key, ServiceValue] = EarlierTable(moment, SERVICES, newest.values)
-        self.cluster_ips: EarlierAddresses[Key] = EarlierAddresses(
-            moment, CLUSTER_IPS, newest.cluster_ips
-        )
-        self.endpoint_ips: EarlierAddresses[SliceKey] = EarlierAddresses(
-            moment, ENDPOINT_IPS, newest.endpoint_ips
-        )
-        self.external_ips: EarlierAddresses[Key] = EarlierAddresses(
-            moment, EXTERNAL_IPS, newest.external_ips
-        )
-        self._moment, self._newest = moment, newest
-
-    @property
-    def external_serial(self) -> int:
-        """The serial of the zones of k8s_external."""
-        return self._moment.at(SERIALS, EXTERNAL_SERIAL, self._newest.external_serial)
+    values: EarlierTable[Key, ServiceValue]
+    cluster_ips: EarlierAddresses[Key]
+    endpoint_ips: EarlierAddresses[SliceKey]
+    external_ips: EarlierAddresses[Key]
+    external_serial: int
 
 
 class EarlierStore:
     """A store as it was at a time; valid only if its `replaced` keeps the state of that time."""
 
     def __init__(self, store: Store, time: float) -> None:
-        moment = Moment(store.replaced, time)
-        self.settings = store.settings
-        self.services = EarlierServices(moment, store.services)
-        self.imports = EarlierImports(moment, store.imports.values)
-        self.pods = PodsByAddress(
-            EarlierTable(moment, PODS, store.pods.by_address),
-            _Terminating(moment, store.pods.terminating),
+        moment, services, pods = Moment(store.replaced, time), store.services, store.pods
+        self.settings, self.serves = store.settings, store.serves
+        self.restored, self.lost = store.restored, store.lost
+        self.serial: int = moment.at(SERIALS, OWN_SERIAL, store.serial)
+        self.shared_serial: int = moment.at(SERIALS, SHARED_SERIAL, store.shared_serial)
+        self.namespaces = EarlierTable(moment, NAMESPACES, store.namespaces)
+        self.imports = EarlierImports(EarlierTable(moment, IMPORTS, store.imports.values))
+        self.services = EarlierServices(
+            EarlierTable(moment, SERVICES, services.values),
+            EarlierAddresses(moment, CLUSTER_IPS, services.cluster_ips),
+            EarlierAddresses(moment, ENDPOINT_IPS, services.endpoint_ips),
+            EarlierAddresses(moment, EXTERNAL_IPS, services.external_ips),
+            moment.at(SERIALS, EXTERNAL_SERIAL, services.external_serial),
         )
-        self.namespaces: Mapping[bytes, str] = EarlierTable(moment, NAMESPACES, store.namespaces)
-        self._moment, self._store = moment, store
+        self.pods = PodsByAddress(
+            EarlierTable(moment, PODS, pods.by_address), _Terminating(moment, pods.terminating)
+        )
 
-    @property
-    def serves(self) -> bool:
-        """Whether there is a state to answer from; there is none before the first one."""
-        return self._store.serves
 
-    @property
-    def restored(self) -> float | None:
-        """The time at which the snapshot being served was saved."""
-        return self._store.restored
-
-    @property
-    def lost(self) -> str:
-        """Since when the API server cannot be watched."""
-        return self._store.lost
-
-    @property
-    def serial(self) -> int:
-        """The serial of the cluster's own zones."""
-        return self._moment.at(SERIALS, OWN_SERIAL, self._store.serial)
-
-    @property
-    def shared_serial(self) -> int:
-        """The serial of the zones of `multicluster`."""
-        return self._moment.at(SERIALS, SHARED_SERIAL, self._store.shared_serial)
+# The state that answers are computed from: the newest or an earlier one.
+ClusterView = Store | EarlierStore

@@ -4,17 +4,16 @@ Path: answer.py, external.py and transfer.py -> here -> the store's values.
 Rule: the counter of everything that is read is added to `dependencies` first: the reply is valid until one of them
       changes.
 Source: CoreDNS 1.14.7 plugin/kubernetes (Records, namespaceExposed, Reverse).
-
-The view of a cluster's state that answers are computed from: the newest (store.py) or an earlier state (earlier.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 from hsdns.cluster import question, schema
+from hsdns.cluster.earlier import ClusterView
 from hsdns.cluster.freshness import (
     Dependencies,
     address_counter,
@@ -23,96 +22,12 @@ from hsdns.cluster.freshness import (
     service_counter,
     spec_counter,
 )
-from hsdns.cluster.pods import PodsByAddress, address_in
+from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, SVC, ParsedName
 from hsdns.cluster.reverse import is_reverse
-from hsdns.cluster.store import Store, StoreSettings
-from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, Key, Node, ServiceValue, SliceKey
+from hsdns.cluster.store import Store
+from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, Key, Node, ServiceValue
 from hsdns.wire.name import Name
-
-Owner = TypeVar("Owner", covariant=True)
-
-
-class AddressesView(Protocol[Owner]):
-    """Addresses, and the keys of the objects that have them."""
-
-    def lookup(self, address: bytes) -> tuple[Owner, ...]:
-        """The owners of an address."""
-
-    def addresses(self) -> list[bytes]:
-        """All addresses that have an owner."""
-
-
-class ImportsView(Protocol):
-    """The ServiceImports."""
-
-    @property
-    def values(self) -> Mapping[Key, ServiceValue]:
-        """By namespace and name."""
-
-
-class ServicesView(ImportsView, Protocol):
-    """The Services."""
-
-    @property
-    def cluster_ips(self) -> AddressesView[Key]:
-        """The Services by cluster IP."""
-
-    @property
-    def endpoint_ips(self) -> AddressesView[SliceKey]:
-        """The slices by the addresses of their endpoints."""
-
-    @property
-    def external_ips(self) -> AddressesView[Key]:
-        """The Services by external address."""
-
-    @property
-    def external_serial(self) -> int:
-        """The serial of the zones of k8s_external."""
-
-
-class ClusterView(Protocol):
-    """A state of a cluster; store.Store describes its parts."""
-
-    @property
-    def settings(self) -> StoreSettings:
-        """The settings of its store."""
-
-    @property
-    def serves(self) -> bool:
-        """Whether there is a state to answer from."""
-
-    @property
-    def restored(self) -> float | None:
-        """The time at which the snapshot being served was saved."""
-
-    @property
-    def lost(self) -> str:
-        """Since when the API server cannot be watched."""
-
-    @property
-    def serial(self) -> int:
-        """The serial of the cluster's own zones."""
-
-    @property
-    def shared_serial(self) -> int:
-        """The serial of the zones of `multicluster`."""
-
-    @property
-    def namespaces(self) -> Mapping[bytes, str]:
-        """The namespaces."""
-
-    @property
-    def services(self) -> ServicesView:
-        """The Services with their slices."""
-
-    @property
-    def imports(self) -> ImportsView:
-        """The ServiceImports with their slices."""
-
-    @property
-    def pods(self) -> PodsByAddress:
-        """The pods."""
 
 
 class NoSuchName(Exception):

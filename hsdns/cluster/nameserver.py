@@ -12,7 +12,7 @@ from typing import Final
 
 from hsdns.cluster import schema
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.lookup import ClusterView
+from hsdns.cluster.earlier import ClusterView
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.value import CLUSTER_IP, HEADLESS, ServiceValue, SliceKey
 from hsdns.wire.iana import RRType

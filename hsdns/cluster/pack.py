@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from hsdns.cluster.address import dashed_text, pack_address, pack_ipv4, read_address
 from hsdns.cluster.objects import (
@@ -204,18 +204,18 @@ def pack_slice(
     meta = found.metadata
     ports = _ports(found.ports or ())
     plain = None if pod_names or zonal else _plain(found.endpoints or ())
-    if plain is not None and plain.addresses:
-        addresses = b"".join(plain.addresses)
+    if plain is not None and plain[0]:
+        addresses, not_ready = plain
         return (
             PackedSlice(
                 meta.name,
                 meta.resource_version,
                 4,
-                addresses,
+                b"".join(addresses),
                 None,
                 ports,
                 cluster=cluster,
-                not_ready=plain.not_ready if counts_not_ready else 0,
+                not_ready=not_ready if counts_not_ready else 0,
             ),
         )
     zones = _topology_zones(found) if zonal else {}
@@ -300,15 +300,8 @@ def pack_slice(
     return tuple(parts)
 
 
-class _Plain(NamedTuple):
-    """The ready addresses of a slice, and the number of those that are not ready."""
-
-    addresses: list[bytes]
-    not_ready: int
-
-
-def _plain(endpoints: Iterable[Endpoint]) -> _Plain | None:
-    """Endpoints that have IPv4 addresses only, as nearly all have; None if there are others."""
+def _plain(endpoints: Iterable[Endpoint]) -> tuple[list[bytes], int] | None:
+    """Ready addresses and the number of others, if all are IPv4 and none has a hostname, as nearly all; else None."""
     addresses: list[bytes] = []
     not_ready = 0
     for endpoint in endpoints:
@@ -323,7 +316,7 @@ def _plain(endpoints: Iterable[Endpoint]) -> _Plain | None:
             if packed is None:
                 return None
             addresses.append(packed)
-    return _Plain(addresses, not_ready)
+    return addresses, not_ready
 
 
 class _Group:

@@ -36,11 +36,13 @@ from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
     EndpointSlice,
+    Identity,
     Namespace,
     Object,
     Pod,
     Service,
     ServiceImport,
+    identity,
 )
 from hsdns.cluster.pods import PodKey
 from hsdns.cluster.read_object import read_time
@@ -59,7 +61,7 @@ from hsdns.cluster.value import (
 )
 from hsdns.wire.name import Name
 
-Versions = dict[tuple[type[Object], str, str], str]  # by kind, namespace and name
+Versions = dict[Identity, str]
 SliceLabels = dict[tuple[bytes, str], dict[str, str]]  # by namespace and name of the slice
 
 # A value records only whether there is a selector; the selected endpoints are in the slices.
@@ -292,9 +294,10 @@ def _of_service(store: Store, key: Key, shared: bool) -> Iterator[Object]:
 
 
 def _versioned(found: Object, versions: Versions) -> Object:
-    meta = found.metadata
-    version = versions.get((type(found), meta.namespace, meta.name), "")
-    return structs.replace(found, metadata=structs.replace(meta, resource_version=version))
+    version = versions.get(identity(found), "")
+    return structs.replace(
+        found, metadata=structs.replace(found.metadata, resource_version=version)
+    )
 
 
 UNSPECIFIED: Final = {4: "0.0.0.0", 16: "::"}  # by width

@@ -34,6 +34,7 @@ from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
     Event,
+    Identity,
     Namespace,
     Object,
     ObjectMeta,
@@ -41,6 +42,8 @@ from hsdns.cluster.objects import (
     Service,
     ServiceImport,
     Synced,
+    identity,
+    stub,
 )
 from hsdns.cluster.pack import pack_label
 from hsdns.cluster.pods import Pods
@@ -60,7 +63,6 @@ from hsdns.metrics import Registry
 
 _SLICES: Final = (EndpointSlice, ReadSlice)
 _SERVICES: Final = (Service, ReadService)
-ObjectKey = tuple[type[Object], str, str]  # kind, namespace, name
 Follow = Callable[[Sequence[Event]], bool]  # takes a batch; whether it takes the next
 OWN_SERIAL, SHARED_SERIAL = "own", "shared"  # keys in the table of replaced serials
 
@@ -155,7 +157,7 @@ class Store:
         self.shared_serial = 0  # of the zones of `multicluster`
         self._namespace_changes = 0
         self._published = 0  # the number of changes that the answer table knows of
-        self._unconfirmed: set[ObjectKey] = set()  # restored and not yet delivered by the source
+        self._unconfirmed: set[Identity] = set()  # restored and not yet delivered by the source
         self._followers: list[Follow] = []
 
     @property
@@ -209,8 +211,7 @@ class Store:
         new_serial = self._apply(found, gone)
         if self._unconfirmed:
             whole = found.whole if isinstance(found, READ) else found
-            meta = whole.metadata
-            self._unconfirmed.discard((type(whole), meta.namespace, meta.name))
+            self._unconfirmed.discard(identity(whole))
         return new_serial
 
     def follow(self, follow: Follow) -> None:
@@ -239,11 +240,10 @@ class Store:
         but `serves` stays False, since names may be missing.
         """
         for found in objects:
-            meta = found.metadata
-            unversioned = msgspec.structs.replace(meta, resource_version="")
+            unversioned = msgspec.structs.replace(found.metadata, resource_version="")
             self._apply(msgspec.structs.replace(found, metadata=unversioned), gone=False)
             self.services.finish()
-            self._unconfirmed.add((type(found), meta.namespace, meta.name))
+            self._unconfirmed.add(identity(found))
         self.restored = saved
         self.replaced.open()
         self._counters.bump(STALENESS)
@@ -273,7 +273,7 @@ class Store:
 
     def _drop_unconfirmed(self) -> bool:
         new_serial = False
-        gone = [Deleted(kind(ObjectMeta(name, namespace))) for kind, namespace, name in self._unconfirmed]  # fmt: skip
+        gone = [Deleted(stub(each)) for each in self._unconfirmed]
         for event in gone:
             new_serial |= self._apply(event.object, gone=True)
         self._pass_on(gone)

@@ -12,38 +12,7 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from hsdns.fastpath.terms import Terms
-
-__all__ = [
-    "IMPLEMENTATION",
-    "AnswerTable",
-    "AnswerTableStatistics",
-    "Batch",
-    "BatchStatistics",
-    "ClusterNames",
-    "LoadCounts",
-    "LoadSender",
-    "LogRecord",
-    "Miss",
-    "MissQueue",
-    "Peeked",
-    "ServiceReading",
-    "ServiceReplies",
-    "SliceReading",
-    "SliceStore",
-    "Tap",
-    "TapRecord",
-    "Terms",
-    "Versions",
-    "WatchFrames",
-    "dashed_labels",
-    "move_addresses",
-    "read_page",
-    "read_status",
-    "read_time",
-    "shorten_slice",
-    "slice_change",
-]
+from hsdns.fastpath.terms import Terms as Terms
 
 
 def _find_native() -> ModuleType | None:
@@ -57,37 +26,27 @@ def _find_native() -> ModuleType | None:
 
 
 _native = _find_native()
-
-if TYPE_CHECKING or _native is None:
-    from hsdns.fastpath._python import (
-        AnswerTable,
-        AnswerTableStatistics,
-        Batch,
-        BatchStatistics,
-        ClusterNames,
-        LogRecord,
-        Miss,
-        MissQueue,
-        Peeked,
-        Tap,
-        TapRecord,
-        Versions,
-    )
+IMPLEMENTATION: Final = "python" if _native is None else "rust"
+if TYPE_CHECKING:
+    from hsdns.fastpath import _python as _twin
 else:
-    Batch = _native.Batch
-    BatchStatistics = _native.BatchStatistics
-    ClusterNames = _native.ClusterNames
-    LogRecord = _native.LogRecord
-    Miss = _native.Miss
-    MissQueue = _native.MissQueue
-    Peeked = _native.Peeked
-    AnswerTable = _native.AnswerTable
-    AnswerTableStatistics = _native.AnswerTableStatistics
-    Tap = _native.Tap
-    TapRecord = _native.TapRecord
-    Versions = _native.Versions
+    _twin = _native or importlib.import_module("hsdns.fastpath._python")
+
+AnswerTable = _twin.AnswerTable
+AnswerTableStatistics = _twin.AnswerTableStatistics
+Batch = _twin.Batch
+BatchStatistics = _twin.BatchStatistics
+ClusterNames = _twin.ClusterNames
+LogRecord = _twin.LogRecord
+Miss = _twin.Miss
+MissQueue = _twin.MissQueue
+Peeked = _twin.Peeked
+Tap = _twin.Tap
+TapRecord = _twin.TapRecord
+Versions = _twin.Versions
 
 LoadCounts = getattr(_native, "LoadCounts", None)
+LoadSender = getattr(_native, "LoadSender", None)
 # The reader of an API server's protobuf; without it, the server is asked for JSON.
 WatchFrames = getattr(_native, "WatchFrames", None)
 ServiceReading = getattr(_native, "ServiceReading", None)
@@ -103,5 +62,3 @@ shorten_slice = getattr(_native, "shorten_slice", None)
 SliceStore = getattr(_native, "SliceStore", None)
 # Makes replies about Services from their values; without it, the chain makes all replies.
 ServiceReplies = getattr(_native, "ServiceReplies", None)
-LoadSender = getattr(_native, "LoadSender", None)
-IMPLEMENTATION: Final = "python" if _native is None else "rust"

@@ -1,6 +1,6 @@
 """The thread that follows the cluster, with an event loop of its own, and the lease of the answer table.
 
-Path: runtime.py spawns here what watches (plugins/kubernetes/watch.py): sources, stores, snapshots, store checks.
+Path: runtime.py spawns here what watches (plugins/kubernetes/watch.py): sources, stores, snapshots.
 Rule 1: nothing but that runs here, so that no query, log line, reload or transfer is in front of an event; and after
         an event, for half a millisecond at a time, the recomputation of the replies that it has invalidated
         (answer_tables.py).

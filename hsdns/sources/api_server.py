@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import msgspec
 
 from hsdns import memory
-from hsdns.apiserver.reflector import MAX_PAGE_LEN, PAGE, STATE_READ_TIMEOUT, Key, Reflector
+from hsdns.apiserver.reflector import MAX_PAGE_LEN, Key, Reflector
 from hsdns.apiserver.resource import (
     ENDPOINT_SLICES,
     NAMESPACES,
@@ -389,15 +389,6 @@ class ApiServer:
         """Seconds since the oldest last contact of a scope; infinite until every scope had contact."""
         return self._contact.silence(now) if self._contact is not None else float("inf")
 
-    async def objects(self) -> list[Object]:
-        """List all watched scopes, independently of the watches; raise Unreachable."""
-        if self._transport is None:
-            raise Unreachable("the API server is not being watched")
-        found: list[Object] = []
-        for scope in list(self._reflectors):
-            found += await _list(self._transport, scope)
-        return found
-
     async def read(self, lead: Lead) -> Reading:
         """Read the objects for a question, on the connection of the watches."""
         if self._transport is None:
@@ -461,15 +452,3 @@ def _deliver_singly(events: Sequence[Event], deliver: Deliver) -> None:
             meta = getattr(getattr(event, "object", None), "metadata", None)
             subject = f"{meta.namespace}/{meta.name}" if meta is not None else "an event"
             log.exception("cannot handle %s; it is ignored", subject)
-
-
-async def _list(transport: Transport, scope: Scope) -> list[Object]:
-    """List a scope page by page."""
-    found: list[Object] = []
-    query = {**scope.query, "limit": str(PAGE)}
-    while True:
-        page = await get_page(transport, scope, query, STATE_READ_TIMEOUT)
-        found += page.objects
-        if not page.following:
-            return found
-        query["continue"] = page.following

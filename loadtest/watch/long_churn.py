@@ -2,8 +2,8 @@
 
     python -m loadtest.watch.long_churn --events 20_000_000 --seconds 600
 
-Path: a model of a cluster -> octets of a watch -> apiserver/reflector.py -> cluster/store.py; cluster/consistency.py
-compares.
+Path: a model of a cluster -> octets of a watch -> apiserver/reflector.py -> cluster/store.py; the tool of
+the tests compares.
 Rule 1: events are those of the API: addresses and readiness that change, slices and Services that go and come.
 Rule 2: after each piece the store must equal one that has read the cluster as it is then, and the memory of the process
         may not be more than GROWTH times that after the first piece.
@@ -25,11 +25,11 @@ import msgspec
 
 from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, SERVICES, Resource, Scope
-from hsdns.cluster.consistency import compare, empty_like
 from hsdns.cluster.objects import Event
 from hsdns.cluster.store import Store, StoreSettings
 from loadtest.apiserver.objects import changed_address, endpoint_slice, namespaces, service
 from loadtest.apiserver.watch_stream import INITIAL_EVENTS_END
+from tests.support.cluster.differences import compare, empty_like
 
 GROWTH: Final = 1.1
 _BATCH: Final = 200  # events in a chunk of a watch
@@ -153,8 +153,7 @@ def churn(model: Model, followed: Followed, events: int) -> None:
 def differences(model: Model, followed: Followed) -> list[str]:
     """How the store differs from one that has read the cluster as it is."""
     fresh = Followed(model, empty_like(followed.store))
-    found = compare(followed.store, fresh.store)
-    return [each.sentence for each in found if each is not None]
+    return compare(followed.store, fresh.store)
 
 
 def resident() -> int:

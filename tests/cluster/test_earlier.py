@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.answer_set import AnswerSet
-from hsdns.cluster.earlier import EarlierStore
-from hsdns.cluster.lookup import ClusterView, NameLookup
+from hsdns.cluster.earlier import ClusterView, EarlierStore
+from hsdns.cluster.lookup import NameLookup
 from hsdns.cluster.objects import Event, Synced, Upserted
 from hsdns.cluster.replaced import Need, Replaced
 from hsdns.cluster.store import Store, StoreSettings

@@ -127,7 +127,7 @@ def test_a_service_that_becomes_headless_while_it_is_read_depends_on_its_slices(
     lookup, counters = make_lookup(), Moving()
     dependencies = Dependencies(counters)
     values, key = lookup.store.services.values, (b"ns", b"web")
-    counters.moves = lambda: values.update({key: values[b"ns", b"db"]})  # type: ignore[attr-defined]  # a dict here
+    counters.moves = lambda: values.update({key: values[b"ns", b"db"]})  # type: ignore[union-attr]  # a dict here
     found = lookup.find(Name.from_text("web.ns.svc.cluster.local"), ZONE, dependencies)
     assert isinstance(found, tuple)
     assert [each.rdata for each in found[0].a] == [ONE]

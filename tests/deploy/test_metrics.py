@@ -81,7 +81,6 @@ ABSENT = {
 ON_OCCURRENCE = {
     "coredns_proxy_healthcheck_failures_total": "an upstream fails its check",
     "hsdns_kubernetes_rejected_total": "an object breaks the rules",
-    "hsdns_store_inconsistencies_total": "HSDNS_CHECK_STORE is set",
     "hsdns_udp_send_errors_total": "the kernel does not take a reply",
 }
 OF_PROMETHEUS = {"up"}

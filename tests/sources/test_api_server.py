@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from random import Random
 from typing import Any
 
 import pytest
@@ -17,8 +14,8 @@ from hsdns.apiserver.access import Access
 from hsdns.apiserver.client import ApiClient
 from hsdns.apiserver.redaction import HIDDEN
 from hsdns.apiserver.reflector import Key
-from hsdns.apiserver.transport import Refusal, Transport, Unreachable
-from hsdns.cluster.objects import Deleted, Event, Namespace, Object, ObjectMeta, Synced, Upserted
+from hsdns.apiserver.transport import Refusal, Transport
+from hsdns.cluster.objects import Deleted, Event, Synced
 from hsdns.cluster.source import (
     Fault,
     Lead,
@@ -28,30 +25,14 @@ from hsdns.cluster.source import (
     Report,
     Surroundings,
 )
-from hsdns.cluster.store import Store, StoreSettings
-from hsdns.metrics import Registry
 from hsdns.sources import api_server
 from hsdns.sources.api_access import WatchOptions
 from hsdns.sources.api_server import ApiServer, read_objects, read_pod
-from hsdns.sources.store_check import check_interval, check_store
 from loadtest.apiserver.fake_cluster import FakeCluster
+from tests.support.apiserver.fixed_access import FixedAccess
 from tests.support.apiserver.memory_api import SERVER, MemoryAnswer, MemoryApi
 from tests.support.apiserver.scripted_http import Said, ScriptedServer, said
-from tests.support.plugins.runtime import FakeRuntime
-
-
-class Around:
-    """The surroundings of a source."""
-
-    def __init__(self) -> None:
-        self.random = Random(1)
-        self.metrics = Registry()
-
-    def clock(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def wall(self) -> float:
-        return 1_700_000_000.0
+from tests.support.apiserver.watching_source import Around
 
 
 class Connect:
@@ -275,22 +256,6 @@ def test_silence_and_check() -> None:
     asyncio.run(run())
 
 
-def test_objects_lists_beside_the_watches() -> None:
-    async def run() -> None:
-        cluster = small_cluster()
-        for number in range(1200):
-            cluster.apply(service(f"s-{number}"))
-        async with watching(cluster, WatchOptions()) as harness:
-            await harness.until(lambda: "synced" in harness.events)
-            found = await harness.source.objects()
-            assert len(found) == 1206
-            cluster.revoke("services")
-            with pytest.raises(Unreachable, match=r"services may not be read: .* \(403\)"):
-                await harness.source.objects()
-
-    asyncio.run(run())
-
-
 def test_nothing_is_delivered_before_the_first_response() -> None:
     def deliver(events: Sequence[Event]) -> None:
         raise AssertionError(events)
@@ -340,41 +305,22 @@ def test_token_that_the_server_echoes_is_not_reported(answer: Said) -> None:
 
                 def __call__(self, around: Surroundings, report: Report) -> Transport:
                     access = Access(server.url, authorization=f"Bearer {TOKEN}")
-                    return ApiClient(Fixed(access), around.metrics, around.clock, pytest.fail)
+                    return ApiClient(FixedAccess(access), around.metrics, around.clock, pytest.fail)
 
             source = ApiServer(ToServer(), WatchOptions())
             watching = asyncio.create_task(source.watch(lambda events: None, report, Around()))
             async with asyncio.timeout(20):
                 await reported.wait()
-            with pytest.raises(Unreachable) as caught:
-                await source.objects()
             outages = source.outages()
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-            text = "\n".join([*lines, *outages, str(caught.value)])
+            text = "\n".join([*lines, *outages])
             assert "cannot watch" in text
             # Of what is not HTTP nothing is quoted.
             assert (HIDDEN in text) is ("does not speak HTTP" not in text)
             assert TOKEN[:10] not in text
 
     asyncio.run(test())
-
-
-class Fixed:
-    """An AccessSource whose access never changes."""
-
-    def __init__(self, access: Access) -> None:
-        self.server = access.server
-        self._access = access
-
-    def check(self) -> list[str]:
-        return []
-
-    async def current(self) -> Access:
-        return self._access
-
-    def invalidate(self, access: Access) -> None:
-        pass
 
 
 # Reading on demand from an API server in memory: what is requested, what is refused, what comes late.
@@ -478,21 +424,25 @@ def test_more_than_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-class SlowApi(MemoryApi):
-    """Answers nothing about Services."""
+class SilentApi(MemoryApi):
+    """Answers nothing about paths with a certain end."""
+
+    end = ""
 
     @asynccontextmanager
     async def get(
         self, path: str, query: Mapping[str, str], accept: str = ""
     ) -> AsyncGenerator[MemoryAnswer | Refusal]:
-        if path.endswith("/services"):
+        if path.endswith(self.end):
             await asyncio.Event().wait()
         async with super().get(path, query, accept) as found:
             yield found
 
 
 def test_what_comes_late_is_told() -> None:
-    found = asyncio.run(read_objects(SlowApi(cluster_of_api_reading()), LEAD, 0.01))
+    slow = SilentApi(cluster_of_api_reading())
+    slow.end = "/services"
+    found = asyncio.run(read_objects(slow, LEAD, 0.01))
     assert names(found) == ["EndpointSlice db-1", "Namespace shop"]
     sentence = f"services could not be read: {SERVER} did not answer within 0.01 s"
     assert found.faults == (Fault(sentence, "Service"),)
@@ -547,76 +497,7 @@ def test_one_that_is_malformed() -> None:
         read_of_api_pod(api(spec={"hostNetwork": "yes"}))
 
 
-class SilentApi(MemoryApi):
-    """Answers nothing."""
-
-    @asynccontextmanager
-    async def get(
-        self, path: str, query: Mapping[str, str], accept: str = ""
-    ) -> AsyncGenerator[MemoryAnswer | Refusal]:
-        await asyncio.Event().wait()
-        async with super().get(path, query, accept) as found:
-            yield found
-
-
 def test_a_server_that_does_not_answer() -> None:
     with pytest.raises(PodUnreadable) as raised:
         read_of_api_pod(SilentApi(cluster_of_api_reading()), seconds=0.01)
     assert str(raised.value) == f"pods could not be read: {SERVER} did not answer within 0.01 s"
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds", "warnings"),
-    [("", None, 0), ("60", 60.0, 0), ("0.5", 0.5, 0), ("0", None, 1), ("often", None, 1), ("-1", None, 1), ("nan", None, 1)],
-)  # fmt: skip
-def test_check_interval(text: str, seconds: float | None, warnings: int) -> None:
-    log: list[str] = []
-    environment = {"HSDNS_CHECK_STORE": text} if text else {}
-    assert check_interval(lambda level, message: log.append(message), environment) == seconds
-    assert len(log) == warnings
-
-
-class Listed(ApiServer):
-    """A source with given lists; None stands for an unreachable API server."""
-
-    def __init__(self, *lists: list[Object] | None) -> None:
-        self.lists = list(lists)
-
-    async def objects(self) -> list[Object]:
-        found = self.lists.pop(0)
-        if found is None:
-            raise Unreachable("connection refused")
-        return found
-
-
-A, B = (Namespace(ObjectMeta(name=name, resource_version="1")) for name in "ab")
-
-
-@pytest.mark.parametrize(
-    ("lists", "levels"),
-    [
-        pytest.param([[A], [A], [A]], [], id="no difference"),
-        pytest.param([[A, B], [A], [A]], [], id="a difference that is gone the next time"),
-        pytest.param([[A, B], [A, B], [A, B]], [logging.ERROR], id="one that stays is told once"),
-        pytest.param([None, [A], [A]], [logging.WARNING], id="the server is away"),
-    ],
-)
-def test_check_store(lists: list[list[Object] | None], levels: list[int]) -> None:
-    store = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
-    store.apply([Upserted(A), Synced()])
-    source, runtime = Listed(*lists), FakeRuntime()
-    log: list[tuple[int, str]] = []
-
-    async def sleep(seconds: float) -> None:
-        assert seconds == 60.0
-        if not source.lists:
-            raise asyncio.CancelledError
-
-    with contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(
-            check_store(source, store, lambda *line: log.append(line), runtime, 60.0, sleep)
-        )
-    assert log[0] == (logging.INFO, "the store is compared with the API server every 60 s")
-    assert [level for level, _ in log[1:]] == levels
-    counter = runtime.metrics.counter("hsdns_store_inconsistencies_total", "")
-    assert counter.values == {(): levels.count(logging.ERROR)}

@@ -13,8 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from hsdns.cli.flags import FlagError
-from hsdns.cli.output import Progress, complain
+from hsdns.cli.command import FlagError, Progress, complain
 from hsdns.load.histogram import us_to_text
 from hsdns.load.verify.judge import RIGHT, UNDECIDED
 from hsdns.wire import printable

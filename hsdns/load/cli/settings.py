@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from hsdns.cli import builtin
-from hsdns.cli.command import NO_CODE, Command, flag
-from hsdns.cli.flags import FORMATS, Flag, FlagError
-from hsdns.cli.output import complain
+from hsdns.cli import source as builtin
+from hsdns.cli.command import FORMATS, NO_CODE, Command, Flag, FlagError, complain, flag
 from hsdns.load.cli.knee import KneeSettings, knee_settings
 from hsdns.load.cli.progress import LINE, WAYS, check_live
 from hsdns.load.cluster.changes import DEFAULT, read_kinds

@@ -27,9 +27,9 @@ from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import NOWHERE, Earlier, Next, Request
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.answer_set import AnswerSet, Changes
-from hsdns.cluster.earlier import EarlierStore
+from hsdns.cluster.earlier import ClusterView, EarlierStore
 from hsdns.cluster.freshness import STALENESS, Dependencies
-from hsdns.cluster.lookup import ClusterView, NameLookup, NoSuchName, PlainValues
+from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings

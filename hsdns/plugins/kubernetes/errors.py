@@ -10,7 +10,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from hsdns.cluster.answer import ClusterAnswers
-from hsdns.cluster.lookup import ClusterView, NoSuchName
+from hsdns.cluster.earlier import ClusterView
+from hsdns.cluster.lookup import NoSuchName
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import InfoCode, Query, Reply, to_option
 from hsdns.wire.name import Name

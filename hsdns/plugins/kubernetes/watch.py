@@ -25,7 +25,6 @@ from hsdns.metrics import Registry
 from hsdns.plugin import Running, Runtime
 from hsdns.plugins.kubernetes.state import ClusterState
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.store_check import check_interval, check_store
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
 
@@ -45,7 +44,7 @@ class ClusterWatch:
 
     `words` are the configurations of the blocks that share it, in the order of the Corefile.  `on_delivered`, if it is
     set, is called after each batch, in the thread of the watch.
-    With `reads_only` it neither saves snapshots nor checks stores, for a command that only reads the names.
+    With `reads_only` it does not save snapshots, for a command that only reads the names.
     """
 
     def __init__(self, source: Source, state: ClusterState, words: tuple[object, ...] = ()) -> None:
@@ -94,11 +93,6 @@ class ClusterWatch:
             if state.snapshot is not None:
                 saving = state.snapshot.save_periodically(state.store, self._report, process)
                 self._tasks.append(runtime.spawn_watch(saving, "kubernetes snapshot"))
-        seconds = check_interval(self._report)
-        if isinstance(source, ApiServer) and seconds is not None:
-            for state in self.states:
-                checking = check_store(source, state.store, self._report, process, seconds)
-                self._tasks.append(runtime.spawn_watch(checking, "kubernetes store check"))
 
     def _load(self, runtime: Runtime) -> None:
         for state in self.states:

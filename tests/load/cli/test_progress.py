@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from rich.console import Console
 
-from hsdns.cli.flags import FlagError
+from hsdns.cli.command import FlagError
 from hsdns.load.cli.progress import NONE, SCREEN, check_live, line, lines, live
 from hsdns.load.cli.screen import Shown, view
 from hsdns.load.outcome import LOST, NOT_SENT

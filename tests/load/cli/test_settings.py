@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.flags import FlagError
+from hsdns.cli.command import FlagError
 from hsdns.load.cli.load import Load
 from hsdns.load.cli.settings import (
     LoadSettings,

@@ -37,7 +37,7 @@ CODE_LINES = {
     "hsdns/faults": 1_409,
     "hsdns/gotemplate": 1_012,
     "hsdns/load": 9_116,
-    "hsdns/plugins": 7_377,
+    "hsdns/plugins": 7_374,
     "hsdns/recording": 845,
     "hsdns/resolver": 1_154,
     "hsdns/rewriting": 605,

@@ -1,6 +1,6 @@
 """The servers of an audit, and the clusters that define the right answers.
 
-Path: cli/audit.py -> here -> load_cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
+Path: cli/audit.py -> here -> load/cli/cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
 Rule 1: the clusters are read again for each pass, so new names are queried.
 Rule 2: all servers of a cluster are queried at the same time, so differences between them exist at one moment.
 

@@ -354,7 +354,7 @@ def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:
 
 
 class ReadingCommand(Command):
-    """A command whose input may name code."""
+    """A command that reads what may name code, and runs none of it if told so."""
 
     no_code: Annotated[bool, NO_CODE] = False
 

@@ -1,6 +1,6 @@
 """What the command line accepts, for completion and manual pages; read from the class of each command.
 
-Path: cli/commands.py and cli/commands.py -> here -> the flags, words and help of each command.
+Path: argv -> here -> the flags, words and help of each command.
 Rule: a new flag or command is completed and described without a change here.
 
 `hsdns completion SHELL`: the script that completes hsdns's command line in bash, zsh or fish:

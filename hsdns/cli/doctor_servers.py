@@ -1,6 +1,6 @@
 """Queries the DNS servers of a cluster one by one for the names of its objects; the answers are an object of the dump.
 
-Path: cli/doctor.py -> here -> load_cluster.py (right answers), exchange.py (sends queries) ->
+Path: cli/doctor.py -> here -> load/cli/cluster.py (right answers), exchange.py (sends queries) ->
 rules/checks/dns.py.
 Rule 1: the cluster is watched at the same time, as configured in the servers' Corefile.  The query of a wrong answer is
         repeated for a second, because a change takes a moment to reach a server.

@@ -1,6 +1,6 @@
 """The output of `-against`: one line for each difference, and how much was compared.
 
-Path: cli/drift.py, cli/drift.py -> here -> standard output.
+Path: cli/doctor.py (two dumps), cli/lint.py (two sets of files) -> here -> rules/drift.py -> standard output.
 Rule: the exit status is 0 without differences, 1 with some, 2 if something could not be read or compared.
 
 `hsdns doctor -against CONTEXT|FILE`: how the Services of two clusters differ:

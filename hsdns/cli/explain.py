@@ -1,6 +1,7 @@
 """`hsdns explain NAME [TYPE]`: why a name has its answer, or none.
 
-Path: argv -> here -> explain_running.py, or with -source or -conf explain_offline.py -> standard output.
+Path: argv -> here -> /v1/explain of a running server, or with -source or -conf the plugins of the Corefile, started
+without ports -> standard output.
 Rule 1: the running server explains, unless a source or a Corefile is given.
 Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 if that is unknown.
 Rule 3: standard output has only the explanation; errors of a source go to standard error.

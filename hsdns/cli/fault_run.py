@@ -1,6 +1,6 @@
 """`hsdns fault run SCENARIO`: applies the rules of a scenario to a running server, in real time.
 
-Path: fault_scenario.py -> here -> /v1/faults of the running server, or of a separate cluster (fault_cluster.py).
+Path: cli/fault.py -> here -> /v1/faults of the running server, or of a separate cluster.
 Rule 1: at the end, also after Ctrl-C, all its rules are removed; if this process is killed, they expire.
 Rule 2: the objects of a running server are not changed: a scenario that needs others uses a separate cluster, or is
         refused.

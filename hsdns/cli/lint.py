@@ -1,6 +1,6 @@
 """`hsdns lint PATH...|-`: finds DNS errors in manifests and Corefiles before they are applied.
 
-Path: argv -> lint_files.py (contents) -> rules/judging.py -> rules/output.py -> standard output.
+Path: argv -> here (contents) -> rules/judging.py -> rules/output.py -> standard output.
 Rule 1: the exit status is 0 without findings, 1 with findings at or over -level, 2 if something could not be read.
 Rule 2: standard output has only the report; what is not checked goes to standard error.
 

@@ -1,6 +1,6 @@
 """`hsdns -validate`: the errors and probable mistakes in a Corefile, as text or as JSON.
 
-Path: cli/coredns.py -> here -> corefile/parser.py, assemble.py, hints.py; starts nothing.
+Path: cli/coredns.py -> here -> corefile/parser.py, assemble.py; starts nothing.
 Rule 1: all errors are shown, not only the first; only errors make the exit status 1.
 Rule 2: text goes to standard error except its last line, JSON only to standard output.
 

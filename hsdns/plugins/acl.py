@@ -40,12 +40,12 @@ class Action(Enum):
     DROP = "drop"
 
 
-# The words of the metrics.
-_PASSIVE: Final = {
-    Action.ALLOW: "allowed",
-    Action.BLOCK: "blocked",
-    Action.FILTER: "filtered",
-    Action.DROP: "dropped",
+# The metric of each action; the word after `acl` stands in its help too.
+_METRICS: Final = {
+    Action.ALLOW: "coredns_acl_allowed_requests_total",
+    Action.BLOCK: "coredns_acl_blocked_requests_total",
+    Action.FILTER: "coredns_acl_filtered_requests_total",
+    Action.DROP: "coredns_acl_dropped_requests_total",
 }
 
 
@@ -169,13 +169,10 @@ class Acl(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Create the metrics."""
-        for action, word in _PASSIVE.items():
+        for action, name in _METRICS.items():
             labels = ("server", "view") if action is Action.ALLOW else ("server", "zone", "view")
-            self._counters[action] = runtime.metrics.counter(
-                f"coredns_acl_{word}_requests_total",
-                f"Counter of DNS requests being {word}.",
-                labels,
-            )
+            text = f"Counter of DNS requests being {name.split('_')[2]}."
+            self._counters[action] = runtime.metrics.counter(name, text, labels)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass on allowed queries; refuse, empty or drop the others."""

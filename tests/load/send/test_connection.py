@@ -39,7 +39,18 @@ def test_queries_wait_for_the_set_up() -> None:
     assert (first.connection, first.key, second.key) == (connection, 0, 1)
     found = connection.receive(frame(answer(b"\0\1" + OCTETS)))
     assert [each.query for each in found] == [second]
-    assert connection.rest() == [first]
+    third = asked()
+    connection.ask(third)
+    assert third.key == 2  # not the one that is free again: its reply may come twice
+    assert connection.rest() == [first, third]
+    assert connection.is_quiet
+
+
+def test_forgotten() -> None:
+    connection = Connection(FramedSession(), None, 10, 0, 5)
+    waiting = asked()
+    connection.ask(waiting)
+    connection.forget(waiting)
     assert connection.is_quiet
 
 

@@ -171,19 +171,20 @@ class Plugin:
 
     name: ClassVar[str]
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
-    view: str = ""  # the name of its block's view (CoreDNS: Viewer)
-    may_relapse: bool = False  # /ready goes on asking after it was ready once
-    root_folder: str = (
-        ""  # in which the files of its block are; set up before all that name files (`root`)
-    )
-    stacktrace: bool = (
-        False  # the stack of an error that a handler of its block raises is logged (`errors`)
-    )
-    debug_mode: bool = False  # the whole process is in debug mode (`debug`)
-    counts_drops: bool = False  # the dropped queries of its UDP addresses are counted (`shed`)
-    is_read_by_filters: bool = (
-        False  # its store is read before the chain (`kubernetes` with `metadata`)
-    )
+    # The name of its block's view (CoreDNS: Viewer).
+    view: str = ""
+    # /ready goes on asking after it was ready once.
+    may_relapse: bool = False
+    # The folder in which the files of its block are; set up before all that name files (`root`).
+    root_folder: str = ""
+    # The stack of an error that a handler of its block raises is logged (`errors`).
+    stacktrace: bool = False
+    # The whole process is in debug mode (`debug`).
+    debug_mode: bool = False
+    # The dropped queries of its UDP addresses are counted (`shed`).
+    counts_drops: bool = False
+    # Its store is read before the chain (`kubernetes` with Pods, in a block with `metadata`).
+    is_read_by_filters: bool = False
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:

@@ -22,12 +22,12 @@ UNBOUNDED = {"hsdns/plugins", "hsdns/rules/checks"}
 
 # Lines with code; a line that is blank, a comment or a part of a docstring is none.
 CODE_LINES = {
-    "hsdns": 1_712,
+    "hsdns": 1_706,
     "hsdns/answer_table": 803,
     "hsdns/apiserver": 2_655,
     "hsdns/audit": 659,
     "hsdns/authority": 791,
-    "hsdns/cli": 6_476,
+    "hsdns/cli": 6_464,
     "hsdns/cluster": 5_262,
     "hsdns/corefile": 1_070,
     "hsdns/explanation": 2_976,
@@ -48,7 +48,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_704,
     "hsdns/wire": 1_650,
     "loadtest": 8_803,
-    "tests": 89_916,
+    "tests": 89_909,
 }
 
 FILES = {

@@ -24,7 +24,6 @@ from html import escape
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from types import TracebackType
 from typing import Final
 
 from loadtest.ports import free_port
@@ -69,12 +68,7 @@ class Terminal:
     def __enter__(self) -> Terminal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._server is not None:
             with self._server:
                 self._server.send_signal(signal.SIGTERM)

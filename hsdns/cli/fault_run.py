@@ -31,7 +31,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from random import Random
 from threading import Event
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlencode
 
@@ -273,16 +272,11 @@ class OwnCluster:
         try:
             self.server = self._wait()
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop it."""
         self._process.terminate()
         self._process.communicate()

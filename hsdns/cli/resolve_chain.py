@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
-from types import TracebackType
 from typing import Any, Final, Self
 
 from hsdns.assemble import Configuration
@@ -44,16 +43,11 @@ class Chain:
         try:
             self._runner.run(self._start())
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop the plugins."""
         self._runner.run(self._stop())
         self._runner.close()

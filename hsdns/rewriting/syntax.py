@@ -1,6 +1,6 @@
 """Parser for the arguments of `rewrite`.
 
-Path: plugins/rewrite.py at setup -> rule.py; option_syntax.py parses the arguments after `edns0`.
+Path: plugins/rewrite.py at setup -> rule.py; option.py parses the arguments after `edns0`.
 Source: CoreDNS 1.14.7 plugin/rewrite setup.go, newRule and its kin.
 Rule 1: every pattern except a regular expression becomes lower case and gets a final dot, as in CoreDNS: `prefix foo-`
         only matches names that begin with `foo-.`, which causes a warning.

@@ -1,6 +1,6 @@
 """The answer tables of all listeners: reads their counts before each scrape, and logs their hits every LOG_INTERVAL.
 
-Path: lifecycle.py, beside the sockets; plugins/prometheus.py calls fold() before it makes its page.
+Path: lifecycle.py, beside the sockets; plugins/prometheus calls fold() before it makes its page.
 Rule 1: a table is counted while a listener uses it.  After a listener has replaced its table, the old table is counted
         twice more, by the fold() that notices this and by the next one, because a worker may have been in the middle of
         a batch.

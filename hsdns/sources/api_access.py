@@ -1,6 +1,6 @@
 """Connection options of a kubernetes block: which API server it uses, and with which credentials.
 
-Path: plugins/kubernetes.py (endpoint, tls, kubeconfig) -> here -> sources/api_server.py.
+Path: plugins/kubernetes (endpoint, tls, kubeconfig) -> here -> sources/api_server.py.
 Rule: kubeconfig overrides endpoint and tls; without any of them the in-cluster configuration is used (CoreDNS 1.14.7
       plugin/kubernetes/kubernetes.go getClientConfig).
 """

@@ -1,6 +1,6 @@
 """The API server as a source: the scopes to watch, and when all of them are synced.
 
-Path: plugins/kubernetes.py makes it if the block names no other source -> a watcher for each scope -> deliver.
+Path: plugins/kubernetes makes it if the block names no other source -> a watcher for each scope -> deliver.
 Rule 1: services, endpointslices, namespaces and, if enabled, pods and serviceimports are watched cluster-wide, as in
         CoreDNS.  If that is forbidden and `namespaces` is given, each is watched in those namespaces instead.
 Rule 2: an exception while an event is handled is logged and drops that event only; the watch continues.

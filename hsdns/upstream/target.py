@@ -1,6 +1,6 @@
 """Where upstreams are: the TO arguments of `forward`, resolv.conf, and the TLS that they need (RFC 7858, RFC 8484).
 
-Path: plugins/forward_route.py parses its arguments at setup; upstream/exchange.py connects to the result.
+Path: plugins/forward.py parses its arguments at setup; upstream/exchange.py connects to the result.
 Source: CoreDNS 1.14.7 plugin/pkg/parse host.go and transport.go, plugin/forward setup.go and resolve.go.
 Rule 1: a word is an address, else an existing file, else a host name, which lookup.py resolves.
 """

@@ -146,7 +146,7 @@ class Reply(msgspec.Struct, frozen=True):
     makes one with that rcode (AA clear, no records).  `fresh` means that the records come from the current cluster
     state: a cache may store the reply but must query again.  `still_holds` is called before a cached copy is used: a
     name that did not exist in the cluster, and was resolved elsewhere, may exist now.
-    `extended_errors` are options that say why the reply is as it is (extended_error.py), for clients with EDNS only.
+    `extended_errors` are options that say why the reply is as it is (RFC 8914), for clients with EDNS only.
     `edns_options` replaces the echoed options if an upstream sent its own.  `edns` replaces the query's EDNS for the
     size and DO of the reply's OPT record, which exists then even if the query had none; replies do not grow to that
     size. `rd` replaces the query's RD.  `dropped`: send no reply.

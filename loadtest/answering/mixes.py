@@ -1,6 +1,6 @@
 """Mixes: lists of questions and how they are sent.
 
-Path: run.py -> here -> drain.py, dnsperf.py.
+Path: run.py -> here -> drain.py, generators.py.
 Rule 1: a mix is generated from a seed and is the same in every run.  Only `fresh` names and varied octets differ from
         round to round.
 Rule 2: no EDNS, as with the resolvers of glibc and musl, unless replies are longer than 512 octets.

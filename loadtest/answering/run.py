@@ -1,6 +1,6 @@
 """A run: warms up all servers for all mixes, then measures them in rounds.
 
-Path: cli.py -> Run -> servers.py, drain.py, dnsperf.py -> results.py.
+Path: cli.py -> Run -> servers.py, drain.py, generators.py -> results.py.
 Rule 1: every server answers every query of a mix before it is measured with it, and a few more before each round.
 Rule 2: a round runs all mixes, and each mix all servers, in a different order each round: if the machine becomes
         slower, all servers are affected.

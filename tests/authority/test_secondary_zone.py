@@ -22,7 +22,7 @@ log = logging.getLogger("test")
 
 
 class Primaries:
-    """Replaces incoming.py: the serial of each primary, None if it does not reply."""
+    """Stands for transfer.py: the serial of each primary, None if it does not reply."""
 
     def __init__(self, **serials: int | None) -> None:
         self.serials = serials

@@ -1,4 +1,4 @@
-"""Chains of CNAMEs; all other answers stand in tests/plugins/test_kubernetes.py."""
+"""Chains of CNAMEs; all other answers stand in tests/plugins/kubernetes/test_kubernetes.py."""
 
 from typing import Any
 

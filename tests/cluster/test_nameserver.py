@@ -1,4 +1,4 @@
-"""The name server's own names; what it answers in all cases stands in tests/plugins/test_kubernetes.py."""
+"""The name server's own names; what it answers in all cases stands in tests/plugins/kubernetes/test_kubernetes.py."""
 
 from hsdns.cluster.nameserver import Nameserver
 from hsdns.cluster.objects import (

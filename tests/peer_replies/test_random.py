@@ -27,7 +27,7 @@ from hsdns.sources.manifest_file import read_manifest_file
 from tests.strategies import questions
 from tests.support.clients.exchange import ask_udp
 from tests.support.manifests.generated import generated
-from tests.support.peer_replies import PEER, found, hold, is_recording
+from tests.support.peer_replies import IS_RECORDING, PEER, asks_peer, found, hold
 from tests.support.scenarios.drivers import MemoryDriver
 from tests.support.scenarios.peer import Peer
 from tests.support.scenarios.scenario import Manifest, Scenario
@@ -137,10 +137,10 @@ def test_replies_as_coredns_did(seed: int) -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.skipif(not PEER, reason="HSDNS_PEER names no CoreDNS binary")
+@asks_peer
 @pytest.mark.parametrize("seed", range(CLUSTERS))
 def test_coredns_still_does(seed: int) -> None:
-    case = make(seed) if is_recording() else _case(seed)
+    case = make(seed) if IS_RECORDING else _case(seed)
 
     async def run() -> list[bytes]:
         async with Peer(PEER, _scenario(seed, case)) as server:

@@ -27,7 +27,7 @@ from hsdns.recording.frames import zstd
 
 FILE: Final = Path(__file__).parents[1] / "peer_replies" / "replies.jsonl.zst"
 PEER: Final = os.environ.get("HSDNS_PEER", "")
-_IS_RECORDING: Final = bool(PEER) and os.environ.get("HSDNS_PEER_RECORD") == "1"
+IS_RECORDING: Final = bool(PEER) and os.environ.get("HSDNS_PEER_RECORD") == "1"
 COMMAND: Final = "make peer-record HSDNS_PEER=/path/to/coredns"
 asks_peer: Final = pytest.mark.skipif(not PEER, reason="HSDNS_PEER names no CoreDNS binary")
 
@@ -49,40 +49,24 @@ class Heading(msgspec.Struct):
 
 
 @functools.cache
-def _recorded() -> tuple[Heading, dict[str, Entry]]:
-    heading, *lines = zstd.decompress(FILE.read_bytes()).splitlines()
-    entries = map(msgspec.json.Decoder(Entry).decode, lines)
-    return msgspec.json.decode(heading, type=Heading), {each.key: each for each in entries}
+def _recorded() -> dict[str, Entry]:
+    _, *lines = zstd.decompress(FILE.read_bytes()).splitlines()
+    return {each.key: each for each in map(msgspec.json.Decoder(Entry).decode, lines)}
 
 
 _saved: dict[str, Entry] = {}
 
 
-def heading() -> Heading:
-    """Which CoreDNS was recorded, and when."""
-    return _recorded()[0]
-
-
-def keys() -> list[str]:
-    """What is recorded."""
-    return list(_recorded()[1])
-
-
 def found(key: str) -> Entry:
     """What is recorded under a key; fail with what to do if there is nothing."""
-    entry = _recorded()[1].get(key)
+    entry = _recorded().get(key)
     assert entry is not None, f"no reply of CoreDNS is recorded for {key}: run {COMMAND}"
     return entry
 
 
-def is_recording() -> bool:
-    """Whether this run makes a recording."""
-    return _IS_RECORDING
-
-
 def hold(key: str, replies: Sequence[bytes], data: Any = None) -> None:
     """Save what the binary replied, or hold the recording against it."""
-    if _IS_RECORDING:
+    if IS_RECORDING:
         _saved[key] = Entry(key, list(replies), data)
         return
     before = found(key)
@@ -135,7 +119,7 @@ class Replayed:
 def _write() -> None:
     if not _saved:
         return
-    entries = (_recorded()[1] if FILE.exists() else {}) | _saved
+    entries = (_recorded() if FILE.exists() else {}) | _saved
     printed = subprocess.run([PEER, "-version"], capture_output=True, text=True, check=True).stdout
     version = printed.split()[0]
     first = Heading(version, f"{datetime.now(UTC):%Y-%m-%d}", COMMAND)

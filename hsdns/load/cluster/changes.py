@@ -1,6 +1,6 @@
 """Makes the changes of a cluster: endpoints scale, roll out, change readiness, are killed and get new addresses.
 
-Path: churn.py calls it for each change -> here; objects come from synthetic_cluster.py or here.
+Path: churn.py calls it for each change -> here; objects come from sources/synthetic.py or here.
 Rule 1: the same slices, kinds and seed give the same changes.
 Rule 2: a change replaces one EndpointSlice by another that differs in one endpoint, as an endpoint controller would
         write it.  Only one endpoint has an address at a time, and an address is reused only after all others.

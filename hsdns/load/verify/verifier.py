@@ -13,7 +13,7 @@ The compared content of a reply: the rcode, and type and RDATA of each record of
 Rule 1: names in RDATA are in lower case, and the weight of SRV is omitted: no specification defines it.
 Rule 2: nearly every reply repeats the question octet for octet, and its records have a pointer to it as their owner and
         no compressed name in their RDATA.  Such a reply is read here without an object for each record, in a fifth of
-        the time.  For any other, wire/decode_reply.py decides whether it is a reply.
+        the time.  For any other, wire/decode.py decides whether it is a reply.
 Rule 3: the fast method reads only the answer section, as stub resolvers do.
 """
 

@@ -1,6 +1,6 @@
 """What the fuzzer begins with: inputs that the decoders accept, and what it found earlier.
 
-Path: run.py, test_targets.py -> here.
+Path: run.py -> here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is fuzzed: the decoders of what upstreams, clients of DNS over HTTPS and API servers send.
 
-Path: run.py, test_targets.py -> here -> hsdns.
+Path: run.py -> here -> hsdns.
 Rule 1: a decoder raises nothing but the error that its docstring declares.
 Rule 2: what is decoded can be encoded, and is the same when that is decoded again.
 Rule 3: what is kept of an input is bounded by its length, or by the limits of the module.

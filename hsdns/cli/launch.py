@@ -225,7 +225,7 @@ def serve(source: CorefileSource, options: ServeOptions) -> int:
 
 async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int:
     from hsdns.limits import usable_cpus
-    from hsdns.server.lifecycle import Server
+    from hsdns.server.lifecycle import Server, ServerOptions
     from hsdns.server.restarts import StartError
     from hsdns.server.service_manager import ServiceManager
     from hsdns.server.signals import handle_signals
@@ -252,11 +252,13 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
     server = Server(
         start.load,
         configure,
-        options.workers or usable_cpus(),
-        watches_apart=True,
-        control=door,
-        keeps_queries=options.keeps_queries,
-        faults=options.faults,
+        ServerOptions(
+            options.workers or usable_cpus(),
+            watches_apart=True,
+            control=door,
+            keeps_queries=options.keeps_queries,
+            faults=options.faults,
+        ),
         has_changed=start.files.have_changed,
         manager=ServiceManager.of(os.environ),
         metrics=start.metrics,

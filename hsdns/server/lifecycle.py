@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hsdns import memory
 from hsdns.assemble import Configuration, ListenAddress
@@ -50,49 +50,62 @@ log = logging.getLogger("hsdns.server")
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 
 
+class ServerOptions(NamedTuple):
+    """What the command line says.
+
+    `workers` threads answer at each UDP address if the compiled fast path is loaded.  With `watches_apart`, clusters
+    are watched in a thread of its own, and a watchdog checks the loops.  `control` is an address and its token as for
+    Runtime.serve_control(), in addition to those in the Corefile; with `keeps_queries` the last queries are kept before
+    any page requests them, and with `faults` the control door accepts rules of faults.
+    """
+
+    workers: int = 1
+    watches_apart: bool = False
+    control: tuple[str, str | None] | None = None
+    keeps_queries: bool = False
+    faults: bool = False
+
+
+class ServerParts(NamedTuple):
+    """What tests replace: `clock` gives monotonic seconds, `in_thread` calls a function in a thread."""
+
+    clock: Callable[[], float] = time.monotonic
+    in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread
+    opener: Callable[..., Opener] = Opener
+    http: type[HttpListeners] = HttpListeners
+    processors: Callable[..., dict[str, QueryProcessor]] = make_processors
+
+
 class Server:
     """The DNS server of a process.
 
     `load` parses the Corefile and raises CorefileError; `build` makes a Configuration from its result; `has_changed`
-    tells whether `load` would read anything else than the last time.  A reload calls them in a thread.  `workers`
-    threads answer at each UDP address if the compiled fast path is loaded.  With `watches_apart`, clusters are watched
-    in a thread of its own, and a watchdog checks the loops.  `manager` is told of each change.  `control` is an address
-    and its token as for Runtime.serve_control(), in addition to those in the Corefile; with `keeps_queries` the last
-    queries are kept before any page requests them, and with `faults` the control door accepts rules of faults.
-    `metrics` and `watch_thread` are those with which requests were sent ahead (sources/ahead.py).  Tests replace the
-    other arguments: `clock` gives monotonic seconds, `in_thread` calls a function in a thread; `opener`, `http` and
-    `processors` make their parts.
+    tells whether `load` would read anything else than the last time.  A reload calls them in a thread.
+    `manager` is told of each change.  `metrics` and `watch_thread` are those with which requests were sent ahead
+    (sources/ahead.py).
     """
 
     def __init__(
         self,
         load: Callable[[], Corefile],
         build: Callable[[Corefile], Configuration],
-        workers: int = 1,
+        options: ServerOptions = ServerOptions(),  # noqa: B008 - immutable
         *,
-        watches_apart: bool = False,
-        control: tuple[str, str | None] | None = None,
-        keeps_queries: bool = False,
-        faults: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
         manager: ServiceManager | None = None,
         metrics: Registry | None = None,
         watch_thread: WatchThread | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
-        opener: Callable[..., Opener] = Opener,
-        http: type[HttpListeners] = HttpListeners,
-        processors: Callable[..., dict[str, QueryProcessor]] = make_processors,
+        parts: ServerParts = ServerParts(),  # noqa: B008 - immutable
     ) -> None:
+        workers, watches_apart, self._control, keeps_queries, faults = options
+        clock, self._in_thread, opener, http, self._processors = parts
         self.metrics = metrics or Registry()
         self.counters = Versions()
         self.workers = workers
         self.instances: list[Instance] = []  # all that have not stopped, oldest first
         self._corefile = CorefileReader(load, has_changed)
-        self._in_thread = in_thread
         self._build = build
         self._clock = clock
-        self._processors = processors
         self._manager = manager or ServiceManager()
         shares = Shares.of(descriptor_limit())
         shares.count_in(self.metrics)
@@ -113,7 +126,6 @@ class Server:
         self._status: int | None = None
         self._ended = asyncio.Event()
         self._counts = QueryCounts(self.metrics)
-        self._control = control
         self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
         self.faults: StandingFaults | None = None
         if faults:

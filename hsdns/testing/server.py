@@ -36,7 +36,7 @@ from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.server.faults import StandingFaults
-from hsdns.server.lifecycle import Server
+from hsdns.server.lifecycle import Server, ServerOptions, ServerParts
 from hsdns.server.listeners import Listener, Opener
 from hsdns.server.processors import make_processors
 from hsdns.server.runtime import ServerRuntime, begin
@@ -230,10 +230,10 @@ class ServerThread:
         server = Server(
             lambda: parse("the Corefile of a test", text=self._text, environ={}, known_directives=ORDER),
             self._build,
-            in_thread=_at_once,
-            opener=self._make_opener,
-            processors=self._make_processors,
-            faults=True,
+            ServerOptions(faults=True),
+            parts=ServerParts(
+                in_thread=_at_once, opener=self._make_opener, processors=self._make_processors
+            ),
         )  # fmt: skip
         assert server.faults is not None, "asked for"
         self._faults = server.faults

@@ -19,7 +19,7 @@ from hsdns.assemble import ListenAddress, assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.server.instance import Instance
-from hsdns.server.lifecycle import Server
+from hsdns.server.lifecycle import Server, ServerOptions
 from hsdns.server.service_manager import ServiceManager
 from hsdns.server.signals import handle_signals
 from hsdns.server.sockets import ListenError, open_both
@@ -57,9 +57,8 @@ class ReloadableServer:
                 interfaces=lambda: {"lo": ["127.0.0.1", "::1"]},
                 warn=self.warnings.append,
             ),
+            ServerOptions(faults=faults, control=control),
             manager=manager,
-            faults=faults,
-            control=control,
         )
 
     def write(self, text: str) -> None:

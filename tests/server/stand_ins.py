@@ -26,7 +26,7 @@ from hsdns.server.admission import Places
 from hsdns.server.datagram import socket_address
 from hsdns.server.http import HttpError, HttpPages
 from hsdns.server.instance import Instance, State
-from hsdns.server.lifecycle import Server
+from hsdns.server.lifecycle import Server, ServerParts
 from hsdns.server.listeners import DRAIN_TIMEOUT, Opener
 from hsdns.server.phases import Phase
 from hsdns.server.restarts import StartError
@@ -525,11 +525,13 @@ class World:
         self.server = Server(
             self._load,
             self._build,
-            clock=self.loop.time,
-            in_thread=self._call,
-            opener=ThisOpener,
-            http=ThisHttp,  # type: ignore[arg-type]  # a stand-in
-            processors=self._make_processors,
+            parts=ServerParts(
+                clock=self.loop.time,
+                in_thread=self._call,
+                opener=ThisOpener,
+                http=ThisHttp,  # type: ignore[arg-type]  # a stand-in
+                processors=self._make_processors,
+            ),
         )
         self.main = self.loop.create_task(self._run())
 

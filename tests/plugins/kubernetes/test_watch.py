@@ -33,7 +33,7 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.kubernetes.state import ClusterState
 from hsdns.plugins.kubernetes.watch import ClusterWatch
 from hsdns.plugins.whoami import Whoami
-from hsdns.server.lifecycle import Server
+from hsdns.server.lifecycle import Server, ServerOptions
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.synthetic import Shape, Synthetic
 from hsdns.wire.iana import Rcode
@@ -285,7 +285,7 @@ class ReloadableServer:
         self.server = Server(
             lambda: parse(str(self.path), environ={}, known_directives=ORDER),
             lambda corefile: assemble(corefile, default_port=self.port, warn=lambda sentence: None),
-            watches_apart=watches_apart,
+            ServerOptions(watches_apart=watches_apart),
         )
 
     def write(self, around: str, options: str = "") -> None:

@@ -13,7 +13,7 @@ from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.lifecycle import Server
+from hsdns.server.lifecycle import Server, ServerOptions
 from loadtest.ports import free_port
 from tests.support.coroutines.event_loops import DEADLINE
 from tests.support.servers.memory_server import ask
@@ -49,8 +49,7 @@ class ClusterServer:
         self.server = Server(
             lambda: parse(str(self.path), environ={}, known_directives=ORDER),
             self._build,
-            workers,
-            faults=faults,
+            ServerOptions(workers, faults=faults),
         )
         self._sources: list[ScriptedSource] = []
 

@@ -20,10 +20,6 @@ Address = IPv4Address | IPv6Address
 Interfaces = Mapping[str, Sequence[str]]  # name -> its addresses as text
 
 
-def _token(token: Token) -> Token:
-    return token
-
-
 class Choice(NamedTuple):
     """One `bind`: the addresses and interfaces to listen on, and the excepted ones."""
 
@@ -36,7 +32,7 @@ class Bind(Plugin):
 
     name: ClassVar[str] = "bind"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "except": Property(many(_token), default=(), syntax="ADDRESS|INTERFACE..."),
+        "except": Property(many(lambda token: token), default=(), syntax="ADDRESS|INTERFACE..."),
     }
 
     def __init__(self, choices: Sequence[Choice]) -> None:

@@ -38,7 +38,6 @@ from hsdns.expression.tree import STRING, ExpressionError, Signature, signature
 from hsdns.gotemplate.evaluate import Template as Text
 from hsdns.gotemplate.functions import Method, Record, StringMap
 from hsdns.gotemplate.tree import TemplateError
-from hsdns.metrics import Counter, Registry
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import (
     Rcode,
@@ -286,7 +285,17 @@ class Template(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Keep the runtime, and register the metrics."""
         self._runtime = runtime
-        self._counts = counters(runtime.metrics)
+        labels = ("server", "zone", "view", "class", "type")
+        failed, counter = (*labels, "section", "template"), runtime.metrics.counter
+        self._matches = counter(
+            "coredns_template_matches_total", "Counter of template regex matches.", labels
+        )
+        self._failed_templates = counter(
+            "coredns_template_template_failures_total", "Counter of go template failures.", failed
+        )
+        self._failed_records = counter(
+            "coredns_template_rr_failures_total", "Counter of mis-templated RRs.", failed
+        )
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Return its zones within a zone; None if one of them contains the whole zone."""
@@ -304,7 +313,7 @@ class Template(Plugin):
                 return unwritten(Rcode.SERVFAIL)
             if isinstance(found, Hit):
                 labels = (request.server, found.zone, request.view, found.rrclass, found.rrtype)
-                self._counts.matches.inc(labels)
+                self._matches.inc(labels)
                 if rule.rcode == Rcode.SERVFAIL:
                     return unwritten(Rcode.SERVFAIL)
                 try:
@@ -346,12 +355,12 @@ class Template(Plugin):
         try:
             rendered = text.render(hit.data)
         except TemplateError:
-            self._counts.templates.inc(labels)
+            self._failed_templates.inc(labels)
             raise
         try:
             return record_from_text(rendered)
         except ValueError:
-            self._counts.records.inc(labels)
+            self._failed_records.inc(labels)
             raise
 
     async def _lookup(self, request: Request, alias: RR) -> Reply:
@@ -412,28 +421,3 @@ def _read_expressions(directive: Directive) -> tuple[list[tuple[str, Any]], list
             names[name.text] = program.type
             variables.append((name.text, program))
     return variables, conditions
-
-
-class Counters(NamedTuple):
-    """The metrics of the plugin."""
-
-    matches: Counter
-    templates: Counter
-    records: Counter
-
-
-def counters(metrics: Registry) -> Counters:
-    """Return the counters of matches, of failed templates and of texts that are not records."""
-    labels = ("server", "zone", "view", "class", "type")
-    failed = (*labels, "section", "template")
-    return Counters(
-        metrics.counter(
-            "coredns_template_matches_total", "Counter of template regex matches.", labels
-        ),
-        metrics.counter(
-            "coredns_template_template_failures_total", "Counter of go template failures.", failed
-        ),
-        metrics.counter(
-            "coredns_template_rr_failures_total", "Counter of mis-templated RRs.", failed
-        ),
-    )

@@ -12,6 +12,13 @@ Rule 5: a request with `earlier` is answered from the state of that time, and co
         state.
 Cacheable: yes, its replies depend only on the question and the store, and the store's counters tell when it changes.
         Negative replies of a `multicluster` zone are not cacheable: the answer table would write another zone's serial.
+
+Extended DNS Errors, with `explain` (RFC 8914):
+Rule 1: they are computed right after the answer, from state that the counters of the reply cover.
+Rule 2: a reply from an outdated state of the cluster says so, after its own reason if it has one.
+
+Metadata about a query and its client, with labels such as `kubernetes/namespace`, only in a block with `metadata`:
+Source: CoreDNS 1.14.7 plugin/kubernetes/metadata.go.
 """
 
 from __future__ import annotations
@@ -30,6 +37,8 @@ from hsdns.cluster.answer_set import AnswerSet, Changes
 from hsdns.cluster.earlier import ClusterView, EarlierStore
 from hsdns.cluster.freshness import STALENESS, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
+from hsdns.cluster.pods import Pods
+from hsdns.cluster.question import ParsedName
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings
@@ -51,8 +60,6 @@ from hsdns.corefile.properties import (
 from hsdns.corefile.tree import Directive, Position
 from hsdns.fastpath import ClusterNames
 from hsdns.plugin import Block, Plugin, Runtime, catch_up
-from hsdns.plugins.kubernetes.errors import errors_of_absence, errors_of_reply
-from hsdns.plugins.kubernetes.metadata import client_values, question_values
 from hsdns.plugins.kubernetes.options import (
     IGNORABLE,
     api_server,
@@ -71,7 +78,7 @@ from hsdns.sources.snapshot_file import SnapshotFile
 from hsdns.turns import another_turn
 from hsdns.upstream.target import RESOLV_CONF, read_search_list
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import Query, Reply, nxdomain
+from hsdns.wire.message import InfoCode, Query, Reply, nxdomain, to_option
 from hsdns.wire.name import ROOT, Name
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
@@ -83,6 +90,7 @@ NO_CLUSTER: Final = (
     '"hsdns serve -conf COREFILE -source manifests PATH"'
 )
 _SVC: Final = Name.from_text("svc.")
+Values = dict[str, Callable[[], str]]  # of metadata
 
 
 class Kubernetes(Plugin):
@@ -412,12 +420,12 @@ class Kubernetes(Plugin):
             try:
                 reply = await self._reply(request, zone, answers, outside, dependencies)
                 if self.explains:
-                    errors = errors_of_reply(answers, query, zone, reply)
+                    errors = _errors_of_reply(answers, query, zone, reply)
                     reply = reply.replace(extended_errors=errors)
             except NoSuchName as absent:
                 reply = None
                 if self.explains:
-                    errors = errors_of_absence(answers.lookup.store, absent)
+                    errors = _errors_of_absence(answers.lookup.store, absent)
             if dependencies is None or dependencies.hold:
                 break
             dependencies = (
@@ -475,3 +483,81 @@ def _show(changes: Changes, show: Callable[[list[str]], None]) -> None:
 def _has_serial(query: Query, reply: Reply) -> bool:
     """Whether a reply contains an SOA record."""
     return bool(reply.authority) or query.qtype == RRType.SOA
+
+
+def _errors_of_absence(store: ClusterView, absent: NoSuchName) -> bytes:
+    """The errors of a reply to a name that does not exist."""
+    if not store.serves:
+        return _not_ready(store)
+    return to_option(InfoCode.OTHER, absent.reason) + _stale(store, InfoCode.STALE_NXDOMAIN)
+
+
+def _errors_of_reply(answers: ClusterAnswers, query: Query, zone: Name, reply: Reply) -> bytes:
+    """The errors of any other reply."""
+    store = answers.lookup.store
+    if reply.rcode == Rcode.REFUSED:
+        return to_option(InfoCode.NOT_SUPPORTED, "a zone transfer needs the plugin transfer")
+    if not store.serves:
+        return b"" if reply.answer else _not_ready(store)
+    stale = _stale(store, InfoCode.STALE_ANSWER)
+    if reply.answer:
+        return stale
+    text = answers.nodata_reason(query.qname, query.qtype, zone)
+    return to_option(InfoCode.OTHER, text) + stale
+
+
+def _not_ready(store: ClusterView) -> bytes:
+    since = f"; the API server cannot be watched since {store.lost}" if store.lost else ""
+    return to_option(InfoCode.NOT_READY, f"the cluster has not been read yet{since}")
+
+
+def _stale(store: ClusterView, code: int) -> bytes:
+    restored, lost = store.restored, store.lost
+    if restored is not None:
+        date = datetime.fromtimestamp(restored, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return to_option(code, f"as of {date}, from a snapshot: the cluster has not been read yet")
+    if lost:
+        return to_option(code, f"as of {lost}, since when the API server cannot be watched")
+    return b""
+
+
+def client_values(pods: Pods, address: str) -> Values:
+    """Values about the client's pod, none if it is not known; its labels if the store has them."""
+    pod = pods.of_client(address)
+    if pod is None:
+        return {}
+    namespace, name = pod
+    found = {
+        "kubernetes/client-namespace": _text(namespace),
+        "kubernetes/client-pod-name": _constant(name),
+    }
+    for label, value in (pods.labels or {}).get(pod, {}).items():
+        found[f"kubernetes/client-label/{label}"] = _constant(value)
+    return found
+
+
+def question_values(parsed: ParsedName | None, *, zonal: bool, multicluster: bool) -> Values:
+    """Values about a name in one of the zones; `parsed` is None for a name that cannot exist."""
+    if parsed is None:
+        return {"kubernetes/parse-error": lambda: "invalid query name"}
+    found = {
+        "kubernetes/port-name": _text(parsed.port),
+        "kubernetes/protocol": _text(parsed.protocol),
+        "kubernetes/endpoint": _text(parsed.endpoint),
+        "kubernetes/service": _text(parsed.name),
+        "kubernetes/namespace": _text(parsed.namespace),
+        "kubernetes/kind": _text(parsed.kind),
+    }
+    if multicluster:
+        found["kubernetes/cluster"] = _text(parsed.cluster)
+    if zonal:
+        found["kubernetes/zone"] = _text(parsed.topology_zone)
+    return found
+
+
+def _constant(text: str) -> Callable[[], str]:
+    return lambda: text
+
+
+def _text(label: bytes) -> Callable[[], str]:
+    return lambda: label.decode("utf-8", "replace")

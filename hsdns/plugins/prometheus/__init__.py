@@ -207,10 +207,6 @@ class QueryCounts:
         )
 
 
-def _token(token: Token) -> Token:
-    return token
-
-
 class Prometheus(Plugin):
     """Counts a block's queries and serves /metrics."""
 
@@ -219,7 +215,7 @@ class Prometheus(Plugin):
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "runtime_metrics": Property(flag, default=False),
-        "tls": Property(one(_token), syntax="FILE", repeat="once"),
+        "tls": Property(one(lambda token: token), syntax="FILE", repeat="once"),
     }
 
     def __init__(

@@ -9,7 +9,7 @@ import pytest
 
 from hsdns.cluster.question import parse
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.plugins.kubernetes.metadata import client_values, question_values
+from hsdns.plugins.kubernetes import client_values, question_values
 from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.cluster.objects import pod, upserts
 from tests.support.plugins.requests import make_request

@@ -33,7 +33,7 @@ MUTANTS ?= 40
 SEED ?= 0
 TESTS ?=
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door bench-fixtures bench-load bench-verdicts load-demo dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer peer-record bench bench-watch bench-reload bench-pressure bench-door bench-fixtures bench-load bench-verdicts load-demo dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -120,9 +120,14 @@ changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGEL
 scenarios: $(VENV)/test  ## Run the scenarios, in memory and over sockets
 	$(BIN)/pytest tests/test_scenarios.py $(PYTEST_ARGS)
 
-peer: $(VENV)/test  ## Run the scenarios against the CoreDNS binary that HSDNS_PEER names
+peer: $(VENV)/test  ## Ask the CoreDNS binary that HSDNS_PEER names what tests compare with, and hold the recording against it
 	@test -x "$(HSDNS_PEER)" || { echo 'make peer: set HSDNS_PEER to a CoreDNS binary, as in: make peer HSDNS_PEER=/usr/bin/coredns' >&2; exit 1; }
-	HSDNS_PEER="$(HSDNS_PEER)" $(BIN)/pytest tests/test_scenarios.py -k peer $(PYTEST_ARGS)
+	HSDNS_PEER="$(HSDNS_PEER)" $(BIN)/pytest -m peer $(PYTEST_ARGS)
+
+peer-record: $(VENV)/test  ## Record anew what the CoreDNS binary replies that HSDNS_PEER names; every test run is held against it
+	@test -x "$(HSDNS_PEER)" || { echo 'make peer-record: set HSDNS_PEER to a CoreDNS binary, as in: make peer-record HSDNS_PEER=/usr/bin/coredns' >&2; exit 1; }
+	HSDNS_PEER="$(HSDNS_PEER)" HSDNS_PEER_RECORD=1 $(BIN)/pytest -n 0 -m peer tests/test_scenarios.py tests/test_edns_compliance.py \
+		tests/test_metrics_text.py tests/stock tests/peer_replies
 
 bench: $(VENV)/test $(VENV)/compiled  ## Compare the cost of an answer with CoreDNS, Knot and others (BENCH_ARGS)
 	$(BIN)/python -m loadtest.answering $(BENCH_ARGS)

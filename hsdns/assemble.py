@@ -44,44 +44,6 @@ OPEN_CLASSES = frozenset({"chaos", "forward"})
 
 
 @runtime_checkable
-class FindsHandlers(Protocol):
-    """A handler that works together with others of its block."""
-
-    def find_handlers(self, handlers: Sequence[Handler]) -> None:
-        """Find them in the chain; called once, when all blocks are set up; raise CorefileError."""
-
-
-@runtime_checkable
-class FindsPeers(Protocol):
-    """A plugin that works together with those of other blocks."""
-
-    def find_peers(self, earlier: Sequence[Plugin]) -> None:
-        """Find them among those before it; called once for each, in file order, when all blocks are set up."""
-
-
-@runtime_checkable
-class HasView(Protocol):
-    """A handler that makes a view of its block (CoreDNS: Viewer)."""
-
-    view: str  # its name
-
-
-@runtime_checkable
-class SetsRoot(Protocol):
-    """A plugin that says in which folder the files of its block are; set up before all that name files (`root`)."""
-
-    root_folder: str
-
-
-@runtime_checkable
-class ListsAddresses(Protocol):
-    """A plugin that says on which addresses its block is served (`bind`)."""
-
-    def addresses(self, interfaces: Interfaces) -> tuple[str, ...]:
-        """List them, each once; raise CorefileError."""
-
-
-@runtime_checkable
 class ServesTls(Protocol):
     """A plugin that has the certificate of the addresses that its block is served at (`tls`)."""
 
@@ -89,13 +51,6 @@ class ServesTls(Protocol):
 
     def agree_with(self, other: Self) -> None:
         """Raise CorefileError where the two cannot serve one address."""
-
-
-@runtime_checkable
-class LogsStacks(Protocol):
-    """A handler that may ask for the stack of an error that a handler raises (`errors`)."""
-
-    stacktrace: bool
 
 
 class ListenAddress(NamedTuple):
@@ -146,7 +101,7 @@ class AssembledBlock:
     @cached_property
     def view(self) -> str:
         """The name of the block's view, "" where it has none."""
-        return next((each.view for each in self.handlers if has(each, HasView)), "")
+        return next((each.view for each in self.plugins if each.view), "")
 
     @cached_property
     def filters(self) -> tuple[RequestFilter, ...]:
@@ -161,7 +116,7 @@ class AssembledBlock:
     @cached_property
     def logs_stacks(self) -> bool:
         """Whether the stack of an error that a handler raises is logged."""
-        return any(has(each, LogsStacks) and each.stacktrace for each in self.plugins)
+        return any(each.stacktrace for each in self.plugins)
 
     def take_apart(self) -> None:
         """Free the plugins, and what was looked up."""
@@ -268,13 +223,16 @@ def assemble(
         warn(warning)
     interfaces = cache(interfaces)
     parsed = [(block, _keys(block, default_port, errors)) for block in corefile.blocks]
-    binds = [_bind(block, keys, interfaces, errors) for block, keys in parsed]
+    named = [_by_name(block) for block in corefile.blocks]
+    binds = [
+        _bind(found.get("bind", ()), keys, interfaces, errors)
+        for found, (_, keys) in zip(named, parsed, strict=True)
+    ]
     assembled = [
-        AssembledBlock(keys, listens, _has_view(block))
-        for (block, keys), listens in zip(parsed, binds, strict=True)
+        AssembledBlock(keys, listens, "view" in found)
+        for found, (_, keys), listens in zip(named, parsed, binds, strict=True)
     ]
     listeners = _listeners(assembled, errors)
-    named = [_by_name(block) for block in corefile.blocks]
     for name in ORDER:
         for (_, keys), found, target in zip(parsed, named, assembled, strict=True):
             if (directives := found.get(name)) and not _lacks_root(found, target):
@@ -295,15 +253,15 @@ def assemble(
                 else:
                     target.is_whole = False
     for target in assembled:
-        for handler in target.handlers if target.is_whole else ():
-            if has(handler, FindsHandlers):
-                with errors:
-                    handler.find_handlers(target.handlers)
-    plugins = [plugin for target in assembled for plugin in target.plugins]
-    for at, plugin in enumerate(plugins):
-        if has(plugin, FindsPeers):
+        for plugin in target.plugins if target.is_whole else ():
             with errors:
-                plugin.find_peers(plugins[:at])
+                plugin.find_handlers(target.handlers)
+    earlier: list[Plugin] = []
+    for target in assembled:
+        for plugin in target.plugins:
+            with errors:
+                plugin.find_peers(earlier)
+            earlier.append(plugin)
     for listener in listeners:
         if listener.listen.scheme != "dns" and listener.is_whole:
             with errors:
@@ -343,7 +301,7 @@ def _lacks_root(named: Mapping[str, object], target: AssembledBlock) -> bool:
     return (
         not target.is_whole
         and "root" in named
-        and not any(isinstance(plugin, SetsRoot) for plugin in target.plugins)
+        and all(plugin.name != "root" for plugin in target.plugins)
     )
 
 
@@ -369,26 +327,21 @@ def _by_name(block: ServerBlock) -> dict[str, list[Directive]]:
     return found
 
 
-def _has_view(block: ServerBlock) -> bool:
-    return any(directive.name.text == "view" for directive in block.directives)
-
-
 def _bind(
-    block: ServerBlock,
+    directives: Sequence[Directive],
     keys: tuple[Key, ...],
     interfaces: Callable[[], Interfaces],
     errors: Errors,
 ) -> tuple[ListenAddress, ...]:
     """The addresses a block listens on: each port of its keys, on each bound address; none after an error."""
-    directives = [directive for directive in block.directives if directive.name.text == "bind"]
     hosts: Sequence[str] = ("",)
     if directives:
         setting = Block((), (), frozenset(), "", validating=True, warn=lambda sentence: None)
         hosts = ()
         with errors:
-            plugin = plugin_class("bind").setup(directives, setting)
-            assert isinstance(plugin, ListsAddresses)
-            hosts = plugin.addresses(interfaces())
+            from hsdns.plugins.bind import Bind  # noqa: PLC0415 - for Corefiles that have it
+
+            hosts = Bind.setup(directives, setting).addresses(interfaces())
     ports = dict.fromkeys((key.port, key.scheme) for key in keys)
     return tuple(ListenAddress(host, port, scheme) for port, scheme in ports for host in hosts)
 
@@ -446,7 +399,7 @@ def _refuse_two_schemes(
 
 def _root(plugins: Sequence[Plugin]) -> str:
     """The folder that a block's `root` names."""
-    return next((plugin.root_folder for plugin in plugins if has(plugin, SetsRoot)), "")
+    return next((plugin.root_folder for plugin in plugins if plugin.root_folder), "")
 
 
 def _folder(directive: Directive) -> str:

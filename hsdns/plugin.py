@@ -3,19 +3,16 @@
 Path: assemble.py sets plugins up; server/lifecycle.py starts and stops them with a Runtime; those that have a method
 handle() are the handlers of chain.py.
 Rule 1: every plugin has setup(), start() and stop(); the base class does nothing in start() and stop().
-Rule 2: everything else is an optional capability: a runtime-checkable protocol, declared by the module that uses it,
-        which plugins implement by having its methods.  There are chain.Handler and
-        WaitsInTask; block_choice.RequestFilter; all of answer_table/capabilities.py;
-        FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits and
-        ReadsFiles here;
-        ReportsReadiness, MayRelapse and MakesRemarks below; Transferer in plugins/transfer.py;
-        MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode, CountsDrops,
-        LogsStacks and ReadByFilters in server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in
-        server/settings.py.
+Rule 2: what any plugin may say of itself is an attribute or a method of the base class, with the value of a plugin that
+        does not care.
+Rule 3: what only handlers have is an optional capability: a runtime-checkable protocol, declared by the module that
+        uses it, which plugins implement by having its methods.  There are chain.Handler and WaitsInTask;
+        block_choice.RequestFilter; all of answer_table/capabilities.py; ServesTls in assemble.py; Transferer in
+        plugins/transfer.py; MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py.
 
 Whether the plugins of a configuration are ready:
 Source: CoreDNS 1.14.7 plugin/ready; remarks are hsdns's own.
-Rule 1: a plugin without ReportsReadiness is ready from the start.
+Rule 1: a plugin that does not say otherwise is ready from the start.
 """
 
 from __future__ import annotations
@@ -23,9 +20,9 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
-from hsdns.chain import Request, has
+from hsdns.chain import Handler, Request
 from hsdns.cluster.freshness import Counters
 from hsdns.corefile.properties import Property, no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive, Token
@@ -34,37 +31,6 @@ from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-
-
-class Named(Protocol):
-    """A plugin, of which only the name is wanted."""
-
-    @property
-    def name(self) -> str:
-        """The name of its directive."""
-
-
-@runtime_checkable
-class ReportsReadiness(Protocol):
-    """A plugin that is not ready before it has done something (CoreDNS: Readiness)."""
-
-    def ready(self) -> bool:
-        """Whether /ready may say yes for this plugin."""
-
-
-@runtime_checkable
-class MayRelapse(Protocol):
-    """A plugin that /ready goes on asking after it was ready once."""
-
-    may_relapse: bool
-
-
-@runtime_checkable
-class MakesRemarks(Protocol):
-    """A plugin that has something to tell the operator though it is ready."""
-
-    def remark(self) -> str:
-        """One line; "" for nothing."""
 
 
 class Readiness(NamedTuple):
@@ -79,15 +45,15 @@ class Readiness(NamedTuple):
     remarks: list[str]
 
     @classmethod
-    def of(cls, plugins: Iterable[Named]) -> Self:
+    def of(cls, plugins: Iterable[Plugin]) -> Self:
         """Ask plugins; a name that several blocks have is in a list once."""
         unready, relapsed, remarks = set[str](), set[str](), set[str]()
         for plugin in plugins:
-            if has(plugin, ReportsReadiness) and not plugin.ready():
+            if not plugin.ready():
                 unready.add(plugin.name)
-                if has(plugin, MayRelapse) and plugin.may_relapse:
+                if plugin.may_relapse:
                     relapsed.add(plugin.name)
-            if has(plugin, MakesRemarks) and (remark := plugin.remark()):
+            if remark := plugin.remark():
                 remarks.add(f"{plugin.name}: {remark}")
         return cls(sorted(unready), sorted(relapsed), sorted(remarks))
 
@@ -205,6 +171,19 @@ class Plugin:
 
     name: ClassVar[str]
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
+    view: str = ""  # the name of its block's view (CoreDNS: Viewer)
+    may_relapse: bool = False  # /ready goes on asking after it was ready once
+    root_folder: str = (
+        ""  # in which the files of its block are; set up before all that name files (`root`)
+    )
+    stacktrace: bool = (
+        False  # the stack of an error that a handler of its block raises is logged (`errors`)
+    )
+    debug_mode: bool = False  # the whole process is in debug mode (`debug`)
+    counts_drops: bool = False  # the dropped queries of its UDP addresses are counted (`shed`)
+    is_read_by_filters: bool = (
+        False  # its store is read before the chain (`kubernetes` with `metadata`)
+    )
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -223,10 +202,19 @@ class Plugin:
     async def stop(self) -> None:
         """End background work; called once, in ORDER, also when a later plugin's start failed."""
 
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find those that it works with in the chain; called once, when all blocks are set up; raise CorefileError."""
 
-@runtime_checkable
-class Inherits(Protocol):
-    """A plugin that takes over running parts from its predecessor at a reload."""
+    def find_peers(self, earlier: Sequence[Plugin]) -> None:
+        """Find plugins that it works with among those before it; called in file order, when all blocks are set up."""
+
+    def ready(self) -> bool:
+        """Whether /ready may say yes for this plugin (CoreDNS: Readiness)."""
+        return True
+
+    def remark(self) -> str:
+        """One line for the operator, though it is ready; "" for nothing."""
+        return ""
 
     def inherit(self, old: Plugin) -> bool:
         """Share the running parts of a plugin of the old configuration; True if they are what this plugin would start.
@@ -235,20 +223,17 @@ class Inherits(Protocol):
         may continue: the old plugin if the new configuration fails to start, else the new one; stop() of each gives up
         its share.
         """
-
-
-@runtime_checkable
-class ReadsFiles(Protocol):
-    """A plugin with files that only a reload reads again."""
+        return False
 
     def files_changed(self) -> bool:
-        """Whether one of the files has changed since setup; True once for each change.  Called in a thread."""
+        """Whether a file that only a reload reads has changed since setup; True once for each change.  In a thread."""
+        return False
 
 
 def files_changed(plugins: Iterable[Plugin]) -> bool:
     """Whether files of plugins require a reload, though the Corefile has not changed."""
     # All plugins are called, because each reports a change only once.
-    changed = {plugin.files_changed() for plugin in plugins if has(plugin, ReadsFiles)}
+    changed = {plugin.files_changed() for plugin in plugins}
     return True in changed
 
 
@@ -258,5 +243,4 @@ def inherit_plugins(old: Iterable[Plugin], new: Iterable[Plugin]) -> None:
     for known in old:
         running.setdefault(known.name, []).append(known)
     for plugin in new:
-        if has(plugin, Inherits):
-            any(plugin.inherit(known) for known in running.get(plugin.name, ()))
+        any(plugin.inherit(known) for known in running.get(plugin.name, ()))

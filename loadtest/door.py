@@ -15,7 +15,6 @@ import argparse
 import socket
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
@@ -30,7 +29,7 @@ from loadtest.dns import is_answering, query_of
 from loadtest.generators import HSDNS
 from loadtest.ports import free_port
 from loadtest.pressure.clients import A, Client, Counts, compile_tools
-from loadtest.process import BenchmarkError, Process, run_benchmark
+from loadtest.process import BenchmarkError, InThread, Process, run_benchmark
 from loadtest.programs import ROOT
 from loadtest.server import START_DEADLINE
 
@@ -151,24 +150,16 @@ class Server:
         return counts, (self._process.cpu() - before) * 1e6 / counts.answered
 
 
-class Explaining:
+class Explaining(InThread):
     """Requests an explanation every EVERY seconds, in a thread; a context manager."""
 
     def __init__(self, control: str) -> None:
+        super().__init__()
         self.took: list[float] = []  # seconds
         self._control = control
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._ask)
 
-    def __enter__(self) -> Explaining:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _ask(self) -> None:
+    def run(self) -> None:
+        """Request one explanation after the other."""
         while not self._over.wait(EVERY):
             name = EXPLAINED[len(self.took) % len(EXPLAINED)]
             began = time.monotonic()

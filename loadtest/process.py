@@ -14,9 +14,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -51,6 +52,46 @@ def on_core(core: int | None) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+class Opened:
+    """A context manager whose open() puts what is to be closed into `_stack`; if it fails, that is closed at once."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def open(self) -> None:
+        """Open it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            self.open()
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+
+class InThread:
+    """A context manager whose run() goes on in a thread, until `_over` is set at the end."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self) -> None:
+        """Go on until it is over."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
 
 
 class Memory(NamedTuple):

@@ -12,14 +12,13 @@ import socket
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from loadtest.dns import ZONE, is_answering, query_of
 from loadtest.ports import free_port
-from loadtest.process import Process
+from loadtest.process import Opened, Process
 from loadtest.programs import NATIVE, PURE, ROOT, Program
 from loadtest.watch.access import Access
 
@@ -93,7 +92,7 @@ def serve(
     return Process(name, words, folder, environ=environ, cwd=ROOT, core=core)
 
 
-class ServerUnderTest:
+class ServerUnderTest(Opened):
     """A running server that watches an API server; a context manager.  `started`: the clock time of its start."""
 
     process: Process
@@ -104,24 +103,19 @@ class ServerUnderTest:
         self._program = program
         self._ports = Ports.free()
         self._corefile = self._ports.corefile("\n        ".join(access.properties))
-        self._stack = ExitStack()
+        super().__init__()
 
     @property
     def port(self) -> int:
         """The port for queries."""
         return self._ports.dns
 
-    def __enter__(self) -> Self:
-        with self._stack:
-            folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-dns-"))
-            self.started = time.monotonic()
-            process = serve(self._program, self._corefile, Path(folder), name=self.name)
-            self.process = self._stack.enter_context(process)
-            self._stack = self._stack.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def open(self) -> None:
+        """Start it."""
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-dns-"))
+        self.started = time.monotonic()
+        process = serve(self._program, self._corefile, Path(folder), name=self.name)
+        self.process = self._stack.enter_context(process)
 
     def wait_ready(self) -> float:
         """Wait until the server is ready; return the seconds since its start."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ import pytest
 from hsdns.wire.framing import frame
 from loadtest.ports import free_port
 from tests.support.clients.command import serving
+from tests.support.peer_replies import PEER, Replayed, hold
 
 pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 
@@ -107,23 +107,32 @@ CHECKS = {
 PEER_FAILS = {"opcodeflg": "copies the flags"}
 
 
+Ask = Callable[[Check], bytes]
+
+
 @pytest.fixture(scope="module", params=["hsdns", pytest.param("peer", marks=pytest.mark.peer)])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:  # fmt: skip
-    """A process that serves the zone: its kind and its port."""
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Ask]]:  # fmt: skip
+    """A process that serves the zone, or the recording of one: its kind, and how it is asked."""
     kind: str = request.param
-    if kind == "hsdns":
-        command = [sys.executable, "-m", "hsdns"]
-    elif os.environ.get("HSDNS_PEER"):
-        command = [os.environ["HSDNS_PEER"]]
-    else:
-        pytest.skip("HSDNS_PEER names no CoreDNS binary")
+    if kind == "peer" and not PEER:
+        recorded = Replayed("edns")
+        replies = {name: recorded.reply(check.to_wire()) for name, check in CHECKS.items()}
+        yield kind, lambda check: replies[_name_of(check)]
+        return
+    command = [PEER] if kind == "peer" else [sys.executable, "-m", "hsdns"]
     folder: Path = tmp_path_factory.mktemp("edns")
     port = free_port()
     (folder / "zone").write_text(ZONE)
     corefile = folder / "Corefile"
     corefile.write_text(f"example.org:{port} {{\n bind 127.0.0.1\n file {folder / 'zone'}\n}}\n")
     with serving("-conf", str(corefile), program=command):
-        yield kind, port
+        if kind == "peer":
+            hold("edns", [ask(check, port) for check in CHECKS.values()])
+        yield kind, lambda check: ask(check, port)
+
+
+def _name_of(check: Check) -> str:
+    return next(name for name, each in CHECKS.items() if each is check)
 
 
 def ask(check: Check, port: int) -> bytes:
@@ -173,9 +182,9 @@ def faults(check: Check, wire: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_check(name: str, server: tuple[str, int]) -> None:
-    kind, port = server
-    found = faults(CHECKS[name], ask(CHECKS[name], port))
+def test_check(name: str, server: tuple[str, Ask]) -> None:
+    kind, reply_to = server
+    found = faults(CHECKS[name], reply_to(CHECKS[name]))
     if kind == "peer" and name in PEER_FAILS:
         assert found, f"CoreDNS passes now: it no longer {PEER_FAILS[name]}"
     else:

@@ -12,7 +12,7 @@ HSDNS = {
     "errors limits memory metrics",
     "apiserver apiserver.access apiserver.client apiserver.connections apiserver.redaction apiserver.resource",
     "apiserver.transport",
-    "cli cli.command cli.control_path cli.coredns cli.corefile_source cli.flags cli.launch cli.output",
+    "cli cli.command cli.control_path cli.coredns cli.launch",
     "cluster cluster.objects cluster.selector",
     "corefile corefile.keys corefile.lexer corefile.parser corefile.properties corefile.tree",
     "plugins",

@@ -1,4 +1,4 @@
-"""Play every scenario of tests/scenarios in memory, over real sockets, and against CoreDNS where HSDNS_PEER names it.
+"""Play every scenario of tests/scenarios in memory, over real sockets, and against what CoreDNS replies or has replied.
 
 Path: tests/scenarios/**/*.md -> parse() -> a subject that answers -> the replies compared with what is written.
 Rule 1: a question is asked once; after an event it is asked until the answer is as expected, up to a deadline.
@@ -8,7 +8,6 @@ Rule 2: a driver collects only what it can play; a question that CoreDNS is not 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +15,7 @@ from typing import Protocol
 import pytest
 
 from tests.support.clients.exchange import ask_tcp, ask_udp, is_silent
+from tests.support.peer_replies import PEER, Replayed, hold
 from tests.support.scenarios.dig import Expectation, Question
 from tests.support.scenarios.drivers import MemoryDriver, SocketDriver
 from tests.support.scenarios.peer import Peer
@@ -75,12 +75,14 @@ class OverSockets:
 
 async def play(
     scenario: Scenario, driver: Driver, *, peer: bool = False, twice: bool = False
-) -> None:
+) -> list[bytes]:
     """Walk through the steps; raise AssertionError with every difference of the first step that has some.
 
-    `peer` expects what CoreDNS answers, `twice` asks over TCP as well what UDP answers whole.
+    `peer` expects what CoreDNS answers, `twice` asks over TCP as well what UDP answers whole.  Return the replies that
+    were as expected, one for each that was asked for; b"" is silence.
     """
     after_event = False
+    replies: list[bytes] = []
     for step in scenario.steps:
         where = f"{scenario.path}:{step.line}"
         if isinstance(step, Event):
@@ -94,18 +96,20 @@ async def play(
                 continue
             if step.expected is None:
                 assert await driver.is_silent(step.sent), f"{where}: {step.sent.hex()} is answered"
+                replies.append(b"")
             else:
-                reply = await driver.ask(step.sent, "udp")
-                assert reply == step.expected, f"{where}: {step.sent.hex()}"
+                replies.append(await driver.ask(step.sent, "udp"))
+                assert replies[-1] == step.expected, f"{where}: {step.sent.hex()}"
         else:
             expected = (step.peer if step.differs else step.expected) if peer else step.expected
             if expected is None:
                 _say(f"{where}: not asked: {step.differs}")
                 continue
-            await _ask(driver, step, expected, where, step.protocol, after_event)
+            replies.append(await _ask(driver, step, expected, where, step.protocol, after_event))
             also_tcp = step.protocol == "udp" and "notcp" not in step.options
             if twice and also_tcp and "tc" not in expected.flags:
                 await _ask(driver, step, expected, where, "tcp", after_event)
+    return replies
 
 
 def _say(sentence: str) -> None:
@@ -120,14 +124,16 @@ async def _ask(
     where: str,
     protocol: str,
     again: bool,
-) -> None:
+) -> bytes:
     deadline = time.monotonic() + EVENT_DEADLINE
     while True:
-        differences = expected.differences(question, await driver.ask(question.wire(), protocol))
+        reply = await driver.ask(question.wire(), protocol)
+        differences = expected.differences(question, reply)
         if not differences or not again or time.monotonic() > deadline:
             break
         await asyncio.sleep(_PAUSE)
     assert not differences, f"{where}: dig {question.text} ({protocol})\n" + "\n".join(differences)
+    return reply
 
 
 @played_without("sockets")
@@ -154,15 +160,22 @@ def test_over_sockets(path: Path) -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.skipif(
-    "HSDNS_PEER" not in os.environ, reason="HSDNS_PEER does not name a CoreDNS binary"
-)
 @played_without("memory")
 def test_against_peer(path: Path) -> None:
     scenario = parse(path)
+    key = f"scenarios/{path.relative_to(SCENARIOS).as_posix()}"
+    # What these reply depends on the addresses of the machine.
+    is_recorded = "LOCAL_IPV4" not in path.read_text(encoding="utf-8")
 
     async def run() -> None:
-        async with Peer(os.environ["HSDNS_PEER"], scenario) as server:
-            await play(scenario, OverSockets(server), peer=True)
+        if not PEER:
+            await play(scenario, Replayed(key), peer=True)
+            return
+        async with Peer(PEER, scenario) as server:
+            replies = await play(scenario, OverSockets(server), peer=True)
+        if is_recorded:
+            hold(key, replies)
 
+    if not PEER and not is_recorded:
+        pytest.skip("asks for this machine's own address; HSDNS_PEER names no CoreDNS binary")
     asyncio.run(run())

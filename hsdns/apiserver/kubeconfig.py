@@ -59,6 +59,36 @@ class KubeconfigError(ValueError):
     """An error in a kubeconfig, as a sentence for the operator."""
 
 
+class PemFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A path, or PEM data (as Latin-1, to preserve any bytes)."""
+
+    path: str = ""
+    pem: str = ""
+
+    def read(self) -> Pem:
+        """The path or the data."""
+        return self.path or self.pem.encode("latin-1")
+
+
+class Credentials(msgspec.Struct, omit_defaults=True):
+    """What a kubeconfig gives: read from the file, or the output of kubeconfig_process.py, or why there is nothing."""
+
+    error: str = ""
+    server: str = ""
+    authority: PemFile | None = None
+    certificate: PemFile | None = None
+    key: PemFile | None = None
+    authorization: str = ""
+    token_file: str = ""
+    headers: list[tuple[str, str]] = []
+    tls_server_name: str = ""
+    insecure: bool = False
+    proxy: str = ""
+    expiry: float | None = None
+    remembered: dict[str, str] = {}
+    warnings: list[str] = []
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The cluster and the user of a context, with absolute paths."""
@@ -118,14 +148,14 @@ def read_context(path: str, name: str = "") -> Context:
     )
 
 
-def _pem(entry: Entry, key: str, path: str) -> Entry | None:
+def _pem(entry: Entry, key: str, path: str) -> PemFile | None:
     """Return the path of a certificate or key of an entry, or its PEM data."""
     if data := entry.get(f"{key}-data"):
         try:
-            return {"pem": base64.b64decode(str(data), validate=False).decode("latin-1")}
+            return PemFile(pem=base64.b64decode(str(data), validate=False).decode("latin-1"))
         except binascii.Error:
             raise KubeconfigError(f'"{key}-data" in kubeconfig {path} is not base64') from None
-    return {"path": entry[key]} if entry.get(key) else None
+    return PemFile(entry[key]) if entry.get(key) else None
 
 
 def _impersonation(user: Entry) -> list[tuple[str, str]]:
@@ -141,43 +171,36 @@ def _impersonation(user: Entry) -> list[tuple[str, str]]:
     return found
 
 
-def plain_access(context: Context, path: str) -> Entry | None:
-    """The access of a user who needs no plugin, as kubeconfig_process.py prints it; None if one must run.
-
-    Raises KubeconfigError.
-    """
+def plain_credentials(context: Context, path: str) -> Credentials | None:
+    """The credentials of a user who needs no plugin, None if one must run; raise KubeconfigError."""
     user = context.user
     if user.get("exec") or user.get("auth-provider"):
         return None
+    found = credentials_without_token(context, path)
     token, name = str(user.get("token") or ""), user.get("username")
-    authorization = ""
-    if user.get("tokenFile"):
-        pass  # as in client-go, it takes precedence
+    if user.get("tokenFile"):  # as in client-go, it takes precedence
+        found.token_file = str(user["tokenFile"])
     elif token:
-        authorization = f"Bearer {token}"
+        found.authorization = f"Bearer {token}"
     elif name is not None and user.get("password") is not None:
         pair = f"{name}:{user['password']}"
-        authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    return {
-        **access_without_token(context, path),
-        "authorization": authorization,
-        "token_file": str(user.get("tokenFile") or ""),
-    }
+        found.authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return found
 
 
-def access_without_token(context: Context, path: str) -> Entry:
-    """What needs no plugin of an access, whoever makes its token; raise KubeconfigError."""
+def credentials_without_token(context: Context, path: str) -> Credentials:
+    """The credentials apart from what a plugin may make; raise KubeconfigError."""
     cluster, user = context.cluster, context.user
-    return {
-        "server": str(cluster["server"]).rstrip("/"),
-        "insecure": bool(cluster.get("insecure-skip-tls-verify")),
-        "tls_server_name": str(cluster.get("tls-server-name") or ""),
-        "proxy": str(cluster.get("proxy-url") or ""),
-        "authority": _pem(cluster, "certificate-authority", path),
-        "certificate": _pem(user, "client-certificate", path),
-        "key": _pem(user, "client-key", path),
-        "headers": _impersonation(user),
-    }
+    return Credentials(
+        server=str(cluster["server"]).rstrip("/"),
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        tls_server_name=str(cluster.get("tls-server-name") or ""),
+        proxy=str(cluster.get("proxy-url") or ""),
+        authority=_pem(cluster, "certificate-authority", path),
+        certificate=_pem(user, "client-certificate", path),
+        key=_pem(user, "client-key", path),
+        headers=_impersonation(user),
+    )
 
 
 def _load(path: str) -> Entry:
@@ -250,35 +273,6 @@ _BOOTSTRAP: Final = (
 COMMAND: Final = (sys.executable, "-c", _BOOTSTRAP, str(Path(hsdns.__file__).parent.parent))
 
 
-class _File(msgspec.Struct, frozen=True):
-    """A path, or PEM data (as Latin-1, to preserve any bytes)."""
-
-    path: str = ""
-    pem: str = ""
-
-    def read(self) -> Pem:
-        return self.path or self.pem.encode("latin-1")
-
-
-class _Output(msgspec.Struct, frozen=True):
-    """The output of the process."""
-
-    error: str = ""
-    server: str = ""
-    authority: _File | None = None
-    certificate: _File | None = None
-    key: _File | None = None
-    authorization: str = ""
-    token_file: str = ""
-    headers: list[tuple[str, str]] = []
-    tls_server_name: str = ""
-    insecure: bool = False
-    proxy: str = ""
-    expiry: float | None = None
-    remembered: dict[str, str] = {}
-    warnings: list[str] = []
-
-
 class Kubeconfig:
     """Access by a kubeconfig; `now` is a monotonic clock, `wall` the Unix time, both in seconds.
 
@@ -318,12 +312,10 @@ class Kubeconfig:
 
     def check(self) -> list[str]:
         """Return a sentence for each missing part."""
-        found = []
         try:
-            found += read_context(self._path, self._context).missing_files
+            return read_context(self._path, self._context).missing_files
         except KubeconfigError as error:
-            found.append(str(error))
-        return found
+            return [str(error)]
 
     async def current(self) -> Access:
         """Return the current access; run the process if necessary; raise Unreachable."""
@@ -382,15 +374,11 @@ class Kubeconfig:
         finally:
             self._stamp, self._ran_at = stamp, self._now()
 
-    def _read(self) -> _Output | None:
-        """Read an access that needs no plugin; None if one must run; raise ValueError."""
-        found = plain_access(read_context(self._path, self._context), self._path)
-        try:
-            return None if found is None else msgspec.convert(found, _Output)
-        except msgspec.ValidationError as error:
-            raise ValueError(f"kubeconfig {self._path}: {error}") from None
+    def _read(self) -> Credentials | None:
+        """Read credentials that need no plugin; None if one must run; raise KubeconfigError."""
+        return plain_credentials(read_context(self._path, self._context), self._path)
 
-    async def _run(self) -> _Output:
+    async def _run(self) -> Credentials:
         """Run the process once; raise ValueError."""
         if not self._runs_code:
             raise ValueError(
@@ -425,7 +413,7 @@ class Kubeconfig:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         try:
-            found = msgspec.json.decode(output, type=_Output)
+            found = msgspec.json.decode(output, type=Credentials)
         except msgspec.DecodeError:
             said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
             last = Redaction(self._remembered.values())(said)[:400]
@@ -446,13 +434,13 @@ class Kubeconfig:
 def _needs_plugin(path: str, context: str) -> bool:
     """Whether a plugin must run; False if the file cannot be read, which current() reports."""
     try:
-        return plain_access(read_context(path, context), path) is None
+        return plain_credentials(read_context(path, context), path) is None
     except KubeconfigError:
         return False
 
 
-def _access(found: _Output, path: str) -> Access:
-    """Make an Access from the output; raise ValueError."""
+def _access(found: Credentials, path: str) -> Access:
+    """Make an Access; raise ValueError."""
     secure = any((found.authority, found.certificate, found.insecure))
     try:
         server = server_url(found.server, secure=secure)

@@ -26,13 +26,17 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
+import msgspec
+
 from hsdns.apiserver.kubeconfig import (
     INSTALL,
     PACKAGE,
     Context,
+    Credentials,
     Entry,
     KubeconfigError,
-    access_without_token,
+    PemFile,
+    credentials_without_token,
     read_context,
 )
 from hsdns.apiserver.redaction import Redaction
@@ -49,39 +53,39 @@ def main() -> int:
         remembered = json.loads(sys.stdin.read().strip() or "{}")
         found = asyncio.run(_find(path, name, remembered))
     except KubeconfigError as error:
-        found = {"error": str(error)}
-    sys.stdout.write(json.dumps(found))
-    return 1 if "error" in found else 0
+        found = Credentials(error=str(error))
+    sys.stdout.write(msgspec.json.encode(found).decode())
+    return 1 if found.error else 0
 
 
-async def _find(path: str, name: str, remembered: Entry) -> Entry:
-    """Return the access; raise KubeconfigError."""
+async def _find(path: str, name: str, remembered: Entry) -> Credentials:
+    """Return the credentials; raise KubeconfigError."""
     context = read_context(path, name)
     user = context.user
-    found = access_without_token(context, path) | {"token_file": "", "warnings": []}
+    found = credentials_without_token(context, path)
     asked: Entry = {
         key: user[key] for key in ("token", "username", "password", "exec") if key in user
     }
     if user.get("tokenFile") and "exec" not in user:
         asked.pop("token", None)  # as in client-go, tokenFile takes precedence
-        found["token_file"] = user["tokenFile"]
+        found.token_file = user["tokenFile"]
     provider = _provider(user, remembered, path)
     if provider:
         asked["auth-provider"] = provider
     if (user.get("exec") or {}).get("provideClusterInfo"):
-        found["warnings"].append(
+        found.warnings.append(
             f'kubeconfig {path} asks for provideClusterInfo, which is not sent to "exec" plugins'
         )
-    found |= await _ask_package(context, asked, path)
+    await _ask_package(context, asked, path, found)
     if provider.get("name") == "oidc":
         config = provider["config"]
-        found["expiry"] = _token_expiry(str(config.get("id-token", "")))
-        found["remembered"] = {key: config[key] for key in _REMEMBERED if key in config}
+        found.expiry = _token_expiry(str(config.get("id-token", "")))
+        found.remembered = {key: config[key] for key in _REMEMBERED if key in config}
     return found
 
 
-async def _ask_package(context: Context, user: Entry, path: str) -> Entry:
-    """Let kubernetes_asyncio determine the credentials; raise KubeconfigError."""
+async def _ask_package(context: Context, user: Entry, path: str, found: Credentials) -> None:
+    """Let kubernetes_asyncio determine what is still lacking in `found`; raise KubeconfigError."""
     module = load_package(path)
     if hasattr(module, "OpenIDRequestor"):
         module.OpenIDRequestor = _verifying(module.OpenIDRequestor)
@@ -97,14 +101,14 @@ async def _ask_package(context: Context, user: Entry, path: str) -> Entry:
         loader = await module.load_kube_config_from_dict(
             config, client_configuration=chosen, temp_file_path=folder
         )
-        found: Entry = {"authorization": str(chosen.api_key.get("BearerToken", ""))}
+        found.authorization = str(chosen.api_key.get("BearerToken", ""))
         if "exec" in user:
             expiry = getattr(loader, "exec_plugin_expiry", None)
-            found["expiry"] = expiry.timestamp() if expiry is not None else None
+            found.expiry = expiry.timestamp() if expiry is not None else None
             if getattr(chosen, "cert_file", None) and getattr(chosen, "key_file", None):
-                found["certificate"] = {"pem": _text(chosen.cert_file)}
-                found["key"] = {"pem": _text(chosen.key_file)}
-            elif not found["authorization"]:
+                found.certificate = _pem_of(chosen.cert_file)
+                found.key = _pem_of(chosen.key_file)
+            elif not found.authorization:
                 raise KubeconfigError(
                     f"{_plugin(user, path)} gave neither a token nor a certificate with its key"
                 )
@@ -120,7 +124,6 @@ async def _ask_package(context: Context, user: Entry, path: str) -> Entry:
         raise KubeconfigError(f"{what} gives no credentials: {words}") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return found
 
 
 def load_package(path: str) -> Any:
@@ -185,8 +188,8 @@ def _provider(user: Entry, remembered: Entry, path: str) -> Entry:
     return {"name": provider["name"], "config": config}
 
 
-def _text(path: str) -> str:
-    return Path(path).read_text()
+def _pem_of(path: str) -> PemFile:
+    return PemFile(pem=Path(path).read_text())
 
 
 def _plugin(user: Entry, path: str) -> str:
@@ -205,7 +208,3 @@ def _token_expiry(token: str) -> float | None:
 
 def _memory_folder() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108, RUF100 - mkdtemp makes a private folder in it
-
-
-if __name__ == "__main__":
-    sys.exit(main())

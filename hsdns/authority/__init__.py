@@ -9,8 +9,6 @@
     outgoing.py              transfer to a secondary
     secondary_zone.py        a zone of a primary that is kept up to date (RFC 1034 section 4.3.5)
     catalog.py               catalog zones (RFC 9432)
-    address.py               parser for the addresses of primaries and secondaries
-    template.py              zone names from file names
 
 The plugins `file`, `auto`, `secondary` and `transfer` read directives and combine these parts.
 """

@@ -2,7 +2,7 @@
 
 Path: argv -> main() -> the class of a subcommand (command.py), or cli/coredns.py for CoreDNS's own flags.
 Rule 1: no logic here; each subcommand imports its dependencies when it runs.
-Rule 2: the class has the name of the command: `hsdns lookup` is Lookup in cli/lookup.py.
+Rule 2: the class has the name of the command: `hsdns lookup` is Lookup, in cli/lookup.py or the module of MODULES.
 """
 
 from __future__ import annotations
@@ -37,13 +37,19 @@ SUBCOMMANDS: Final = {
     "completion": "Print the completion of a shell: bash, zsh or fish",
     "man": "Print a manual page, for man",
 }
-# The modules of commands with a package of their own.
-ELSEWHERE: Final = {"load": "hsdns.load.cli.load"}
+# The modules of commands that share one, or have a package of their own.
+MODULES: Final = {
+    "ask": "hsdns.cli.lookup",
+    "completion": "hsdns.cli.commands",
+    "load": "hsdns.load.cli.load",
+    "man": "hsdns.cli.commands",
+    "replay": "hsdns.cli.record",
+}
 
 
 def find_command(name: str) -> type[Command]:
     """The class of a subcommand, imported when it is needed."""
-    module = import_module(ELSEWHERE.get(name, f"hsdns.cli.{name}"))
+    module = import_module(MODULES.get(name, f"hsdns.cli.{name}"))
     found: type[Command] = getattr(module, name.capitalize())
     return found
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-from hsdns.cli.command import flag
-from hsdns.cli.flags import FlagError
-from hsdns.cli.source_flag import SourceCommand
+from hsdns.cli.command import FlagError, flag
+from hsdns.cli.source import SourceCommand
 from hsdns.resolver import MODELS, USUAL
 
 if TYPE_CHECKING:

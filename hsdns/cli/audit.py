@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns import memory
-from hsdns.cli.command import flag
-from hsdns.cli.flags import FORMATS, FlagError
-from hsdns.cli.output import complain, say, say_json
-from hsdns.cli.source_flag import SourceCommand
+from hsdns.cli.command import FORMATS, FlagError, complain, flag, say, say_json
+from hsdns.cli.source import SourceCommand
 from hsdns.corefile.tree import CorefileError
 from hsdns.errors import OperatorError
 from hsdns.load.target import read_targets
@@ -133,7 +131,7 @@ class Audit(SourceCommand):
     def _watch(self, targets: Targets) -> int:
         """Audit until Ctrl-C; return the exit status of the last complete pass."""
         from hsdns.audit.report import Gauges
-        from hsdns.cli.audit_metrics import serve_metrics
+        from hsdns.cli.audit_servers import serve_metrics
 
         gauges = Gauges()
         status = BAD

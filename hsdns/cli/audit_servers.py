@@ -1,8 +1,10 @@
 """The servers of an audit, and the clusters that define the right answers.
 
-Path: cli/audit.py -> here -> load_cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
+Path: cli/audit.py -> here -> load/cli/cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
 Rule 1: the clusters are read again for each pass, so new names are queried.
 Rule 2: all servers of a cluster are queried at the same time, so differences between them exist at one moment.
+
+The metrics page of a continuous audit.
 """
 
 from __future__ import annotations
@@ -12,15 +14,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.audit.questions import audit_questions, replicas
-from hsdns.audit.report import AuditReport, Limits, Pass, make_report
+from hsdns.audit.report import AuditReport, Gauges, Limits, Pass, make_report
 from hsdns.audit.run import Answers, AskAgain, Asking, carry_out
-from hsdns.cli.builtin import quoted
+from hsdns.cli.command import FlagError, Progress
 from hsdns.cli.exchange import NoReply, over_tcp, over_udp
 from hsdns.cli.offline import configure
-from hsdns.cli.output import Progress
+from hsdns.cli.source import quoted
+from hsdns.corefile.keys import split_host_port
 from hsdns.corefile.tree import Token
 from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
@@ -222,3 +228,46 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
         yield show
     finally:
         progress.show()
+
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@contextmanager
+def serve_metrics(address: str, gauges: Gauges) -> Iterator[str]:
+    """Serve /metrics at HOST:PORT, and yield the address; nothing without one.  Raise FlagError or OSError."""
+    if not address:
+        yield ""
+        return
+    found = split_host_port(address)
+    if found is None:
+        raise FlagError(f'-metrics needs an address such as :9154, found "{address}"')
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != "/metrics":
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            body = gauges.registry.to_text()
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            """Do not log requests."""
+
+    try:
+        server = ThreadingHTTPServer((found.host, found.port), Page)
+    except OSError as error:
+        raise OSError(f"-metrics {address}: {error.strerror}") from None
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield f"{server.server_address[0]!s}:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

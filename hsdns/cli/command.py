@@ -1,25 +1,219 @@
-"""A command: its flags are the fields of a struct, and one runner parses, shows help, and ends it with its errors.
+r"""A command: its flags are the fields of a struct, and one runner parses, shows help, and ends it with its errors.
 
-Path: cli/__init__.py -> main() of a command's class -> its run(); cli/flags.py parses.
+Path: cli/__init__.py -> main() of a command's class -> its run().
 Rule 1: the type of a field is that of its flag: `str`, `int`, `bool`, `list[str]`, or `float` for a time in seconds.
         A field is named like its flag, with `_` for `-`, and one after a word of Python.
 Rule 2: help needs nothing but the class: what a command imports, it imports in run().
 Rule 3: an OperatorError or OSError is printed, and the exit status is that of the class.
+
+Parser for command line flags in Go's syntax: one dash or two, a space or `=` before the value:
+Source: Go's package flag, which CoreDNS uses.
+
+The lines that the commands print: nothing in them but our own colours controls a terminal or a CI system:
+Rule 1: a line is given as a line: an end of line in it came with a name, and is shown as `\n` (wire/__init__.py).
+Rule 2: colours are added to what has been escaped.
+Rule 3: what the encoding of the stream lacks is escaped too, so no name ends a command with an exception.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Final, Self, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    Self,
+    TextIO,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
-from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, read_time, usage
-from hsdns.cli.output import complain, say_text
+from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
+from hsdns.wire import printable
+
+FORMATS: Final = ("text", "json")
+_BOOLEANS = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+
+
+class FlagError(OperatorError):
+    """An error in the command line, as a sentence for the operator."""
+
+
+class Flag(NamedTuple):
+    """One flag: `kind` is str, int, bool, or list (all words up to the next flag).
+
+    `what` describes the numbers that an int flag accepts, from `low` to `high`.  `adds`: each occurrence of a list adds
+    its words to those before.  `time` is an example of the values of a flag that takes a time, 0 only if `is_zero`;
+    `choices` are all values of a flag that takes one of some words.  `name` is that of the flag where the field of a
+    command (command.py) has another one, and `alias` a second name.
+    """
+
+    kind: type
+    help: str
+    argument: str = ""
+    alias_of: str = ""
+    what: str = "port number"
+    low: int = 0
+    high: int = 65535
+    adds: bool = False
+    time: str = ""
+    is_zero: bool = False
+    choices: tuple[str, ...] = ()
+    name: str = ""
+    alias: str = ""
+
+
+def parse_flags(
+    words: Sequence[str],
+    known: Mapping[str, Flag],
+    *,
+    command: str = "hsdns",
+    commands: Iterable[str] = (),
+) -> dict[str, str | int | bool | list[str]]:
+    """Parse flags; raise FlagError for unknown flags, missing or invalid values and words without a flag.
+
+    The last occurrence of a flag wins, unless it adds; an alias is stored under the name of its flag.  Error
+    messages refer to `command`; `commands` are suggested for a misspelt first word.
+    """
+    found: dict[str, str | int | bool | list[str]] = {}
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        name = word.removeprefix("-").removeprefix("-")
+        if not word.startswith("-") or not name or word == "--":
+            near = (
+                [*commands, *(f"-{each}" for each in known)] if at == 1 and word[:1] != "-" else []
+            )
+            hint = did_you_mean(word, near)
+            raise FlagError(
+                f'unexpected word "{word}"'
+                f"{hint or f'; flags begin with a dash, {command} -h lists them'}"
+            )
+        name, assigned, value = name.partition("=")
+        flag = known.get(name)
+        if flag is None:
+            meant = did_you_mean(f"-{name}", [f"-{each}" for each in known])
+            raise FlagError(f"unknown flag -{name}{meant or f'; {command} -h lists the flags'}")
+        target = flag.alias_of or name
+        if flag.kind is bool:
+            if assigned and value not in _BOOLEANS:
+                raise FlagError(f'-{name} is a switch, "{value}" is neither true nor false')
+            found[target] = _BOOLEANS[value] if assigned else True
+        elif flag.kind is list:
+            end = at
+            while end < len(words) and not (words[end] != "-" and words[end].startswith("-")):
+                end += 1
+            given = ([value] if assigned else []) + list(words[at:end])
+            at = end
+            if not given:
+                raise FlagError(f"-{name} needs {flag.argument}")
+            before = found.get(target, []) if flag.adds else []
+            assert isinstance(before, list)
+            found[target] = before + given
+        else:
+            if not assigned:
+                if at == len(words):
+                    raise FlagError(f"-{name} needs {flag.argument}")
+                value = words[at]
+                at += 1
+            found[target] = _number(name, value, flag) if flag.kind is int else value
+    return found
+
+
+def leading_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """Split the words before the first flag from the rest."""
+    at = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+    return words[:at], words[at:]
+
+
+def usage(known: Mapping[str, Flag]) -> str:
+    """Return the help text of the flags, two lines each."""
+    lines = []
+    for name, flag in sorted(known.items()):
+        lines.append(f"  -{name} {flag.argument}".rstrip())
+        lines.append(f"        {flag.help}")
+    return "\n".join(lines)
+
+
+def _number(name: str, value: str, flag: Flag) -> int:
+    digits = value.isascii() and value.isdigit() and len(value) < 10
+    if digits and flag.low <= int(value) <= flag.high:
+        return int(value)
+    raise FlagError(f'-{name} needs a {flag.what} from {flag.low} to {flag.high}, found "{value}"')
+
+
+def read_time(name: str, text: str, example: str, *, is_zero: bool = False) -> float:
+    """Read the value of the flag `name` as seconds; raise FlagError.  0 only where `is_zero` allows it."""
+    seconds = parse_duration(text)
+    if seconds is None or seconds < 0 or not (seconds or is_zero):
+        raise FlagError(f'-{name} needs a time such as {example}, found "{text}"')
+    return seconds
+
+
+def say(*lines: object, shown: Callable[[str], str] = printable, flush: bool = False) -> None:
+    """Print lines to standard output; `shown` escapes a line, `str` takes one that is escaped."""
+    _write(sys.stdout, "".join(f"{shown(str(each))}\n" for each in lines))
+    if flush:
+        sys.stdout.flush()
+
+
+def say_text(text: str) -> None:
+    """Print a text of our own, such as a help or a document of JSON, in which an end of line is one."""
+    say(*text.removesuffix("\n").split("\n"))
+
+
+def say_json(value: object) -> None:
+    """Print a value as JSON, also with octets of a path that are no UTF-8, which msgspec does not write."""
+    say_text(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False))
+
+
+def complain(*lines: object) -> None:
+    """Print lines to standard error."""
+    _write(sys.stderr, "".join(f"{printable(str(each))}\n" for each in lines))
+    sys.stderr.flush()
+
+
+class Progress:
+    """Lines on standard error that are replaced by the next ones; nothing without a terminal."""
+
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty()
+        self._height = 1
+
+    def show(self, *lines: str) -> None:
+        """Replace the lines; without any they are removed."""
+        if self._is_shown:
+            up = f"\x1b[{self._height - 1}F" if self._height > 1 else "\r"
+            self._height = len(lines) or 1
+            _write(sys.stderr, f"{up}\x1b[J" + "\n".join(map(printable, lines)))
+            sys.stderr.flush()
+
+    def keep(self) -> None:
+        """End the last line, so that it stays."""
+        if self._is_shown:
+            complain("")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    if not text.isascii():
+        encoding = stream.encoding or "utf-8"
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
+    stream.write(text)
+
 
 ANY: Final = sys.maxsize  # for most_words of a command that counts them itself
 
@@ -160,7 +354,7 @@ def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:
 
 
 class ReadingCommand(Command):
-    """A command whose input may name code."""
+    """A command that reads what may name code, and runs none of it if told so."""
 
     no_code: Annotated[bool, NO_CODE] = False
 

@@ -15,8 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from hsdns.cli.command import flag
-from hsdns.cli.flags import FlagError
+from hsdns.cli.command import FlagError, flag
 from hsdns.corefile.keys import HostPort, split_host_port
 
 SYSTEM: Final = Path("/run/hsdns")  # for `control` in the Corefile of a service

@@ -13,9 +13,7 @@ from typing import Annotated, Final
 
 from hsdns import __version__
 from hsdns.cli import SUBCOMMANDS, control_path
-from hsdns.cli.command import Command, flag
-from hsdns.cli.flags import FlagError, usage
-from hsdns.cli.output import say, say_text
+from hsdns.cli.command import Command, FlagError, flag, say, say_text, usage
 
 PEER_VERSION: Final = "1.14.7"
 # The default Corefile of CoreDNS.
@@ -105,7 +103,7 @@ class Coredns(Command):
             return 0
 
         from hsdns.cli import launch
-        from hsdns.cli.corefile_source import CorefileSource
+        from hsdns.cli.launch import CorefileSource
 
         corefile = CorefileSource.from_flag(self.conf, FALLBACK)
         if self.validate:

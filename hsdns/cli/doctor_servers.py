@@ -1,6 +1,6 @@
 """Queries the DNS servers of a cluster one by one for the names of its objects; the answers are an object of the dump.
 
-Path: cli/doctor.py -> here -> load_cluster.py (right answers), exchange.py (sends queries) ->
+Path: cli/doctor.py -> here -> load/cli/cluster.py (right answers), exchange.py (sends queries) ->
 rules/checks/dns.py.
 Rule 1: the cluster is watched at the same time, as configured in the servers' Corefile.  The query of a wrong answer is
         repeated for a second, because a change takes a moment to reach a server.
@@ -10,36 +10,42 @@ Rule 3: an answer of a pod or of the cluster IP counts only if it is known to be
         may be intercepted, and another cluster may have the same addresses.  A server is known if it gave an address
         that only this cluster has; one known pod makes all pods known.
 Rule 4: an error here does not affect the rest of the report: it is the reason why this was not checked.
+
+The answers of a DNS server, each with the right answer, as an object of a dump.
+
+The questions of `hsdns doctor` to DNS servers: a name that every cluster has, names of its target, and a few others:
+Rule 1: all names of a Service are queried, of a Pod those with one of its addresses, up to MOST names.
+Rule 2: a Service without records is queried too: that its name has none is an answer.
+Rule 3: up to WITNESSES other Services are queried: only a server of this cluster knows their addresses.  Those of the
+        API server and of the DNS are the same in many clusters, and so are names in SRV and CNAME records.
+
+`hsdns doctor -recording FILE`: the queries of a recording, as an object of the dump:
+Rule: names without a failed query are omitted, so that the object is small: a recording may have millions of queries.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_address
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from hsdns.audit.questions import replicas
-from hsdns.cli.builtin import quoted
-from hsdns.cli.doctor_answer import (
-    VIEW,
-    answer_object,
-    is_proof,
-    is_right,
-    seen_from,
-    server_object,
-    word_of,
-)
-from hsdns.cli.doctor_pod import NotAsked as PodNotAsked
-from hsdns.cli.doctor_pod import PodView
-from hsdns.cli.doctor_questions import doctor_questions
+from hsdns.audit.report import record_texts
+from hsdns.cli.command import FlagError
+from hsdns.cli.doctor import NotAsked as PodNotAsked
+from hsdns.cli.doctor import PodView
 from hsdns.cli.exchange import NoReply, Refused, ask_again
-from hsdns.cli.flags import FlagError
 from hsdns.cli.offline import CannotTell, configure
+from hsdns.cli.source import quoted
+from hsdns.cluster.answer_set import AnswerSet, RRset
 from hsdns.cluster.controllers.dns_service import KNOWN, PORT
+from hsdns.cluster.question import SVC
+from hsdns.cluster.value import Key, ServiceValue
 from hsdns.corefile.keys import split_ip_port, zones_from_args
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.cli.cluster import LoadCluster
@@ -48,10 +54,21 @@ from hsdns.load.questions import Question, Questions
 from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.verifier import answer_of
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.recording.entry import SHAPING
+from hsdns.recording.entry import SHAPING, RecordedQuery
+from hsdns.recording.reader import BadRecording, Recording
+from hsdns.resolver.search_cost import ClientCost, SearchCosts
 from hsdns.rules.objects import CorefileText, zones_of
-from hsdns.sources.cluster_dump import ANSWERS, OWN_ANSWERS, POD_VIEW, ClusterDump
-from hsdns.wire.iana import type_to_text
+from hsdns.sources.cluster_dump import (
+    ANSWERS,
+    DNS_SERVER,
+    OWN_ANSWERS,
+    POD_VIEW,
+    QUERIES_OF,
+    ClusterDump,
+)
+from hsdns.wire.iana import Rcode, RRClass, RRType, rcode_from_text, rcode_to_text, type_to_text
+from hsdns.wire.message import RR
+from hsdns.wire.name import Name
 
 POD: Final = "pod"
 SERVICE: Final = "service"
@@ -372,3 +389,225 @@ def _answer(
 def _is_reached(found: Mapping[str, Any]) -> bool:
     """Whether it is there; an answer without the right records may come from something between."""
     return found["refused"] or any(each["right"] and each["records"] for each in found["answers"])
+
+
+VIEW: Final = "view"  # the role of servers that were queried from a Pod
+
+
+def server_object(
+    role: str,
+    about: str,
+    host: str,
+    port: int,
+    answers: Sequence[Mapping[str, Any]],
+    silence: str,
+    *,
+    refused: bool,
+    is_known: bool,
+) -> dict[str, Any]:
+    """A server with its answers; `silence` is why it got no further queries.
+
+    `is_known`: whether the answers are known to be those of this cluster's DNS.
+    """
+    return {
+        "apiVersion": "hsdns.io/v1",
+        "kind": DNS_SERVER,
+        "metadata": {"name": host},
+        "role": role,
+        "about": about,
+        "address": f"{host} port {port}",
+        "answers": list(answers),
+        "silence": silence,
+        "refused": refused,
+        "known": is_known,
+    }
+
+
+def is_proof(question: Question, answer: Mapping[str, Any]) -> bool:
+    """Whether an answer shows that it is of this cluster: its addresses are right, and only this cluster's."""
+    return question.group == OWN and answer["right"] is True and answer["records"] > 0
+
+
+def is_right(said: Answer, expected: Sequence[Answer | None]) -> bool:
+    """Whether an answer is one of those that were right at some time; without any, whether it is not a failure."""
+    if any(each is None for each in expected):  # the objects do not determine it
+        return said.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
+    return said in expected
+
+
+def answer_object(
+    question: Question, said: Answer, right: Answer | None, *, is_right: bool
+) -> dict[str, Any]:
+    """An answer, with its missing and its extra records."""
+    found: dict[str, Any] = {
+        "name": question.name.to_text(),
+        "type": type_to_text(question.qtype),
+        "rcode": rcode_to_text(said.rcode),
+        "right": is_right,
+        "records": len(said.records),
+    }
+    if not is_right and right is not None:
+        found["expected"] = rcode_to_text(right.rcode)
+        found["lacks"] = record_texts(right.records - said.records)
+        found["has"] = record_texts(said.records - right.records)
+    return found
+
+
+def word_of(question: Question) -> str:
+    """A question as an argument of `hsdns ask`."""
+    return f"{question.name.to_text()}/{type_to_text(question.qtype)}"
+
+
+def seen_from(
+    about: str,
+    printed: Sequence[Mapping[str, Any]],
+    questions: Sequence[Question],
+    before: Sequence[Answer | None],
+    after: Sequence[Answer | None],
+) -> list[dict[str, Any]]:
+    """The output of `hsdns ask` as objects; raise ValueError, KeyError or TypeError for other output.
+
+    `before` and `after` are the right answers before and after it ran.
+    """
+    numbers = {word_of(each): number for number, each in enumerate(questions)}
+    found = []
+    for server in printed:
+        answers = []
+        for each in server["answers"]:
+            number = numbers[each["question"]]
+            question = questions[number]
+            records = [
+                RR(question.name, int(rrtype), 0, bytes.fromhex(rdata), RRClass.IN)
+                for rrtype, rdata in each["records"]
+            ]
+            said = answer_of(rcode_from_text(each["rcode"]), records)
+            right = is_right(said, (before[number], after[number]))
+            answers.append(answer_object(question, said, after[number], is_right=right))
+        host, port, silence = server["host"], int(server["port"]), str(server["silence"])
+        refused = server["refused"] is True
+        found.append(
+            server_object(VIEW, about, host, port, answers, silence, refused=refused, is_known=True)
+        )
+    return found
+
+
+MOST: Final = 32  # names
+WITNESSES: Final = 3  # Services
+KUBERNETES: Final = (b"default", b"kubernetes")  # the API server; in every cluster
+OWN: Final = "own"  # the group of questions whose right answer only this cluster's DNS knows
+COMMON: Final = "common"  # of all others
+_ADDRESSES: Final = (RRType.A, RRType.AAAA)
+_IN_ALL: Final = frozenset(
+    {KUBERNETES, *((each.namespace.encode(), each.name.encode()) for each in KNOWN)}
+)
+
+
+def doctor_questions(
+    answer_set: AnswerSet,
+    target: str,
+    addresses: Collection[str],
+    of_dns: Collection[tuple[str, str]] = (),
+) -> list[Question]:
+    """The questions; `target` is NAMESPACE[/NAME] or empty, `addresses` are those of the Pod with that name.
+
+    `of_dns` are more Services of the DNS, by namespace and name.
+    """
+    if not answer_set.forward_zones:
+        return []
+    zone = answer_set.forward_zones[0]
+    values = answer_set.exposed(zone)
+    namespace, _, name = target.lower().partition("/")
+    chosen = (namespace.encode(), name.encode())
+    in_all = _IN_ALL | {(one.encode(), other.encode()) for one, other in of_dns}
+    found: dict[tuple[Name, int], str] = {}
+    for key in (KUBERNETES, *([chosen] if chosen in values else [])):
+        owner = Name.from_labels((key[1], key[0], SVC, *zone.labels))
+        own = [] if key not in values else list(answer_set.of_service(zone, key, values[key]))
+        if key == KUBERNETES:
+            own = [each for each in own if each[0].owner == owner and each[0].rrtype != RRType.SRV]
+        if not any(each[0].owner == owner for each in own):
+            found[owner, RRType.A] = COMMON
+        found |= _grouped(own, COMMON if key in in_all else OWN)
+    packed = {ip_address(each).packed for each in addresses}
+    for key, value in values.items():
+        if packed and key[0] == chosen[0] and _has(value, packed):
+            rrsets = _with(answer_set, zone, key, value, packed)
+            found |= _grouped(rrsets, COMMON if key in in_all else OWN)
+    others = {key: value for key, value in values.items() if key not in {*in_all, chosen}}
+    witnesses = _grouped(islice(_witnesses(answer_set, zone, others), WITNESSES), OWN)
+    listed = [each for each in found.items() if not _is_port(*each[0]) and each[0] not in witnesses]
+    listed[MOST - len(witnesses) :] = witnesses.items()
+    return [Question(*question, group) for question, group in listed]
+
+
+def _grouped(rrsets: Iterable[RRset], group: str) -> dict[tuple[Name, int], str]:
+    return {
+        (each[0].owner, each[0].rrtype): group if each[0].rrtype in _ADDRESSES else COMMON
+        for each in rrsets
+    }
+
+
+def _witnesses(
+    answer_set: AnswerSet, zone: Name, values: Mapping[Key, ServiceValue]
+) -> Iterator[RRset]:
+    """The addresses of Services, first of those with a cluster IP: they seldom change."""
+    for key in sorted(values, key=lambda each: (not values[each].cluster_ips, each)):
+        owner = Name.from_labels((key[1], key[0], SVC, *zone.labels))
+        for rrset in answer_set.of_service(zone, key, values[key]):
+            if rrset[0].owner == owner and rrset[0].rrtype in _ADDRESSES:
+                yield rrset
+                break
+
+
+def _is_port(owner: Name, rrtype: int) -> bool:
+    """Whether it is the address at a name for SRV, which no client queries."""
+    return owner.labels[0].startswith(b"_") and rrtype != RRType.SRV
+
+
+def _has(value: ServiceValue, packed: Collection[bytes]) -> bool:
+    return any(address in packed for part in value.slices for address in part.separate)
+
+
+def _with(
+    answer_set: AnswerSet, zone: Name, key: Key, value: ServiceValue, packed: Collection[bytes]
+) -> Iterator[RRset]:
+    """The RRsets of a Service with one of these addresses."""
+    for rrset in answer_set.of_service(zone, key, value):
+        if any(record.rdata in packed for record in rrset):
+            yield rrset
+
+
+def recorded_queries(path: str) -> dict[str, Any]:
+    """The object; raise FlagError."""
+    try:
+        with Recording.open(path) as recording:
+            costs = SearchCosts(recording.header.zones)
+            for each in recording:
+                if isinstance(each, RecordedQuery) and each.rcode is not None:
+                    denied = each.rcode == "NXDOMAIN"
+                    costs.add(each.at, each.client, each.name, each.type, is_denied=denied)
+    except BadRecording as error:
+        raise FlagError(f"-recording: {error}") from None
+    except OSError as error:
+        raise FlagError(
+            f"-recording {path}: it cannot be read: {error.strerror or error}"
+        ) from None
+    if not costs.clients:
+        raise FlagError(
+            f"-recording {path}: it has no queries; record without -queries=false while names are asked for"
+        )
+    return {
+        "apiVersion": "hsdns.io/v1",
+        "kind": QUERIES_OF,
+        "metadata": {"name": path},
+        "clients": [_client(address, cost) for address, cost in sorted(costs.clients.items())],
+    }
+
+
+def _client(address: str, cost: ClientCost) -> Mapping[str, Any]:
+    most = sorted(cost.names.items(), key=lambda each: (-each[1].extra, each[0]))
+    names = [
+        {"name": name, "lookups": each.lookups, "extra": each.extra, "searched": each.searched}
+        for name, each in most
+    ]
+    return {"address": address, "queries": cost.queries, "names": names}

@@ -1,32 +1,45 @@
 """`hsdns explain NAME [TYPE]`: why a name has its answer, or none.
 
-Path: argv -> here -> explain_running.py, or with -source or -conf explain_offline.py -> standard output.
+Path: argv -> here -> /v1/explain of a running server, or with -source or -conf the plugins of the Corefile, started
+without ports -> standard output.
 Rule 1: the running server explains, unless a source or a Corefile is given.
 Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 if that is unknown.
 Rule 3: standard output has only the explanation; errors of a source go to standard error.
+
+Explains a question from a source and a Corefile, without a server:
+Rule: it opens no port, queries no other server and writes no file; a snapshot is read, but not saved.
+
+Lets the running server explain a question:
+Rule: a server without the page, or with other explanations, is reported with a sentence.
+
+Queries a DNS server, to compare its answer with an explanation:
+Rule: it uses UDP, and TCP if the reply is truncated; a server without an answer is reported, and is not an error.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlencode
 
-from hsdns.cli import builtin, control_path
+import msgspec
+
+from hsdns.cli import control_path, source
 from hsdns.cli.asker_flags import FLAGS, AskerCommand
-from hsdns.cli.command import ANY, flag
-from hsdns.cli.flags import (
-    FORMATS,
-    FlagError,
-)
-from hsdns.cli.output import say, say_json
-from hsdns.cli.running_server import NotRunning, find
+from hsdns.cli.command import ANY, FORMATS, FlagError, complain, flag, say, say_json
+from hsdns.cli.running_server import NoSuchPage, NotRunning, RunningServer, ServerError, find
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
+    from hsdns.assemble import Configuration
+    from hsdns.cli.offline import Problems
+    from hsdns.corefile.tree import Token
     from hsdns.explanation.question import LookupQuestion
-    from hsdns.explanation.report import Explanation
+    from hsdns.explanation.report import Explanation, ServerAnswer
     from hsdns.wire.name import Name
 
 UNKNOWN: Final = 2  # the exit status if the answer is unknown, also for bad input
@@ -46,7 +59,7 @@ class Explain(AskerCommand):
 
     conf: Annotated[
         str | None,
-        builtin.CONF._replace(
+        source.CONF._replace(
             help='Corefile whose server blocks answer, "stdin" for standard input'
         ),
     ] = None
@@ -77,14 +90,10 @@ class Explain(AskerCommand):
             raise FlagError(NO_HISTORY)
         is_whole = True
         if is_offline:
-            from hsdns.cli.explain_offline import explain_offline
-
             found, is_whole = explain_offline(
                 self.conf, objects, qname, qtype, asks, runs_code=self.runs_code
             )
         else:
-            from hsdns.cli.explain_running import explain_running
-
             question = {"name": qname.to_text(), "type": type_to_text(qtype)}
             try:
                 running = find(self.control)
@@ -135,8 +144,126 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
 def _compared(found: Explanation, qname: Name, qtype: int, address: str, port: int) -> Explanation:
     from msgspec import structs
 
-    from hsdns.cli.explain_server import ask_server
     from hsdns.explanation.report import compare
 
     answer = ask_server(address, port, qname, qtype)
     return structs.replace(found, asked=compare(found, f"{address} port {port}", answer))
+
+
+# Plugins that are not started: they work independently of queries, or query other servers.
+NOT_STARTED: Final = frozenset(
+    {"cancel", "errors", "forward", "health", "log", "loop", "pprof", "prometheus", "ready", "reload", "secondary"}
+)  # fmt: skip
+
+
+def explain_offline(
+    conf: object,
+    objects: tuple[Token, ...] | None,
+    qname: Name,
+    qtype: int,
+    asks: LookupQuestion | None = None,
+    *,
+    runs_code: bool = True,
+) -> tuple[Explanation, bool]:
+    """Explain a question, and return whether everything was read; raise CorefileError, QuestionError or OSError.
+
+    `conf` is the flag, `objects` are the words of -source, `asks` is a program's lookup.
+    """
+    from hsdns.cli.offline import configure
+
+    configuration, problems = configure(conf, objects, runs_code=runs_code)
+    found = asyncio.run(_explain(configuration, qname, qtype, problems, asks))
+    return found, not problems.errors
+
+
+async def _explain(
+    configuration: Configuration,
+    qname: Name,
+    qtype: int,
+    problems: Problems,
+    asks: LookupQuestion | None,
+) -> Explanation:
+    from hsdns.cli.offline import kubernetes_blocks, make_runtime, read_clusters
+    from hsdns.server.explaining import explain_lookup, make_explainer
+
+    runtime = make_runtime(configuration)
+    blocks = kubernetes_blocks(configuration)
+    plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
+    started = []
+    try:
+        for plugin in plugins:
+            started.append(plugin)
+            await plugin.start(runtime)
+        await read_clusters(runtime, blocks, lambda: problems.is_denied)
+        if asks is not None:
+            return await explain_lookup(
+                configuration, runtime, asks, pause=_go_on, problems=problems.sentences
+            )
+        explainer = make_explainer(configuration, runtime, asks=False, pause=_go_on)
+        return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
+    finally:
+        for plugin in started:
+            await plugin.stop()
+        await runtime.queries.cancel()
+        await runtime.tasks.cancel()
+
+
+async def _go_on() -> None:
+    pass
+
+
+def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Explanation:
+    """Let a server explain a question or a lookup, given as parameters of its page; raise ServerError."""
+    from hsdns.explanation.report import VERSION, Explanation
+
+    complain(f"explained by the server with process ID {server.pid}, at {server.path}")
+    try:
+        found = server.get(f"/v1/explain?{urlencode(parameters)}")
+    except NoSuchPage:
+        raise ServerError(
+            f"the server at {server.path} is hsdns {server.version}, which cannot explain; "
+            "start this hsdns in its place, or read a source with -source or -conf"
+        ) from None
+    try:
+        if found.get("version") != VERSION:
+            raise ValueError
+        return msgspec.convert(found, Explanation)
+    except ValueError:  # also raised by msgspec
+        raise ServerError(
+            f"the server at {server.path} is hsdns {server.version}, whose explanations are of another form; "
+            "use the hsdns of the server"
+        ) from None
+
+
+TIMEOUT: Final = 5.0  # seconds
+
+
+def ask_server(address: str, port: int, qname: Name, qtype: int) -> ServerAnswer:
+    """The answer of a server to a query with RD."""
+    import dns.exception
+    import dns.message
+    import dns.query
+    import dns.rcode
+    import dns.rdatatype
+
+    from hsdns.explanation.report import Record, ServerAnswer
+
+    query = dns.message.make_query(qname.to_text(), type_to_text(qtype))
+    try:
+        reply, _ = dns.query.udp_with_fallback(query, address, timeout=TIMEOUT, port=port)
+    except dns.exception.Timeout:
+        return ServerAnswer(error=f"it did not answer within {TIMEOUT:g} s")
+    except (OSError, EOFError, dns.exception.DNSException) as error:
+        return ServerAnswer(error=f"it cannot be asked: {error}")
+    records = tuple(
+        Record(rrset.name.to_text(), rrset.ttl, dns.rdatatype.to_text(rrset.rdtype), each.to_text())
+        for rrset in reply.answer
+        for each in rrset
+    )
+    for rrset in reply.authority:
+        if rrset.rdtype == dns.rdatatype.SOA:
+            ttl = min(rrset.ttl, rrset[0].minimum)  # RFC 2308 section 5
+            break
+    else:
+        return ServerAnswer(dns.rcode.to_text(reply.rcode()), records)
+    return ServerAnswer(dns.rcode.to_text(reply.rcode()), records, rrset.name.to_text(), ttl)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Annotated, Final
 
-from hsdns.cli.command import Command, flag
-from hsdns.cli.flags import FlagError
-from hsdns.cli.output import say
+from hsdns.cli.command import Command, FlagError, flag, say
 from hsdns.errors import OperatorError
 
 MAX_NAME: Final = 15  # octets (IFNAMSIZ)

@@ -2,6 +2,8 @@
 
 Path: cli/lint.py, cli/doctor.py -> here -> rules/mesh.py.
 Rule: every error is a sentence with the command to run, and does not affect the rest of the report.
+
+The findings of `istioctl analyze` in the files that `hsdns lint` checks, if they contain a mesh.
 """
 
 from __future__ import annotations
@@ -9,10 +11,14 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.command import flag
+
+if TYPE_CHECKING:
+    from hsdns.rules.mesh import MeshFinding
+    from hsdns.rules.objects import Objects
 
 PROGRAM: Final = "istioctl"
 LIMIT: Final = 60.0  # seconds
@@ -59,3 +65,29 @@ def analysis(words: Sequence[str], given: bytes = b"") -> bytes:
         why = f": {said[-1][:200]}" if said else ""
         raise NotRun(f"{PROGRAM} failed with status {done.returncode}{why}; {run}")
     return done.stdout
+
+
+def mesh_findings(
+    objects: Objects, contents: Mapping[str, bytes], stdin_name: str
+) -> tuple[list[MeshFinding], str]:
+    """The findings, or a sentence about why there are none; both empty without a mesh.
+
+    `contents` are the contents of the files, `stdin_name` is the name of standard input in findings.
+    """
+    from hsdns.rules.mesh import has_mesh, read_analysis
+    from hsdns.sources.manifest_folder import STANDARD_INPUT
+
+    if not has_mesh(objects):
+        return [], ""
+    files = list(dict.fromkeys(each.file for each in objects.manifests))
+    words = of_files([STANDARD_INPUT if each == stdin_name else each for each in files])
+    try:
+        said = analysis(words, contents.get(stdin_name, b""))
+        return read_analysis(said, {STANDARD_INPUT: stdin_name}), ""
+    except NotRun as error:
+        return [], f"the configuration of Istio was not checked: {error}"
+    except ValueError:
+        return (
+            [],
+            "the configuration of Istio was not checked: what istioctl printed is no JSON of istioctl analyze",
+        )

@@ -5,6 +5,8 @@ Rule 1: errors of the start go to standard error, one sentence each; the log goe
 Rule 2: while it serves, a thread writes to both (server/query_log.py), so that no reader can stop the server.
 Rule 3: before the server is imported, the Corefile is parsed and the first requests of its watches are sent
         (docs/decisions/0031).  So this module initially imports only what that needs.
+
+The source of the Corefile, and its text as a tree.
 """
 
 from __future__ import annotations
@@ -16,15 +18,16 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from hsdns import memory
-from hsdns.cli.corefile_source import CorefileSource
-from hsdns.cli.output import complain, say
+from hsdns.cli.command import complain, say
+from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, CorefileError, Errors, Token
 from hsdns.metrics import Registry
+from hsdns.plugins import NOT_YET, ORDER
 from hsdns.server.corefile_files import CorefileFiles
 from hsdns.wire import counted, printable
 
@@ -35,8 +38,55 @@ if TYPE_CHECKING:
     from hsdns.server.watch_thread import WatchThread
     from hsdns.sources.ahead import Ahead
 
-    Addresses = Mapping[ListenAddress, Endpoint]  # including ports chosen by the kernel
 
+class CorefileSource(NamedTuple):
+    """The source of the Corefile: a path, or text already read; `fallback` is used if it has no server block."""
+
+    path: str
+    fallback: str
+    text: str | None = None
+
+    @classmethod
+    def from_flag(cls, conf: str | None, fallback: str) -> Self:
+        """Interpret `-conf`; if it is absent or empty, use ./Corefile, and the fallback if that does not exist."""
+        if conf == "stdin":
+            return cls("stdin", fallback, sys.stdin.read())
+        if not conf:
+            return cls("Corefile", fallback, None if Path("Corefile").exists() else "")
+        return cls(conf, fallback)
+
+    def load(self, files: CorefileFiles | None = None, errors: Errors | None = None) -> Corefile:
+        """Parse the Corefile; record in `files` what was read; raise CorefileError, or collect all in `errors`."""
+        files = CorefileFiles() if files is None else files
+        files.start()
+        corefile = self._parse(self.text, files, errors)
+        if not corefile.blocks and not errors:
+            missing = self.text == "" and self.path != "stdin"
+            warning = (
+                f"{self.path} {'does not exist' if missing else 'has no server block'}, "
+                "so the default is served; choose another file with -conf"
+            )
+            corefile = replace(
+                self._parse(self.fallback, files), warnings=(*corefile.warnings, warning)
+            )
+        return corefile
+
+    def _parse(
+        self, text: str | None, files: CorefileFiles, errors: Errors | None = None
+    ) -> Corefile:
+        return parse(
+            self.path,
+            text=text,
+            environ=os.environ,
+            known_directives=ORDER,
+            not_yet=NOT_YET,
+            open_file=files.open_file,
+            list_files=files.list_files,
+            errors=errors,
+        )
+
+
+Addresses = Mapping["ListenAddress", "Endpoint"]  # including ports chosen by the kernel
 
 # LOGGER and LINES of plugins/log.py, which takes time to import.
 QUERY_LOG: Final = "hsdns.plugin.log"

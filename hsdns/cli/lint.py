@@ -1,32 +1,32 @@
 """`hsdns lint PATH...|-`: finds DNS errors in manifests and Corefiles before they are applied.
 
-Path: argv -> lint_files.py (contents) -> rules/judging.py -> rules/output.py -> standard output.
+Path: argv -> here (contents) -> rules/judging.py -> rules/output.py -> standard output.
 Rule 1: the exit status is 0 without findings, 1 with findings at or over -level, 2 if something could not be read.
 Rule 2: standard output has only the report; what is not checked goes to standard error.
+
+The files that `hsdns lint` checks, and their contents:
+Rule 1: in a folder, it reads the manifests that `hsdns serve` reads, and every Corefile.
+Rule 2: files that are not manifests before Helm or kustomize has run are skipped: the folder of a chart, which is
+        reported, and the patches of a kustomization.
+Rule 3: settings of other programs are skipped too (sources/manifest_folder.py).
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from hsdns.cli import istioctl
-from hsdns.cli.command import ReadingCommand, flag
-from hsdns.cli.flags import FlagError
-from hsdns.cli.output import complain, say
-from hsdns.cli.rule import LEVEL, PREVIEW
-from hsdns.cli.silence_flag import FLAG, is_everything, read_silences
+from hsdns.cli.command import FlagError, ReadingCommand, complain, flag, say
+from hsdns.cli.rule import FLAG, LEVEL, PREVIEW, is_everything, read_silences
 
 if TYPE_CHECKING:
-    from hsdns.cli.lint_files import Listed
     from hsdns.rules.judging import Files, Judgement
-    from hsdns.rules.mesh import MeshFinding
     from hsdns.rules.silence import SilencePattern
-
-    MeshOf = Callable[[Files, Mapping[str, bytes]], tuple[list[MeshFinding], str]]
 
 UNREAD: Final = 2
 ROUNDS: Final = 5  # of -fix: a repair may reveal the next finding
@@ -78,25 +78,23 @@ class Lint(ReadingCommand):
 
     def run(self) -> int:
         """Check the paths, and report the findings or the differences."""
-        from hsdns.cli.lint_files import NAME, read_paths
-
         paths, against = self.words, self.against
         if not paths:
             raise FlagError(
                 "hsdns lint needs a file or a folder, or - for standard input: hsdns lint PATH..."
             )
         if against:
-            from hsdns.cli.lint_against import check_flags
+            from hsdns.cli.drift import check_lint_flags
 
-            check_flags(self.given, paths, against, self.o)
+            check_lint_flags(self.given, paths, against, self.o)
         if self.fix and "-" in paths:
             raise FlagError("-fix changes files, and standard input is none; name the files")
         if "stdin-filename" in self.given and "-" not in (*paths, against):
             raise FlagError('-stdin-filename is the name of standard input; add "-" to the paths')
         if against:
-            from hsdns.cli.lint_against import run_against
+            from hsdns.cli.drift import compare_paths
 
-            return run_against(paths, against, self.o, self.stdin_filename)
+            return compare_paths(paths, against, self.o, self.stdin_filename)
         config, patterns = read_silences(self.config)
         stdin_name = self.stdin_filename or NAME
         listed = read_paths(paths, stdin_name, without=config)
@@ -105,14 +103,8 @@ class Lint(ReadingCommand):
             is_everything=bool(config) and is_everything(paths, config),
             preview=self.preview,
         )
-        mesh_of = _mesh_of(stdin_name) if self.istioctl and self.runs_code else None
-        return _lint(paths, listed, judged, mesh_of, self.o, self.level, is_fixing=self.fix)
-
-
-def _mesh_of(stdin_name: str) -> MeshOf:
-    from hsdns.cli.lint_mesh import mesh_findings
-
-    return lambda read, contents: mesh_findings(read.objects, contents, stdin_name)
+        mesh_stdin = stdin_name if self.istioctl and self.runs_code else None
+        return _lint(paths, listed, judged, mesh_stdin, self.o, self.level, is_fixing=self.fix)
 
 
 def _judge(
@@ -135,13 +127,15 @@ def _lint(
     paths: Sequence[str],
     listed: Listed,
     judged: Callable[[Files], Judgement],
-    mesh_of: MeshOf | None,
+    mesh_stdin: str | None,
     output: str,
     level: str,
     *,
     is_fixing: bool,
 ) -> int:
+    from hsdns.cli.istioctl import mesh_findings
     from hsdns.rules.judging import read_files
+    from hsdns.rules.mesh import MeshFinding
     from hsdns.rules.output import Report, formatted
     from hsdns.rules.rule import level_at_least
 
@@ -158,7 +152,9 @@ def _lint(
         nothing = f"{' '.join(paths)}: there is no manifest and no Corefile, so nothing was checked"
         # Files are named one by one by programs too, such as pre-commit, which do not know what is in them.
         (remarks if all(map(os.path.isfile, paths)) else unread).append(nothing)
-    said, why = mesh_of(read, dict(files)) if mesh_of is not None else ([], "")
+    said, why = list[MeshFinding](), ""
+    if mesh_stdin is not None:
+        said, why = mesh_findings(read.objects, dict(files), mesh_stdin)
     complain(*remarks, *filter(None, [why]), *unread)
     found, silenced = judged(read)
     shown = [each for each in found if level_at_least(each.level, level)]
@@ -216,3 +212,92 @@ def _replace(file: Path, content: bytes) -> None:
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
+
+
+NAME: Final = "standard input"
+CHART: Final = "Chart.yaml"
+
+
+class Listed(NamedTuple):
+    """The contents of files by name; `problems` are about unreadable files, `remarks` about skipped ones."""
+
+    files: list[tuple[str, bytes]]
+    problems: list[str]
+    remarks: list[str]
+
+
+def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") -> Listed:
+    """Read the files under paths, each once, except the file `without`; `-` is standard input."""
+    from hsdns.rules.judging import COREFILE
+    from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths, settings_remark
+
+    files, problems, remarks = list[tuple[str, bytes]](), list[str](), list[str]()
+    corefiles: list[str] = []
+    left_out = {os.path.realpath(without)} if without else set[str]()
+    for path in paths:
+        if path != STANDARD_INPUT and not os.path.exists(path):
+            problems.append(f"{path}: there is no such file or folder; correct the path")
+        elif os.path.isdir(path):
+            for folder, names in _folders(path):
+                if CHART in names:
+                    remarks.append(
+                        f"{folder}: it is a Helm chart, whose templates are not manifests; check what it renders: "
+                        f"helm template {folder} | hsdns lint -"
+                    )
+                corefiles += [
+                    os.path.join(folder, name) for name in names if name.startswith(COREFILE)
+                ]
+                left_out |= _patches(folder, names)
+    listed = [each for each in manifest_paths(paths) if os.path.realpath(each) not in left_out]
+    for path in dict.fromkeys([*listed, *corefiles]):
+        try:
+            if path == STANDARD_INPUT:
+                files.append((stdin_name, sys.stdin.buffer.read()))
+                continue
+            with open(path, "rb") as file:
+                content = file.read()
+        except OSError as error:
+            problems.append(f"{path}: it cannot be read: {error.strerror or error}")
+            continue
+        remark = settings_remark(content, path, paths)
+        if remark:
+            remarks.append(remark)
+        else:
+            files.append((path, content))
+    return Listed(files, problems, remarks)
+
+
+def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
+    """The folders below a path, without hidden ones and those below a chart."""
+    for folder, below, names in os.walk(path):
+        below[:] = (
+            [] if CHART in names else sorted(each for each in below if not each.startswith("."))
+        )
+        yield folder, sorted(names)
+
+
+def _patches(folder: str, names: Sequence[str]) -> set[str]:
+    """The files of a kustomization that contain only parts of objects."""
+    import yaml
+
+    from hsdns.sources.manifest_folder import KUSTOMIZATIONS
+    from hsdns.sources.manifest_yaml import ManifestLoader
+
+    found: set[str] = set()
+    for name in names:
+        if name not in KUSTOMIZATIONS:
+            continue
+        try:
+            with open(os.path.join(folder, name), "rb") as file:
+                value = yaml.load(file.read(), ManifestLoader)
+        except (OSError, yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
+            continue  # the last ones of tags, as in `!!bool x`
+        given = value if isinstance(value, dict) else {}
+        lists = [given.get(key) for key in ("patches", "patchesStrategicMerge")]
+        patches, files = (each if isinstance(each, list) else [] for each in lists)
+        listed = [each.get("path") for each in patches if isinstance(each, dict)]
+        listed += [each for each in files if isinstance(each, str)]
+        found |= {
+            os.path.realpath(os.path.join(folder, each)) for each in listed if isinstance(each, str)
+        }
+    return found

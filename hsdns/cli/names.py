@@ -17,9 +17,8 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from hsdns.assemble import Configuration
-from hsdns.cli import builtin, control_path
-from hsdns.cli.command import flag
-from hsdns.cli.flags import FORMATS
+from hsdns.cli import control_path, source
+from hsdns.cli.command import FORMATS, complain, flag, say
 from hsdns.cli.offline import (
     CannotTell,
     configure,
@@ -27,9 +26,8 @@ from hsdns.cli.offline import (
     make_runtime,
     wait_for_clusters,
 )
-from hsdns.cli.output import complain, say
 from hsdns.cli.running_server import STATUS, NotRunning, RunningServer, ServerError, find
-from hsdns.cli.source_flag import SourceCommand
+from hsdns.cli.source import SourceCommand
 from hsdns.cluster.answer_set import texts, to_object
 from hsdns.plugins.kubernetes import Kubernetes
 
@@ -44,7 +42,7 @@ class Names(SourceCommand):
 
     conf: Annotated[
         str | None,
-        builtin.CONF._replace(
+        source.CONF._replace(
             help="Corefile whose kubernetes blocks are listed, with exec plugins of its kubeconfig; or stdin"
         ),
     ] = None

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from hsdns.assemble import Configuration
-from hsdns.cli import builtin, launch
-from hsdns.cli.output import complain
-from hsdns.cli.source_flag import check_sources, recorded_header
+from hsdns.cli import launch, source
+from hsdns.cli.command import complain
+from hsdns.cli.source import check_sources, recorded_header
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.tree import Token
 from hsdns.errors import OperatorError
@@ -70,8 +70,8 @@ def configure(
     log.handlers, log.propagate = [problems], False
     log.setLevel(logging.WARNING)
     header = recorded_header(objects)
-    default = text or builtin.corefile(builtin.LOOPBACK[:1], forward=forward, header=header)
-    corefile = builtin.corefile_source(conf, default).load()
+    default = text or source.corefile(source.LOOPBACK[:1], forward=forward, header=header)
+    corefile = source.corefile_source(conf, default).load()
     configuration = launch.build(
         corefile, PORT, warn=log.warning, objects=objects, runs_code=runs_code
     )

@@ -15,14 +15,9 @@ from typing import Annotated
 
 import msgspec
 
-from hsdns.cli import builtin
+from hsdns.cli import source
 from hsdns.cli.asker_flags import AskerCommand
-from hsdns.cli.command import ANY, flag
-from hsdns.cli.flags import (
-    FORMATS,
-    FlagError,
-)
-from hsdns.cli.output import say, say_text
+from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
 from hsdns.errors import OperatorError
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Model, Step, steps
@@ -88,7 +83,7 @@ class Resolve(AskerCommand):
 
         if self.forward and self.conf is not None:
             raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
-        builtin.check_upstreams(self.forward)
+        source.check_upstreams(self.forward)
         objects = self.objects()
         node = self.resolv_conf_text()
         configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)

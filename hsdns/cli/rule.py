@@ -1,15 +1,21 @@
 """`hsdns rule [CODE|NAME]`: describes a rule of `hsdns lint`, or lists all rules.
 
 Path: argv -> here -> rules/rule.py -> standard output.
+
+`-config FILE` of `hsdns lint` and `hsdns doctor`: the file of silences:
+Rule: the default is .hsdns.yaml in the working directory, if it exists.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from hsdns.cli.command import ANY, Command, flag
-from hsdns.cli.flags import FORMATS, FlagError
-from hsdns.cli.output import say, say_text
+from hsdns.cli.command import ANY, FORMATS, Command, FlagError, flag, say, say_text
+
+if TYPE_CHECKING:
+    from hsdns.rules.silence import SilencePattern
 
 LEVEL: Final = flag(
     "lowest level that is shown: error, warning (default) or note",
@@ -74,3 +80,32 @@ def _as_json(rule: Any, *, with_page: bool) -> dict[str, object]:
     titles = ("Why", "See it by hand", "Fix", "Sources")
     sections = {title.lower().replace(" ", "_"): rule.section(title) for title in titles}
     return {**head, "what": rule.what, **sections}
+
+
+NAME: Final = ".hsdns.yaml"
+FLAG: Final = flag(f"file of silences (default: {NAME} in the working folder)", "FILE")
+
+
+def read_silences(config: str | None) -> tuple[str, list[SilencePattern]]:
+    """The path of the file, empty if there is none, and its entries; raise FlagError."""
+    from hsdns.rules.silence import read_silence_file
+
+    path = NAME if config is None else config
+    try:
+        with open(path, "rb") as file:
+            return path, read_silence_file(path, file.read())
+    except FileNotFoundError:
+        if config is None:
+            return "", []
+        raise FlagError(f"-config {path}: there is no such file; correct the path") from None
+    except OSError as error:
+        raise FlagError(f"{path}: it cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise FlagError(str(error)) from None
+
+
+def is_everything(paths: Sequence[str], path: str) -> bool:
+    """Whether the paths include the folder of the file, so that everything it can apply to is checked."""
+    folder = os.path.dirname(os.path.realpath(path))
+    tops = [os.path.realpath(each) for each in paths if os.path.isdir(each)]
+    return any(folder == top or folder.startswith(os.path.join(top, "")) for top in tops)

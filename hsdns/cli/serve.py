@@ -10,12 +10,18 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Annotated, Final
 
-from hsdns.cli import builtin, control_path
-from hsdns.cli.command import flag
+from hsdns.cli import control_path
+from hsdns.cli.command import FlagError, complain, flag, say
 from hsdns.cli.coredns import WORKERS
-from hsdns.cli.flags import FlagError
-from hsdns.cli.output import complain, say
-from hsdns.cli.source_flag import SourceOptions, check_sources, recorded_header
+from hsdns.cli.source import (
+    SourceOptions,
+    check_sources,
+    check_upstreams,
+    corefile,
+    corefile_source,
+    listen_hosts,
+    recorded_header,
+)
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
@@ -87,16 +93,16 @@ class Serve(SourceOptions):
                 raise FlagError(
                     f"-{each} and -conf exclude each other; write {directive} in the Corefile"
                 )
-        builtin.check_upstreams(self.forward)
+        check_upstreams(self.forward)
         listen, variable = os.environ.get(VARIABLE) or DEFAULT_LISTEN, VARIABLE
         if self.listen is not None:
             listen, variable = self.listen, "-listen"
         hosts: tuple[str, ...] = (DEFAULT_LISTEN,)
         if self.conf is None:
-            hosts = builtin.listen_hosts(listen, variable, interface_addresses) or hosts
+            hosts = listen_hosts(listen, variable, interface_addresses) or hosts
         objects = self.objects()
         header = recorded_header(objects)
-        text = builtin.corefile(hosts, forward=self.forward, log=self.log, header=header)
+        text = corefile(hosts, forward=self.forward, log=self.log, header=header)
         token = control_path.token_for(self.control)
 
         from hsdns.cli import launch
@@ -112,7 +118,7 @@ class Serve(SourceOptions):
             return [launch.fast_path_line(count), *greeting(configuration, addresses, command)]
 
         return launch.serve(
-            builtin.corefile_source(self.conf, text),
+            corefile_source(self.conf, text),
             launch.ServeOptions(
                 self.port,
                 quiet=self.quiet,

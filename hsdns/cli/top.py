@@ -19,9 +19,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode
 
-from hsdns.cli.command import flag
-from hsdns.cli.flags import FORMATS
-from hsdns.cli.output import say
+from hsdns.cli.command import FORMATS, flag, say
 from hsdns.cli.running_server import RunningServer, ServerCommand, ServerError
 from hsdns.errors import OperatorError
 from hsdns.wire import printable

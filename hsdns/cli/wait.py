@@ -1,10 +1,12 @@
 """`hsdns wait NAME [TYPE]`: returns when DNS has the expected answer, for scripts and CI.
 
-Path: argv -> here -> exchange.py (sends queries), wait_cluster.py (right answers) -> standard output.
+Path: argv -> here -> exchange.py (sends queries), load/cli/cluster.py (right answers) -> standard output.
 Rule 1: with -source or -conf it waits until each server's answer matches the objects; with -count for that number of
         records; without these flags for one record or more.
 Rule 2: exit status 0: all servers have the answer; 1: not in time; 2: bad input, or the cluster could not be read.
 Rule 3: at the timeout it shows each server's answer, and why, with the first line of `hsdns explain`.
+
+The right answer to one question, from the objects of a cluster that changes.
 """
 
 from __future__ import annotations
@@ -12,23 +14,23 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-from hsdns.cli.command import ANY, flag
-from hsdns.cli.flags import FORMATS, FlagError
-from hsdns.cli.output import say, say_text
-from hsdns.cli.source_flag import SourceCommand
+from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
+from hsdns.cli.source import SourceCommand
 from hsdns.corefile.tree import Token
 from hsdns.errors import OperatorError
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
+from hsdns.wire.name import Name
 from hsdns.wire.text import rdata_to_text
 
 if TYPE_CHECKING:
+    from hsdns.load.questions import Questions
     from hsdns.load.verify.judge import Answer
-    from hsdns.wire.name import Name
+    from hsdns.plugins.kubernetes import Kubernetes
 
 PORT: Final = 53
 TIMEOUT: Final = 60.0  # seconds
@@ -124,8 +126,6 @@ class Wait(SourceCommand):
         objects = self.objects()
         cluster = None
         if self.conf is not None or objects is not None:
-            from hsdns.cli.wait_cluster import expecting
-
             cluster = expecting(self.conf, objects, qname, qtype, runs_code=self.runs_code)
         seen, seconds = _wait(
             Query.ask(qname, qtype), servers, self.port, count, self.timeout, cluster
@@ -148,11 +148,11 @@ class Wait(SourceCommand):
 
         try:
             if self.conf is None and objects is None:
-                from hsdns.cli.explain_running import explain_running
+                from hsdns.cli.explain import explain_running
 
                 parameters = {"name": qname.to_text(), "type": type_to_text(qtype)}
                 return f"the server that runs here says: {explain_running(find(None), parameters).cause}"
-            from hsdns.cli.explain_offline import explain_offline
+            from hsdns.cli.explain import explain_offline
 
             found, _ = explain_offline(self.conf, objects, qname, qtype, runs_code=self.runs_code)
             return f"the objects say: {found.cause}"
@@ -285,3 +285,28 @@ def _servers(found: list[str] | None) -> list[str]:
         except ValueError:
             raise FlagError(f'-server needs an IP address, found "{each}"') from None
     return found
+
+
+@contextmanager
+def expecting(
+    conf: object,
+    objects: tuple[Token, ...] | None,
+    qname: Name,
+    qtype: int,
+    *,
+    runs_code: bool = True,
+) -> Iterator[Callable[[], Answer | None]]:
+    """Watch a cluster, and yield what returns the answer now; raise CorefileError, CannotTell, LoadError or OSError."""
+    from hsdns.cli.offline import configure
+    from hsdns.load.cli.cluster import LoadCluster
+    from hsdns.load.questions import Question, Questions
+
+    def choose(blocks: Sequence[Kubernetes]) -> Questions:
+        return Questions([Question(qname, qtype, "waited for")])
+
+    configuration, _ = configure(conf, objects, runs_code=runs_code)
+    with LoadCluster(configuration, choose, verifies=True) as cluster:
+        truth = cluster.truth
+        assert truth is not None, "it verifies"
+
+        yield lambda: truth.latest(0)

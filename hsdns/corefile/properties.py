@@ -216,9 +216,7 @@ def integer(low: int, high: int | None = None) -> Callable[[Token], int]:
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", token.text):
             raise token.error(f'"{token.text}" is not a whole number')
         value = int(token.text)
-        if value < low or (high is not None and value > high):
-            wanted = f"{low} to {high}" if high is not None else f"{low} or more"
-            raise token.error(f"{value} is out of range, allowed is {wanted}")
+        _check_range(token, value, str(value), low, high)
         return value
 
     return read
@@ -232,9 +230,7 @@ def number(low: int, high: int | None = None) -> Callable[[Token], float]:
         if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", token.text):
             raise token.error(f'"{token.text}" is not a number')
         value = float(token.text)
-        if not low <= value < float("inf") or (high is not None and value > high):
-            wanted = f"{low} to {high}" if high is not None else f"{low} or more"
-            raise token.error(f"{token.text} is out of range, allowed is {wanted}")
+        _check_range(token, value, token.text, low, high)
         return value
 
     return read
@@ -267,9 +263,7 @@ def duration(low: float = 0.0, high: float | None = None) -> Callable[[Token], f
             raise token.error(
                 f'"{token.text}" is not a duration; write a number and a unit such as "5s"'
             )
-        if value < low or (high is not None and value > high):
-            wanted = f"{low:g}s to {high:g}s" if high is not None else f"{low:g}s or more"
-            raise token.error(f"{token.text} is out of range, allowed is {wanted}")
+        _check_range(token, value, token.text, low, high, "{:g}s")
         return value
 
     return read
@@ -309,6 +303,15 @@ def _decimal(amount: int, size: int) -> str:
     whole, rest = divmod(amount, size)
     digits = f"{rest:0{len(str(size)) - 1}d}".rstrip("0") if rest else ""
     return f"{whole}.{digits}" if digits else str(whole)
+
+
+def _check_range(
+    token: Token, value: float, shown: str, low: float, high: float | None, form: str = "{}"
+) -> None:
+    if not low <= value < float("inf") or (high is not None and value > high):
+        least = form.format(low)
+        wanted = f"{least} or more" if high is None else f"{least} to {form.format(high)}"
+        raise token.error(f"{shown} is out of range, allowed is {wanted}")
 
 
 def _count(line: Line, at_least: int, at_most: int | None) -> None:

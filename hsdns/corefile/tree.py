@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from hsdns.errors import OperatorError
@@ -150,12 +149,7 @@ class Errors:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: object, at: object) -> bool:
         if not self.collecting or not isinstance(error, CorefileError):
             return False
         self.add(error)

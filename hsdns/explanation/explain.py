@@ -26,7 +26,7 @@ from hsdns.cluster.source import Lead
 from hsdns.cluster.value import Node
 from hsdns.explanation.candidates import candidates, of_address
 from hsdns.explanation.fate import Fates
-from hsdns.explanation.live import Seen, SeesObjects
+from hsdns.explanation.live import LiveObjects, Seen
 from hsdns.explanation.nearest import nearest
 from hsdns.explanation.observed import (
     Edges,
@@ -156,7 +156,7 @@ class Explainer:
     """
 
     def __init__(
-        self, configuration: Configuration, seeing: Mapping[int, SeesObjects], edges: Edges
+        self, configuration: Configuration, seeing: Mapping[int, LiveObjects], edges: Edges
     ) -> None:
         self._configuration, self._seeing, self._edges = configuration, seeing, edges
 

@@ -8,8 +8,8 @@ Rule 3: an object whose version differs between source and store is reported, be
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
@@ -36,24 +36,6 @@ class Seen(NamedTuple):
     remarks: tuple[str, ...] = ()
     is_partial: bool = False
     behind: tuple[str, ...] = ()
-
-
-class SeesObjects(Protocol):
-    """Finds the objects of a question."""
-
-    async def see(self, lead: Lead) -> Seen:
-        """Find them."""
-
-
-class KnownObjects:
-    """A set of objects that is complete."""
-
-    def __init__(self, objects: Iterable[Object]) -> None:
-        self._seen = Seen(ClusterObjects(objects))
-
-    async def see(self, lead: Lead) -> Seen:
-        """Return all objects, for any question."""
-        return self._seen
 
 
 class LiveObjects:

@@ -1,6 +1,6 @@
 """Builtin functions of expressions.
 
-Path: check.py reads their signatures, evaluate.py calls them.  Scope is the state of one evaluation.
+Path: compiler.py reads their signatures and calls them.  Scope is the state of one evaluation.
 Source: expr-lang/expr 1.17 builtin/builtin.go and lib.go.
 Rule 1: they raise ExpressionError, and their results are limited to MAX_SIZE.
 Rule 2: functions of the clock or time zones (now, date, timezone, duration) are refused by name: an expression depends

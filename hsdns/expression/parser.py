@@ -1,6 +1,6 @@
 """Lexer and parser of expressions: text to a syntax tree.
 
-Path: the first step, `parser -> check`.
+Path: the first step, `parser -> compiler`.
 Source: expr-lang/expr 1.17 parser/lexer, parser/parser.go and parser/operator.
 Rule 1: nesting is limited by MAX_DEPTH and MAX_OPERATORS, so that no text reaches Python's recursion limit.
 """

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from hsdns.chain import Request
 from hsdns.corefile.tree import Line, Position, Token
-from hsdns.expression.check import Names
-from hsdns.expression.evaluate import Program, compile_expression
+from hsdns.expression.compiler import Names, Program, compile_expression
 from hsdns.expression.tree import BOOL, INT, STRING, ExpressionError, Signature, signature
 from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
 from hsdns.wire.iana import class_to_text, type_to_text

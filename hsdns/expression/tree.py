@@ -1,6 +1,6 @@
 """Syntax tree of an expression, the types of its values as far as they are known before evaluation, and its error.
 
-Path: made by parser.py, read by check.py and evaluate.py.
+Path: made by parser.py, read by compiler.py.
 """
 
 from __future__ import annotations

@@ -234,8 +234,9 @@ _NONE: Final = frozenset(
     (glibc.NONAME, glibc.NODATA, musl.NONAME, musl.NODATA, go.NO_HOST, cares.NODATA, cares.NOT_FOUND)
 )  # fmt: skip
 _LOOKUP: Final = Struct("=BBBHHHHqqq")
-_RESOLVERS: Final = tuple(MODELS)
-_FORMS: Final = tuple(FORMS)
+# By the number in a Lookup: the names of resolvers, and the forms in which names are written.
+RESOLVER_NAMES: Final = tuple(MODELS)
+FORM_NAMES: Final = tuple(FORMS)
 _MOST: Final = 0xFFFF  # counted queries of a lookup
 
 
@@ -268,17 +269,7 @@ def end_of(result: Result) -> str:
 
 def kinds_of(resolver: str, wanted: PodLookup) -> tuple[int, int]:
     """The numbers of a lookup's resolver and form."""
-    return _RESOLVERS.index(resolver), _FORMS.index(wanted.form)
-
-
-def resolver_of(found: Lookup) -> str:
-    """The name of a lookup's resolver."""
-    return _RESOLVERS[found.resolver]
-
-
-def form_of(found: Lookup) -> str:
-    """The form in which a lookup's name was written."""
-    return _FORMS[found.form]
+    return RESOLVER_NAMES.index(resolver), FORM_NAMES.index(wanted.form)
 
 
 def pack_lookups(found: Iterable[Lookup]) -> bytes:

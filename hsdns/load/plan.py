@@ -112,13 +112,3 @@ class Plan(msgspec.Struct, frozen=True):
         if self.recorded is not None:
             found = iter(array("I", self.recorded.order))
         return Portion(*self.portion).of(found)
-
-
-def read_plan(octets: bytes) -> Plan:
-    """Read a plan."""
-    return msgspec.msgpack.decode(octets, type=Plan)
-
-
-def write_plan(plan: Plan) -> bytes:
-    """A plan as octets."""
-    return msgspec.msgpack.encode(plan)

@@ -36,6 +36,7 @@ from hsdns.load.outcome import (
     ENDS,
     FAILED,
     FELL,
+    FORM_NAMES,
     LATE,
     LATENCY,
     LATENESS,
@@ -47,12 +48,11 @@ from hsdns.load.outcome import (
     OF_KIND,
     OPENED,
     RCODE,
+    RESOLVER_NAMES,
     TRUNCATED,
     UNFINISHED,
     Lookup,
     PlainOutcome,
-    form_of,
-    resolver_of,
     unpack_counts,
     unpack_facts,
     unpack_lookups,
@@ -329,8 +329,8 @@ class LookupsReport(msgspec.Struct):
         """Count the lookups of a message."""
         for found in unpack_lookups(octets):
             self.whole.add(found)
-            _part(self.by_resolver, resolver_of(found)).add(found)
-            _part(self.by_form, form_of(found)).add(found)
+            _part(self.by_resolver, RESOLVER_NAMES[found.resolver]).add(found)
+            _part(self.by_form, FORM_NAMES[found.form]).add(found)
             self.lateness_slots.record(max(0, found.began - found.planned) // MICROSECOND)
 
     def finish(self, lateness: Histogram, *, refused: bool) -> LookupsReport | None:

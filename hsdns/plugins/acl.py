@@ -12,7 +12,6 @@ Rule 3: not cacheable: it depends on the client, and every query is counted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import Enum
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar, Final, NamedTuple, Self
@@ -23,12 +22,10 @@ from hsdns.corefile.properties import Property, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.wire.edns import Edns
-from hsdns.wire.iana import OptCode, Rcode, type_from_text
-from hsdns.wire.message import Query, Reply
+from hsdns.wire.iana import Rcode, type_from_text
+from hsdns.wire.message import Reply, with_extended_error
 from hsdns.wire.name import Name
 
-PAYLOAD_SIZE: Final = 4096  # in replies to queries without EDNS
 BLOCKED: Final = 15  # RFC 8914 section 4.16
 FILTERED: Final = 17  # section 4.18
 _SECTIONS: Final = ("type", "net")
@@ -41,6 +38,15 @@ class Action(Enum):
     BLOCK = "block"
     FILTER = "filter"
     DROP = "drop"
+
+
+# The metric of each action; the word after `acl` stands in its help too.
+_METRICS: Final = {
+    Action.ALLOW: "coredns_acl_allowed_requests_total",
+    Action.BLOCK: "coredns_acl_blocked_requests_total",
+    Action.FILTER: "coredns_acl_filtered_requests_total",
+    Action.DROP: "coredns_acl_dropped_requests_total",
+}
 
 
 class Network(NamedTuple):
@@ -163,7 +169,10 @@ class Acl(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Create the metrics."""
-        self._counters = counters(runtime)
+        for action, name in _METRICS.items():
+            labels = ("server", "view") if action is Action.ALLOW else ("server", "zone", "view")
+            text = f"Counter of DNS requests being {name.split('_')[2]}."
+            self._counters[action] = runtime.metrics.counter(name, text, labels)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass on allowed queries; refuse, empty or drop the others."""
@@ -173,9 +182,9 @@ class Acl(Plugin):
             return await next(request)
         self._counters[action].inc((request.server, zone.to_text(), request.view))
         if action is Action.BLOCK:
-            return _with_reason(request.query, Reply(rcode=Rcode.REFUSED), BLOCKED)
+            return with_extended_error(request.query, Reply(rcode=Rcode.REFUSED), BLOCKED)
         if action is Action.FILTER:
-            return _with_reason(request.query, Reply(), FILTERED)
+            return with_extended_error(request.query, Reply(), FILTERED)
         return Reply(dropped=True)
 
     def _decide(self, request: Request) -> tuple[Action, Name | None]:
@@ -191,30 +200,3 @@ class Acl(Plugin):
                 if policy.matches(query.qtype, address):
                     return policy.action, zone
         return Action.ALLOW, None
-
-
-def counters(runtime: Runtime) -> dict[Action, Counter]:
-    """The counter of each action."""
-    metrics, labels = runtime.metrics, ("server", "zone", "view")
-    return {
-        Action.ALLOW: metrics.counter(
-            "coredns_acl_allowed_requests_total",
-            "Counter of DNS requests being allowed.",
-            ("server", "view"),
-        ),
-        Action.BLOCK: metrics.counter(
-            "coredns_acl_blocked_requests_total", "Counter of DNS requests being blocked.", labels
-        ),
-        Action.FILTER: metrics.counter(
-            "coredns_acl_filtered_requests_total", "Counter of DNS requests being filtered.", labels
-        ),
-        Action.DROP: metrics.counter(
-            "coredns_acl_dropped_requests_total", "Counter of DNS requests being dropped.", labels
-        ),
-    }
-
-
-def _with_reason(query: Query, reply: Reply, code: int) -> Reply:
-    """The reply with an extended DNS error in its OPT record."""
-    edns = replace(query.edns, do=True) if query.edns is not None else Edns(PAYLOAD_SIZE, do=True)
-    return reply.replace(edns=edns, edns_options=((OptCode.EDE, code.to_bytes(2, "big")),))

@@ -5,6 +5,10 @@ Source: CoreDNS 1.14.7 plugin/auto.
 Rule 1: the name of a zone comes from the name of its file; files whose name gives no zone are ignored.
 Rule 2: a faulty file is logged and affects only its own zone, which keeps its previous version if it has one.
 Cacheable: yes, as `file`.
+
+REGEXP and ORIGIN_TEMPLATE, which make zone names of file names:
+Source: CoreDNS 1.14.7 plugin/auto regexp.go and walk.go; Go regexp.Expand.
+Rule 1: the pattern is Go's (RE2, linear time) and not anchored.
 """
 
 from __future__ import annotations
@@ -12,16 +16,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.authority.file_zone import FileZone, describe
-from hsdns.authority.template import OriginTemplate
 from hsdns.authority.zone import ZoneError
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
-from hsdns.corefile.properties import Property, duration, one, read_properties
+from hsdns.corefile.properties import Property, compile_pattern, duration, one, read_properties
 from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.plugin import Block, Runtime
 from hsdns.plugins.transfer import ZonePlugin
@@ -30,6 +34,37 @@ from hsdns.wire.name import Name
 
 DEFAULT_RELOAD: Final = 60.0  # seconds
 log = logging.getLogger("hsdns.plugin.auto")
+DEFAULT_REGEXP: Final = r"db\.(.*)"
+DEFAULT_TEMPLATE: Final = "{1}"
+_REFERENCE: Final = re.compile(r"\$?\{(\w+)\}|\$(\w+)|\$\$")
+
+
+class OriginTemplate:
+    """A pattern for file names and a template for their zones; raises ValueError if invalid."""
+
+    def __init__(self, regexp: str = DEFAULT_REGEXP, template: str = DEFAULT_TEMPLATE) -> None:
+        self._regexp = compile_pattern(regexp)
+        if not self._regexp.groups:
+            raise ValueError(f'"{regexp}" needs at least one group, such as "(.*)"')
+        self._template = template
+
+    def origin(self, file_name: str) -> Name | None:
+        """Return the zone of a file in lower case; None if the file name does not match or gives no valid name."""
+        match = self._regexp.search(file_name)
+        if match is None:
+            return None
+
+        def group(reference: re.Match[str]) -> str:
+            word = reference[1] or reference[2]
+            if word is None:
+                return "$"
+            number = int(word) if word.isdigit() else self._regexp.groupindex.get(word, -1)
+            return match.group(number) or "" if 0 <= number <= self._regexp.groups else ""
+
+        try:
+            return Name.from_text(_REFERENCE.sub(group, self._template)).lowered()
+        except ValueError:
+            return None
 
 
 class Folder(NamedTuple):

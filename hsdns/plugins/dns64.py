@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, flag, one, read_properties
 from hsdns.corefile.tree import Directive, Token
-from hsdns.metrics import Counter, Registry
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRClass, RRType
 from hsdns.wire.message import RR, Reply
@@ -83,7 +82,11 @@ class Dns64(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Keep the runtime, which resolves names, and create the metric."""
         self._runtime = runtime
-        self._translated = translated(runtime.metrics)
+        self._translated = runtime.metrics.counter(
+            "coredns_dns64_requests_translated_total",
+            "Counter of DNS requests translated by dns64.",
+            ("server",),
+        )
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass on; if an AAAA query has no answer, synthesize one from A records."""
@@ -134,12 +137,3 @@ def embed(prefix: IPv6Network, address: bytes) -> bytes:
     else:
         packed += address
     return packed.ljust(16, b"\0")
-
-
-def translated(metrics: Registry) -> Counter:
-    """The counter of synthesized replies."""
-    return metrics.counter(
-        "coredns_dns64_requests_translated_total",
-        "Counter of DNS requests translated by dns64.",
-        ("server",),
-    )

@@ -37,7 +37,7 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import Directive, did_you_mean
-from hsdns.metrics import Gauge, Registry
+from hsdns.metrics import Gauge
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
@@ -187,7 +187,17 @@ class Hosts(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Start to watch the file."""
         self._runtime = runtime
-        self._gauges = gauges(runtime.metrics)
+        self._gauges = (
+            runtime.metrics.gauge(
+                "coredns_hosts_entries",
+                "The combined number of entries in hosts and Corefile.",
+                ("hostsfile",),
+            ),
+            runtime.metrics.gauge(
+                "coredns_hosts_reload_timestamp_seconds",
+                "The timestamp of the last reload of hosts file.",
+            ),
+        )
         if self._version is not None:
             self._report(self._version)
         if self._reload:
@@ -294,21 +304,6 @@ class Hosts(Plugin):
 
     def _reply(self, owner: Name, rrtype: int, found: Iterable[bytes]) -> Reply:
         return Reply(answer=tuple(RR(owner, rrtype, self._ttl, rdata) for rdata in found), aa=True)
-
-
-def gauges(metrics: Registry) -> tuple[Gauge, Gauge]:
-    """The gauges of the number of entries and of the file's modification time."""
-    return (
-        metrics.gauge(
-            "coredns_hosts_entries",
-            "The combined number of entries in hosts and Corefile.",
-            ("hostsfile",),
-        ),
-        metrics.gauge(
-            "coredns_hosts_reload_timestamp_seconds",
-            "The timestamp of the last reload of hosts file.",
-        ),
-    )
 
 
 def _check_file(directive: Directive, path: str, warn: Callable[[str], None]) -> None:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, choice, no_arguments, one, read_properties
 from hsdns.corefile.tree import Directive
-from hsdns.metrics import Counter, Registry
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType
@@ -53,7 +52,10 @@ class Local(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Register the metric."""
-        self._requests = requests(runtime.metrics)
+        self._requests = runtime.metrics.counter(
+            "coredns_local_localhost_requests_total",
+            "Counter of special localhost subdomain requests.",
+        )
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Return its zones, or None with the prefix on: names of any zone may begin with `localhost`."""
@@ -111,10 +113,3 @@ def _address(qname: Name, qtype: int) -> Reply | None:
 
 def _soa(owner: Name) -> RR:
     return RR(owner, RRType.SOA, TTL, rdata.soa(LOCALHOST, _MAILBOX, 1, 0, 0, 0, TTL))
-
-
-def requests(metrics: Registry) -> Counter:
-    """Return the counter of queries for names that end or begin with localhost."""
-    return metrics.counter(
-        "coredns_local_localhost_requests_total", "Counter of special localhost subdomain requests."
-    )

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Awaitable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
-from hsdns.authority.address import is_from, read_endpoint
 from hsdns.authority.catalog import CatalogError, Member, read_catalog
 from hsdns.authority.secondary_zone import SecondaryZone
 from hsdns.authority.transfer import TransferError
@@ -24,7 +23,7 @@ from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import Property, read_properties
 from hsdns.corefile.tree import Directive, Line
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.plugins.transfer import ZonePlugin
+from hsdns.plugins.transfer import ZonePlugin, is_from, read_endpoint
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
 

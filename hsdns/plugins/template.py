@@ -31,7 +31,7 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.expression.builtins import BUILTINS, REFUSED
-from hsdns.expression.evaluate import Program
+from hsdns.expression.compiler import Program
 from hsdns.expression.parser import PREDICATES, WORDS
 from hsdns.expression.queries import NAMES, client_ip, functions_of, read_expression
 from hsdns.expression.tree import STRING, ExpressionError, Signature, signature

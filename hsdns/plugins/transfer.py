@@ -5,6 +5,9 @@ Source: CoreDNS 1.14.7 plugin/transfer; RFC 5936, RFC 1995 section 4, RFC 1996.
 Rule 1: transfers are available only over TCP and only to the addresses of `to`; all other clients get REFUSED.
 Rule 2: IXFR with the current serial is answered with the SOA record, with any other serial like AXFR.
 Cacheable: yes.  Its own replies are not `fresh`, so they are never stored; all others pass unchanged.
+
+Addresses of primaries and secondaries:
+Source: CoreDNS 1.14.7 plugin/pkg/parse host.go HostPort.
 """
 
 from __future__ import annotations
@@ -13,9 +16,18 @@ import logging
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from itertools import chain
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeVar,
+    runtime_checkable,
+)
 
-from hsdns.authority.address import is_from, read_endpoint
 from hsdns.authority.file_zone import FileZone
 from hsdns.authority.lookup import answer, longest
 from hsdns.authority.outgoing import ZoneTransfer, batches, client_serial
@@ -23,7 +35,7 @@ from hsdns.authority.secondary_zone import SecondaryZone
 from hsdns.authority.transfer import send_notify
 from hsdns.authority.zone import Zone, serial_of
 from hsdns.chain import Endpoint, Handler, Next, Request
-from hsdns.corefile.keys import HostPort, zones_from_args
+from hsdns.corefile.keys import HostPort, split_ip_port, zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime, catch_up
@@ -34,6 +46,23 @@ from hsdns.wire.name import Name
 ANYBODY = Endpoint("*", 0)
 Z = TypeVar("Z", bound=FileZone | SecondaryZone)
 log = logging.getLogger("hsdns.plugin.transfer")
+DNS_PORT: Final = 53
+
+
+def read_endpoint(token: Token) -> Endpoint:
+    """Parse `IP`, `IP:PORT` or `[IPV6]:PORT`, with default port 53; raise CorefileError."""
+    found = split_ip_port(token.text, DNS_PORT)
+    if found is None:
+        raise token.error(
+            f'"{token.text}" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300'
+        )
+    return Endpoint(*found)
+
+
+def is_from(client: Endpoint, addresses: list[str]) -> bool:
+    """Whether a client has one of these addresses; the zone of a link-local address is ignored."""
+    host = client.address.partition("%")[0]
+    return any(host == address.partition("%")[0] for address in addresses)
 
 
 def _read_secondary(token: Token) -> Endpoint:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
-from hsdns.expression.evaluate import Program
+from hsdns.expression.compiler import Program
 from hsdns.expression.queries import NAMES, functions_of, read_expression
 from hsdns.expression.tree import ExpressionError
 from hsdns.plugin import Block, Plugin

@@ -1,6 +1,6 @@
 """Reads a recording.
 
-Path: sources/replay.py, cli/builtin.py and users of the queries -> here -> frames.py, entry.py.
+Path: sources/replay.py, cli/source.py and users of the queries -> here -> frames.py, entry.py.
 Rule 1: open() rejects a file that is not a recording; a later error ends the entries, and `problem` says where.
         Entries before the error are valid.
 Rule 2: a file is read on demand, so its length does not matter.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import IO, Final, NamedTuple, Self
 
 import msgspec
@@ -48,7 +48,7 @@ class _Head(msgspec.Struct, frozen=True):
     version: int
 
 
-class Recording:
+class Recording(AbstractContextManager["Recording"]):
     """An open recording; iterating over it gives the entries after the header.
 
     `problem` is a sentence if they have ended early, "" if the recording is complete; `end` is then its last entry.
@@ -78,16 +78,7 @@ class Recording:
         """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the file."""
         self.close()
 

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import Enum
 from ipaddress import IPv4Address, ip_address
-from typing import Final
+from typing import ClassVar, Final
 
 from hsdns.chain import Request
 from hsdns.corefile.tree import Token, did_you_mean
-from hsdns.rewriting.rule import AffectedNames, Draft, Lookup, Record, ReplyRule, Step
+from hsdns.rewriting.rule import Draft, ReplyRule, Rule, Step
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import OptCode
 from hsdns.wire.message import Query
-from hsdns.wire.name import Name
 
 PAYLOAD_SIZE: Final = 4096  # of an OPT record that a rule adds
 Options = list[tuple[int, bytes]]
@@ -39,53 +39,46 @@ class Action(Enum):
     UNSET = "unset"
 
 
-class OptionReverted:
+@dataclass
+class OptionReverted(ReplyRule):
     """Undoes what a rule did to an option: restores the data that it replaced, or removes what it added (None)."""
 
-    is_about_message = True
+    code: int
+    data: bytes | None
 
-    def __init__(self, code: int, data: bytes | None) -> None:
-        self._code, self._data = code, data
-
-    def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
+    def change_message(self, draft: Draft) -> None:
         """Undo it in the reply's own OPT record."""
         if draft.options is not None:
             self.revert(draft.options)
-        return None
 
     def revert(self, options: Options) -> None:
         """Change or remove the first option with the code."""
-        at = _find(options, self._code)
+        at = _find(options, self.code)
         if at is not None:
-            options[at : at + 1] = [] if self._data is None else [(self._code, self._data)]
+            options[at : at + 1] = [] if self.data is None else [(self.code, self.data)]
 
 
-class RewriteOption:
+@dataclass
+class RewriteOption(Rule):
     """Sets, adds, replaces or removes an option.
 
     `data` makes its data, before the query is changed.  `is_single`: `append` adds nothing if the option is present.
     `echoed`: replies may contain its code.
     """
 
-    is_pure = False
+    is_pure: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        action: Action,
-        code: int,
-        data: Data,
-        *,
-        is_single: bool = False,
-        echoed: bool = False,
-        reverts: bool = False,
-        stops: bool = True,
-    ) -> None:
-        self.stops, self.action, self.code, self.echoed = stops, action, code, echoed
-        self._data, self._is_single, self._reverts = data, is_single, reverts
+    action: Action
+    code: int
+    data: Data
+    is_single: bool = False
+    echoed: bool = False
+    reverts: bool = False
+    stops: bool = True
 
     def apply(self, query: Query, request: Request) -> Step:
         """Change the options of the query."""
-        data = self._data(query, request)
+        data = self.data(query, request)
         if data is None:
             return Step(query, is_done=False)
         edns = query.edns or Edns(PAYLOAD_SIZE)
@@ -98,17 +91,13 @@ class RewriteOption:
         elif at is not None and self.action in (Action.SET, Action.REPLACE):
             undo = OptionReverted(self.code, options[at][1])
             options[at] = (self.code, data)
-        elif self.action is Action.REPLACE or (at is not None and self._is_single):
+        elif self.action is Action.REPLACE or (at is not None and self.is_single):
             is_done = False
         else:
             undo = OptionReverted(self.code, None)
             options.append((self.code, data))
         changed = query.replace(edns=replace(edns, options=tuple(options)))
-        return Step(changed, (undo,) if undo is not None and self._reverts else (), is_done)
-
-    def affected_names(self, zone: Name) -> AffectedNames:
-        """All."""
-        return None
+        return Step(changed, (undo,) if undo is not None and self.reverts else (), is_done)
 
 
 def constant(data: bytes) -> Data:
@@ -192,48 +181,29 @@ def read_option(words: Sequence[Token], stops: bool) -> RewriteOption:
         )
     code, data, is_single = int(OptCode.NSID), constant(b""), False
     if name == "local":
-        code = _code(arguments[0])
+        code = _number(arguments[0], 0xFFFF, "an option code; write 0 to 65535 or 0x0 to 0xffff")
         if len(arguments) > 1:
             data, is_single = _data(arguments[1])
     elif name == "subnet":
         code, is_single = int(OptCode.SUBNET), True
         if arguments:
             data = subnet(_bits(arguments[0], 32), _bits(arguments[1], 128))
-    return RewriteOption(
-        action,
-        code,
-        data,
-        is_single=is_single,
-        echoed=name == "local",
-        reverts=reverts,
-        stops=stops,
-    )
-
-
-def _code(token: Token) -> int:
-    value = _number(token.text)
-    if value is None or value > 0xFFFF:
-        raise token.error(
-            f'"{token.text}" is not an option code; write 0 to 65535 or 0x0 to 0xffff'
-        )
-    return value
+    return RewriteOption(action, code, data, is_single, name == "local", reverts, stops)
 
 
 def _bits(token: Token, most: int) -> int:
-    value = _number(token.text)
-    if value is None or value > most:
-        raise token.error(f'"{token.text}" is not a prefix length; allowed is 0 to {most}')
-    return value
+    return _number(token, most, f"a prefix length; allowed is 0 to {most}")
 
 
-def _number(text: str) -> int | None:
-    """Parse a number in Go's syntax (decimal, 0x, 0o, 0b, or octal after a zero); return None if it is not one."""
-    if not re.fullmatch("[0-9A-Za-z_]{1,40}", text):
-        return None
-    try:
-        return int(text, 8) if re.fullmatch("0[0-7_]+", text) else int(text, 0)
-    except ValueError:
-        return None
+def _number(token: Token, most: int, wanted: str) -> int:
+    """Parse a number in Go's syntax (decimal, 0x, 0o, 0b, or octal after a zero); raise CorefileError."""
+    text = token.text
+    if re.fullmatch("[0-9A-Za-z_]{1,40}", text):
+        with suppress(ValueError):
+            value = int(text, 8) if re.fullmatch("0[0-7_]+", text) else int(text, 0)
+            if value <= most:
+                return value
+    raise token.error(f'"{text}" is not {wanted}')
 
 
 def _data(token: Token) -> tuple[Data, bool]:

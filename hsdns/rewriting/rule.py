@@ -19,11 +19,12 @@ Rule 2: no I/O: a rule that needs another reply yields the name to look up, and 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
 
 from hsdns.chain import Request
-from hsdns.corefile.properties import Match, Pattern
+from hsdns.corefile.properties import Pattern
 from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
@@ -32,137 +33,78 @@ from hsdns.wire.rdata import read_name
 AffectedNames = tuple[Name, ...] | None  # matches are at or below these names; None: anywhere
 
 
-class Matcher(Protocol):
-    """One of the ways to match a name."""
+def _anywhere(zone: Name) -> AffectedNames:
+    return None
+
+
+class Matcher(NamedTuple):
+    """A way to match a name.
+
+    `replace` takes a name and what replaces the match, and returns the new name, None if the name does not match;
+    `affected_names` returns where in a zone names may match.
+    """
+
+    replace: Callable[[str, str], str | None]
+    affected_names: Callable[[Name], AffectedNames] = _anywhere
 
     def matches(self, text: str) -> bool:
-        """Whether the name matches."""
-
-    def replace(self, text: str, to: str) -> str | None:
-        """Return the replacement of a name, None if it does not match."""
-
-    def affected_names(self, zone: Name) -> AffectedNames:
-        """Return where in a zone names may match."""
+        """Whether a name matches."""
+        return self.replace(text, "") is not None
 
 
-class Exact:
-    """Matches the whole name."""
-
-    def __init__(self, text: str) -> None:
-        self._name = name_of(text)
-        self.text = text if self._name is None else self._name.to_text()
-
-    def matches(self, text: str) -> bool:
-        """Compare."""
-        return text == self.text
-
-    def replace(self, text: str, to: str) -> str | None:
-        """Replace the name."""
-        return to if text == self.text else None
-
-    def affected_names(self, zone: Name) -> AffectedNames:
-        """Return the name, if it is in the zone."""
-        name = self._name
-        return (name,) if name is not None and name.is_at_or_below(zone) else ()
+def exact(text: str) -> Matcher:
+    """Match the whole name."""
+    name = name_of(text)
+    shown = text if name is None else name.to_text()
+    return Matcher(
+        lambda text, to: to if text == shown else None,
+        lambda zone: (name,) if name is not None and name.is_at_or_below(zone) else (),
+    )
 
 
-class Prefix:
-    """Matches the beginning of a name."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def matches(self, text: str) -> bool:
-        """Compare the beginning."""
-        return text.startswith(self.text)
-
-    def replace(self, text: str, to: str) -> str | None:
-        """Replace the beginning."""
-        return to + text[len(self.text) :] if self.matches(text) else None
-
-    def affected_names(self, zone: Name) -> AffectedNames:
-        """Anywhere."""
-        return None
+def prefix(start: str) -> Matcher:
+    """Match the beginning of a name."""
+    return Matcher(lambda text, to: to + text[len(start) :] if text.startswith(start) else None)
 
 
-class Suffix:
-    """Matches the end of a name."""
+def suffix(end: str) -> Matcher:
+    """Match the end of a name: names below what follows the first dot, as the text before may be the end of a label."""
+    parent = name_of(end.partition(".")[2])
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def matches(self, text: str) -> bool:
-        """Compare the end."""
-        return text.endswith(self.text)
-
-    def replace(self, text: str, to: str) -> str | None:
-        """Replace the end."""
-        return text[: len(text) - len(self.text)] + to if self.matches(text) else None
-
-    def affected_names(self, zone: Name) -> AffectedNames:
-        """Return the name after the first dot, because the text before it may be the end of a label."""
-        parent = name_of(self.text.partition(".")[2])
-        if "\\" in self.text or parent is None or zone.is_at_or_below(parent):
+    def affected_names(zone: Name) -> AffectedNames:
+        if "\\" in end or parent is None or zone.is_at_or_below(parent):
             return None
         return (parent,) if parent.is_at_or_below(zone) else ()
 
-
-class Substring:
-    """Matches any part of a name."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def matches(self, text: str) -> bool:
-        """Search the text."""
-        return self.text in text
-
-    def replace(self, text: str, to: str) -> str | None:
-        """Replace all occurrences."""
-        return text.replace(self.text, to) if self.matches(text) else None
-
-    def affected_names(self, zone: Name) -> AffectedNames:
-        """Anywhere."""
-        return None
+    return Matcher(
+        lambda text, to: text.removesuffix(end) + to if text.endswith(end) else None, affected_names
+    )
 
 
-class Regex:
-    """Matches by a regular expression."""
-
-    def __init__(self, pattern: Pattern) -> None:
-        self._pattern = pattern
-
-    def matches(self, text: str) -> bool:
-        """Search."""
-        return self._pattern.search(text) is not None
-
-    def replace(self, text: str, to: str) -> str | None:
-        """Replace the whole name by `to`, with `{0}` to `{n}` replaced by the groups."""
-        found = self._pattern.search(text)
-        return None if found is None else _substitute_groups(to, found)
-
-    def affected_names(self, zone: Name) -> AffectedNames:
-        """Anywhere."""
-        return None
+def substring(part: str) -> Matcher:
+    """Match any part of a name; all occurrences are replaced."""
+    return Matcher(lambda text, to: text.replace(part, to) if part in text else None)
 
 
-class Below:
-    """Matches a name and all names below it; used by `answer auto` for names in replies."""
+def regex(pattern: Pattern) -> Matcher:
+    """Match by a regular expression; `{0}` to `{n}` in the new name are replaced by the groups."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def replace(text: str, to: str) -> str | None:
+        found = pattern.search(text)
+        if found is None:
+            return None
+        # One after the other, as in CoreDNS: the text of a group may itself contain `{2}`.
+        for number, value in enumerate((found.group(0), *found.groups())):
+            to = to.replace(f"{{{number}}}", value or "")
+        return to
 
-    def matches(self, text: str) -> bool:
-        """Compare the end, by labels."""
-        return text == self.text or text.endswith("." + self.text)
+    return Matcher(replace)
 
-    def replace(self, text: str, to: str) -> str | None:
-        """Replace the end."""
-        return text[: len(text) - len(self.text)] + to if self.matches(text) else None
 
-    def affected_names(self, zone: Name) -> AffectedNames:
-        """Raise AssertionError: it is used for replies only."""
-        return None
+def at_or_below(apex: str) -> Matcher:
+    """Match a name and all names below it; used by `answer auto` for names in replies."""
+    below = suffix(f".{apex}")
+    return Matcher(lambda text, to: to if text == apex else below.replace(text, f".{to}"))
 
 
 def name_of(text: str) -> Name | None:
@@ -171,13 +113,6 @@ def name_of(text: str) -> Name | None:
         return Name.from_text(text).lowered()
     except ValueError:
         return None
-
-
-def _substitute_groups(to: str, found: Match) -> str:
-    # One after the other, as in CoreDNS: the text of a group may itself contain `{2}`.
-    for number, value in enumerate((found.group(0), *found.groups())):
-        to = to.replace(f"{{{number}}}", value or "")
-    return to
 
 
 Lookup = Generator[Name, Reply | None, None]  # yields the name to look up; is sent the reply
@@ -199,26 +134,15 @@ def to_name(text: str) -> Name:
         raise InvalidName(text) from None
 
 
+@dataclass(slots=True)
 class Record:
     """A mutable record; it may be both in the section that is being iterated and in the one that replaces it."""
 
-    __slots__ = ("owner", "rdata", "rrclass", "rrtype", "ttl")
-
-    def __init__(self, rr: RR) -> None:
-        self.owner, self.rrtype, self.ttl, self.rdata, self.rrclass = rr
-
-    def to_rr(self) -> RR:
-        """Return the record as it is now."""
-        return RR(self.owner, self.rrtype, self.ttl, self.rdata, self.rrclass)
-
-
-class ReplyRule(Protocol):
-    """A rule for replies."""
-
-    is_about_message: bool  # whether it is also applied to a reply without records
-
-    def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Change the draft or the record; return a generator if it must look up a name."""
+    owner: Name
+    rrtype: int
+    ttl: int
+    rdata: bytes
+    rrclass: int
 
 
 class Draft:
@@ -227,9 +151,9 @@ class Draft:
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
         self.rcode, self.tc = reply.rcode, reply.tc
-        self.answer = [Record(rr) for rr in reply.answer]
-        self.authority = [Record(rr) for rr in reply.authority]
-        self.additional = [Record(rr) for rr in reply.additional]
+        self.answer = [Record(*rr) for rr in reply.answer]
+        self.authority = [Record(*rr) for rr in reply.authority]
+        self.additional = [Record(*rr) for rr in reply.additional]
         self.options = None if reply.edns_options is None else list(reply.edns_options)
 
     def to_reply(self) -> Reply:
@@ -244,24 +168,38 @@ class Draft:
         )
 
 
+class ReplyRule:
+    """A rule for replies, of which each kind has one of the two methods."""
+
+    def change(self, draft: Draft, record: Record) -> Lookup | None:
+        """Change a record; return a generator if it must look up a name."""
+
+    def change_message(self, draft: Draft) -> None:
+        """Change the reply itself.
+
+        It is called again for each record, as in CoreDNS: with rules that chain (rcode A to B, B to C) the number of
+        records determines how many of them take effect.
+        """
+
+
 def rewrite(draft: Draft, rules: Sequence[ReplyRule]) -> Lookup:
     """Apply the rules, the last one first."""
     backwards = tuple(reversed(rules))
     walked: list[Record | None] = [*draft.authority, *draft.answer, *draft.additional]
-    if draft.options is not None:
-        # The OPT record, which only rules for the message see.
-        walked.append(None)
-    for record in walked or [None]:
+    if draft.options is not None or not walked:
+        walked.append(None)  # the OPT record, or a reply without records
+    for record in walked:
         for rule in backwards:
-            if record is None and not rule.is_about_message:
-                continue
-            lookup = rule.apply(draft, record)
+            rule.change_message(draft)
+            lookup = None if record is None else rule.change(draft, record)
             if lookup is not None:
                 yield from lookup
 
 
 def _to_rrs(records: Iterable[Record]) -> tuple[RR, ...]:
-    return tuple(record.to_rr() for record in records)
+    return tuple(
+        RR(each.owner, each.rrtype, each.ttl, each.rdata, each.rrclass) for each in records
+    )
 
 
 # Octets before the name in RDATA to which `answer value` applies.
@@ -278,95 +216,72 @@ _NAPTR_FIXED_LEN: Final = 4
 _NAPTR_STRINGS: Final = 3
 
 
-class OwnerRule:
+@dataclass
+class OwnerRule(ReplyRule):
     """Rewrites owners that match."""
 
-    is_about_message = False
+    matcher: Matcher
+    to: str
 
-    def __init__(self, matcher: Matcher, to: str) -> None:
-        self._matcher, self._to = matcher, to
-
-    def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
+    def change(self, draft: Draft, record: Record) -> None:
         """Rewrite the owner."""
-        assert record is not None, "it is not about the message"
-        text = record.owner.to_text()
-        new = self._matcher.replace(text, self._to)
-        if new is not None and new != text:
-            record.owner = to_name(new)
-        return None
+        record.owner = self._rewritten(record.owner)
+
+    def _rewritten(self, name: Name) -> Name:
+        text = name.to_text()
+        new = self.matcher.replace(text, self.to)
+        return name if new is None or new == text else to_name(new)
 
 
-class ValueRule:
+class ValueRule(OwnerRule):
     """Rewrites names in RDATA that match."""
 
-    is_about_message = False
-
-    def __init__(self, matcher: Matcher, to: str) -> None:
-        self._matcher, self._to = matcher, to
-
-    def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
+    def change(self, draft: Draft, record: Record) -> None:
         """Rewrite the name."""
-        assert record is not None, "it is not about the message"
         at = _value_at(record)
-        if at is None:
-            return None
-        name, end = read_name(record.rdata, at)
-        text = name.to_text()
-        new = self._matcher.replace(text, self._to)
-        if new is not None and new != text:
-            record.rdata = record.rdata[:at] + to_name(new).wire + record.rdata[end:]
-        return None
+        if at is not None:
+            name, end = read_name(record.rdata, at)
+            record.rdata = record.rdata[:at] + self._rewritten(name).wire + record.rdata[end:]
 
 
-class TtlRule:
+@dataclass
+class TtlRule(ReplyRule):
     """Limits TTLs to a range in seconds."""
 
-    is_about_message = False
+    low: int
+    high: int
 
-    def __init__(self, low: int, high: int) -> None:
-        self.low, self.high = low, high
-
-    def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
+    def change(self, draft: Draft, record: Record) -> None:
         """Limit the TTL."""
-        assert record is not None, "it is not about the message"
         record.ttl = min(max(record.ttl, self.low), self.high)
-        return None
 
 
-class RcodeRule:
+@dataclass
+class RcodeRule(ReplyRule):
     """Replaces an rcode by another."""
 
-    is_about_message = True
+    old: int
+    new: int
 
-    def __init__(self, old: int, new: int) -> None:
-        self.old, self.new = old, new
-
-    def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Replace the rcode.
-
-        It is applied again for each record, as in CoreDNS: with rules that chain (A to B, B to C) the number of records
-        determines how many of them take effect.
-        """
+    def change_message(self, draft: Draft) -> None:
+        """Replace the rcode."""
         if draft.rcode == self.old:
             draft.rcode = self.new
-        return None
 
 
-class AliasRule:
+@dataclass
+class AliasRule(ReplyRule):
     """Changes the target of a CNAME, and replaces the records after it by those of the new target."""
 
-    is_about_message = False
+    matcher: Matcher
+    to: str
 
-    def __init__(self, matcher: Matcher, to: str) -> None:
-        self._matcher, self._to = matcher, to
-
-    def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
+    def change(self, draft: Draft, record: Record) -> Lookup | None:
         """Change the target if it matches."""
-        assert record is not None, "it is not about the message"
         if record.rrtype != RRType.CNAME:
             return None
         target, _ = read_name(record.rdata, 0)
-        new = self._matcher.replace(target.to_text(), self._to)
+        new = self.matcher.replace(target.to_text(), self.to)
         return None if new is None else self._replace_target(draft, target, to_name(new))
 
     @staticmethod
@@ -382,7 +297,7 @@ class AliasRule:
             if record.rdata == old.wire:
                 record.rdata = new.wire
                 break
-        draft.answer = [*answer, *(Record(rr) for rr in found.answer)]
+        draft.answer = [*answer, *(Record(*rr) for rr in found.answer)]
         draft.tc = found.tc
 
 
@@ -404,133 +319,92 @@ class Step(NamedTuple):
     is_done: bool = True
 
 
-class Rule(Protocol):
-    """A rule; with `stops` no later rule is applied after it matched."""
+class Rule:
+    """A rule for queries; with `stops` no later rule is applied after it matched."""
 
+    is_pure: ClassVar[bool] = True
     stops: bool
-    is_pure: bool
 
     def apply(self, query: Query, request: Request) -> Step:
         """Return the query changed; `query` is the request's with all changes so far; raise InvalidName."""
+        raise NotImplementedError
 
     def affected_names(self, zone: Name) -> AffectedNames:
         """Return the names in a zone whose answer it may change."""
+        return None
 
 
-class RewriteName:
+@dataclass
+class RewriteName(Rule):
     """Rewrites the name.
 
     `automatic`: the original name is restored in the reply, in addition to the rules in `undo`.
     """
 
-    is_pure = True
-
-    def __init__(
-        self,
-        matcher: Matcher,
-        to: str,
-        *,
-        automatic: bool,
-        undo: tuple[ReplyRule, ...] = (),
-        stops: bool = True,
-    ) -> None:
-        self.stops = stops
-        self._matcher, self._to, self._automatic, self._undo = matcher, to, automatic, undo
+    matcher: Matcher
+    to: str
+    automatic: bool
+    undo: tuple[ReplyRule, ...] = ()
+    stops: bool = True
 
     def apply(self, query: Query, request: Request) -> Step:
         """Rewrite the name."""
         text = query.qname.lowered().to_text()
-        new = self._matcher.replace(text, self._to)
+        new = self.matcher.replace(text, self.to)
         if new is None:
             return Step(query, is_done=False)
-        qname = to_name(new)
-        undo = self._undo
-        if self._automatic:
-            back = Below(qname.to_text())
+        qname, undo = to_name(new), self.undo
+        if self.automatic:
+            back = at_or_below(qname.to_text())
             undo = (OwnerRule(back, text), ValueRule(back, text), *undo)
-        return Step(_with_question(query, qname, query.qtype, query.qclass), undo)
+        return Step(_with_question(query.replace(qname=qname)), undo)
 
     def affected_names(self, zone: Name) -> AffectedNames:
         """Return the names that it matches."""
-        return self._matcher.affected_names(zone)
+        return self.matcher.affected_names(zone)
 
 
-class RewriteType:
-    """Rewrites the type."""
+@dataclass
+class RewriteNumber(Rule):
+    """Rewrites the type or class: `field` is `qtype` or `qclass`."""
 
-    is_pure = True
-
-    def __init__(self, old: int, new: int, *, stops: bool = True) -> None:
-        self.stops, self.old, self.new = stops, old, new
-
-    def apply(self, query: Query, request: Request) -> Step:
-        """Rewrite the type."""
-        if query.qtype != self.old:
-            return Step(query, is_done=False)
-        return Step(_with_question(query, query.qname, self.new, query.qclass))
-
-    def affected_names(self, zone: Name) -> AffectedNames:
-        """Return any name, unless it is about ANY, which is never answered without the chain."""
-        return () if self.old == RRType.ANY else None
-
-
-class RewriteClass:
-    """Rewrites the class."""
-
-    is_pure = True
-
-    def __init__(self, old: int, new: int, *, stops: bool = True) -> None:
-        self.stops, self.old, self.new = stops, old, new
+    field: str
+    old: int
+    new: int
+    stops: bool = True
 
     def apply(self, query: Query, request: Request) -> Step:
-        """Rewrite the class."""
-        if query.qclass != self.old:
+        """Rewrite the number."""
+        if getattr(query, self.field) != self.old:
             return Step(query, is_done=False)
-        return Step(_with_question(query, query.qname, query.qtype, self.new))
+        return Step(_with_question(query.replace(**{self.field: self.new})))
 
     def affected_names(self, zone: Name) -> AffectedNames:
-        """Return any name if it is about IN: other classes are never answered without the chain."""
-        return None if self.old == RRClass.IN else ()
+        """Return any name, but none for ANY and for classes other than IN: the chain answers all their questions."""
+        is_by_chain = self.old == RRType.ANY if self.field == "qtype" else self.old != RRClass.IN
+        return () if is_by_chain else None
 
 
-class RewriteReply:
-    """Rewrites TTLs or the rcode of the replies for names that match."""
+@dataclass
+class RewriteReply(Rule):
+    """Rewrites the replies for names that match; without a matcher, the CNAME records of all replies."""
 
-    is_pure = True
-
-    def __init__(self, matcher: Matcher, undo: TtlRule | RcodeRule, *, stops: bool = True) -> None:
-        self.stops = stops
-        self._matcher, self._undo = matcher, undo
+    undo: ReplyRule
+    matcher: Matcher | None = None
+    stops: bool = True
 
     def apply(self, query: Query, request: Request) -> Step:
         """Leave the query unchanged."""
-        if not self._matcher.matches(query.qname.lowered().to_text()):
+        text = query.qname.lowered().to_text()
+        if self.matcher is not None and not self.matcher.matches(text):
             return Step(query, is_done=False)
-        return Step(query, (self._undo,))
+        return Step(query, (self.undo,))
 
     def affected_names(self, zone: Name) -> AffectedNames:
-        """Return the names that it matches."""
-        return self._matcher.affected_names(zone)
+        """Return the names that it matches; a name that does not exist has no CNAME record."""
+        return () if self.matcher is None else self.matcher.affected_names(zone)
 
 
-class RewriteAlias:
-    """Rewrites the targets of CNAME records in any reply."""
-
-    is_pure = True  # the lookup of the new target records its own dependencies
-
-    def __init__(self, matcher: Matcher, to: str, *, stops: bool = True) -> None:
-        self.stops = stops
-        self._undo = AliasRule(matcher, to)
-
-    def apply(self, query: Query, request: Request) -> Step:
-        """Leave the query unchanged."""
-        return Step(query, (self._undo,))
-
-    def affected_names(self, zone: Name) -> AffectedNames:
-        """Return no names: a name that does not exist has no CNAME record."""
-        return ()
-
-
-def _with_question(query: Query, qname: Name, qtype: int, qclass: int) -> Query:
-    question = qname.wire + qtype.to_bytes(2, "big") + qclass.to_bytes(2, "big")
-    return query.replace(qname=qname, qtype=qtype, qclass=qclass, question_wire=question)
+def _with_question(query: Query) -> Query:
+    question = query.qname.wire + query.qtype.to_bytes(2, "big") + query.qclass.to_bytes(2, "big")
+    return query.replace(question_wire=question)

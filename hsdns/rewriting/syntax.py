@@ -17,24 +17,23 @@ from hsdns.corefile.properties import Pattern, read_pattern
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 from hsdns.rewriting.option import read_option
 from hsdns.rewriting.rule import (
-    Exact,
+    AliasRule,
     Matcher,
     OwnerRule,
-    Prefix,
     RcodeRule,
-    Regex,
     ReplyRule,
-    RewriteAlias,
-    RewriteClass,
     RewriteName,
+    RewriteNumber,
     RewriteReply,
-    RewriteType,
     Rule,
-    Substring,
-    Suffix,
     TtlRule,
     ValueRule,
+    exact,
     name_of,
+    prefix,
+    regex,
+    substring,
+    suffix,
 )
 from hsdns.wire.iana import class_from_text, rcode_from_text, type_from_text
 
@@ -42,6 +41,7 @@ MAX_TTL: Final = 2**31 - 1  # RFC 2181 section 8; the upper end of an open range
 MAX_NUMBER: Final = 2**32 - 1
 MAX_RCODE: Final = 23
 MATCHES: Final = ("exact", "prefix", "suffix", "substring", "regex")
+_MATCH: Final = "[exact|prefix|suffix|substring|regex]"
 FIELDS: Final = ("name", "type", "class", "edns0", "ttl", "cname", "rcode")
 
 Warn = Callable[[str], None]
@@ -69,7 +69,7 @@ def read_rule(words: Sequence[Token], position: Position, warn: Warn) -> Rule:
 
 def _read_name(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
     if len(words) < 2:
-        raise _wrong(field, "[exact|prefix|suffix|substring|regex] FROM TO [answer ...]", words)
+        raise _wrong(field, f"{_MATCH} FROM TO [answer ...]", words)
     kind = "exact" if len(words) == 2 else _match_kind(words.pop(0))
     old, new, options = words[0], words[1], words[2:]
     automatic, undo = _read_answer(options, warn)
@@ -77,15 +77,15 @@ def _read_name(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rul
     if kind == "regex":
         pattern = read_pattern(old)
         _check_groups(pattern, new, warn)
-        matcher: Matcher = Regex(pattern)
+        matcher = regex(pattern)
     else:
         matcher = _matcher(kind, old, warn)
     if kind == "suffix" and automatic:
         # Instead of restoring this one name: other names with the same ending are restored too.
-        back, text = Suffix(to), absolute(old.text)
+        back, text = suffix(to), absolute(old.text)
         undo = (OwnerRule(back, text), ValueRule(back, text), *undo)
         automatic = False
-    return RewriteName(matcher, to, automatic=automatic or kind == "exact", undo=undo, stops=stops)
+    return RewriteName(matcher, to, automatic or kind == "exact", undo, stops)
 
 
 def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule, ...]]:
@@ -117,7 +117,7 @@ def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule,
         _check_groups(pattern, new, warn)
         named = named or word.text == "name"
         kind = OwnerRule if word.text == "name" else ValueRule
-        undo.append(kind(Regex(pattern), absolute(new.text)))
+        undo.append(kind(regex(pattern), absolute(new.text)))
     if automatic is not None and named:
         raise automatic.error(
             '"answer auto" and "answer name" exclude each other; remove one of them'
@@ -126,13 +126,11 @@ def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule,
 
 
 def _read_type(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
-    old, new = _two_numbers(field, words, type_from_text)
-    return RewriteType(old, new, stops=stops)
+    return RewriteNumber("qtype", *_two_numbers(field, words, type_from_text), stops)
 
 
 def _read_class(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
-    old, new = _two_numbers(field, words, class_from_text)
-    return RewriteClass(old, new, stops=stops)
+    return RewriteNumber("qclass", *_two_numbers(field, words, class_from_text), stops)
 
 
 def _two_numbers(field: Token, words: list[Token], read: Callable[[str], int]) -> tuple[int, int]:
@@ -142,11 +140,9 @@ def _two_numbers(field: Token, words: list[Token], read: Callable[[str], int]) -
 
 
 def _read_ttl(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
-    if len(words) not in (2, 3):
-        raise _wrong(field, "[exact|prefix|suffix|substring|regex] FROM SECONDS|MIN-MAX", words)
-    kind = "exact" if len(words) == 2 else _match_kind(words.pop(0))
+    kind = _pop_kind(field, words, "FROM SECONDS|MIN-MAX")
     matcher = _matcher(kind, words[0], warn)
-    return RewriteReply(matcher, TtlRule(*_ttl_range(words[1])), stops=stops)
+    return RewriteReply(TtlRule(*_ttl_range(words[1])), matcher, stops)
 
 
 def _ttl_range(token: Token) -> tuple[int, int]:
@@ -161,26 +157,25 @@ def _ttl_range(token: Token) -> tuple[int, int]:
 
 
 def _read_cname(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
-    if len(words) not in (2, 3):
-        raise _wrong(field, "[exact|prefix|suffix|substring|regex] FROM TO", words)
-    kind = "exact" if len(words) == 2 else _match_kind(words.pop(0))
+    kind = _pop_kind(field, words, "FROM TO")
     # Patterns other than exact get no final dot, but become lower case.
     old, new = (token._replace(text=token.text.lower()) for token in words)
+    to = new.text
     if kind == "exact":
-        return RewriteAlias(Exact(absolute(old.text)), absolute(new.text), stops=stops)
-    if kind == "regex":
+        matcher, to = exact(absolute(old.text)), absolute(to)
+    elif kind == "regex":
         pattern = read_pattern(old)
         _warn_of_groups(pattern, new, warn)
-        return RewriteAlias(Regex(pattern), new.text, stops=stops)
-    return RewriteAlias(_PLAIN[kind](old.text), new.text, stops=stops)
+        matcher = regex(pattern)
+    else:
+        matcher = _PLAIN[kind](old.text)
+    return RewriteReply(AliasRule(matcher, to), stops=stops)
 
 
 def _read_rcode(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
-    if len(words) not in (3, 4):
-        raise _wrong(field, "[exact|prefix|suffix|substring|regex] NAME FROM TO", words)
-    kind = "exact" if len(words) == 3 else _match_kind(words.pop(0))
+    kind = _pop_kind(field, words, "NAME FROM TO")
     rcodes = RcodeRule(_rcode(words[1]), _rcode(words[2]))
-    return RewriteReply(_matcher(kind, words[0], warn), rcodes, stops=stops)
+    return RewriteReply(rcodes, _matcher(kind, words[0], warn), stops)
 
 
 def _rcode(token: Token) -> int:
@@ -199,14 +194,14 @@ def _read_edns0(field: Token, words: list[Token], stops: bool, warn: Warn) -> Ru
 def _matcher(kind: str, token: Token, warn: Warn) -> Matcher:
     """Make a matcher for qnames."""
     if kind == "regex":
-        return Regex(read_pattern(token))
+        return regex(read_pattern(token))
     text = absolute(token.text)
     if kind == "exact":
         if name_of(text) is None:
             warn(
                 f'{token.position}: "{token.text}" is not a domain name, so the rule never matches'
             )
-        return Exact(text)
+        return exact(text)
     if text != token.text.lower() and (
         kind == "prefix" or (kind == "substring" and "." not in token.text)
     ):
@@ -217,11 +212,15 @@ def _matcher(kind: str, token: Token, warn: Warn) -> Matcher:
     return _PLAIN[kind](text)
 
 
-_PLAIN: Final[dict[str, Callable[[str], Matcher]]] = {
-    "prefix": Prefix,
-    "suffix": Suffix,
-    "substring": Substring,
-}
+_PLAIN: Final = {"prefix": prefix, "suffix": suffix, "substring": substring}
+
+
+def _pop_kind(field: Token, words: list[Token], form: str) -> str:
+    """Remove the kind of match before the words of `form`, "exact" if it is left out; raise CorefileError."""
+    missing = len(form.split()) - len(words)
+    if missing not in (0, -1):
+        raise _wrong(field, f"{_MATCH} {form}", words)
+    return _match_kind(words.pop(0)) if missing else "exact"
 
 
 def _match_kind(token: Token) -> str:

@@ -1,6 +1,6 @@
 """Drift: the differences between the Services and StatefulSets of two clusters that affect DNS names.
 
-Path: cli/doctor_against.py, cli/lint_against.py (two sets of objects) -> here -> cli/drift_view.py.
+Path: cli/drift.py, cli/drift.py (two sets of objects) -> here -> cli/drift.py.
 Rule 1: only fields that determine names, their records and their addresses are compared; cluster IPs and node ports
         always differ between clusters.
 Rule 2: an unset field has the API server's default; if the default depends on the cluster, as for ipFamilies, the field

@@ -20,9 +20,9 @@ import msgspec
 import yaml
 
 from hsdns.cluster.controllers.defaults import Refused
+from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, PodSpec, PodTemplate, Workload
 from hsdns.cluster.controllers.kinds import Manifest as Kind
-from hsdns.cluster.controllers.kinds import PodManifest, PodSpec, PodTemplate, Workload
-from hsdns.cluster.objects import SERVICE_NAME_LABEL, Service
+from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Service
 from hsdns.corefile.keys import parse_key
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Directive, Errors, Position, ServerBlock, Token
@@ -305,6 +305,7 @@ def property_of(directive: Directive, name: str) -> str | None:
 
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 # Labels of pods that no template has.
 MADE_LABELS: Final = frozenset(
@@ -363,12 +364,15 @@ class Objects:
         """All manifests of a kind, whether they are checked or not."""
         return self._by_kind.get(kind, [])
 
+    def typed(self, kind: type[K]) -> list[tuple[Manifest, K]]:
+        """The valid objects of a kind, with their manifests."""
+        named = self.of(kind.__name__)
+        return [(each, each.object) for each in named if isinstance(each.object, kind)]
+
     @cached_property
     def services(self) -> list[tuple[Manifest, Service]]:
         """The Services."""
-        return [
-            (each, each.object) for each in self.of("Service") if isinstance(each.object, Service)
-        ]
+        return self.typed(Service)
 
     @cached_property
     def service_names(self) -> dict[str, list[tuple[Manifest, Service]]]:
@@ -380,16 +384,23 @@ class Objects:
         return [each for each in self.service_names.get(name, ()) if is_near(each[0], near)]
 
     @cached_property
-    def slices(self) -> dict[str, list[Manifest]]:
+    def _slices(self) -> dict[str, list[tuple[Manifest, EndpointSlice]]]:
         """The EndpointSlices by the name of their Service, in any namespace."""
-        return _grouped(
-            self.of("EndpointSlice"), lambda each: each.labels.get(SERVICE_NAME_LABEL, "")
-        )
+        listed = self.typed(EndpointSlice)
+        return _grouped(listed, lambda each: each[0].labels.get(SERVICE_NAME_LABEL, ""))
+
+    def slices_of(self, service: Manifest) -> list[tuple[Manifest, EndpointSlice]]:
+        """The slices of a Service."""
+        return [each for each in self._slices.get(service.name, ()) if is_near(each[0], service)]
 
     @cached_property
-    def endpoints(self) -> dict[str, list[Manifest]]:
+    def _endpoints(self) -> dict[str, list[tuple[Manifest, Endpoints]]]:
         """The Endpoints by name, in any namespace."""
-        return _grouped(self.of("Endpoints"), lambda each: each.name)
+        return _grouped(self.typed(Endpoints), lambda each: each[0].name)
+
+    def endpoints_of(self, service: Manifest) -> list[tuple[Manifest, Endpoints]]:
+        """The Endpoints of a Service."""
+        return [each for each in self._endpoints.get(service.name, ()) if is_near(each[0], service)]
 
     @cached_property
     def pods(self) -> dict[str, list[Manifest]]:

@@ -302,10 +302,6 @@ class AnswerTables:
         ).set(1, (IMPLEMENTATION,))
         metrics.before_collect(self.fold)
 
-    def settle(self) -> None:
-        """Add the current counts; called after listeners have replaced their tables or closed."""
-        self.fold()
-
     def close(self) -> None:
         """Log the hits and add the counts; called after all listeners have closed."""
         if self._recomputation is not None:
@@ -315,7 +311,7 @@ class AnswerTables:
         self.fold()
 
     def fold(self) -> None:
-        """Add the counts of tables and sockets to the metrics."""
+        """Add the counts of tables and sockets to the metrics; also called when listeners have changed their tables."""
         listeners = list(self._listeners())
         tables = [each.processor.writer for each in listeners]
         live = {table: None for table in tables if table is not None}

@@ -74,7 +74,7 @@ class StandingFaults:
         self.pod_of: PodOf | None = None
         self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
         self._configurations = configurations
-        self._listeners = ListenerFaults() if listeners is None else listeners
+        self._listeners = listeners or ListenerFaults()
         self._process = process
         self._restarts: Restarts | None = None
         if process is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from hsdns.assemble import Configuration, ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.corefile.tree import Corefile, CorefileError
 from hsdns.fastpath import Versions
+from hsdns.http_page import HttpStream
 from hsdns.limits import descriptor_limit
 from hsdns.metrics import Registry
 from hsdns.plugins.prometheus import QueryCounts
@@ -396,8 +397,8 @@ class Server:
             names_answered_first_changed=lambda: instance.names_answered_first_changed(),
             spawn_watch=self._tasks.spawn if apart is None else apart.spawn,
             late_watch=(lambda now: None) if apart is None else apart.late,
-            control_pages=self._door.pages,
-            dashboard_pages=self._door.dashboard,
+            control_pages=self._control_pages,
+            dashboard_pages=self._dashboard_pages,
         )
         if self._control is not None:
             runtime.serve_control(*self._control)
@@ -409,7 +410,7 @@ class Server:
             self._http,
             self._make_processors,
             is_forced=lambda: self.phase is Phase.QUITTING,
-            settle=self._tables.settle,
+            settle=self._tables.fold,
             warm=self._recomputation.warm,
             in_thread=self._in_thread,
         )
@@ -421,6 +422,18 @@ class Server:
         if self.faults is not None:
             self.faults.place(configuration, runtime)
         return self._processors(configuration, runtime, self.counters, self._counts, self._queries)
+
+    # What makes the pages takes a tenth of all imports, and few servers have any.
+
+    def _control_pages(self, token: str | None) -> Mapping[str, HttpStream]:
+        from hsdns.server.control.routes import pages  # noqa: PLC0415 - see above
+
+        return pages(self._door, token)
+
+    def _dashboard_pages(self) -> Mapping[str, HttpStream]:
+        from hsdns.server.control.routes import dashboard  # noqa: PLC0415 - see above
+
+        return dashboard(self._door)
 
     def _configurations(self) -> list[Configuration]:
         """The configurations of all instances."""

@@ -7,10 +7,8 @@ Exports as a metric which plugins each server block has.
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
 from hsdns.assemble import AssembledBlock, Configuration, ServedAddress
-from hsdns.chain import Request, has
+from hsdns.chain import Request
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
 from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable, panics
@@ -43,27 +41,6 @@ def _is_first(block: AssembledBlock, listener: ServedAddress, zone: Name) -> boo
     """Return whether a zone is that of a block's first key: as in CoreDNS, only that one is shown as enabled."""
     key = block.keys[0]
     return (key.zone, key.port, key.scheme) == (zone, listener.listen.port, listener.listen.scheme)
-
-
-@runtime_checkable
-class DebugMode(Protocol):
-    """A plugin that puts the whole process in debug mode (`debug`)."""
-
-    debug_mode: bool
-
-
-@runtime_checkable
-class CountsDrops(Protocol):
-    """A plugin that marks the UDP addresses of its block for the counter of dropped queries (`shed`)."""
-
-    counts_drops: bool
-
-
-@runtime_checkable
-class ReadByFilters(Protocol):
-    """A plugin whose store is read before the chain (`kubernetes` with Pods, in a block with `metadata`)."""
-
-    is_read_by_filters: bool
 
 
 def make_processors(
@@ -101,9 +78,7 @@ def make_processors(
             ),
             tap=queries,
             late_watch=runtime.late_watch
-            if any(
-                has(each, ReadByFilters) and each.is_read_by_filters for each in listener.plugins
-            )
+            if any(each.is_read_by_filters for each in listener.plugins)
             else None,
             stacktrace=debugs
             or any(block.logs_stacks for blocks in listener.served.values() for block in blocks),
@@ -114,13 +89,13 @@ def make_processors(
 
 def has_debug(configuration: Configuration) -> bool:
     """Whether any block has `debug`, which applies to the whole process."""
-    return any(has(plugin, DebugMode) and plugin.debug_mode for plugin in configuration.plugins)
+    return any(plugin.debug_mode for plugin in configuration.plugins)
 
 
 def _begin_counting_drops(configuration: Configuration, runtime: ServerRuntime) -> None:
     """Create a value in the counter of `shed` for each address with a block that has it."""
     drops = shed_drops(runtime.metrics)
     for listener in configuration.listeners:
-        if any(has(plugin, CountsDrops) for plugin in listener.plugins):
+        if any(plugin.counts_drops for plugin in listener.plugins):
             for reason in SHED_REASONS:
                 drops.inc((listener.listen.server, reason), 0)

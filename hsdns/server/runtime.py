@@ -216,16 +216,15 @@ class ServerRuntime:
         self.pages = HttpPages()
         self.bound: dict[str, Endpoint] = {}
         self.configuration: Configuration | None = None
-        self._reload_if_changed = reload_if_changed
-        self._fail = fail
-        self._names_answered_first_changed = names_answered_first_changed
+        self.reload_if_changed = reload_if_changed
+        self.fail = fail
+        self.names_answered_first_changed = names_answered_first_changed
         self.late_watch = late_watch
         self._spawn_watch = spawn_watch
         # Each chain with the handlers that it was linked from, by id() of the block.
         self._chains: dict[int, tuple[Sequence[Handler], Next | None]] = {}
         self._files = FileLooks()
-        self._control_pages = control_pages
-        self._dashboard_pages = dashboard_pages
+        self._control_pages, self._dashboard_pages = control_pages, dashboard_pages
 
     @staticmethod
     def wall() -> float:
@@ -286,7 +285,7 @@ class ServerRuntime:
 
     async def take_apart(self) -> None:
         """Free the stopped configuration, one block at a time (hsdns/memory.py, rule 3)."""
-        self._names_answered_first_changed = lambda: None
+        self.names_answered_first_changed = lambda: None
         configuration, self.configuration = self.configuration, None
         self.processors = {}
         self.pages = HttpPages()
@@ -341,15 +340,3 @@ class ServerRuntime:
                 return False
             await asyncio.sleep(POLL_INTERVAL)
         return True
-
-    async def reload_if_changed(self) -> None:
-        """Reload the Corefile if its digest has changed."""
-        await self._reload_if_changed()
-
-    def names_answered_first_changed(self) -> None:
-        """Rebuild the answer tables."""
-        self._names_answered_first_changed()
-
-    def fail(self, reason: str) -> None:
-        """End the process with status 1."""
-        self._fail(reason)

@@ -8,38 +8,14 @@ the first block for numbers.
 from __future__ import annotations
 
 import ssl
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple
 
 from hsdns.assemble import ServedAddress
-from hsdns.chain import has
 from hsdns.limits import usable_cpus
 from hsdns.plugin import Plugin
-from hsdns.plugins.https import DEFAULT_CONNECTIONS
-from hsdns.plugins.timeouts import UNLIMITED
-
-
-@runtime_checkable
-class SetsSockets(Protocol):
-    """A plugin that sets the number of sockets of a UDP address (`multisocket`)."""
-
-    sockets: int | None  # None: one for each CPU
-
-
-@runtime_checkable
-class SetsTimeouts(Protocol):
-    """A plugin that limits connections, in seconds and queries; None for the default (`timeouts`)."""
-
-    read: float | None
-    write: float | None
-    idle: float | None
-    max_queries: int | None
-
-
-@runtime_checkable
-class LimitsConnections(Protocol):
-    """A plugin that limits the number of HTTPS connections (`https`)."""
-
-    max_connections: int
+from hsdns.plugins.https import DEFAULT_CONNECTIONS, Https
+from hsdns.plugins.multisocket import Multisocket
+from hsdns.plugins.timeouts import UNLIMITED, Timeouts
 
 
 class Limits(NamedTuple):
@@ -72,7 +48,7 @@ def settings_of(listener: ServedAddress) -> Settings:
     plugins = [plugin for block in blocks for plugin in block]
     workers = None
     for plugin in blocks[0]:
-        if has(plugin, SetsSockets):
+        if isinstance(plugin, Multisocket):
             workers = plugin.sockets or usable_cpus()
     tls = listener.find_tls() if listener.listen.scheme != "dns" else None
     return Settings(
@@ -86,7 +62,7 @@ def settings_of(listener: ServedAddress) -> Settings:
 def _limits(plugins: list[Plugin]) -> Limits:
     limits = DEFAULT_LIMITS
     for plugin in plugins:
-        if has(plugin, SetsTimeouts):
+        if isinstance(plugin, Timeouts):
             limits = Limits(
                 plugin.read or limits.read,
                 plugin.write or limits.write,
@@ -98,6 +74,6 @@ def _limits(plugins: list[Plugin]) -> Limits:
 
 def _max_connections(plugins: list[Plugin]) -> int:
     return next(
-        (plugin.max_connections for plugin in plugins if has(plugin, LimitsConnections)),
+        (plugin.max_connections for plugin in plugins if isinstance(plugin, Https)),
         DEFAULT_CONNECTIONS,
     )

@@ -232,14 +232,9 @@ class Manifests:
     def load(self, deliver: Deliver, report: Report) -> None:
         """Deliver the objects of the valid files, then Synced; if no file is valid, Synced waits for a correction."""
         reading = self._read()
-        for level, sentence in reading.sentences:
-            report(level, sentence)
-        self._fingerprint = reading.fingerprint
-        self._warned = frozenset(sentence for _, sentence in reading.sentences)
-        self._nonempty = reading.nonempty
-        self._index = reading.by_lead
-        self._synced = reading.is_valid or bool(reading.objects)
-        deliver([*self._difference(reading.objects), *([Synced()] if self._synced else [])])
+        self._warned, self._synced = frozenset(), False
+        self._report_new(reading, report)
+        deliver(self._accept(reading))
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Deliver the differences whenever files change, until cancelled."""
@@ -257,11 +252,7 @@ class Manifests:
                     if await asyncio.to_thread(fingerprint, self.paths) == self._fingerprint:
                         continue
                 reading = await asyncio.to_thread(self._read)
-                self._fingerprint = reading.fingerprint
-                for level, sentence in reading.sentences:
-                    if level >= logging.ERROR or sentence not in self._warned:
-                        report(level, sentence)
-                self._warned = frozenset(sentence for _, sentence in reading.sentences)
+                self._report_new(reading, report)
                 if not reading.is_valid:
                     report(
                         logging.WARNING,
@@ -275,13 +266,25 @@ class Manifests:
                         logging.INFO,
                         "source manifests: the errors are corrected; serving the files again",
                     )
-                self._nonempty, self._index = reading.nonempty, reading.by_lead
-                events = self._difference(reading.objects)
-                if not self._synced:
-                    self._synced = True
-                    events.append(Synced())
-                if events:
+                if events := self._accept(reading):
                     deliver(events)
+
+    def _report_new(self, reading: _Reading, report: Report) -> None:
+        """Report errors, and the warnings that the last reading did not have."""
+        self._fingerprint = reading.fingerprint
+        for level, sentence in reading.sentences:
+            if level >= logging.ERROR or sentence not in self._warned:
+                report(level, sentence)
+        self._warned = frozenset(sentence for _, sentence in reading.sentences)
+
+    def _accept(self, reading: _Reading) -> list[Event]:
+        """Serve a state; return the differences from the one before, and Synced once something can be served."""
+        self._nonempty, self._index = reading.nonempty, reading.by_lead
+        events = self._difference(reading.objects)
+        if not self._synced and (reading.is_valid or reading.objects):
+            self._synced = True
+            events.append(Synced())
+        return events
 
     async def read(self, lead: Lead) -> Reading:
         """Find the objects for a question in the state that is served."""

@@ -172,17 +172,13 @@ async def connect(
     if protocol == UDP:
         _, udp = await loop.create_datagram_endpoint(UdpConnection, sock=connect_udp(target, local))
         return udp
-    if protocol == TCP:
-        _, tcp = await loop.create_connection(
-            StreamConnection, target.address, target.port, local_addr=local
-        )
-        return tcp
+    is_tls = protocol == TLS
     _, stream = await loop.create_connection(
         StreamConnection,
         target.address,
         target.port,
-        ssl=tls,
-        server_hostname=server_hostname(target),
+        ssl=tls if is_tls else None,
+        server_hostname=server_hostname(target) if is_tls else None,
         local_addr=local,
     )
     return stream

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
@@ -203,27 +204,22 @@ def make_context(
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
     else:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        with _FileErrors(files.authority):
+        with _file_errors(files.authority):
             context.load_verify_locations(cafile=path(files.authority.text))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if files.certificate is not None and files.key is not None:
-        with _FileErrors(files.certificate):
+        with _file_errors(files.certificate):
             context.load_cert_chain(path(files.certificate.text), path(files.key.text))
     if alpn:
         context.set_alpn_protocols(list(alpn))
     return context
 
 
-class _FileErrors:
-    """Context manager that converts errors of a file into CorefileError."""
-
-    def __init__(self, token: Token) -> None:
-        self._token = token
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (OSError, ssl.SSLError)):
-            reason = error.strerror or str(error)
-            raise self._token.error(f'cannot use "{self._token.text}" for TLS: {reason}') from error
+@contextmanager
+def _file_errors(token: Token) -> Iterator[None]:
+    """Convert errors of a file into CorefileError."""
+    try:
+        yield
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or str(error)
+        raise token.error(f'cannot use "{token.text}" for TLS: {reason}') from error

@@ -1,6 +1,6 @@
 """The synthetic cluster of all servers: its names, also as a zone file.
 
-Path: mixes.py, servers.py, peers.py -> here -> hsdns.sources.synthetic.
+Path: mixes.py, servers.py -> here -> hsdns.sources.synthetic.
 Rule 1: all Services are headless, so each Service and each endpoint has a name, and each port has SRV records.
 Rule 2: the zone file has the records that hsdns and CoreDNS answer: the same owners, types, TTL and addresses.
 Source: Kubernetes DNS-Based Service Discovery, sections 2.4.1 and 2.4.2.

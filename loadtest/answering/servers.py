@@ -1,10 +1,12 @@
 """Starts the servers under test: writes the configuration, starts the process on its core, and waits until it answers.
 
-Path: run.py -> here -> programs.py (which), peers.py (configurations), usage.py (process).
+Path: run.py -> here -> programs.py (which), process.py.
 Rule 1: hsdns and CoreDNS have the same Corefile, kubeadm's, on free ports of loopback; `loop` and `lameduck` are left
         out, and names outside the cluster are forwarded to a closed port.
-Rule 2: all have receive buffers of equal size (buffers.py).
-Rule 3: a server is ready when it answers a query for a name of the cluster with records.
+Rule 2: the other servers serve the zone file of cluster.py, with one thread.  Everything unnecessary is off: no control
+        socket, no pid file, no change of user, no rate limit.
+Rule 3: all have receive buffers of equal size (drain.py).
+Rule 4: a server is ready when it answers a query for a name of the cluster with records.
 """
 
 from __future__ import annotations
@@ -12,18 +14,16 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from hsdns.wire.framing import frame
-from loadtest.answering import peers
-from loadtest.answering.buffers import enlarge_buffers
-from loadtest.answering.cluster import Cluster
+from loadtest.answering.cluster import ZONE, Cluster
+from loadtest.answering.drain import enlarge_buffers
 from loadtest.dns import is_answering, query_of
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError, Process
+from loadtest.process import BenchmarkError, Opened, Process
 from loadtest.programs import (
     COREDNS,
     DICT,
@@ -40,12 +40,109 @@ from loadtest.programs import (
 )
 from loadtest.server import START_DEADLINE, Ports, serve
 
+
+class Location(NamedTuple):
+    """Where a server runs.  `backend` is the port of the server behind a proxy."""
+
+    folder: Path
+    port: int
+    zone_file: Path
+    backend: int = 0
+
+
+_KNOT_TEXT = """\
+server:
+    rundir: {folder}
+    listen: 127.0.0.1@{port}
+    udp-workers: 1
+    tcp-workers: 1
+    background-workers: 1
+database:
+    storage: {folder}
+log:
+  - target: stderr
+    any: warning
+zone:
+  - domain: {zone}
+    file: {zone_file}
+    zonefile-sync: -1
+    journal-content: none
+"""
+
+_NSD_TEXT = """\
+server:
+    ip-address: 127.0.0.1@{port}
+    server-count: 1
+    username: ""
+    chroot: ""
+    zonesdir: {folder}
+    database: ""
+    zonelistfile: {folder}/zone.list
+    xfrdfile: {folder}/xfrd.state
+    xfrdir: {folder}
+    pidfile: {folder}/nsd.pid
+    rrl-ratelimit: 0
+    verbosity: 0
+remote-control:
+    control-enable: no
+zone:
+    name: {zone}
+    zonefile: {zone_file}
+"""
+
+_UNBOUND_TEXT = """\
+server:
+    interface: 127.0.0.1@{port}
+    access-control: 127.0.0.0/8 allow
+    num-threads: 1
+    incoming-num-tcp: 100
+    do-daemonize: no
+    use-syslog: no
+    username: ""
+    chroot: ""
+    directory: {folder}
+    pidfile: ""
+    so-rcvbuf: 4m
+    module-config: "iterator"
+remote-control:
+    control-enable: no
+auth-zone:
+    name: {zone}
+    zonefile: {zone_file}
+    for-downstream: yes
+    for-upstream: no
+"""
+
+_DNSDIST_TEXT = """\
+setSecurityPollSuffix("")
+setLocal("127.0.0.1:{port}", {{maxInFlight=100}})
+setACL({{"127.0.0.0/8"}})
+newServer({{address="127.0.0.1:{backend}", healthCheckMode="up", maxInFlight=100}})
+getPool(""):setCache(newPacketCache(200000, {{maxTTL=3600}}))
+"""
+
+
+def write(template: str, location: Location) -> Path:
+    """Fill in a template, write it into the folder of the server, and return its path."""
+    path = location.folder / "configuration"
+    path.write_text(
+        template.format(
+            folder=location.folder,
+            port=location.port,
+            zone=ZONE,
+            zone_file=location.zone_file,
+            backend=location.backend,
+        )
+    )
+    return path
+
+
 _PAUSE = 0.02
 _FOREGROUND = {
-    KNOT: (peers.KNOT, ("-c",)),
-    NSD: (peers.NSD, ("-d", "-c")),
-    UNBOUND: (peers.UNBOUND, ("-d", "-c")),
-    DNSDIST: (peers.DNSDIST, ("--supervised", "--disable-syslog", "-C")),
+    KNOT: (_KNOT_TEXT, ("-c",)),
+    NSD: (_NSD_TEXT, ("-d", "-c")),
+    UNBOUND: (_UNBOUND_TEXT, ("-d", "-c")),
+    DNSDIST: (_DNSDIST_TEXT, ("--supervised", "--disable-syslog", "-C")),
 }
 BACKENDS = (KNOT, NSD, PURE, NATIVE)  # dnsdist uses the first of these that runs
 
@@ -60,7 +157,7 @@ class RunSettings(NamedTuple):
     wildcard: bool = False  # hsdns and CoreDNS listen on all addresses, as in kubeadm's Corefile
 
 
-class Server:
+class Server(Opened):
     """A running server; a context manager.
 
     `changes`: events per second in its cluster; `known`: the queries and replies of a mix, for a server without DNS;
@@ -87,21 +184,16 @@ class Server:
         self._tcp = tcp
         self._folder = settings.folder / name
         self._folder.mkdir()
-        self._location = peers.Location(self._folder, self.port, settings.zone_file, backend)
+        self._location = Location(self._folder, self.port, settings.zone_file, backend)
         self._api_server: Process | None = None  # the API server of CoreDNS
-        self._stack = ExitStack()
+        super().__init__()
 
-    def __enter__(self) -> Self:
-        with self._stack:
-            self.process = self._stack.enter_context(self._start())
-            self._wait()
-            for pid in self.process.pids():
-                enlarge_buffers(pid, self.port)
-            self._stack = self._stack.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def open(self) -> None:
+        """Start it."""
+        self.process = self._stack.enter_context(self._start())
+        self._wait()
+        for pid in self.process.pids():
+            enlarge_buffers(pid, self.port)
 
     def pause(self) -> None:
         """Stop the server and the process that changes its cluster."""
@@ -136,7 +228,7 @@ class Server:
             )
         else:
             template, options = _FOREGROUND[key]
-            words = (*words, *options, str(peers.write(template, self._location)))
+            words = (*words, *options, str(write(template, self._location)))
         return Process(key, words, self._folder, cwd=ROOT, core=settings.core)
 
     def _known(self) -> Sequence[tuple[bytes, bytes]]:

@@ -18,11 +18,10 @@ from loadtest import bench
 from loadtest.apiserver.objects import namespace_of
 from loadtest.bench import Progress
 from loadtest.dns import service_name
-from loadtest.pressure import report, soak, soak_report
+from loadtest.pressure import report, soak, soak_result
 from loadtest.pressure.clients import BIG_ENDPOINTS, compile_tools
 from loadtest.pressure.goals import judge
-from loadtest.pressure.pauses import avoid_pauses
-from loadtest.pressure.priority import raise_priority
+from loadtest.pressure.priority import avoid_pauses, raise_priority
 from loadtest.pressure.results import FIGURES
 from loadtest.pressure.rows import BY_KEY, ROWS
 from loadtest.pressure.run import QUICK, Bench, Effort, measure
@@ -93,13 +92,13 @@ def _soak(
     asked: argparse.Namespace, shared: Bench, programs: Sequence[Program], context: dict[str, str]
 ) -> Measured:
     results = [soak.run(shared, program, asked.soak, asked.only) for program in programs]
-    print(bench.plain(soak_report.rows(results)), end="")
+    print(bench.plain(soak_result.rows(results)), end="")
     for result in results:
         for sentence in result.faults:
             print(f"{TITLES[result.server]}: {sentence}")
     holds = not any(each.faults for each in results if each.server != COREDNS)
     data = [each._asdict() | {"slope": each.slope, "faults": each.faults} for each in results]
-    return {"soak": data}, holds, soak_report.NAME, soak_report.section(context, results)
+    return {"soak": data}, holds, soak_result.NAME, soak_result.section(context, results)
 
 
 def _measure(

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Self
 
 from loadtest.dns import service_name
 from loadtest.generators import counts_of, load_words, write_names
@@ -76,17 +77,21 @@ class Counts(NamedTuple):
         return (self.answered - self.failed) / self.sent if self.sent else 0.0
 
 
-class Presser(Protocol):
-    """An attacker; `scaled` makes a weaker one."""
+@dataclass(frozen=True)
+class Presser:
+    """An attacker: a process that ends by itself."""
 
     def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
         """The command that attacks for some seconds."""
+        raise NotImplementedError
 
-    def scaled(self, share: float) -> Presser:
+    def scaled(self, share: float) -> Self:
         """The same attacker at a share of its rate."""
+        return replace(self, rate=self.rate * share)  # type: ignore[attr-defined, call-arg] # all have one
 
 
-class Flood(NamedTuple):
+@dataclass(frozen=True)
+class Flood(Presser):
     """Queries over UDP; in names `*` and `#` stand for the parts that differ in each query (asker.c)."""
 
     key: str
@@ -98,50 +103,35 @@ class Flood(NamedTuple):
     def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
         """The command."""
         names = tools.names(self.key, self.names, self.qtype)
-        return (
-            *(str(tools.asker), str(ports.dns), str(self.rate), str(seconds)),
-            *(str(names), self.source),
-        )
-
-    def scaled(self, share: float) -> Flood:
-        """The same attacker at a share of its rate."""
-        return self._replace(rate=self.rate * share)
+        return (str(tools.asker), *map(str, (ports.dns, self.rate, seconds, names)), self.source)
 
 
-class DohAttack(NamedTuple):
-    """Four clients of DNS over HTTPS; `kind` is one of http2.ATTACKS."""
+@dataclass(frozen=True)
+class DohAttack(Presser):
+    """Four clients of DNS over HTTPS; `kind` is one of http2.ATTACKS, `rate` the share of its rate."""
 
     kind: str
-    share: float = 1.0
+    rate: float = 1.0
 
     def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
         """The command."""
-        del tools
-        numbers = (ports.doh, seconds, DOH_CLIENTS, self.share)
         name = service_name("team-0", "web-0")
-        return (*_module("doh_attack"), self.kind, *map(str, numbers), name)
-
-    def scaled(self, share: float) -> DohAttack:
-        """The same attacker at a share of its rate."""
-        return self._replace(share=self.share * share)
+        return _module("doh_attack", self.kind, ports.doh, seconds, DOH_CLIENTS, self.rate, name)
 
 
-class Silent(NamedTuple):
+@dataclass(frozen=True)
+class Silent(Presser):
     """TCP connections to the port of /health on which nothing is sent."""
 
     rate: float
 
     def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
         """The command."""
-        del tools
-        return (*_module("silent"), *map(str, (ports.health, self.rate, seconds, SILENT_MOST)))
-
-    def scaled(self, share: float) -> Silent:
-        """The same attacker at a share of its rate."""
-        return self._replace(rate=self.rate * share)
+        return _module("silent", ports.health, self.rate, seconds, SILENT_MOST)
 
 
-class HttpAttack(NamedTuple):
+@dataclass(frozen=True)
+class HttpAttack(Presser):
     """Clients of the port of /health and /metrics; `kind` as in http_attack.py."""
 
     kind: str
@@ -150,16 +140,11 @@ class HttpAttack(NamedTuple):
 
     def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
         """The command."""
-        del tools
-        numbers = (ports.health, seconds, self.clients, self.rate)
-        return (*_module("http_attack"), self.kind, *map(str, numbers))
-
-    def scaled(self, share: float) -> HttpAttack:
-        """The same attacker at a share of its rate."""
-        return self._replace(rate=self.rate * share)
+        return _module("http_attack", self.kind, ports.health, seconds, self.clients, self.rate)
 
 
-class OverTcp(NamedTuple):
+@dataclass(frozen=True)
+class OverTcp(Presser):
     """Queries for new names over one TCP connection, by `hsdns load`."""
 
     suffix: str
@@ -174,13 +159,9 @@ class OverTcp(NamedTuple):
         over = ("-transport", "tcp", "-connections", "1", "-timeout", "2s", "-wait", "10s")
         return load_words(ports.dns, path, self.rate, seconds, *over)
 
-    def scaled(self, share: float) -> OverTcp:
-        """The same attacker at a share of its rate."""
-        return self._replace(rate=self.rate * share)
 
-
-def _module(name: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", f"loadtest.pressure.{name}")
+def _module(name: str, *words: object) -> tuple[str, ...]:
+    return (sys.executable, "-m", f"loadtest.pressure.{name}", *map(str, words))
 
 
 class Client:

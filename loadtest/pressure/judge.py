@@ -1,6 +1,7 @@
 """Changes Services through the API server, queries them over UDP and judges every answer.
 
-Path: run.py, soak.py -> here -> fake_api_process.py (changes), history.py (judgement), the server under test.
+Path: run.py, soak.py -> Judge -> fake_api_process.py (changes), Unseen (what to query), History (judgement, by
+      load/verify/judge.py), the server under test.
 Rule 1: changes go from Service to Service in turn, at a known rate.  The judge queries a Service from a little before
         its change until an answer shows it, and any Service from time to time, to detect answers that return to an old
         state.
@@ -9,6 +10,14 @@ Rule 3: if more than TIMED Services change each second, it measures the delay of
         and only judges the answers of the others: otherwise the delay would be its own, because it would have too many
         Services to query.
 Rule 4: if the system allows it, this thread has priority over all attackers, so that delays are the server's.
+Rule 5: a state is true from the write of its event at the API server until the write of the next one.  An answer is
+        right if its addresses were true at some time between MARGIN before the query was sent and the arrival of the
+        reply.  It is stale if they were true before, and wrong if they never were.
+Rule 6: the first reply with a change's state or a later one shows it.  The judge stops to query for it after an answer
+        whose query was sent when the change was due, and whose addresses are others than those of the answer before:
+        the answer to an earlier query may show the change before that, if this was late.
+Rule 7: answers count in the order of their queries: one that was overtaken has an older state, and the next one would
+        seem to show a change.
 """
 
 from __future__ import annotations
@@ -20,17 +29,159 @@ import socket
 import sys
 import threading
 import time
-from collections import deque
-from typing import Final
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
 
+from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, WRONG, judge
+from hsdns.load.verify.judge import Answer as Said
 from loadtest.apiserver.objects import namespace_of
 from loadtest.dns import question, service_name
 from loadtest.figures import Spread
-from loadtest.pressure.history import Answer, History
 from loadtest.pressure.priority import raise_priority
-from loadtest.pressure.unseen import Unseen
 from loadtest.process import BenchmarkError
 from loadtest.watch.fake_api_process import FakeApiProcess
+
+GIVE_UP: Final = 5.0  # seconds after which a Service is no longer queried for a change
+
+
+class _Seen(NamedTuple):
+    asked: float
+    addresses: frozenset[str]
+
+
+class Unseen:
+    """Services by number; times are those of one clock, in seconds."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, float] = {}
+        self._seen: dict[int, _Seen] = {}  # the answer to the latest query
+
+    def __bool__(self) -> bool:
+        return bool(self._due)
+
+    def add(self, service: int, due: float) -> None:
+        """Add a change that is due at this time."""
+        self._due[service] = due
+
+    def next(self, now: float) -> int:
+        """The Service to query now; each in turn.  Only if there are any."""
+        service, due = next(iter(self._due.items()))
+        del self._due[service]
+        if now < due + GIVE_UP:
+            self._due[service] = due  # moved behind the others
+        return service
+
+    def take(self, service: int, asked: float, addresses: frozenset[str]) -> None:
+        """Take the answer to a query that was sent at `asked`."""
+        before = self._seen.get(service)
+        if before is not None and asked < before.asked:
+            return
+        self._seen[service] = _Seen(asked, addresses)
+        due = self._due.get(service)
+        is_shown = before is not None and addresses != before.addresses
+        if due is not None and asked >= due and is_shown:
+            del self._due[service]
+
+
+MARGIN: Final = 0.1  # seconds
+FAILED: Final = "failed"
+_STATES = 200  # past states of a Service that are remembered; older ones count as wrong
+
+
+class Answer(NamedTuple):
+    """A reply: clock times of query and reply, and the addresses; None if it was not NOERROR with addresses."""
+
+    service: str
+    asked: float
+    received: float
+    addresses: frozenset[str] | None
+
+
+class _State(NamedTuple):
+    since: float
+    addresses: frozenset[str]
+    number: int  # of the change that made it; -1 at the beginning
+
+
+class History:
+    """The states of Services, beginning with the addresses that each had at the start.
+
+    Delays are measured for changes of the Services in `timed`; None: of all.
+    """
+
+    def __init__(
+        self, before: Mapping[str, Iterable[str]], timed: Collection[str] | None = None
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.worst_age = 0.0  # seconds by which the oldest stale answer was late
+        self._states = {
+            service: deque([_State(float("-inf"), frozenset(addresses), -1)], _STATES)
+            for service, addresses in before.items()
+        }
+        self._unshown: dict[str, list[tuple[int, float]]] = {
+            service: [] for service in (before if timed is None else timed)
+        }
+        self._changes = 0
+
+    def change(self, time: float, service: str, old: str, new: str) -> None:
+        """Record that one address replaced another; raise KeyError for a Service that is not among them."""
+        states = self._states[service]
+        addresses = states[-1].addresses - {old} | {new}
+        states.append(_State(time, addresses, self._changes))
+        if service in self._unshown:
+            self._unshown[service].append((self._changes, time))
+        self._changes += 1
+
+    def judge(self, answer: Answer) -> tuple[str, list[float]]:
+        """Judge an answer; return the verdict, and the delays in seconds of the changes that it is the first to show.
+
+        All changes up to its arrival must be recorded.
+        """
+        word, shown = self._judge(answer)
+        self.counts[word] += 1
+        return word, shown
+
+    def _judge(self, answer: Answer) -> tuple[str, list[float]]:
+        if answer.addresses is None:
+            return FAILED, []
+        states = self._states[answer.service]
+        found = judge(
+            [state.since for state in states],
+            lambda number: _said(states[number].addresses),
+            answer.asked,
+            answer.received,
+            _said(answer.addresses),
+            MARGIN,
+        )
+        if found.word == STALE:
+            self.worst_age = max(self.worst_age, found.age)
+            return STALE, []
+        if found.word != RIGHT and found.reason != BEHIND:
+            return WRONG, []
+        number = next(
+            state.number
+            for state in reversed(states)
+            if state.addresses == answer.addresses and state.since <= answer.received
+        )
+        return RIGHT, self._shown(answer, number)
+
+    def _shown(self, answer: Answer, number: int) -> list[float]:
+        waiting = self._unshown.get(answer.service, [])
+        delays = [answer.received - time for which, time in waiting if which <= number]
+        waiting[:] = [each for each in waiting if each[0] > number]
+        return delays
+
+    def unshown(self, since: float, now: float) -> list[float]:
+        """For changes from before `since` that no answer has shown yet: the seconds since each of them."""
+        return [
+            now - time for waiting in self._unshown.values() for _, time in waiting if time < since
+        ]
+
+
+def _said(addresses: frozenset[str]) -> Said:
+    return Said(0, frozenset((1, address.encode()) for address in addresses))
+
 
 ASK_EVERY: Final = 0.001  # seconds
 AMONG: Final = 100  # Services that are changed

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from hsdns.http2 import DATA, split
 from hsdns.wire.framing import frame
 from loadtest.pressure.http2 import dns_path, header_block, opening, request
 from loadtest.pressure.priority import raise_priority
+from loadtest.process import InThread
 
 EVERY: Final = 0.1  # seconds
 PAUSE: Final = 0.03  # seconds from connection to request
@@ -30,30 +30,22 @@ class Probed(NamedTuple):
     answered: int
 
 
-class Probes:
+class Probes(InThread):
     """Probes of one kind, one after the other; a context manager that ends them."""
 
     def __init__(self, probe: Callable[[], bool], every: float = EVERY) -> None:
+        super().__init__()
         self._probe = probe
         self._every = every
         self._sent = self._answered = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     @property
     def result(self) -> Probed:
         """The counts so far."""
         return Probed(self._sent, self._answered)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Probe until it is over."""
         raise_priority()
         while not self._over.wait(self._every):
             try:

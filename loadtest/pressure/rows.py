@@ -7,6 +7,7 @@ Rule 2: everything is bounded in time, number and rate, and stays on loopback.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from loadtest.dns import ZONE
@@ -20,14 +21,13 @@ from loadtest.pressure.clients import (
     Presser,
     Silent,
 )
-from loadtest.pressure.corefile import Variation
 from loadtest.pressure.hostile_yaml import FILES
 from loadtest.pressure.http2 import ATTACKS
-from loadtest.pressure.server import Limits
+from loadtest.pressure.server import Limits, Variation
 
 BELOW_SERVICE: Final = Flood("existing", (f"*.web-1.team-0.svc.{ZONE}",), 20_000)
 PODS: Final = Flood("pods", (f"#.team-0.pod.{ZONE}",), 20_000)
-PODS_SRV: Final = PODS._replace(key="misses", qtype=SRV)
+PODS_SRV: Final = replace(PODS, key="misses", qtype=SRV)
 LOGGED: Final = Flood("logged", ("*.new.example",), 1_000)
 UNANSWERED: Final = Flood("silent", ("*.silent.example",), 800)
 ZONAL: Final = Flood("zonal", (f"*.prefer._zone.{BIG}",), 200)

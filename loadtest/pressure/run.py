@@ -9,7 +9,6 @@ Rule 3: a server that ends is an outcome, not an error of the benchmark.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,15 +18,14 @@ from typing import Final, NamedTuple
 from loadtest.bench import Progress
 from loadtest.dns import ZONE, query_of, service_name
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
-from loadtest.pressure.corefile import Variation
 from loadtest.pressure.hostile_yaml import Reading, read
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.lateness import Control
 from loadtest.pressure.probes import Probed, Probes, doh_probe, dot_probe, health_probe, tcp_probe
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.rows import Row
-from loadtest.pressure.server import ServerUnderPressure, server_cores
-from loadtest.process import BenchmarkError
+from loadtest.pressure.server import ServerUnderPressure, Variation, server_cores
+from loadtest.process import BenchmarkError, InThread
 from loadtest.programs import COREDNS, CertificateFiles, Program
 from loadtest.watch.fake_api_process import FakeApiProcess
 
@@ -217,27 +215,17 @@ def run_phase(
         return _Phase(counts, health.result, tcp.result, dot_result, doh_result, judge)
 
 
-class Rewriter:
+class Rewriter(InThread):
     """Changes the Corefile of a server at once and every so many seconds; a context manager.  0: never."""
 
     def __init__(self, server: ServerUnderPressure, every: float) -> None:
+        super().__init__()
         self._server = server
         self._every = every
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Rewriter:
-        if self._every:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        if self._every:
-            self._thread.join()
-
-    def _run(self) -> None:
-        for serial in count(1):
+    def run(self) -> None:
+        """Write one Corefile after the other."""
+        for serial in count(1) if self._every else ():
             self._server.write_corefile(serial)
             if self._over.wait(self._every):
                 return

@@ -1,7 +1,7 @@
-"""A server under pressure: hsdns, compiled or pure, or CoreDNS.
+"""A server under pressure, hsdns, compiled or pure, or CoreDNS, and its Corefile.
 
 Path: run.py, soak.py -> here -> launch.py (cores, limits, standard output) -> the program.
-Rule 1: all have the same Corefile (corefile.py) and watch the same API server.
+Rule 1: all have kubeadm's Corefile (loadtest/server.py), with additions for a row, and watch the same API server.
 Rule 2: it runs on the first two cores.  The attackers get the others, or share these two if there are no others.
 Rule 3: it is ready when it answers for the cluster with records, over UDP and TCP.
 """
@@ -11,17 +11,80 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from loadtest.dns import is_answering, query_of, service_name
 from loadtest.pressure.clients import Tools
-from loadtest.pressure.corefile import Variation, corefile
-from loadtest.process import Process
+from loadtest.process import Opened, Process
 from loadtest.programs import CertificateFiles, Program
 from loadtest.server import START_DEADLINE, Ports, serve
 from loadtest.watch.access import Access
+
+ZONE_OCTETS = 473  # octets of another server block, roughly
+_HOSTS = 10  # lines in it
+
+
+class Variation(NamedTuple):
+    """The differences from kubeadm's Corefile.
+
+    `bulk`: octets of server blocks for other zones; `interval`: of `reload`.
+    """
+
+    log: bool = False
+    doh: bool = False  # and DNS over TLS
+    zonal: bool = False
+    debug: bool = False
+    unlimited: bool = False  # `forward` without max_concurrent
+    dashboard: bool = False  # at the address of `health`
+    bulk: int = 0
+    interval: str = ""
+
+
+def corefile(
+    ports: Ports, access: str, variation: Variation, files: CertificateFiles, serial: int = 0
+) -> str:
+    """Write the Corefile; each serial gives another configuration."""
+    text = ports.corefile(access)
+    if variation.doh:
+        text = _replaced(
+            text, f".:{ports.dns} {{", f".:{ports.dns} https://.:{ports.doh} tls://.:{ports.dot} {{"
+        )
+        text = _replaced(
+            text, "    errors\n", f"    errors\n    tls {files.certificate} {files.key}\n"
+        )
+    if variation.log:
+        text = _replaced(text, "    errors\n", "    errors\n    log\n")
+    if variation.debug:
+        text = _replaced(text, "    errors\n", "    errors\n    debug\n")
+    if variation.dashboard:
+        dashboard = f"    dashboard 127.0.0.1:{ports.health}\n"
+        text = _replaced(text, "    errors\n", f"    errors\n{dashboard}")
+    if variation.zonal:
+        text = _replaced(text, "        pods insecure\n", "        pods insecure\n        zonal\n")
+    if variation.unlimited:
+        text = _replaced(text, " {\n        max_concurrent 1000\n    }\n", "\n")
+    if variation.interval:
+        text = _replaced(text, "    reload\n", f"    reload {variation.interval} 1s\n")
+    blocks = [_block(ports, number, serial) for number in range(variation.bulk // ZONE_OCTETS)]
+    return text + "".join(blocks)
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    if text.count(old) != 1:
+        raise ValueError(f"the Corefile of the benchmarks has no {old!r}")
+    return text.replace(old, new)
+
+
+def _block(ports: Ports, number: int, serial: int) -> str:
+    hosts = "".join(
+        f"        192.0.2.{line + 1} host-{line}-{serial}.zone-{number}.test\n"
+        for line in range(_HOSTS)
+    )
+    return (
+        f"zone-{number}.test:{ports.dns} {{\n    bind 127.0.0.1\n    hosts {{\n{hosts}    }}\n}}\n"
+    )
+
 
 CORES: Final = 2
 
@@ -39,7 +102,7 @@ def server_cores() -> tuple[list[int], list[int]]:
     return usable[:CORES], usable[CORES:] or usable
 
 
-class ServerUnderPressure:
+class ServerUnderPressure(Opened):
     """A running server with its upstream; a context manager."""
 
     process: Process
@@ -60,22 +123,17 @@ class ServerUnderPressure:
         self._files = files
         self._variation = variation
         self._limits = limits
-        self._stack = ExitStack()
+        super().__init__()
 
-    def __enter__(self) -> Self:
-        with self._stack:
-            folder = tempfile.TemporaryDirectory(prefix="bench-pressure-")
-            self._folder = Path(self._stack.enter_context(folder))
-            upstream = (str(self._tools.upstream), str(self.ports.upstream))
-            self._stack.enter_context(Process("upstream", upstream, self._folder))
-            process = serve(self._program, self._text(0), self._folder, launcher=self._launcher())
-            self.process = self._stack.enter_context(process)
-            self._wait()
-            self._stack = self._stack.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def open(self) -> None:
+        """Start it."""
+        folder = tempfile.TemporaryDirectory(prefix="bench-pressure-")
+        self._folder = Path(self._stack.enter_context(folder))
+        upstream = (str(self._tools.upstream), str(self.ports.upstream))
+        self._stack.enter_context(Process("upstream", upstream, self._folder))
+        process = serve(self._program, self._text(0), self._folder, launcher=self._launcher())
+        self.process = self._stack.enter_context(process)
+        self._wait()
 
     def _text(self, serial: int) -> str:
         return corefile(self.ports, self._access, self._variation, self._files, serial)

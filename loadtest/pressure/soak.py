@@ -4,7 +4,7 @@ Path: cli.py -> here -> server.py, clients.py, judge.py, lateness.py -> soak_res
 Rule 1: the pressure is a share of that of the rows, all of them at the same time.  The server may open 1,024 files, its
         Corefile changes every 20 s, and nobody reads its standard output.  CoreDNS's is read: else a goroutine waits
         for each logged query, 100 MB a second, and nothing else is seen.
-Rule 2: stale is an answer with what was true more than 100 ms before its query (history.py).
+Rule 2: stale is an answer with what was true more than 100 ms before its query (judge.py).
 Rule 3: what presses is started once, one program after the other, before anything is judged: programs that start take
         the server's cores from it for seconds, which no client on another machine could do.  For the same reason it
         leaves the cores to the server, which must not keep it from sending what it should.  Each Service that changes
@@ -22,7 +22,6 @@ from typing import Any, Final
 from hsdns.load.verify.judge import STALE, WRONG
 from loadtest.apiserver.objects import namespace_of
 from loadtest.dns import service_name
-from loadtest.pressure.applied import between, scrape
 from loadtest.pressure.clients import (
     HONEST,
     Counts,
@@ -33,15 +32,14 @@ from loadtest.pressure.clients import (
     Presser,
     Silent,
 )
-from loadtest.pressure.corefile import Variation
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.lateness import Control
 from loadtest.pressure.probes import Probes, health_probe
 from loadtest.pressure.rows import BARE, BELOW_SERVICE, LOGGED, PODS, UNANSWERED, ZONAL
 from loadtest.pressure.run import Bench, Rewriter, honest_flood, start
-from loadtest.pressure.server import Limits, ServerUnderPressure, server_cores
-from loadtest.pressure.soak_result import QUIET_AFTER, Soak
+from loadtest.pressure.server import Limits, ServerUnderPressure, Variation, server_cores
+from loadtest.pressure.soak_result import QUIET_AFTER, Soak, between, scrape
 from loadtest.process import BenchmarkError
 from loadtest.programs import COREDNS, Program
 

@@ -1,31 +1,115 @@
-"""The result of a soak, and whether it is within the limits.
+"""The result of a soak, whether it is within the limits, and its table on the terminal and in docs/performance.md.
 
-Path: soak.py -> here -> soak_report.py, cli.py.
+Path: soak.py -> scrape(), between(), Soak -> rows(), section() -> cli.py.
 Rule 1: memory is flat if the line through the second half of its samples rises by at most FLAT octets an hour, or by at
         most NOISE octets over the half: a short soak has too few samples for an hour's slope.
 Rule 2: events and /health have the limits of the rows (goals.py), and at least JUDGED answers a second must have been
-        judged, because a silent server is not right.  An event is applied when the server can answer with it
-        (applied.py), and shown by the first answer that a client gets.
+        judged, because a silent server is not right.  An event is applied when the server can answer with it, and shown
+        by the first answer that a client gets.
 Rule 3: the worst delay counts without the time in which a process that only wakes was late, too, by LONG or more
-        (lateness.py): no server on these cores can do anything then.
-Rule 4: where a limit is within the bucket of the time until events were applied, the time until they were shown
-        decides, which is longer, and known of each event that the judge waits for.
-Rule 5: what presses has a lower priority than the server, so that it must have sent at least SENT of its rate.
-Rule 6: after the soak, an honest client's p99 QUIET_AFTER seconds after the end must be at most 3 times the one before.
+        (lateness.py): no server on these cores can do anything then.  The table shows the machine's own delays beside
+        the server's.
+Rule 4: the server says itself how soon events are applied, in buckets: of a time the bounds of its bucket are known.
+        Where a limit is within the bucket, the time until they were shown decides, which is longer, and known of each
+        event that the judge waits for.  What is not known is None, with a sentence that says why.
+Rule 5: slices that exist when a server starts, or lists again, are in the metric with their age; those that were last
+        changed longer than OLDEST ago are left out.
+Rule 6: what presses has a lower priority than the server, so that it must have sent at least SENT of its rate.
+Rule 7: after the soak, an honest client's p99 QUIET_AFTER seconds after the end must be at most 3 times the one before.
 """
 
 from __future__ import annotations
 
+import http.client
 import math
-from collections.abc import Sequence
+import urllib.request
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from hsdns.load.verify.judge import STALE, WRONG
-from loadtest.pressure.applied import Applied, Bounds
+from loadtest.bench import Rows, listed, markdown
 from loadtest.pressure.goals import EVENT_P99_MS, EVENT_WORST_MS, KUBEADM_MB, PROBES_ANSWERED
-from loadtest.pressure.history import FAILED
-from loadtest.pressure.lateness import Machine, without
+from loadtest.pressure.judge import FAILED
+from loadtest.pressure.lateness import RATE, Machine, without
 from loadtest.pressure.results import MB
+from loadtest.programs import TITLES
+
+METRIC: Final = "coredns_kubernetes_dns_programming_duration_seconds"
+OLDEST: Final = 60.0  # seconds
+_TIMEOUT: Final = 10.0
+
+Buckets = Mapping[float, float]  # upper bound in seconds -> changes that took at most as long
+
+
+class Scraped(NamedTuple):
+    """The buckets of a server at one time, or why they are unknown."""
+
+    buckets: Buckets
+    failure: str = ""
+
+
+class Bounds(NamedTuple):
+    """Of a time: it is above `above` and at most `most`, in seconds."""
+
+    above: float
+    most: float
+
+
+class Applied(NamedTuple):
+    """The number of changes, and their times; `unknown` says why there are none."""
+
+    changes: int
+    p99: Bounds | None
+    worst: Bounds | None
+    unknown: str = ""
+
+
+def scrape(port: int) -> Scraped:
+    """Read the metric of a server on this machine."""
+    address = f"http://127.0.0.1:{port}/metrics"
+    try:
+        with urllib.request.urlopen(address, timeout=_TIMEOUT) as reply:
+            return Scraped(read(reply.read().decode()))
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Scraped({}, f"{address} does not say how soon events are applied: {error}")
+
+
+def read(text: str) -> dict[float, float]:
+    """The buckets of all kinds of Service together; empty without any."""
+    found: dict[float, float] = {}
+    for family in text_string_to_metric_families(text):
+        if family.name == METRIC:
+            for sample in family.samples:
+                if sample.name == f"{METRIC}_bucket":
+                    bound = float(sample.labels["le"])
+                    found[bound] = found.get(bound, 0.0) + sample.value
+    return found
+
+
+def between(before: Scraped, after: Scraped) -> Applied:
+    """The changes that were applied between two scrapes."""
+    failure = before.failure or after.failure
+    counts = {
+        bound: count - before.buckets.get(bound, 0.0)
+        for bound, count in sorted(after.buckets.items())
+        if bound <= OLDEST
+    }
+    changes = max(counts.values(), default=0.0)
+    if failure or not changes:
+        return Applied(0, None, None, failure or f"{METRIC} counts no event that was applied")
+    return Applied(int(changes), _bucket(counts, 0.99 * changes), _bucket(counts, changes))
+
+
+def _bucket(counts: Buckets, least: float) -> Bounds:
+    above = 0.0
+    for bound, count in counts.items():
+        if count >= least:
+            return Bounds(above, bound)
+        above = bound
+    raise AssertionError("the last bucket has all changes")
+
 
 QUIET_AFTER: Final = 2.0  # seconds
 SLOWER: Final = 3.0  # times
@@ -99,15 +183,40 @@ class Soak(NamedTuple):
         """All figures with a limit; none for a server that ended."""
         if self.ended:
             return []
+        rate = (sum(self.judged.values()) - self.judged.get(FAILED, 0)) / self.seconds
+        wrong = self.judged.get(STALE, 0) + self.judged.get(WRONG, 0)
+        age = f", by {self.worst_age * 1e3:,.0f} ms at most" if wrong else ""
         return [
-            self._sent(),
-            self._judged(),
-            self._applied(),
-            *self._shown(),
-            self._probes(),
-            self._stale(),
-            *self._memory(),
-            self._quiet(),
+            Check(
+                "sent of what each pressing client should send",
+                f"{self.sent:.1%}",
+                f"at least {SENT:.0%}",
+                self.sent >= SENT,
+                f"a pressing client has sent {self.sent:.1%} of what it should send",
+            ),
+            Check(
+                "answers judged, a second",
+                f"{rate:,.0f}",
+                f"at least {JUDGED}",
+                rate >= JUDGED,
+                f"only {rate:.0f} answers a second were judged",
+            ),
+            *self._events(),
+            Check(
+                "/health answered",
+                f"{self.health:.1%}",
+                f"at least {PROBES_ANSWERED:.0%}",
+                self.health >= PROBES_ANSWERED,
+                f"/health answered {self.health:.1%} of the probes",
+            ),
+            Check(
+                "answers stale or wrong",
+                f"{wrong:,} of {sum(self.judged.values()):,}{age}",
+                "0",
+                not wrong,
+                f"{wrong:,} answers were stale or wrong{age}",
+            ),
+            *self._resources(),
         ]
 
     @property
@@ -117,42 +226,21 @@ class Soak(NamedTuple):
             return [self.ended]
         return [check.sentence for check in self.checks if not check.holds]
 
-    def _sent(self) -> Check:
-        return Check(
-            "sent of what each pressing client should send",
-            f"{self.sent:.1%}",
-            f"at least {SENT:.0%}",
-            self.sent >= SENT,
-            f"a pressing client has sent {self.sent:.1%} of what it should send",
-        )
-
-    def _judged(self) -> Check:
-        rate = (sum(self.judged.values()) - self.judged.get(FAILED, 0)) / self.seconds
-        return Check(
-            "answers judged, a second",
-            f"{rate:,.0f}",
-            f"at least {JUDGED}",
-            rate >= JUDGED,
-            f"only {rate:.0f} answers a second were judged",
-        )
-
-    def _applied(self) -> Check:
+    def _events(self) -> list[Check]:
         found = self.applied
-        return Check(
-            "events applied: 99 % and all within, ms",
-            f"{_bounds(found.p99, EVENT_P99_MS)}, {_bounds(found.worst, EVENT_WORST_MS)}",
-            f"{EVENT_P99_MS:.0f}, {EVENT_WORST_MS:.0f}",
-            _is_soon(found.p99, self.shown_p99, EVENT_P99_MS)
-            and _is_soon(found.worst, self.own_worst, EVENT_WORST_MS),
-            found.unknown
-            or f"99 % of {found.changes:,} events were applied within "
-            f"{_bounds(found.p99, EVENT_P99_MS)} ms, and all within "
-            f"{_bounds(found.worst, EVENT_WORST_MS)} ms",
-        )
-
-    def _shown(self) -> list[Check]:
         p99, worst, own = map(_ms, (self.shown_p99, self.shown_worst, self.own_worst))
+        applied = _told(found.p99, EVENT_P99_MS), _told(found.worst, EVENT_WORST_MS)
         return [
+            Check(
+                "events applied: 99 % and all within, ms",
+                ", ".join(applied),
+                f"{EVENT_P99_MS:.0f}, {EVENT_WORST_MS:.0f}",
+                _is_soon(found.p99, self.shown_p99, EVENT_P99_MS)
+                and _is_soon(found.worst, self.own_worst, EVENT_WORST_MS),
+                found.unknown
+                or f"99 % of {found.changes:,} events were applied within "
+                "{} ms, and all within {} ms".format(*applied),
+            ),
             Check(
                 "events shown: p99, ms",
                 p99,
@@ -171,30 +259,12 @@ class Soak(NamedTuple):
             ),
         ]
 
-    def _probes(self) -> Check:
-        return Check(
-            "/health answered",
-            f"{self.health:.1%}",
-            f"at least {PROBES_ANSWERED:.0%}",
-            self.health >= PROBES_ANSWERED,
-            f"/health answered {self.health:.1%} of the probes",
-        )
-
-    def _stale(self) -> Check:
-        wrong = self.judged.get(STALE, 0) + self.judged.get(WRONG, 0)
-        age = f", by {self.worst_age * 1e3:,.0f} ms at most" if wrong else ""
-        return Check(
-            "answers stale or wrong",
-            f"{wrong:,} of {sum(self.judged.values()):,}{age}",
-            "0",
-            not wrong,
-            f"{wrong:,} answers were stale or wrong{age}",
-        )
-
-    def _memory(self) -> list[Check]:
+    def _resources(self) -> list[Check]:
+        """Memory, and the time of queries after the end."""
         rise, most = self.slope / MB, max((octets for _, octets in self.memory), default=0) / MB
         early = next((octets for at, octets in self.memory if at >= _FIRST), 0) / MB
         end = self.memory[-1][1] / MB if self.memory else 0.0
+        before, after = self.quiet_p99_us / 1e3, self.after_p99_us / 1e3
         return [
             Check(
                 "memory after a minute, at the end, most, MB",
@@ -210,18 +280,15 @@ class Soak(NamedTuple):
                 self.is_flat,
                 f"memory rises by {rise:.0f} MB an hour in the second half",
             ),
+            Check(
+                f"p99 of an honest client before, and {QUIET_AFTER:.0f} s after, ms",
+                f"{before:.2f}, {after:.2f}",
+                f"at most {SLOWER:.0f} times",
+                self.after_share >= 1 and after <= SLOWER * before,
+                f"{QUIET_AFTER:.0f} s after the end p99 is {after:.1f} ms, before it was {before:.1f} ms, "
+                f"and {self.after_share:.1%} is answered",
+            ),
         ]
-
-    def _quiet(self) -> Check:
-        before, after = self.quiet_p99_us / 1e3, self.after_p99_us / 1e3
-        return Check(
-            f"p99 of an honest client before, and {QUIET_AFTER:.0f} s after, ms",
-            f"{before:.2f}, {after:.2f}",
-            f"at most {SLOWER:.0f} times",
-            self.after_share >= 1 and after <= SLOWER * before,
-            f"{QUIET_AFTER:.0f} s after the end p99 is {after:.1f} ms, before it was {before:.1f} ms, "
-            f"and {self.after_share:.1%} is answered",
-        )
 
 
 def _is_soon(applied: Bounds | None, shown: float | None, limit: float) -> bool:
@@ -233,7 +300,7 @@ def _is_soon(applied: Bounds | None, shown: float | None, limit: float) -> bool:
     return applied.most * 1e3 <= limit
 
 
-def _bounds(found: Bounds | None, limit: float) -> str:
+def _told(found: Bounds | None, limit: float) -> str:
     if found is None:
         return _ms(None)
     is_open = found.above * 1e3 < limit < found.most * 1e3
@@ -252,3 +319,42 @@ def slope(samples: Sequence[tuple[float, float]]) -> float:
     y = math.fsum(each[1] for each in samples) / len(samples)
     spread = math.fsum((each[0] - x) ** 2 for each in samples)
     return math.fsum((each[0] - x) * (each[1] - y) for each in samples) / spread if spread else 0.0
+
+
+NAME: Final = "soak"  # in the marks of the page
+_MACHINE: Final = (
+    f"a process that only wakes {RATE:.0f} times a second was late: p99 and worst, ms",
+    "time of all cores with nothing to run, and taken by a hypervisor",
+)
+
+
+def rows(results: Sequence[Soak]) -> Rows:
+    """A line for each figure, with its limit, and a column for each server; a figure beyond its limit is marked."""
+    found = [["figure", "limit", *(TITLES[each.server] for each in results)]]
+    whole = [each for each in results if not each.ended]
+    for number, check in enumerate(whole[0].checks if whole else ()):
+        found.append([check.figure, check.limit, *(_measured(each, number) for each in results)])
+    for number, figure in enumerate(_MACHINE):
+        found.append([figure, "", *(_of_machine(each.machine)[number] for each in results)])
+    return found
+
+
+def _measured(soak: Soak, number: int) -> str:
+    if soak.ended:
+        return "ended"
+    check = soak.checks[number]
+    return check.measured if check.holds else f"{check.measured}: FAILS"
+
+
+def _of_machine(machine: Machine | None) -> tuple[str, str]:
+    if machine is None:
+        return "", ""
+    late = f"{machine.p99 * 1e3:,.1f}, {machine.worst * 1e3:,.0f}"
+    return late, f"{machine.idle:.0%}, {machine.stolen:.1%}"
+
+
+def section(context: Mapping[str, str], results: Sequence[Soak]) -> str:
+    """The section between the marks of the page."""
+    parts = [listed(context), markdown(rows(results)).rstrip()]
+    parts += [f"{TITLES[each.server]}: {each.ended}" for each in results if each.ended]
+    return "\n\n".join(parts)

@@ -1,6 +1,7 @@
-"""How the benchmark and the servers under test connect to an API server.
+"""How the benchmark and the servers under test connect to an API server, and the EndpointSlices that it has.
 
-Path: created by real_api.py and fake_api.py; used by load.py, latency.py and churn.py.
+Path: created by real_api.py and fake_api_process.py; used by load.py, latency.py (changes a slice) and churn.py
+      (compares all of them with the DNS answers).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from loadtest.dns import service_name
 from loadtest.process import BenchmarkError
 
 PAGE = 500  # objects in one answer to a list
@@ -110,3 +112,46 @@ def _asked(
         said = text[:200].decode(errors="replace")
         raise BenchmarkError(f"{method} {path}: status {response.status}: {said}")
     return json.loads(text) if text.lstrip()[:1] in (b"{", b"[") else None
+
+
+SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
+
+
+class WatchedSlice(NamedTuple):
+    """The path and the Service of a slice, and its addresses in the order of its endpoints."""
+
+    namespace: str
+    name: str
+    service: str
+    addresses: tuple[str, ...]
+
+    @classmethod
+    def of(cls, manifest: dict[str, Any]) -> WatchedSlice:
+        """Read one item of a list."""
+        metadata = manifest["metadata"]
+        return cls(
+            metadata["namespace"],
+            metadata["name"],
+            metadata["labels"]["kubernetes.io/service-name"],
+            tuple(
+                address
+                for endpoint in manifest["endpoints"] or ()
+                for address in endpoint["addresses"]
+            ),
+        )
+
+    @property
+    def path(self) -> str:
+        """The path for patching it."""
+        group = "/apis/discovery.k8s.io/v1"
+        return f"{group}/namespaces/{self.namespace}/endpointslices/{self.name}"
+
+    @property
+    def dns_name(self) -> str:
+        """The name of its Service."""
+        return service_name(self.namespace, self.service)
+
+
+def slices(access: Access, most: int | None = None) -> Iterator[WatchedSlice]:
+    """List the slices of the whole cluster, up to a limit."""
+    return (WatchedSlice.of(item) for item in access.items(SLICES, most))

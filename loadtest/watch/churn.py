@@ -27,8 +27,8 @@ from loadtest.generators import load_words, write_names
 from loadtest.process import Process
 from loadtest.programs import ROOT, Program
 from loadtest.server import ServerUnderTest
+from loadtest.watch.access import slices
 from loadtest.watch.fake_api_process import Change, FakeApiProcess
-from loadtest.watch.watched_slice import slices
 
 ASK_EVERY = 0.001  # seconds
 SAMPLES = 200

@@ -8,14 +8,13 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from loadtest.apiserver.objects import SERVICES_PER_NAMESPACE
 from loadtest.bench import Progress
 from loadtest.ports import free_port
-from loadtest.process import Process
+from loadtest.process import Opened, Process
 from loadtest.programs import ROOT
 from loadtest.watch.access import Access
 
@@ -35,7 +34,7 @@ class Change(NamedTuple):
     new: str
 
 
-class FakeApiProcess:
+class FakeApiProcess(Opened):
     """The API server; a context manager.  With `protobuf`, it gives that to those who accept it."""
 
     def __init__(self, endpoints: int, *, protobuf: bool = False) -> None:
@@ -45,29 +44,20 @@ class FakeApiProcess:
         self._protobuf = protobuf
         self.services = 0  # so many are there
         self._seen = 0  # changes of the stream that have been read already
-        self._stack = ExitStack()
+        super().__init__()
 
-    def __enter__(self) -> Self:
-        with self._stack:
-            folder = Path(
-                self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-api-"))
-            )
-            words = (
-                *(sys.executable, "-m", "loadtest.apiserver"),
-                *("--port", str(self.access.port), "--endpoints", str(self._endpoints)),
-                *(("--protobuf",) if self._protobuf else ()),
-            )
-            self._process = self._stack.enter_context(
-                Process("in-test-api", words, folder, cwd=ROOT)
-            )
-            self._process.wait_until(
-                lambda: self._ask("GET", f"changes?from={_NO_CHANGE}"), START_DEADLINE, "is not up"
-            )
-            self._stack = self._stack.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def open(self) -> None:
+        """Start it."""
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-api-")))
+        words = (
+            *(sys.executable, "-m", "loadtest.apiserver"),
+            *("--port", str(self.access.port), "--endpoints", str(self._endpoints)),
+            *(("--protobuf",) if self._protobuf else ()),
+        )
+        self._process = self._stack.enter_context(Process("in-test-api", words, folder, cwd=ROOT))
+        self._process.wait_until(
+            lambda: self._ask("GET", f"changes?from={_NO_CHANGE}"), START_DEADLINE, "is not up"
+        )
 
     def cpu(self) -> float:
         """CPU time in seconds since the start."""

@@ -13,7 +13,7 @@ import json
 import select
 import socket
 import time
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 from loadtest.apiserver.objects import changed_address
 from loadtest.bench import Progress
@@ -22,9 +22,8 @@ from loadtest.figures import Spread
 from loadtest.process import BenchmarkError
 from loadtest.programs import Program
 from loadtest.server import ServerUnderTest
-from loadtest.watch.access import Access
+from loadtest.watch.access import Access, WatchedSlice, slices
 from loadtest.watch.startup import Api
-from loadtest.watch.watched_slice import WatchedSlice, slices
 
 TIMEOUT = 20.0  # seconds until a change that no answer shows is a failure
 _REPLY_TIMEOUT = 1.0  # seconds until a question is asked again
@@ -41,24 +40,8 @@ class Latency(NamedTuple):
     lost_replies: int
 
 
-class Writer(Protocol):
-    """Sends a change and detects the response."""
-
-    def fileno(self) -> int:
-        """The file descriptor to wait for."""
-
-    def send(self, target: WatchedSlice, position: int, address: str) -> None:
-        """Send the request that replaces an address."""
-
-    def answer(self) -> bool:
-        """Read available octets; return False if none of the response has arrived."""
-
-    def finish(self) -> None:
-        """Read the rest of the response; raise BenchmarkError if it is an error."""
-
-
 class Patcher:
-    """One connection to an API server; a context manager."""
+    """One connection to an API server, which sends changes and detects the responses; a context manager."""
 
     def __init__(self, access: Access) -> None:
         self._sock = access.connect()
@@ -75,7 +58,7 @@ class Patcher:
         return self._sock.fileno()
 
     def send(self, target: WatchedSlice, position: int, address: str) -> None:
-        """Send a JSON patch."""
+        """Send a JSON patch that replaces an address."""
         path = f"/endpoints/{position}/addresses/0"
         self._request(
             f"PATCH {target.path}",
@@ -95,7 +78,7 @@ class Patcher:
         self._sock.setblocking(False)
 
     def answer(self) -> bool:
-        """Read available octets."""
+        """Read available octets; return False if none of the response has arrived."""
         try:
             piece = self._sock.recv(65536)
         except (BlockingIOError, OSError) as error:
@@ -109,7 +92,7 @@ class Patcher:
         return True
 
     def finish(self) -> None:
-        """Read the rest."""
+        """Read the rest of the response; raise BenchmarkError if it is an error."""
         self._sock.settimeout(TIMEOUT)
         while not is_complete(self._data):
             piece = self._sock.recv(65536)
@@ -177,7 +160,7 @@ def measure(
 
 def _changes(
     server: ServerUnderTest,
-    writer: Writer,
+    writer: Patcher,
     targets: list[WatchedSlice],
     numbers: range,
     rate: float,
@@ -212,7 +195,7 @@ class Prober:
         self._sock.close()
 
     def follow(
-        self, writer: Writer, target: WatchedSlice, position: int, address: str
+        self, writer: Patcher, target: WatchedSlice, position: int, address: str
     ) -> tuple[float, int]:
         """Write, and query until the change appears; return the delay and the lost replies; raise BenchmarkError."""
         query, wanted = question(target.dns_name), a_record_of(address)

@@ -20,9 +20,9 @@ from loadtest.dns import a_record_of, question
 from loadtest.process import BenchmarkError
 from loadtest.programs import Program
 from loadtest.server import ServerUnderTest
+from loadtest.watch.access import WatchedSlice, slices
 from loadtest.watch.latency import Patcher
 from loadtest.watch.real_api import RealApi
-from loadtest.watch.watched_slice import WatchedSlice, slices
 
 TIMEOUT: Final = 120.0  # seconds for the API server to take a write, and for a server to show it
 _PAUSE: Final = 0.02  # seconds between two tries of a write

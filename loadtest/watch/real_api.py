@@ -9,12 +9,10 @@ Rule 2: etcd does not sync its files to disk, because its speed is not measured.
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError, Process
+from loadtest.process import BenchmarkError, Opened, Process
 from loadtest.programs import openssl
 from loadtest.watch.access import Access, Certificates
 
@@ -33,23 +31,14 @@ def programs(assets: str) -> tuple[Path, Path]:
     return found
 
 
-class RealApi:
+class RealApi(Opened):
     """The API server; a context manager."""
 
     def __init__(self, assets: str) -> None:
         self._etcd_path, self._server_path = programs(assets)
-        self._stack = ExitStack()
+        super().__init__()
         self.access = Access(0)
         self.title = ""
-
-    def __enter__(self) -> Self:
-        with self._stack:
-            self._start()
-            self._stack = self._stack.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
 
     def cpu(self) -> float:
         """CPU time of kube-apiserver in seconds since its start."""
@@ -69,7 +58,8 @@ class RealApi:
             Process("kube-apiserver", self._words, self._folder)
         )
 
-    def _start(self) -> None:
+    def open(self) -> None:
+        """Start etcd, then kube-apiserver, and wait until that is ready."""
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-api-")))
         files = _certificates(folder)
         etcd_url, peer_url = (f"http://127.0.0.1:{free_port()}" for _ in range(2))

@@ -10,25 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from time import monotonic
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from loadtest.bench import Progress
 from loadtest.programs import Program
 from loadtest.server import ServerUnderTest
-from loadtest.watch.access import Access
+from loadtest.watch.fake_api_process import FakeApiProcess
+from loadtest.watch.real_api import RealApi
 
 SHORT_IDLE = 10.0  # seconds after ready
 LONG_IDLE = 180.0
 
 
-class Api(Protocol):
-    """The API server."""
-
-    access: Access
-    title: str
-
-    def cpu(self) -> float:
-        """CPU time in seconds since its start."""
+Api = FakeApiProcess | RealApi
 
 
 class Startup(NamedTuple):

@@ -32,6 +32,7 @@ from hsdns.apiserver.connections import (
 )
 from hsdns.apiserver.transport import Away, Unreachable
 from hsdns.metrics import Registry
+from tests.support.apiserver.fixed_access import FixedAccess
 from tests.support.apiserver.scripted_http import (
     TLS_DATA,
     Said,
@@ -46,28 +47,12 @@ pytestmark = pytest.mark.sockets
 PAGE = "<html><body>503 Service Unavailable</body></html>"
 
 
-class Given:
-    """An AccessSource with a given Access, which records what is invalidated."""
-
-    def __init__(self, access: Access) -> None:
-        self.access = access
-        self.server = access.server
-        self.forgotten: list[Access] = []
-
-    def check(self) -> list[str]:
-        return []
-
-    async def current(self) -> Access:
-        return self.access
-
-    def invalidate(self, access: Access) -> None:
-        self.forgotten.append(access)
-
-
 class Setting:
     """A client with its clock, registry and warnings."""
 
-    def __init__(self, source: Given | InCluster | Endpoint, headers_timeout: float = 5.0) -> None:
+    def __init__(
+        self, source: FixedAccess | InCluster | Endpoint, headers_timeout: float = 5.0
+    ) -> None:
         self.registry = Registry()
         self.warnings: list[str] = []
         self.now = 0.0
@@ -133,7 +118,7 @@ def test_what_is_asked() -> None:
             authorization="Bearer abc",
             headers=(("Impersonate-User", "jane"), ("Impersonate-Group", "ops")),
         )
-        setting = Setting(Given(access))
+        setting = Setting(FixedAccess(access))
         assert await setting.ask("/api/v1/pods", labelSelector="a in (b,ü)", watch="1") == (
             200,
             "{}",
@@ -168,7 +153,7 @@ def test_what_is_asked() -> None:
 )  # fmt: skip
 def test_status_and_body_are_passed_on(answer: Said, status: int, text: str) -> None:
     async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(Given(Access(server.url)))
+        setting = Setting(FixedAccess(Access(server.url)))
         assert await setting.ask() == (status, text)
         await setting.client.close()
 
@@ -177,7 +162,7 @@ def test_status_and_body_are_passed_on(answer: Said, status: int, text: str) -> 
 
 def test_what_is_written() -> None:
     async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(Given(Access(server.url)))
+        setting = Setting(FixedAccess(Access(server.url)))
         assert await setting.client.send("DELETE", "/api/v1/x") == (200, "{}")
         media = "application/merge-patch+json"
         assert await setting.client.send("PATCH", "/api/v1/x", b'{"a": 1}', media) == (200, "{}")
@@ -197,7 +182,7 @@ def test_what_is_written() -> None:
 def test_no_cookies() -> None:
     # Of a server without a name aiohttp keeps no cookies in any case.
     async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(Given(Access(server.url.replace("127.0.0.1", "localhost"))))
+        setting = Setting(FixedAccess(Access(server.url.replace("127.0.0.1", "localhost"))))
         for _ in range(2):
             await setting.ask()
         await setting.client.close()
@@ -218,7 +203,7 @@ class TestConnections:
             monkeypatch.setenv(name, "http://127.0.0.1:1")
 
         async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
+            setting = Setting(FixedAccess(Access(server.url)))
             assert (await setting.ask())[0] == 200
             await setting.client.close()
 
@@ -240,7 +225,7 @@ class TestFaults:
     )  # fmt: skip
     def test_answer(self, answer: Said, sentence: str) -> None:
         async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
+            setting = Setting(FixedAccess(Access(server.url)))
             assert (await setting.fails()).startswith(f"{server.url} {sentence}")
             await setting.client.close()
 
@@ -248,7 +233,7 @@ class TestFaults:
 
     def test_read_timeout_of_the_body(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
+            setting = Setting(FixedAccess(Access(server.url)))
             assert await setting.fails(0.05) == f"{server.url} has sent no data for 0.05 s"
             await asyncio.wait_for(server.ended.wait(), 30)
             await setting.client.close()
@@ -257,7 +242,7 @@ class TestFaults:
 
     def test_refused(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access("http://127.0.0.1:1")))
+            setting = Setting(FixedAccess(Access("http://127.0.0.1:1")))
             assert (
                 await setting.fails()
                 == "http://127.0.0.1:1 refuses connections; is the API server running?"
@@ -273,7 +258,7 @@ class TestReach:
     def test_not_there(self, proxy: bool) -> None:
         async def scenario(server: ScriptedServer) -> None:
             access = Access("http://127.0.0.1:1", proxy=server.url if proxy else "")
-            setting = Setting(Given(access))
+            setting = Setting(FixedAccess(access))
             with pytest.raises(Unreachable) as caught:
                 await setting.client.reach()
             assert isinstance(caught.value, Away) is not proxy
@@ -294,7 +279,7 @@ class TestTls:
     )  # fmt: skip
     def test_an_invalid_certificate(self, access: Access, advice: str) -> None:
         async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(replace(access, server=server.url)))
+            setting = Setting(FixedAccess(replace(access, server=server.url)))
             found = await setting.fails()
             assert found.startswith(f"{server.url} presents an invalid certificate: ")
             assert advice in found
@@ -307,7 +292,7 @@ class TestTls:
         async def scenario(server: ScriptedServer) -> None:
             path = tmp_path / "ca.crt"
             shutil.copy(TLS_DATA / "ca.pem", path)
-            setting = Setting(Given(Access(server.url, str(path))))
+            setting = Setting(FixedAccess(Access(server.url, str(path))))
             assert "presents an invalid certificate" in await setting.fails()
             shutil.copy(TLS_DATA / "other-ca.pem", path)
             assert (await setting.ask())[0] == 200
@@ -336,7 +321,7 @@ class TestTls:
 class TestCredentials:
     def test_refused_credentials_are_invalidated(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
-            source = Given(Access(server.url, authorization="Bearer old"))
+            source = FixedAccess(Access(server.url, authorization="Bearer old"))
             setting = Setting(source)
             assert (await setting.ask())[0] == 401
             assert source.forgotten == [source.access]
@@ -353,7 +338,7 @@ class TestProxy:
             ) as proxy:
                 proxy_url = proxy.url.replace("//", "//me:hunter2@")
                 access = Access(server.url, str(TLS_DATA / "ca.pem"), authorization="Bearer abc")
-                setting = Setting(Given(replace(access, proxy=proxy_url)))
+                setting = Setting(FixedAccess(replace(access, proxy=proxy_url)))
                 assert (await setting.ask())[0] == 200
                 await setting.client.close()
                 (head,) = proxy.requests
@@ -366,7 +351,7 @@ class TestProxy:
     def test_its_password_is_hidden_in_each_form(self) -> None:
         async def scenario(proxy: ScriptedServer) -> None:
             url = proxy.url.replace("//", "//me:hunt%40er2@")
-            setting = Setting(Given(Access("https://192.0.2.1:443", proxy=url)))
+            setting = Setting(FixedAccess(Access("https://192.0.2.1:443", proxy=url)))
             await setting.fails()
             for form in ("hunt%40er2", "hunt@er2", b64encode(b"me:hunt@er2").decode()):
                 assert setting.client.redact(f"your {form}") == "your [hidden]"
@@ -377,7 +362,7 @@ class TestProxy:
     def test_refusal(self) -> None:
         async def scenario(proxy: ScriptedServer) -> None:
             url = proxy.url.replace("//", "//me:hunter2@")
-            setting = Setting(Given(Access("https://192.0.2.1:443", proxy=url)))
+            setting = Setting(FixedAccess(Access("https://192.0.2.1:443", proxy=url)))
             assert await setting.fails() == (
                 f"the proxy {proxy.url} refuses to connect to https://192.0.2.1:443: 407 No"
             )
@@ -388,7 +373,7 @@ class TestProxy:
     def test_not_there(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             access = Access("https://192.0.2.1:443", proxy="http://me:hunter2@127.0.0.1:1")
-            setting = Setting(Given(access))
+            setting = Setting(FixedAccess(access))
             assert (await setting.fails()).startswith(
                 "the proxy http://127.0.0.1:1 on the way to https://192.0.2.1:443 cannot be reached: "
             )
@@ -402,7 +387,7 @@ def test_compressed_response_is_refused(encoding: str) -> None:
     """Of a bomb not an octet is unpacked."""
 
     async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(Given(Access(server.url)))
+        setting = Setting(FixedAccess(Access(server.url)))
         assert await setting.fails() == (
             f"{server.url} sends a compressed response ({encoding}), which was not asked for; "
             "is there a proxy in front of it that compresses?"

@@ -14,7 +14,7 @@ from hsdns.apiserver.client import ApiClient
 from hsdns.apiserver.transport import Obstacles, Refusal, Unreachable, read_body
 from hsdns.apiserver.watch_event import decode_status
 from hsdns.metrics import Registry
-from tests.apiserver.test_client import Given
+from tests.support.apiserver.fixed_access import FixedAccess
 from tests.support.apiserver.scripted_http import ScriptedServer, chunked
 from tests.support.coroutines.event_loops import run, until
 
@@ -92,7 +92,7 @@ def test_the_client() -> None:
     async def test() -> None:
         async with ScriptedServer(lambda head: chunked(b"a", then="hang")) as server:
             registry = Registry()
-            client = ApiClient(Given(Access(server.url)), registry, lambda: 0.0, pytest.fail)
+            client = ApiClient(FixedAccess(Access(server.url)), registry, lambda: 0.0, pytest.fail)
             wall = Wall(status=403)
             client.obstacles.put(wall, [wall])
             async with client.get("/api/v1/services", {}) as answer:

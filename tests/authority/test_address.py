@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.authority.address import is_from, read_endpoint
 from hsdns.chain import Endpoint
 from hsdns.corefile.keys import HostPort
 from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.plugins.transfer import is_from, read_endpoint
 
 HERE = Position("Corefile", 2, 3)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.authority.template import OriginTemplate
+from hsdns.plugins.auto import OriginTemplate
 
 
 @pytest.mark.parametrize(

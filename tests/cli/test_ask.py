@@ -7,9 +7,9 @@ import json
 import pytest
 
 from hsdns import cli
-from hsdns.cli import ask
+from hsdns.cli import exchange, lookup
+from hsdns.cli.command import FlagError
 from hsdns.cli.exchange import NoReply, Refused
-from hsdns.cli.flags import FlagError
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
@@ -29,7 +29,7 @@ def test_answers_of_each_server(
             return Reply(Rcode.NXDOMAIN)
         return Reply(answer=(RR(query.qname, RRType.A, 5, bytes([10, 0, 0, port])),))
 
-    monkeypatch.setattr(ask, "ask_again", answer)
+    monkeypatch.setattr(exchange, "ask_again", answer)
     words = ["ask", DB, DB + "AAA", "x/SRV", "never/A", "-server", "192.0.2.1:7", "192.0.2.2"]
     assert cli.main(words) == 0
     assert json.loads(capsys.readouterr().out) == [
@@ -56,8 +56,8 @@ def test_answers_of_each_server(
 def test_its_own_servers_are_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ask, "servers_of", lambda: ["192.0.2.9", "fd00::9"])
-    monkeypatch.setattr(ask, "ask_again", lambda *_: Reply())
+    monkeypatch.setattr(lookup, "servers_of", lambda: ["192.0.2.9", "fd00::9"])
+    monkeypatch.setattr(exchange, "ask_again", lambda *_: Reply())
     assert cli.main(["ask", "db/A"]) == 0
     hosts = [(each["host"], each["port"]) for each in json.loads(capsys.readouterr().out)]
     assert hosts == [("192.0.2.9", 53), ("fd00::9", 53)]
@@ -84,6 +84,6 @@ def test_a_pod_without_servers(
     def none() -> list[str]:
         raise FlagError("/etc/resolv.conf names no server; give one with -server")
 
-    monkeypatch.setattr(ask, "servers_of", none)
+    monkeypatch.setattr(lookup, "servers_of", none)
     assert cli.main(["ask", "db/A"]) == 2
     assert capsys.readouterr().err == "/etc/resolv.conf names no server; give one with -server\n"

@@ -9,8 +9,8 @@ import urllib.request
 import pytest
 
 from hsdns.audit.report import Gauges
-from hsdns.cli.audit_metrics import CONTENT_TYPE, serve_metrics
-from hsdns.cli.flags import FlagError
+from hsdns.cli.audit_servers import CONTENT_TYPE, serve_metrics
+from hsdns.cli.command import FlagError
 
 
 @pytest.mark.sockets

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hsdns.assemble import assemble
-from hsdns.cli import builtin
-from hsdns.cli.flags import FlagError
-from hsdns.cli.source_flag import source_tokens
+from hsdns.cli import source as builtin
+from hsdns.cli.command import FlagError
+from hsdns.cli.source import source_tokens
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins import ORDER

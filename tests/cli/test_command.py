@@ -6,8 +6,7 @@ from typing import Annotated
 
 import pytest
 
-from hsdns.cli.command import ANY, Command, flag
-from hsdns.cli.output import say
+from hsdns.cli.command import ANY, Command, flag, say
 from hsdns.errors import OperatorError
 
 

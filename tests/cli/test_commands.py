@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hsdns.cli import SUBCOMMANDS
+from hsdns.cli.command import Flag
 from hsdns.cli.commands import described_commands, takes_file, values
-from hsdns.cli.flags import Flag
 from hsdns.cli.serve import Serve
 from hsdns.sources import SOURCES
 

@@ -10,8 +10,7 @@ import pytest
 
 from hsdns import cli
 from hsdns.cli import SUBCOMMANDS
-from hsdns.cli.commands import described_commands
-from hsdns.cli.completion import Completion, bash, fish, zsh
+from hsdns.cli.commands import Completion, bash, described_commands, fish, zsh
 
 SERVE = next(command for command in described_commands() if command.name == "serve")
 PLAIN = next(command for command in described_commands() if not command.name)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.cli import control_path
+from hsdns.cli.command import FlagError
 from hsdns.cli.control_path import (
     TOKEN,
     ControlPathError,
@@ -19,7 +20,6 @@ from hsdns.cli.control_path import (
     sockets,
     token_for,
 )
-from hsdns.cli.flags import FlagError
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ import pytest
 from hsdns import __version__
 from hsdns.cli import coredns, launch
 from hsdns.cli.coredns import Coredns
-from hsdns.cli.corefile_source import CorefileSource
+from hsdns.cli.launch import CorefileSource
 from hsdns.plugins import ORDER
 from hsdns.server import interfaces
 from hsdns.wire.framing import frame

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.corefile_source import CorefileSource
+from hsdns.cli.launch import CorefileSource
 from hsdns.corefile.tree import CorefileError
 
 FALLBACK = ". {\n    whoami\n    log\n}\n"

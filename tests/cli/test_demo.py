@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.cli import demo
+from hsdns.cli.source import demo_folder
 from hsdns.rules.rule import rules
 
 # What is found in the namespace, by code.
@@ -76,7 +76,7 @@ def findings(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[tuple
 @pytest.mark.parametrize(
     "words",
     [
-        ["lint", str(demo.folder() / "broken")],
+        ["lint", str(demo_folder() / "broken")],
         ["doctor", "broken", "-from", "demo"],
     ],
     ids=["lint", "doctor"],
@@ -102,7 +102,7 @@ def test_the_other_namespaces_have_no_finding_but_a_name(
 
 def test_each_example_names_its_rule_above_it() -> None:
     named: list[str] = []
-    for file in sorted((demo.folder() / "broken").glob("*.yaml")):
+    for file in sorted((demo_folder() / "broken").glob("*.yaml")):
         named += re.findall(r"^# (HS\d+): ", file.read_text(), re.MULTILINE)
     assert sorted(named) == sorted(BROKEN)
 

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from hsdns.cli import doctor_pod
-from hsdns.cli.doctor import Doctor
-from hsdns.cli.doctor_pod import IMAGE, NotAsked, PodView, pod_view
-from hsdns.cli.flags import FlagError
+from hsdns.cli import doctor as doctor_pod
+from hsdns.cli.command import FlagError
+from hsdns.cli.doctor import IMAGE, Doctor, NotAsked, PodView, pod_view
 
 FAKE = """#!/bin/sh
 echo "$*" >>"$FOLDER/calls"

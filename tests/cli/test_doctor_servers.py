@@ -16,9 +16,8 @@ import yaml
 
 from hsdns import cli
 from hsdns.cli import doctor_servers
-from hsdns.cli.doctor_answer import VIEW
-from hsdns.cli.doctor_pod import NotAsked, PodView
-from hsdns.cli.doctor_servers import GIVEN, POD, SERVICE, corefile, judged
+from hsdns.cli.doctor import NotAsked, PodView
+from hsdns.cli.doctor_servers import GIVEN, POD, SERVICE, VIEW, corefile, judged
 from hsdns.sources.cluster_dump import unread_kinds
 from hsdns.testing import Cluster
 from loadtest.apiserver.fake_api import FakeApi

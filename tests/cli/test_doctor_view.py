@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hsdns.cli.doctor_view import as_json, as_lines
+from hsdns.cli.doctor import as_json, as_lines
 from hsdns.rules.diagnosis import Diagnosis
 from hsdns.rules.mesh import MeshFinding
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hsdns.cli.drift_view import Compared, formatted
+from hsdns.cli.drift import Compared, formatted
 from hsdns.corefile.tree import Position
 from hsdns.rules.drift import Difference, Drift
 

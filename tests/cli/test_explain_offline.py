@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.explain_offline import explain_offline
+from hsdns.cli.explain import explain_offline
 from hsdns.corefile.tree import Position, Token
 from hsdns.explanation.question import read_question
 from tests.cli.test_explain import SHOP, WEB

@@ -12,8 +12,9 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from hsdns.cli import explain_server, main
-from hsdns.cli.explain_server import ask_server
+from hsdns.cli import explain as explain_server
+from hsdns.cli import main
+from hsdns.cli.explain import ask_server
 from hsdns.explanation.report import ServerAnswer
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name

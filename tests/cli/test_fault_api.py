@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from hsdns.cli.fault_api import OwnApi
+from hsdns.cli.fault_run import OwnApi
 from hsdns.fault_scenarios.scenario import ScenarioError, Step, load
 
 SERVICES = "/api/v1/services"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.cli.fault_askers import Askers
+from hsdns.cli.fault_run import Askers
 from hsdns.fault_scenarios.scenario import Scenario
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hsdns.cli.fault_cluster import PAGE, OwnCluster, free_port
+from hsdns.cli.fault import PAGE
+from hsdns.cli.fault_run import OwnCluster, free_port
 from hsdns.cli.running_server import ServerError
 from hsdns.fault_scenarios.scenario import Step, load
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.cli import main
-from hsdns.cli.fault import WORDS
-from hsdns.cli.fault_scenario import ONLY_WITH
+from hsdns.cli.fault import ONLY_WITH, WORDS
 from hsdns.fault_scenarios.scenario import names
 from loadtest.ports import free_port
 from tests.fault_scenarios.test_scenario import FILE

@@ -2,14 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cli.flags import (
-    Flag,
-    FlagError,
-    leading_words,
-    parse_flags,
-    read_time,
-    usage,
-)
+from hsdns.cli.command import Flag, FlagError, leading_words, parse_flags, read_time, usage
 
 KNOWN = {
     "conf": Flag(str, "Corefile to load", "FILE"),

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hsdns.assemble import assemble
-from hsdns.cli.hints import hints
+from hsdns.cli.validate import hints
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Errors
 from hsdns.plugins import NOT_YET, ORDER

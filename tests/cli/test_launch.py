@@ -19,10 +19,10 @@ import pytest
 from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
 from hsdns.cli import launch
-from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.launch import (
     QUERY_LINES,
     QUERY_LOG,
+    CorefileSource,
     LevelFormatter,
     ServeOptions,
     set_up_logging,
@@ -379,7 +379,7 @@ def test_a_stock_corefile_imports_nothing_that_it_does_not_need() -> None:
     """They would cost 40 ms at each start and 5 MB of memory."""
     code = (
         "import sys, hsdns.server.lifecycle\n"
-        "from hsdns.cli.corefile_source import CorefileSource\n"
+        "from hsdns.cli.launch import CorefileSource\n"
         "from hsdns.cli.validate import validate\n"
         "assert validate(CorefileSource.from_flag(sys.argv[1], ''), 53) == 0\n"
         "unneeded = {'dns', 'hpack', 'kubernetes_asyncio', 're2', 'watchfiles', 'yaml'}\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.lint_files import read_paths
+from hsdns.cli.lint import read_paths
 
 
 @pytest.fixture(autouse=True)

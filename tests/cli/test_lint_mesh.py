@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cli import lint_mesh
+from hsdns.cli import istioctl as lint_mesh
 from hsdns.rules.judging import read_files
 
 ISTIO = b"apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: a}\n"

@@ -9,7 +9,7 @@ import pytest
 
 from hsdns import cli
 from hsdns.cli import lookup
-from hsdns.cli.flags import FlagError
+from hsdns.cli.command import FlagError
 from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running
 from tests.support.coroutines.event_loops import run

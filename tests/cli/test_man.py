@@ -10,9 +10,8 @@ import pytest
 
 from hsdns import cli
 from hsdns.cli import SUBCOMMANDS
-from hsdns.cli.commands import Description, described_commands
-from hsdns.cli.flags import Flag
-from hsdns.cli.man import page
+from hsdns.cli.command import Flag
+from hsdns.cli.commands import Description, described_commands, page
 
 COMMANDS = described_commands()
 each_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.title)

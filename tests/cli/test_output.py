@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.cli import SUBCOMMANDS, main, serve
-from hsdns.cli.output import Progress, complain, say
+from hsdns.cli.command import Progress, complain, say
 from hsdns.load.send import probe
 from hsdns.wire import printable
 from loadtest.ports import free_port

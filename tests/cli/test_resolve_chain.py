@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.assemble import Configuration
-from hsdns.cli.corefile_source import CorefileSource
-from hsdns.cli.launch import build
+from hsdns.cli.launch import CorefileSource, build
 from hsdns.cli.offline import CannotTell
 from hsdns.cli.resolve_chain import Chain
 from hsdns.resolver.model import Answer, Packet

@@ -18,7 +18,7 @@ import pytest
 from hsdns.assemble import Configuration, assemble
 from hsdns.cli import launch, serve
 from hsdns.cli.coredns import version_text
-from hsdns.cli.corefile_source import CorefileSource
+from hsdns.cli.launch import CorefileSource
 from hsdns.cli.serve import Serve
 from hsdns.limits import usable_cpus
 from hsdns.plugins.kubernetes import Kubernetes

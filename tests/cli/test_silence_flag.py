@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.cli.silence_flag import is_everything
+from hsdns.cli.rule import is_everything
 
 TARGET = """apiVersion: v1
 kind: Service

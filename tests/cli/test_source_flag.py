@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hsdns.assemble import assemble
-from hsdns.cli.flags import FlagError
-from hsdns.cli.source_flag import check_sources, recorded_header, source_tokens
+from hsdns.cli.command import FlagError
+from hsdns.cli.source import check_sources, recorded_header, source_tokens
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.recording.entry import Header

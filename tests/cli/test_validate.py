@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.cli.corefile_source import CorefileSource
+from hsdns.cli.launch import CorefileSource
 from hsdns.cli.validate import Remark, check, validate
 from hsdns.corefile.tree import Position
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.wait_cluster import expecting
+from hsdns.cli.wait import expecting
 from hsdns.corefile.tree import Position, Token
 from hsdns.load.verify.judge import Answer
 from hsdns.wire.iana import RRType

@@ -17,7 +17,7 @@ from hsdns import __version__
 from hsdns.assemble import assemble
 from hsdns.audit.report import WORDS, Gauges
 from hsdns.cli import audit, control_path, coredns, interface
-from hsdns.cli.flags import parse_flags
+from hsdns.cli.command import parse_flags
 from hsdns.corefile.parser import parse
 from hsdns.load.cli.load import Load
 from hsdns.load.cluster.job import LABEL

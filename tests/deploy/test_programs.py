@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from hsdns import __version__
+from hsdns.cli.command import parse_flags
 from hsdns.cli.coredns import Coredns
-from hsdns.cli.flags import parse_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 TRY = ROOT / "deploy/kind/try"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import replay
+from hsdns.cli import record as replay
 from hsdns.cli.record import Record
 from hsdns.recording.entry import NAMES, ObjectEvent
 from hsdns.recording.frames import read_lines

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.assemble import Configuration
-from hsdns.cli.corefile_source import CorefileSource
-from hsdns.cli.launch import build
+from hsdns.cli.launch import CorefileSource, build
 from hsdns.cli.resolve_chain import Chain
 from hsdns.explanation.client import UNREAD_POLICIES, Client, ClientPod, Lookups, client_cause
 from hsdns.explanation.question import QuestionError

@@ -7,13 +7,12 @@ import pytest
 from hsdns.chain import Endpoint
 from hsdns.cluster.objects import Object, Service, ServicePort, ServiceSpec
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.observed import Edges
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
-from tests.support.cluster.explained import explain
+from tests.support.cluster.explained import KnownObjects, explain
 from tests.support.cluster.objects import endpoint_slice, meta, namespace, service
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from hsdns.cluster.objects import Object
 from hsdns.cluster.source import Fault, Lead, Reading
-from hsdns.explanation.live import KnownObjects, LiveObjects, Seen
+from hsdns.explanation.live import LiveObjects, Seen
 from tests.support.cluster.explained import explain, named_pod
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 from tests.support.coroutines.eager import finish
@@ -90,10 +90,6 @@ def see(source: object, lead: Lead = LEAD, objects: list[Object] = OBJECTS) -> S
 
 def names(seen: Seen) -> list[str]:
     return sorted(each.metadata.name for each in seen.objects)
-
-
-def test_all_is_known() -> None:
-    assert names(finish(KnownObjects(OBJECTS).see(LEAD))) == ["db", "db-1", "shop"]
 
 
 @pytest.mark.parametrize(

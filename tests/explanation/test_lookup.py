@@ -7,13 +7,13 @@ import pytest
 from hsdns.cluster.objects import Object
 from hsdns.explanation.client import Client
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.lookup import Question, explain_for_client
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.text import lines
 from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 from hsdns.wire.iana import RRType
+from tests.support.cluster.explained import KnownObjects
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer

@@ -19,7 +19,6 @@ from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import Namespace, Object, Service
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.scene import Lacking, Scene
@@ -29,6 +28,7 @@ from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.text import rdata_to_text
 from tests import strategies
+from tests.support.cluster.explained import KnownObjects
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer
 

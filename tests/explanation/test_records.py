@@ -9,7 +9,6 @@ from hsdns.cluster.objects import Object
 from hsdns.cluster.source import Lead
 from hsdns.cluster.value import PackedSlice, Port
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.question import read_question
 from hsdns.explanation.records import (
@@ -27,7 +26,7 @@ from hsdns.wire.decode import decode
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
-from tests.support.cluster.explained import explain
+from tests.support.cluster.explained import KnownObjects, explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer

@@ -16,7 +16,6 @@ from hsdns.expression.builtins import (
     apply_predicate,
     equal,
     float_to_text,
-    member,
     sort_by,
     to_float,
     to_int,
@@ -25,31 +24,6 @@ from hsdns.expression.builtins import (
 )
 from hsdns.expression.parser import PREDICATES
 from hsdns.expression.tree import ExpressionError
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"),
-        (-0.0, "-0"),
-        (1.0, "1"),
-        (1.5, "1.5"),
-        (100000.0, "100000"),
-        (123456.5, "123456.5"),
-        (1000000.0, "1e+06"),
-        (12345678.25, "1.234567825e+07"),
-        (-1234567.0, "-1.234567e+06"),
-        (0.0001, "0.0001"),
-        (0.00001, "1e-05"),
-        (1e-7, "1e-07"),
-        (1e100, "1e+100"),
-        (math.inf, "+Inf"),
-        (-math.inf, "-Inf"),
-        (math.nan, "NaN"),
-    ],
-)
-def test_float_to_text(value: float, text: str) -> None:
-    assert float_to_text(value) == text
 
 
 @given(strategies.floats(allow_nan=False, allow_infinity=False))
@@ -81,21 +55,6 @@ def test_equal(one: object, other: object, same: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("holder", "key", "reason"),
-    [
-        ({}, [], "array cannot be a key"),
-        ([1], 1, "index 1 is out of range for 1 elements"),
-        ([1], "a", "an index of an array must be a number, found string"),
-        (5, "a", "int has no member a"),
-    ],
-)
-def test_member_that_is_not_there(holder: object, key: object, reason: str) -> None:
-    with pytest.raises(ExpressionError) as caught:
-        member(holder, key)
-    assert caught.value.message == reason
-
-
-@pytest.mark.parametrize(
     ("value", "number"), [("12", 12), ("-5", -5), ("+5", 5), (1.9, 1), (-1.9, -1), (7, 7)]
 )
 def test_to_int(value: object, number: int) -> None:
@@ -122,59 +81,11 @@ def test_to_json() -> None:
         to_json(math.nan)
 
 
-def test_names() -> None:
-    scope = Scope({"a": 1, "b": 2})
-    scope.lets["a"] = 3
-    assert (scope.lookup("a"), scope.lookup("b")) == (3, 2)
-
-
 def test_budget() -> None:
     scope = Scope({})
     scope.step(MAX_STEPS)
     with pytest.raises(ExpressionError, match="more than 50000 steps"):
         scope.step()
-
-
-@pytest.mark.parametrize(
-    ("name", "items", "value"),
-    [
-        ("all", [2, 4], True),
-        ("all", [2, 3], False),
-        ("none", [1, 3], True),
-        ("any", [1, 2], True),
-        ("one", [1, 2, 4], False),
-        ("count", [1, 2, 4], 2),
-        ("filter", [1, 2, 4], [2, 4]),
-        ("map", [1, 2], [False, True]),
-        ("find", [1, 2, 4], 2),
-        ("find", [1], None),
-        ("findIndex", [1, 2, 4], 1),
-        ("findLast", [1, 2, 4], 4),
-        ("findLastIndex", [1, 2, 4], 2),
-        ("groupBy", [1, 2, 4], {False: [1], True: [2, 4]}),
-    ],
-)
-def test_even(name: str, items: list[int], value: object) -> None:
-    scope = Scope({})
-    even = apply_predicate(name, scope, items, lambda at: at.elements[-1][""] % 2 == 0, None)
-    assert even == value
-    assert scope.elements == []
-
-
-@pytest.mark.parametrize(
-    ("name", "items", "reason"),
-    [
-        ("all", 5, "all takes an array, found int"),
-        ("filter", [1], "filter takes a condition of type bool, found int"),
-        ("groupBy", [[1]], "groupBy: array cannot be a key"),
-        ("reduce", [], "reduce of an empty array needs an initial value as third argument"),
-        ("sum", ["a"], "sum takes numbers, found string"),
-    ],
-)
-def test_predicate_fails(name: str, items: object, reason: str) -> None:
-    with pytest.raises(ExpressionError) as caught:
-        apply_predicate(name, Scope({}), items, lambda at: at.elements[-1][""], None)
-    assert caught.value.message == reason
 
 
 def test_every_element_is_a_step() -> None:

@@ -19,37 +19,6 @@ def test_spelling() -> None:
     assert str(tree.Variable(0, "$", ("A",))) == "$.A"
 
 
-def test_says_what_and_where() -> None:
-    error = TemplateError("what", 3)
-    assert (str(error), error.message, error.at) == ("what", "what", 3)
-    assert TemplateError("what").at == -1
-
-
-def words(text: str) -> str:
-    """The tokens of a template, each as the first two letters of its kind and its text."""
-    return "|".join(f"{lexeme.kind[:2]}:{lexeme.text}" for lexeme in tokenize(text)[:-1])
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ""),
-        ("a{{.B}}c", "te:a|op:{{|fi:.B|cl:}}|te:c"),
-        ("{{ .A .B }}", "op:{{|sp: |fi:.A|sp: |fi:.B|sp: |cl:}}"),
-        ("{{.A.B}}", "op:{{|fi:.A|fi:.B|cl:}}"),
-        ("a {{- 1 -}} b", "te:a|op:{{|nu:1|cl:}}|te:b"),
-        ("a {{-1}} b", "te:a |op:{{|nu:-1|cl:}}|te: b"),
-        ("a{{/* x }} */}}b{{- /* y */ -}} c", "te:a|te:b|te:c"),
-        ("{{$a:=(f 1)|g}}", "op:{{|va:$a|si::=|si:(|na:f|sp: |nu:1|si:)|si:||na:g|cl:}}"),
-        ('{{"a}}b"}}', 'op:{{|st:"a}}b"|cl:}}'),
-        ("{{`a}}\nb`}}", "op:{{|st:`a}}\nb`|cl:}}"),
-        ("{{ . }}", "op:{{|sp: |si:.|sp: |cl:}}"),
-    ],
-)
-def test_tokens(text: str, expected: str) -> None:
-    assert words(text) == expected
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [

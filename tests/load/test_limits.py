@@ -184,18 +184,3 @@ def test_bad_limits_of_a_knee(text: str, sentence: str) -> None:
     with pytest.raises(LoadError) as error:
         read_knee_limits(text, verifies=True)
     assert str(error.value) == sentence
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("stale>0", '-fail-if: "stale" needs -verify, which judges the answers'),
-        ("lookup.p99>1s", '-fail-if: "lookup.p99" needs -pods, which look names up'),
-        ("lookup.failed>0", '-fail-if: "lookup.failed" needs -pods, which look names up'),
-        ("knee<5000", '-fail-if: "knee" needs -find-knee, which searches for it'),
-    ],
-)
-def test_what_this_run_does_not_measure(text: str, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read_limits(text, verifies=False)
-    assert str(error.value) == sentence

@@ -7,7 +7,6 @@ from hsdns.load.outcome import (
     FAILED,
     FOUND,
     NONE,
-    OUTCOMES,
     Frames,
     Lookup,
     RecentReplies,
@@ -53,12 +52,6 @@ def test_messages_in_any_pieces(messages: list[tuple[bytes, bytes]], data: st.Da
         found += list(frames.feed(octets[at : at + length]))
         at += length
     assert found == messages
-
-
-def test_a_part_of_a_message_is_none() -> None:
-    frames = Frames()
-    assert list(frames.feed(frame(OUTCOMES, b"abc")[:-1])) == []
-    assert list(frames.feed(b"c")) == [(OUTCOMES, b"abc")]
 
 
 @given(
@@ -124,11 +117,3 @@ def test_recent_replies_are_bounded(contents: list[int]) -> None:
             known.add(number)
         came[number] = turn
         assert len(known) <= MOST
-
-
-def test_a_reply_that_comes_again_and_again_is_never_dropped() -> None:
-    replies = RecentReplies[int](MOST)
-    replies.add(b"often", 0)
-    for number in range(1, 100):
-        assert 0 not in replies.add(b"%d" % number, number)
-        assert replies.get(b"often") == 0

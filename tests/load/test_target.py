@@ -3,12 +3,10 @@ from __future__ import annotations
 import pytest
 
 from hsdns.load.errors import LoadError
-from hsdns.load.schedule import Schedule, Stage
 from hsdns.load.target import (
     FAILING_AFTER,
     FailureWatch,
     Target,
-    check_schedule,
     check_target,
     read_targets,
 )
@@ -66,31 +64,6 @@ def test_others(address: str) -> None:
         f"if it is, add -i-own-this {address}"
     )
     check_target(address, ["192.0.2.1", address])
-
-
-def test_no_address() -> None:
-    with pytest.raises(LoadError) as error:
-        check_target("dns.example", [])
-    assert (
-        str(error.value) == '"dns.example" is no IP address; -server takes one, such as 127.0.0.1'
-    )
-
-
-@pytest.mark.parametrize(
-    ("stage", "sentence"),
-    [
-        (Stage(10, 1000, 1000), ""),
-        (Stage(10, 0, 1001), "-rate: 1001 queries a second are above the ceiling of 1000; -max-rate 1001 lifts it"),
-        (Stage(61, 1, 1), "-time: 1m1s is above the ceiling of 1m0s; -max-time 1m1s lifts it"),
-    ],
-)  # fmt: skip
-def test_ceilings(stage: Stage, sentence: str) -> None:
-    said = ""
-    try:
-        check_schedule(Schedule((stage,)), 1000, 60)
-    except LoadError as error:
-        said = str(error)
-    assert said == sentence
 
 
 @pytest.mark.parametrize(

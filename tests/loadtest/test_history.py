@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.verify.judge import RIGHT, STALE, WRONG
-from loadtest.pressure.history import FAILED, MARGIN, Answer, History
+from loadtest.pressure.judge import FAILED, MARGIN, Answer, History
 
 OLD, NEW, NEWEST = frozenset("ab"), frozenset("bc"), frozenset("cd")
 

@@ -26,16 +26,15 @@ from loadtest.apiserver.objects import changed_address, endpoint_slice, trigger_
 from loadtest.dns import query_of
 from loadtest.generator.measure import load_row
 from loadtest.generators import Counted, counted, latencies
-from loadtest.pressure.applied import METRIC, Applied, Bounds, Scraped, between, read
 from loadtest.pressure.clients import Counts, read_counts
-from loadtest.pressure.judge import addresses_of
+from loadtest.pressure.judge import Unseen, addresses_of
 from loadtest.pressure.lateness import CpuTimes
-from loadtest.pressure.unseen import Unseen
+from loadtest.pressure.soak_result import METRIC, Applied, Bounds, Scraped, between, read
 from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
 from loadtest.reload import reconnections
 from loadtest.verdicts.order import Newest
+from loadtest.watch.access import WatchedSlice
 from loadtest.watch.latency import is_complete
-from loadtest.watch.watched_slice import WatchedSlice
 
 
 @pytest.mark.parametrize("name", ["hsdns", "x) S 1 2 3 (y"])

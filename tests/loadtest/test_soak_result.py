@@ -7,9 +7,8 @@ import json
 import pytest
 
 from loadtest.bench import as_data
-from loadtest.pressure.applied import Applied, Bounds
 from loadtest.pressure.lateness import Machine
-from loadtest.pressure.soak_result import Soak
+from loadtest.pressure.soak_result import Applied, Bounds, Soak
 
 MB = 1_000_000
 TO_4, TO_16, TO_32 = Bounds(0.002, 0.004), Bounds(0.008, 0.016), Bounds(0.016, 0.032)

@@ -20,7 +20,7 @@ from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 BLOCKED = Reply(rcode=Rcode.REFUSED, edns=Edns(4096, do=True), edns_options=((15, b"\x00\x0f"),))
@@ -171,31 +171,3 @@ def test_networks_are_those_of_the_standard_library(address: Any, other: Any, bi
     assert policy.matches(1, address) is (address in found)
     assert policy.matches(1, found[0])
     assert policy.matches(1, found[-1])
-
-
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("refuse", 'Corefile:3:1: unknown property "refuse" of acl'),
-        ("blok", 'Corefile:3:1: unknown property "blok" of acl; did you mean "block"?'),
-        ("block A", 'Corefile:3:7: expected "type" or "net" before "A"'),
-        ("block typ A", 'Corefile:3:7: expected "type" or "net" before "typ"; did you mean "type"?'),
-        ("block type", 'Corefile:3:7: "type" needs at least one argument; * means any'),
-        ("block type net 192.0.2.1", 'Corefile:3:7: "type" needs at least one argument; * means any'),
-        ("block type A net", 'Corefile:3:14: "net" needs at least one argument; * means any'),
-        ("block type A type", 'Corefile:3:14: "type" needs at least one argument; * means any'),
-        ("block type B", 'Corefile:3:12: "B" is not a record type'),
-        *(
-            (
-                f"block net {word}",
-                f'Corefile:3:11: "{word}" is not a network; write for example 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *',
-            )
-            for word in (
-                "x", "1.2.3", "1.2.3.4/33", "1.2.3.4/", "1.2.3.4/-1", "1.2.3.4/255.0.0.0", "::1/129", "fe80::1%eth0",
-                "::1/٣",
-            )
-        ),
-    ],
-)  # fmt: skip
-def test_setup_refuses(line: str, error: str) -> None:
-    assert setup_error(Acl, f"acl {{\n{line}\n}}") == error

@@ -7,7 +7,7 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, section
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 
@@ -28,22 +28,3 @@ def test_any_gets_one_record_of_class_in(qclass: str) -> None:
 @pytest.mark.parametrize("qtype", ["A", "HINFO", "AXFR", "TYPE254"])
 def test_other_types_go_on(qtype: str) -> None:
     assert finish(Any().handle(make_request("x.", qtype), next_with(BELOW))) is BELOW
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("any x", 'Corefile:2:5: "any" takes no argument, found "x"'),
-        ("any {\n x\n}", 'Corefile:3:2: "any" has no properties, found "x"'),
-    ],
-)
-def test_setup_refuses(text: str, error: str) -> None:
-    assert setup_error(Any, text) == error
-
-
-def test_first_of_several_counts() -> None:
-    warnings: list[str] = []
-    set_up(Any, "any\nany", warnings=warnings)
-    assert warnings == [
-        'Corefile:3:1: this "any" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

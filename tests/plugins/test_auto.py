@@ -15,7 +15,7 @@ from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 
@@ -181,64 +181,3 @@ def test_transfer(tmp_path: Path) -> None:
         assert plugin.transfer(Name.from_text("www.example.org.")) is None
 
     run(plugin, script)
-
-
-@pytest.mark.parametrize(
-    ("text", "warning"),
-    [
-        pytest.param(
-            "auto {\n directory /none\n}",
-            "Corefile:3:12: directory /none does not exist yet; auto keeps looking for it",
-            id="folder",
-        ),
-        pytest.param(
-            "auto {\n directory /\n upstream\n}",
-            'Corefile:2:1: "upstream" has no effect, as in CoreDNS 1.14.7',
-            id="upstream",
-        ),
-    ],
-)
-def test_warnings(text: str, warning: str) -> None:
-    warnings: list[str] = []
-    set_up(Auto, text, warnings=warnings)
-    assert warnings == [warning]
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(
-            "auto",
-            'Corefile:2:1: auto needs "directory" with the directory of the master files',
-            id="no-directory",
-        ),
-        pytest.param(
-            "auto {\n directory / (.*)\n}",
-            'Corefile:3:2: "directory" takes a directory, or a directory, a regular expression for file names and a zone name, '
-            "found 2 arguments",
-            id="no-template",
-        ),
-        pytest.param(
-            "auto {\n directory / ( {1}\n}",
-            'Corefile:3:14: "(" is not a regular expression: missing ): (',
-            id="expression",
-        ),
-        pytest.param(
-            "auto {\n directory / a {1}\n}",
-            'Corefile:3:14: "a" needs at least one group, such as "(.*)"',
-            id="no-group",
-        ),
-        pytest.param(
-            "auto {\n directory /dev/null/x\n}",
-            'Corefile:3:12: cannot access directory "/dev/null/x": Not a directory',
-            id="no-folder",
-        ),
-        pytest.param(
-            "auto {\n directory /\n reload -1s\n}",
-            "Corefile:4:9: -1s is out of range, allowed is 0s or more",
-            id="reload",
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Auto, text) == error

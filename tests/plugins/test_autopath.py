@@ -16,7 +16,7 @@ from hsdns.wire.name import ROOT, Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 NXDOMAIN = reply(
     authority=["lab. 60 IN SOA ns.lab. host.lab. 1 2 3 4 5"], rcode=Rcode.NXDOMAIN, aa=True
@@ -54,36 +54,6 @@ def walk(plugin: Autopath, qname: str, *replies: Reply) -> tuple[Reply, list[str
 
 
 # --- setup ---
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        pytest.param(
-            "autopath",
-            "Corefile:2:1: autopath needs @kubernetes, or a file such as /etc/resolv.conf with the search list of "
-            "all clients",
-            id="nothing",
-        ),
-        pytest.param(
-            "autopath lab /nowhere/resolv.conf",
-            'Corefile:2:14: cannot read the search list in "/nowhere/resolv.conf": No such file or directory',
-            id="no file",
-        ),
-        pytest.param(
-            "autopath @kubernetes {\nttl 5\n}",
-            'Corefile:3:1: "autopath" has no properties, found "ttl"',
-            id="body",
-        ),
-        pytest.param(
-            "autopath @kubernetes\nautopath @erratic",
-            'Corefile:3:1: "autopath" may occur only once in a server block; merge it with the first',
-            id="twice",
-        ),
-    ],
-)
-def test_setup_errors(text: str, sentence: str) -> None:
-    assert setup_error(Autopath, text) == sentence
 
 
 def test_a_plugin_that_is_not_there_is_a_warning_and_nothing_is_walked() -> None:

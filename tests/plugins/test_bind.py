@@ -4,7 +4,7 @@ import pytest
 
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.bind import Bind
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 INTERFACES = {
     "lo": ["127.0.0.1", "::1"],
@@ -67,24 +67,3 @@ def test_addresses_that_cannot_be(text: str, error: str) -> None:
     with pytest.raises(CorefileError) as caught:
         set_up(Bind, text).addresses(INTERFACES)
     assert str(caught.value) == error
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "bind",
-            'Corefile:2:1: "bind" names no address; give at least one IP address or interface',
-        ),
-        (
-            "bind lo {\n except\n}",
-            'Corefile:3:2: property "except" takes at least 1 argument, found 0',
-        ),
-        (
-            "bind lo {\n exept ::1\n}",
-            'Corefile:3:2: unknown property "exept" of bind; did you mean "except"?',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Bind, text) == error

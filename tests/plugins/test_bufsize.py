@@ -9,7 +9,7 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import unwritten
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 BELOW = reply(["x. 1 IN A 192.0.2.1"])
 COOKIE = ((10, b"12345678"),)
@@ -78,26 +78,3 @@ def test_block_keeps_its_answer_table() -> None:
     """tests/answer_table/test_writer.py shows that the table lowers sizes as the chain does."""
     assert Bufsize.cacheable
     assert set_up(Bufsize, "bufsize 600").max_payload == 600
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("bufsize 511", "Corefile:2:9: 511 is out of range, allowed is 512 to 4096"),
-        ("bufsize 4097", "Corefile:2:9: 4097 is out of range, allowed is 512 to 4096"),
-        ("bufsize 1k", 'Corefile:2:9: "1k" is not a whole number'),
-        ("bufsize 512 513", 'Corefile:2:13: "bufsize" takes at most 1 argument, found 2'),
-        ("bufsize {\n x\n}", 'Corefile:3:2: "bufsize" has no properties, found "x"'),
-    ],
-)
-def test_setup_refuses(text: str, error: str) -> None:
-    assert setup_error(Bufsize, text) == error
-
-
-def test_first_of_several_counts() -> None:
-    warnings: list[str] = []
-    found = set_up(Bufsize, "bufsize 600\nbufsize 700", warnings=warnings)
-    assert found.max_payload == 600
-    assert warnings == [
-        'Corefile:3:1: this "bufsize" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

@@ -10,7 +10,7 @@ from hsdns.plugins.cancel import Cancel
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from tests.support.plugins.requests import make_request, next_with, reply
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 
@@ -62,33 +62,7 @@ def test_it_waits_and_block_keeps_its_answer_table() -> None:
     assert Cancel.cacheable
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("cancel 0s", 'Corefile:2:8: "0s" leaves no time to answer; give more than 0s'),
-        ("cancel -1s", "Corefile:2:8: -1s is out of range, allowed is 0s or more"),
-        (
-            "cancel 5",
-            'Corefile:2:8: "5" is not a duration; write a number and a unit such as "5s"',
-        ),
-        ("cancel 1s 2s", 'Corefile:2:11: "cancel" takes at most 1 argument, found 2'),
-        ("cancel {\n x\n}", 'Corefile:3:2: "cancel" has no properties, found "x"'),
-    ],
-)
-def test_setup_refuses(text: str, error: str) -> None:
-    assert setup_error(Cancel, text) == error
-
-
 def test_what_it_answers_is_seen_by_those_who_log_and_count() -> None:
     assert all(
         ORDER.index(name) < ORDER.index("cancel") for name in ("prometheus", "errors", "log")
     )
-
-
-def test_last_of_several_counts() -> None:
-    warnings: list[str] = []
-    found = set_up(Cancel, "cancel 1s\ncancel 2s", warnings=warnings)
-    assert found.seconds == 2
-    assert warnings == [
-        'Corefile:2:1: this "cancel" has no effect, the one at Corefile:3:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

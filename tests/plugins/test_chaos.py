@@ -14,7 +14,7 @@ from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 
@@ -79,22 +79,3 @@ def test_listener_lets_other_classes_through() -> None:
         )
         (listener,) = assemble(tree, warn=lambda sentence: None).listeners
         assert listener.any_class is expected
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("chaos {\n x\n}", 'Corefile:3:2: "chaos" has no properties, found "x"'),
-    ],
-)
-def test_setup_refuses(text: str, error: str) -> None:
-    assert setup_error(Chaos, text) == error
-
-
-def test_first_of_several_counts() -> None:
-    warnings: list[str] = []
-    found = set_up(Chaos, "chaos one\nchaos two", warnings=warnings)
-    assert found.version == "one"
-    assert warnings == [
-        'Corefile:3:1: this "chaos" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

@@ -22,17 +22,5 @@ def test_start(text: str, addresses: list[str]) -> None:
     assert runtime.dashboards == addresses
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("dashboard", '2:1: "dashboard" needs an address; write "dashboard 127.0.0.1:8079", or the address of health to be on the same port'),
-        ("dashboard 8080", '2:11: "8080" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"'),
-        ("dashboard :8080 {\n x\n}", '3:2: unknown property "x" of dashboard'),
-    ],
-)  # fmt: skip
-def test_error(text: str, error: str) -> None:
-    assert setup_error(Dashboard, text) == f"Corefile:{error}"
-
-
 def test_two_addresses_in_a_line() -> None:
     assert "Corefile:2:" in setup_error(Dashboard, "dashboard :1 :2")

@@ -12,7 +12,7 @@ from hsdns.wire.message import Reply, unwritten
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 SOA = "example.org. 90 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"
 NODATA = reply(authority=[SOA], aa=True)
@@ -197,32 +197,3 @@ def test_an_embedded_address_is_16_octets_behind_its_prefix(length: int, address
     packed = embed(prefix, address)
     assert len(packed) == 16
     assert IPv6Address(packed) in prefix
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "dns64 64:ff9b::/96 x",
-            "Corefile:2:20: dns64 takes at most one prefix, found 2 arguments",
-        ),
-        (
-            "dns64 10.0.0.0/8",
-            'Corefile:2:7: "10.0.0.0/8" is not an IPv6 prefix such as "64:ff9b::/96"',
-        ),
-        (
-            "dns64 2001:db8::",
-            'Corefile:2:7: "2001:db8::" is not an IPv6 prefix such as "64:ff9b::/96"',
-        ),
-        (
-            "dns64 {\n prefix 2001:db8::/33\n}",
-            "Corefile:3:9: a prefix of 33 bits is not allowed; allowed are 32, 40, 48, 56, 64, 72, 80, 88 and 96",
-        ),
-        (
-            "dns64 {\n translateall\n}",
-            'Corefile:3:2: unknown property "translateall" of dns64; did you mean "translate_all"?',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Dns64, text) == error

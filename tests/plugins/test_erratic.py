@@ -11,7 +11,7 @@ from hsdns.plugins.erratic import Erratic
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from tests.support.plugins.requests import make_request, next_with, section
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 NOBODY = next_with(Reply())
 
@@ -147,37 +147,3 @@ def test_every_client_has_the_search_list_of_coredns() -> None:
 
 def test_every_query_must_pass() -> None:
     assert not isinstance(set_up(Erratic, "erratic"), Cacheable)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "erratic . a..b",
-            'Corefile:2:11: "a..b" is not a domain name: a label is empty; remove a dot',
-        ),
-        (
-            "erratic {\n drop -1\n}",
-            "Corefile:3:7: -1 is out of range, allowed is 0 to 2147483647",
-        ),
-        ("erratic {\n drop a\n}", 'Corefile:3:7: "a" is not a whole number'),
-        (
-            "erratic {\n drop 1 2\n}",
-            'Corefile:3:9: property "drop" takes 0 to 1 argument, found 2',
-        ),
-        (
-            "erratic {\n delay 1 2s 3\n}",
-            'Corefile:3:13: property "delay" takes [AMOUNT [DURATION]], found 3 arguments',
-        ),
-        (
-            "erratic {\n delay 1 soon\n}",
-            'Corefile:3:10: "soon" is not a duration; write a number and a unit such as "5s"',
-        ),
-        (
-            "erratic {\n truncat\n}",
-            'Corefile:3:2: unknown property "truncat" of erratic; did you mean "truncate"?',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Erratic, text) == error

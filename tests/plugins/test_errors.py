@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Coroutine
 from typing import Any
 
@@ -15,7 +14,7 @@ from hsdns.wire.message import Reply, unwritten
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 TIMEOUT = unwritten(Rcode.SERVFAIL, "read udp 10.0.0.1:53: i/o timeout")
 FAILED = unwritten(Rcode.SERVFAIL, "Failed to list")
@@ -195,89 +194,3 @@ def test_a_real_timer_flushes(logged: pytest.LogCaptureFixture) -> None:
 
     asyncio.run(run())
     assert lines(logged) == ["[ERROR] plugin/errors: 1 errors like 'timeout' occurred in last 1ms"]
-
-
-@pytest.mark.parametrize("text", ["errors", "errors stdout", "errors {\n}"])
-def test_setup(text: str) -> None:
-    assert isinstance(set_up(Errors, text), Errors)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(
-            "errors stderr",
-            'Corefile:2:8: cannot log errors to "stderr"; remove it or write "stdout"',
-            id="elsewhere",
-        ),
-        pytest.param(
-            "errors stdout x",
-            'Corefile:2:15: "errors" takes at most 1 argument, found 2',
-            id="two-arguments",
-        ),
-        pytest.param(
-            "errors\nerrors",
-            'Corefile:3:1: "errors" may occur only once in a server block; merge it with the first',
-            id="twice",
-        ),
-        pytest.param(
-            "errors {\n stacktrace x\n}",
-            'Corefile:3:13: property "stacktrace" takes no argument, found 1',
-            id="argument-of-stacktrace",
-        ),
-        pytest.param(
-            "errors {\n consolidat 1s x\n}",
-            'Corefile:3:2: unknown property "consolidat" of errors; did you mean "consolidate"?',
-            id="unknown",
-        ),
-        pytest.param(
-            "errors {\n consolidate 1s\n}",
-            'Corefile:3:2: property "consolidate" takes DURATION REGEXP [LEVEL] [show_first], found 1 arguments',
-            id="too-few",
-        ),
-        pytest.param(
-            "errors {\n consolidate 1s x error show_first more\n}",
-            'Corefile:3:2: property "consolidate" takes DURATION REGEXP [LEVEL] [show_first], found 5 arguments',
-            id="too-many",
-        ),
-        pytest.param(
-            "errors {\n consolidate 5 x\n}",
-            'Corefile:3:14: "5" is not a duration; write a number and a unit such as "5s"',
-            id="duration",
-        ),
-        pytest.param(
-            "errors {\n consolidate 1s (\n}",
-            'Corefile:3:17: "(" is not a regular expression: missing ): (',
-            id="pattern",
-        ),
-        pytest.param(
-            "errors {\n consolidate 1s x warn\n}",
-            'Corefile:3:19: "warn" is not one of: warning, error, info, debug, show_first; did you mean "warning"?',
-            id="level",
-        ),
-        pytest.param(
-            "errors {\n consolidate 1s x info debug\n}",
-            'Corefile:3:24: "debug" is a second level; only one is allowed',
-            id="two-levels",
-        ),
-        pytest.param(
-            "errors {\n consolidate 1s x show_first info\n}",
-            'Corefile:3:30: level "info" must precede "show_first"',
-            id="level-last",
-        ),
-        pytest.param(
-            "errors {\n consolidate 1s " + "x" * 10_001 + "\n}",
-            "Corefile:3:17: the pattern has 10001 characters, at most 10000 are allowed",
-            id="pattern-length",
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert re.sub(r"\s+", " ", setup_error(Errors, text)) == error
-
-
-@pytest.mark.parametrize(
-    ("text", "stacktrace"), [("errors", False), ("errors {\n stacktrace\n}", True)]
-)
-def test_stacktrace(text: str, stacktrace: bool) -> None:
-    assert set_up(Errors, text).stacktrace is stacktrace

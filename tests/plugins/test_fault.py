@@ -11,7 +11,6 @@ from hsdns.assemble import assemble
 from hsdns.chain import Request, has
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
-from hsdns.faults.words import ACTIONS
 from hsdns.plugins import ORDER
 from hsdns.plugins.fault import Fault, pod_finder
 from hsdns.plugins.kubernetes import Kubernetes
@@ -19,7 +18,7 @@ from hsdns.wire.iana import Rcode
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 WEB = reply(["web.test. 5 IN A 10.0.0.1"])
 
@@ -68,25 +67,6 @@ def test_chance_is_that_of_the_seed(text: str) -> None:
 
     found = {asyncio.run(decide(started(text, FakeRuntime(seed)))) for seed in (1, 1, 2)}
     assert len(found) == (1 if "seed" in text else 2)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("fault", f"Corefile:2:1: a rule begins with what it does: {', '.join(ACTIONS)}"),
-        ("fault hang transport tcp", 'Corefile:2:1: "hang" is about more than the queries of a server block; remove it, and use hsdns fault add'),
-        ("fault drop nmae x", 'Corefile:2:12: "nmae" is no selector of a fault; did you mean "name"?'),
-        ("fault dorp {\n}", 'Corefile:2:7: "dorp" is no action of a fault; did you mean "drop"?'),
-        ("fault drop {\n  type A\n}", 'Corefile:3:3: "fault" has no properties, found "type"'),
-        ("fault drop listener dns://:54", 'Corefile:2:21: "dns://:54" is not a listener of this server; did you mean "dns://:53"?'),
-        ("fault drop for 5m", 'Corefile:2:1: a rule of the Corefile stands as long as the Corefile; remove "for", write "before" for a time from the start, or use hsdns fault add'),
-        ("fault drop type A type AAAA", "Corefile:2:1: the rule can never match: its action and its selectors exclude each other"),
-        ("fault drop named x\nfault delay 1s named x", 'Corefile:3:1: a rule named "x" stands already; remove it, or use another name'),
-        ("fault drop\nfault nxdomain", 'Corefile:3:1: it excludes the rule "corefile-2" (drop), which answers the same queries; remove one of the two'),
-    ],
-)  # fmt: skip
-def test_errors(text: str, error: str) -> None:
-    assert setup_error(Fault, text) == error
 
 
 def test_a_zone_that_the_block_does_not_have() -> None:

@@ -17,7 +17,7 @@ from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 SOA = "@ 60 IN SOA ns host {} 1 2 3 4\n"
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
@@ -184,37 +184,3 @@ def test_a_file_with_a_fault_stops_the_start(db: Path) -> None:
     assert (
         str(error.value) == f"Corefile:2:6: cannot read the zone: {db}:2: Text input is malformed."
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(
-            "file",
-            'Corefile:2:1: "file" needs a master file, for example db.example.org',
-            id="none",
-        ),
-        pytest.param(
-            "file / {\n reload -1s\n}",
-            "Corefile:3:9: -1s is out of range, allowed is 0s or more",
-            id="reload",
-        ),
-        pytest.param(
-            "file /none {\n reload 0\n}",
-            "Corefile:2:6: cannot read /none: No such file or directory; with reload 0 it would never be read",
-            id="never-looked-for",
-        ),
-        pytest.param(
-            "file /",
-            "Corefile:2:6: cannot read /: Is a directory; name a file, or use auto for a directory",
-            id="folder",
-        ),
-        pytest.param(
-            "file /none {\n transfer to *\n}",
-            'Corefile:3:2: unknown property "transfer" of file',
-            id="unknown",
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(File, text) == error

@@ -21,7 +21,7 @@ from hsdns.wire.name import Name
 from tests.support.coroutines.scripted_timeouts import expire_timeouts, script_timeouts
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 from tests.support.upstreams.certificate import make_certificate
 from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, Answer, Upstream, answer, serve
 from tests.support.upstreams.doh_upstream import serve_doh
@@ -106,16 +106,6 @@ def test_a_file_may_name_more_upstreams_than_words_are_allowed(tmp_path: Path) -
     assert len(route.targets) == 20
 
 
-def test_a_source_of_another_family_is_warned_about() -> None:
-    warnings: list[str] = []
-    text = "forward . 10.0.0.2 2001:db8::2 {\nsource_address 10.0.0.9\n}"
-    set_up(Forward, text, warnings=warnings)
-    assert warnings == [
-        "Corefile:2:1: [2001:db8::2]:53 cannot be reached from source_address 10.0.0.9, which is of another address "
-        "family; remove one of them"
-    ]
-
-
 def test_resolv_conf(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     path.write_text("search example.org\nnameserver 10.0.0.2\nnameserver 10.0.0.3\n")
@@ -131,121 +121,6 @@ def test_a_reverse_zone_that_is_several_is_warned_about() -> None:
         'Corefile:2:9: "10.0.0.0/15" stands for 2 zones, but forward only uses 0.10.in-addr.arpa.; write one '
         "forward for each"
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        pytest.param(
-            "forward .",
-            '2:1: "forward" takes a zone and at least one upstream, such as "forward . 10.0.0.2"',
-            id="no-upstream",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nexcept\n}",
-            '3:1: property "except" takes at least 1 zone, found nothing',
-            id="except",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nhealth_check\n}",
-            '3:1: property "health_check" takes a duration such as "0.5s", found nothing',
-            id="health_check",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nhealth_check 1s no_recursion\n}",
-            '3:17: "no_recursion" is not one of: no_rec, domain; did you mean "no_rec"?',
-            id="health_check-word",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nhealth_check 1s domain\n}",
-            '3:17: word "domain" of health_check takes a name, found nothing',
-            id="health_check-domain",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\npolicy sequental\n}",
-            '3:8: "sequental" is not one of: random, round_robin, sequential; did you mean "sequential"?',
-            id="policy",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nmax_concurrent -1\n}",
-            "3:16: -1 is out of range, allowed is 0 or more",
-            id="max_concurrent",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nforce_tcp yes\n}",
-            '3:11: property "force_tcp" takes no argument, found 1',
-            id="force_tcp",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nfailover NXDOMIAN\n}",
-            '3:10: "NXDOMIAN" is not a response code such as NXDOMAIN; did you mean "NXDOMAIN"?',
-            id="failover",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nfailover SERVFAIL noerror\n}",
-            "3:19: NOERROR is a success and cannot be failed over; use next_on_nodata for empty replies",
-            id="failover-noerror",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nnext\n}",
-            '3:1: property "next" takes at least 1 argument, found 0',
-            id="next",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nmax_age 5s\n}",
-            "2:1: max_age 5s is less than expire 10s; increase max_age or reduce expire",
-            id="max_age",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nread_timeout 0s\n}",
-            "3:14: 0s is out of range, allowed is 0.001s or more",
-            id="read_timeout",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\ndoh_method post\n}",
-            '3:12: "post" is not one of: POST, GET',
-            id="doh_method",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nsource_address 10.0.0.9:53\n}",
-            '3:16: "10.0.0.9:53" is not an IP address; write one without a port',
-            id="source_address",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nresolver dns.example.net\n}",
-            '3:10: "dns.example.net" is not an IP address; write one such as "10.0.0.2" or "10.0.0.2:53"',
-            id="resolver",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nforce_tpc\n}",
-            '3:1: unknown property "force_tpc" of forward; did you mean "force_tcp"?',
-            id="unknown",
-        ),
-        pytest.param(
-            "forward . " + " ".join(f"10.0.0.{k}" for k in range(1, 17)),
-            "2:152: forward takes at most 15 upstreams, found 16; remove some",
-            id="16-upstreams",
-        ),
-        pytest.param(
-            "forward . /dev/null",
-            '2:11: "/dev/null" contains no upstream; add a nameserver to the file, or write an address',
-            id="empty-file",
-        ),
-        pytest.param(
-            "forward . tls://10.0.0.2%a.example.net {\ntls_servername b.example.net\n}",
-            '2:1: "tls_servername b.example.net" and "%a.example.net" both name the server of 10.0.0.2:853; remove one '
-            "of them",
-            id="two-server-names",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\ntls /none/ca.pem\n}",
-            '3:5: cannot use "/none/ca.pem" for TLS: No such file or directory',
-            id="files-nobody-needs",
-        ),
-    ],
-)
-def test_setup_errors(text: str, sentence: str) -> None:
-    assert setup_error(Forward, text) == f"Corefile:{sentence}"
 
 
 # --- which names ---

@@ -12,7 +12,7 @@ from hsdns.wire.message import AA, RA, RD, Reply, unwritten
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 BELOW = reply(["x. 1 IN A 192.0.2.1"], aa=True)
 
@@ -113,30 +113,3 @@ def test_all_directives_of_a_block_apply() -> None:
 )
 def test_cacheable_unless_rd_is_changed(line: str, cacheable: bool) -> None:
     assert header(line).cacheable is cacheable
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "header",
-            'Corefile:2:1: header has no rule; add one such as "response set ra", or remove it',
-        ),
-        ("header x {\n query set aa\n}", 'Corefile:2:8: "header" takes no argument, found "x"'),
-        (
-            "header {\n answer set aa\n}",
-            'Corefile:3:2: unknown property "answer" of header',
-        ),
-        (
-            "header {\n query set\n}",
-            'Corefile:3:2: "query" of header takes "set" or "clear" followed by flags (aa, ra, rd), found 1 arguments',
-        ),
-        (
-            "header {\n query sat aa\n}",
-            'Corefile:3:8: "sat" is not one of: set, clear; did you mean "set"?',
-        ),
-        ("header {\n query set tc\n}", 'Corefile:3:12: "tc" is not one of: aa, ra, rd'),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Header, text) == error

@@ -16,31 +16,9 @@ from hsdns.plugins.health import Health
 from tests.support.coroutines.eager import finish
 from tests.support.coroutines.event_loops import LOOPS, run
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@pytest.mark.parametrize(
-    ("text", "address", "lameduck"),
-    [
-        pytest.param("health", ":8080", 0, id="default"),
-        pytest.param("health localhost:8091", "localhost:8091", 0, id="address"),
-        pytest.param("health {\n lameduck 5s\n}", ":8080", 5, id="lameduck"),
-        pytest.param(
-            "health 169.254.20.10:8080 {\n lameduck 1m\n}", "169.254.20.10:8080", 60, id="both"
-        ),
-        pytest.param(
-            "health :1 {\n lameduck 5s\n}\nhealth :2\nhealth",
-            ":2",
-            5,
-            id="last-with-a-value",
-        ),
-    ],
-)
-def test_setup(text: str, address: str, lameduck: float) -> None:
-    plugin = set_up(Health, text)
-    assert (plugin.address, plugin.lameduck) == (address, lameduck)
 
 
 def test_answer() -> None:
@@ -222,29 +200,3 @@ def test_a_check_cancelled_during_its_lookup_logs_nothing(loop: str) -> None:
     run(case(), loop)
     gc.collect()
     assert complaints == []
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "health 8080",
-            'Corefile:2:8: "8080" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"',
-        ),
-        ("health :1 :2", 'Corefile:2:11: "health" takes at most 1 argument, found 2'),
-        (
-            "health {\n lameduck\n}",
-            'Corefile:3:2: property "lameduck" takes 1 argument, found 0',
-        ),
-        (
-            "health {\n lameduck 5\n}",
-            'Corefile:3:11: "5" is not a duration; write a number and a unit such as "5s"',
-        ),
-        (
-            "health {\n lamduck 5s\n}",
-            'Corefile:3:2: unknown property "lamduck" of health; did you mean "lameduck"?',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Health, text) == error

@@ -13,7 +13,7 @@ from hsdns.wire.name import ROOT, Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 B6_ADDRESS = "2.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa."
 
@@ -415,80 +415,6 @@ def test_looks_after_each_period(hosts_file: Path) -> None:
         "new.example.org. 3600 IN A 10.7.7.7"
     ]
     assert runtime.names_answered_first_changes == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "warning"),
-    [
-        pytest.param(
-            "hosts {\n tttl 60\n}",
-            'Corefile:3:2: "tttl" is neither a property of hosts nor an address, the line is skipped;'
-            ' did you mean "ttl"?',
-            id="no-address",
-        ),
-        pytest.param(
-            "hosts {\n 10.0.0.1\n}",
-            'Corefile:3:2: no name follows the address "10.0.0.1", the line is skipped',
-            id="no-name",
-        ),
-        pytest.param(
-            "hosts /",
-            "Corefile:2:7: hosts file / is a directory; write the path of a file",
-            id="folder",
-        ),
-    ],
-)
-def test_warnings(text: str, warning: str) -> None:
-    warnings: list[str] = []
-    set_up(Hosts, text, warnings=warnings)
-    assert warnings == [warning]
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(
-            "hosts {\n ttl 0\n}",
-            "Corefile:3:6: 0 is out of range, allowed is 1 to 65535",
-            id="ttl-0",
-        ),
-        pytest.param(
-            "hosts {\n ttl 65536\n}",
-            "Corefile:3:6: 65536 is out of range, allowed is 1 to 65535",
-            id="ttl-big",
-        ),
-        pytest.param(
-            "hosts {\n ttl 1s\n}", 'Corefile:3:6: "1s" is not a whole number', id="ttl-no-number"
-        ),
-        pytest.param(
-            "hosts {\n reload -1s\n}",
-            "Corefile:3:9: -1s is out of range, allowed is 0s or more",
-            id="reload",
-        ),
-        pytest.param(
-            "hosts {\n fallthrough\n 10.0.0.1 a\n}",
-            'Corefile:4:2: unknown property "10.0.0.1" of hosts',
-            id="line-after",
-        ),
-        pytest.param(
-            "hosts {\n fallthrough_unsupported\n}",
-            'Corefile:2:1: property "fallthrough_unsupported" of hosts has no effect without "fallthrough"; add it',
-            id="unsupported-alone",
-        ),
-        pytest.param(
-            "hosts {\n no_reverse x\n}",
-            'Corefile:3:13: property "no_reverse" takes no argument, found 1',
-            id="flag",
-        ),
-        pytest.param(
-            "hosts\nhosts",
-            'Corefile:3:1: "hosts" may occur only once in a server block; merge it with the first',
-            id="twice",
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Hosts, text) == error
 
 
 # --- what the fast path needs to know ---

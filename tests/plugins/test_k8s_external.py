@@ -70,45 +70,6 @@ class Outside:
 # --- setup ---
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        pytest.param(
-            "k8s_external {\nttl 3601\n}",
-            "Corefile:3:5: 3601 is out of range, allowed is 0 to 3600",
-            id="ttl",
-        ),
-        pytest.param(
-            "k8s_external {\napex .\n}",
-            "Corefile:3:6: apex needs at least one label, for example dns",
-            id="apex of no label",
-        ),
-        pytest.param(
-            "k8s_external {\napex a..b\n}",
-            "Corefile:3:6: \"a..b\" is not a name: label b'' has 0 octets, allowed are 1 to 63",
-            id="apex that is no name",
-        ),
-        pytest.param(
-            "k8s_external {\nheadless yes\n}",
-            'Corefile:3:10: property "headless" takes no argument, found 1',
-            id="headless",
-        ),
-        pytest.param(
-            "k8s_external {\nheadles\n}",
-            'Corefile:3:1: unknown property "headles" of k8s_external; did you mean "headless"?',
-            id="unknown",
-        ),
-        pytest.param(
-            "k8s_external a\nk8s_external b",
-            'Corefile:3:1: "k8s_external" may occur only once in a server block; merge it with the first',
-            id="twice",
-        ),
-    ],
-)
-def test_setup_errors(text: str, sentence: str) -> None:
-    assert setup_error(K8sExternal, text) == sentence
-
-
 def test_a_zone_needs_room_for_the_names_of_its_servers() -> None:
     zone = ".".join(["x" * 60] * 4)
     assert "is too long for the names of its name servers" in setup_error(

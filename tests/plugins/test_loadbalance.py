@@ -23,7 +23,7 @@ from tests.support.coroutines.eager import finish, turns
 from tests.support.coroutines.event_loops import run, until
 from tests.support.plugins.requests import make_request, next_with, reply, rr, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 WHERE = Position("Corefile", 2, 22)
 TEXT = """
@@ -36,7 +36,6 @@ www.example.org
 Other.example.org.
 192.0.2.1 200
 """
-FOUND = [rr(f"www.example.org. 5 IN A 192.0.2.{number}") for number in (1, 2)]
 
 
 def shares(weights: Weights, *texts: str) -> list[int]:
@@ -179,89 +178,6 @@ A = [f"a.example.org. 5 IN A 192.0.2.{k}" for k in (1, 2, 3)]
 AAAA = [f"a.example.org. 5 IN AAAA 2001:db8::{k}" for k in (1, 2)]
 MX = [f"a.example.org. 5 IN MX {k} m{k}.example.org." for k in (10, 20)]
 TXT = ['a.example.org. 5 IN TXT "b"', 'a.example.org. 5 IN TXT "a"']
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "loadbalance",
-        "loadbalance round_robin",
-        "loadbalance {\n}",
-        "loadbalance {\nprefer 10.0.0.0/8 2001:db8::/32\nprefer 192.0.2.1/24\n}",
-        "loadbalance weighted file",
-        "loadbalance weighted file {\nreload 0s\n}",
-    ],
-    ids=repr,
-)
-def test_setup(text: str) -> None:
-    assert set_up(Loadbalance, text).name == "loadbalance"
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        pytest.param(
-            "loadbalance weighted",
-            'Corefile:2:13: policy "weighted" needs a weight file',
-            id="weighted without a file",
-        ),
-        pytest.param(
-            "loadbalance weighted a b",
-            'Corefile:2:24: policy "weighted" takes one file, also found "b"',
-            id="weighted with two files",
-        ),
-        pytest.param(
-            "loadbalance weighted a {\nprefer 10.0.0.0/8\n}",
-            'Corefile:3:1: property "prefer" of loadbalance belongs to policy "round_robin", not to "weighted"',
-            id="weighted with prefer",
-        ),
-        pytest.param(
-            "loadbalance {\nreload 5s\n}",
-            'Corefile:3:1: property "reload" of loadbalance belongs to policy "weighted", not to "round_robin"',
-            id="reload without weighted",
-        ),
-        pytest.param(
-            "loadbalance weighted a {\nreload soon\n}",
-            'Corefile:3:8: "soon" is not a duration; write a number and a unit such as "5s"',
-            id="reload",
-        ),
-        *(
-            pytest.param(
-                f"loadbalance {{\nprefer {word}\n}}",
-                f'Corefile:3:8: "{word}" is not a network; write one such as 10.0.0.0/8',
-                id=f"prefer {word}",
-            )
-            for word in ("10.0.0.0", "10.0.0.0/33", "10.0.0.0/255.0.0.0", "a/8", "10.0.0/8")
-        ),
-        pytest.param(
-            "loadbalance {\nprefer\n}",
-            'Corefile:3:1: property "prefer" takes at least 1 argument, found 0',
-            id="prefer nothing",
-        ),
-        pytest.param(
-            "loadbalance {\nprefers 10.0.0.0/8\n}",
-            'Corefile:3:1: unknown property "prefers" of loadbalance; did you mean "prefer"?',
-            id="unknown property",
-        ),
-        pytest.param(
-            "loadbalance round_robbin",
-            'Corefile:2:13: unknown policy "round_robbin" of loadbalance; did you mean "round_robin"?',
-            id="near",
-        ),
-        pytest.param(
-            "loadbalance sticky",
-            'Corefile:2:13: unknown policy "sticky" of loadbalance; use round_robin or weighted',
-            id="far",
-        ),
-        pytest.param(
-            "loadbalance round_robin w",
-            'Corefile:2:25: policy "round_robin" takes no argument, found "w"',
-            id="argument",
-        ),
-    ],
-)
-def test_setup_errors(text: str, sentence: str) -> None:
-    assert setup_error(Loadbalance, text) == sentence
 
 
 def balanced(found: Reply, qtype: str = "A", seed: int = 1) -> Reply:

@@ -9,7 +9,7 @@ from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 PASSED = Reply(rcode=Rcode.REFUSED)
 
@@ -96,21 +96,3 @@ def test_passes_on(text: str, qname: str) -> None:
 def test_names_answered_first(text: str, zone: str, names: tuple[str, ...] | None) -> None:
     found = set_up(Local, text).names_answered_first(Name.from_text(zone))
     assert (None if found is None else tuple(name.to_text() for name in found)) == names
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("local x", 'Corefile:2:7: "local" takes no argument, found "x"'),
-        (
-            "local {\n localhost_prefix\n}",
-            'Corefile:3:2: property "localhost_prefix" takes 1 argument, found 0',
-        ),
-        (
-            "local {\n localhost_prefix yes\n}",
-            'Corefile:3:19: "yes" is not one of: on, off',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Local, text) == error

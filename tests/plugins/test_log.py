@@ -12,7 +12,7 @@ from hsdns.wire.message import CD, RD, Reply, unwritten
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import directives, make_block, set_up, setup_error
+from tests.support.plugins.setup import directives, make_block, set_up
 
 ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
 SOA = "example.org. 5 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"
@@ -197,63 +197,12 @@ def test_rules(text: str, lines: int | list[str], caplog: pytest.LogCaptureFixtu
     assert (len(found) if isinstance(lines, int) else found) == lines
 
 
-@pytest.mark.parametrize(
-    ("text", "warning"),
-    [
-        pytest.param(
-            "log {common}",
-            'Corefile:2:5: "{common}" is parsed as a name, not as a format;'
-            ' to log all names in this format, write "log . FORMAT"',
-            id="format-alone",
-        ),
-        pytest.param(
-            "log . {/a/b}",
-            'Corefile:2:7: placeholders that begin with "{/" are logged as "-" without metadata in the block; add metadata',
-            id="metadata",
-        ),
-    ],
-)
-def test_warnings(text: str, warning: str) -> None:
-    warnings: list[str] = []
-    set_up(Log, text, warnings=warnings)
-    assert warnings == [warning]
-
-
 def test_nothing_is_logged_above_level_info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "hsdns.plugin.log")
     plugin = set_up(Log, "log")
     finish(plugin.start(FakeRuntime()))
     assert finish(plugin.handle(make_request("a."), next_with(ONE))) is ONE
     assert caplog.records == []
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(
-            "log . {\n class denail\n}",
-            'Corefile:3:8: "denail" is not one of: all, success, denial, error; did you mean "denial"?',
-            id="class",
-        ),
-        pytest.param(
-            "log . {\n class\n}",
-            'Corefile:3:2: property "class" takes at least 1 argument, found 0',
-            id="no-class",
-        ),
-        pytest.param(
-            "log . {\n clas all\n}",
-            'Corefile:3:2: unknown property "clas" of log; did you mean "class"?',
-            id="unknown",
-        ),
-        pytest.param(
-            "log a..b",
-            "Corefile:2:5: \"a..b\" is not a name: label b'' has 0 octets, allowed are 1 to 63",
-            id="name",
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Log, text) == error
 
 
 # --- hits of the answer table ---

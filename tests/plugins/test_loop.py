@@ -23,7 +23,7 @@ from tests.support.coroutines.eager import finish
 from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import directives, make_block, set_up, setup_error
+from tests.support.plugins.setup import directives, make_block, set_up
 from tests.support.upstreams.dns_upstream import Answer, answer, serve
 
 REFUSED = answer(rcode=Rcode.REFUSED)
@@ -243,24 +243,6 @@ def test_stop_resets_the_metric(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 FOUND = Reply()
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("loop 1", 'Corefile:2:6: "1" is not one of: keep'),
-        ("loop kep", 'Corefile:2:6: "kep" is not one of: keep; did you mean "keep"?'),
-        ("loop keep x", 'Corefile:2:11: "loop" takes at most 1 argument, found 2'),
-        ("loop {\nx\n}", 'Corefile:3:1: "loop" has no properties, found "x"'),
-        (
-            "loop\nloop",
-            'Corefile:3:1: "loop" may occur only once in a server block; merge it with the first',
-        ),
-    ],
-    ids=["argument", "word", "arguments", "property", "twice"],
-)
-def test_setup_errors(text: str, sentence: str) -> None:
-    assert setup_error(Loop, text) == sentence
 
 
 def test_zone_too_long_for_the_probe() -> None:

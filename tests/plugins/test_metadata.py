@@ -11,7 +11,7 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 
 class Provider(Plugin):
@@ -84,21 +84,3 @@ def test_passes_queries_on() -> None:
     reply = Reply(aa=True)
     assert finish(Metadata([]).handle(make_request("a."), next_with(reply))) is reply
     assert Metadata.cacheable
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "metadata\nmetadata",
-            'Corefile:3:1: "metadata" may occur only once in a server block; merge it with the first',
-        ),
-        ("metadata {\n x\n}", 'Corefile:3:2: "metadata" has no properties, found "x"'),
-        (
-            "metadata a..b",
-            'Corefile:2:10: "a..b" is not a domain name: a label is empty; remove a dot',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Metadata, text) == error

@@ -11,7 +11,7 @@ from hsdns.wire.message import Reply, unwritten
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 A = ["www.example.org. 60 IN A 192.0.2.1"]
 NS = ["example.org. 60 IN NS ns.example.org."]
@@ -77,22 +77,3 @@ def test_replies_with_expired_signatures_are_unchanged() -> None:
     below = reply(A, [*NS, PAST])
     assert ask(below, edns=Edns(1232, do=True)) is below
     assert ask(below, edns=Edns(1232)) == reply(A)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("minimal x", 'Corefile:2:9: "minimal" takes no argument, found "x"'),
-        ("minimal {\n x\n}", 'Corefile:3:2: "minimal" has no properties, found "x"'),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Minimal, text) == error
-
-
-def test_first_of_several_takes_effect() -> None:
-    warnings: list[str] = []
-    set_up(Minimal, "minimal\nminimal", warnings=warnings)
-    assert warnings == [
-        'Corefile:3:1: this "minimal" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

@@ -12,7 +12,7 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 BELOW = reply(["x. 1 IN A 192.0.2.1"])
 ASKED = Edns(1400, options=((10, b"12345678"), (3, b"")))
@@ -86,21 +86,3 @@ def test_on_the_wire() -> None:
 
 def test_not_cacheable() -> None:
     assert not isinstance(set_up(Nsid, "nsid"), Cacheable)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("nsid {\n x\n}", 'Corefile:3:2: "nsid" has no properties, found "x"'),
-        (
-            "nsid a\nnsid b",
-            'Corefile:3:1: "nsid" may occur only once in a server block; merge it with the first',
-        ),
-        (
-            f"nsid {'x' * 4097}",
-            "Corefile:2:6: the data of nsid has 4097 octets; at most 4096 are allowed",
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Nsid, text) == error

@@ -18,7 +18,6 @@ from hsdns.plugins import pprof as profile_module
 from hsdns.plugins.pprof import INDEX, Frame, Pprof, Profile, folded, sample, stack_of, to_pprof
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
 
 INNER = Frame("inner", "/lib/a.py", 7)
 OUTER = Frame("Outer.call", "/lib/b.py", 300)
@@ -181,32 +180,6 @@ def test_sample_ends_early() -> None:
 
 def test_cpu_time_of_a_thread_that_has_ended() -> None:
     assert profile_module._cpu_time(2**30) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("pprof", "localhost:6053"),
-        ("pprof :6060", ":6060"),
-        ("pprof 127.0.0.1:6060 {\n}", "127.0.0.1:6060"),
-    ],
-)
-def test_setup(text: str, address: str) -> None:
-    assert set_up(Pprof, text).address == address
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param("pprof a b", 'Corefile:2:9: "pprof" takes at most 1 argument, found 2', id="two"),
-        pytest.param("pprof 6060", 'Corefile:2:7: "6060" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"', id="port"),
-        pytest.param("pprof\npprof", 'Corefile:3:1: "pprof" may occur only once in a server block; merge it with the first', id="twice"),
-        pytest.param("pprof {\nblock 1\n}", 'Corefile:3:1: property "block" of pprof is not supported: Python does not record which threads wait; remove it', id="block"),
-        pytest.param("pprof {\nmutex\n}", 'Corefile:3:1: unknown property "mutex" of pprof', id="unknown"),
-    ],
-)  # fmt: skip
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Pprof, text) == error
 
 
 def started() -> tuple[Pprof, HttpPage]:

@@ -22,7 +22,7 @@ from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
 
@@ -281,50 +281,6 @@ def test_page() -> None:
     assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
     assert any(line.startswith("process_cpu_seconds_total ") for line in lines)
     assert len(lines) == len(set(lines))
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("prometheus", "localhost:9153"),
-        ("prometheus :9153", ":9153"),
-        ("prometheus 0.0.0.0:9153", "0.0.0.0:9153"),
-        ("prometheus {\n}", "localhost:9153"),
-    ],
-)
-def test_setup(text: str, address: str) -> None:
-    assert set_up(Prometheus, text).address == address
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "prometheus 9153",
-            'Corefile:2:12: "9153" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"',
-        ),
-        ("prometheus :1 :2", 'Corefile:2:15: "prometheus" takes at most 1 argument, found 2'),
-        (
-            "prometheus {\n runtime_metrics on\n}",
-            'Corefile:3:18: property "runtime_metrics" takes no argument, found 1',
-        ),
-        (
-            "prometheus {\n tls none.yml\n}",
-            'Corefile:3:6: cannot use "none.yml" for TLS: none.yml: No such file or directory',
-        ),
-        (
-            "prometheus {\n tls\n}",
-            'Corefile:3:2: property "tls" takes 1 argument, found 0',
-        ),
-        ("prometheus {\n x\n}", 'Corefile:3:2: unknown property "x" of prometheus'),
-        (
-            "prometheus\nprometheus",
-            'Corefile:3:1: "prometheus" may occur only once in a server block; merge it with the first',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Prometheus, text) == error
 
 
 def test_runtime_metrics() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hsdns.plugins.ready import Ready
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 TEXT = "text/plain; charset=utf-8"
 OK = (200, TEXT, b"OK")
@@ -109,47 +109,3 @@ def test_unready_plugins_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.getMessage() for record in caplog.records] == [
         'plugin/ready: Plugins not ready: "kubernetes"'
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("ready", ":8181"),
-        ("ready localhost:8080", "localhost:8080"),
-        ("ready [::1]:0 {\n monitor until-ready\n}", "[::1]:0"),
-    ],
-)
-def test_setup(text: str, address: str) -> None:
-    assert set_up(Ready, text).address == address
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(
-            "ready 8181",
-            'Corefile:2:7: "8181" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"',
-            id="address",
-        ),
-        pytest.param(
-            "ready :1 :2", 'Corefile:2:10: "ready" takes at most 1 argument, found 2', id="two"
-        ),
-        pytest.param(
-            "ready\nready",
-            'Corefile:3:1: "ready" may occur only once in a server block; merge it with the first',
-            id="twice",
-        ),
-        pytest.param(
-            "ready {\n monitor always\n}",
-            'Corefile:3:10: "always" is not one of: until-ready, continuously',
-            id="monitor",
-        ),
-        pytest.param(
-            "ready {\n moniter continuously\n}",
-            'Corefile:3:2: unknown property "moniter" of ready; did you mean "monitor"?',
-            id="unknown",
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Ready, text) == error

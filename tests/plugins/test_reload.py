@@ -10,24 +10,7 @@ from hsdns.plugins import reload
 from hsdns.plugins.reload import Reload, failures, show_version, versions
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
-
-
-@pytest.mark.parametrize(
-    ("text", "interval", "jitter"),
-    [
-        pytest.param("reload", 30, 15, id="default"),
-        pytest.param("reload 10s", 10, 5, id="interval-limits-jitter"),
-        pytest.param("reload 2s", 2, 1, id="shortest"),
-        pytest.param("reload 10s 3s", 10, 3, id="both"),
-        pytest.param("reload 10s 9s", 10, 5, id="jitter-at-most-half"),
-        pytest.param("reload 1m 0s", 60, 0, id="no-jitter"),
-        pytest.param("reload 2s 1s", 2, 1, id="least-jitter"),
-    ],
-)
-def test_setup(text: str, interval: float, jitter: float) -> None:
-    plugin = set_up(Reload, text)
-    assert (plugin.interval, plugin.jitter) == (interval, jitter)
+from tests.support.plugins.setup import set_up
 
 
 def test_period_is_the_interval_plus_or_minus_half_of_the_jitter() -> None:
@@ -71,37 +54,4 @@ def test_only_the_last_digest_is_exported() -> None:
     assert [line for line in text.splitlines() if not line.startswith("#")] == [
         'coredns_reload_version_info{hash="sha512",value="bb"} 1.0',
         "coredns_reload_failed_total 1.0",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("reload 1s", "Corefile:2:8: 1s is out of range, allowed is 2s or more"),
-        (
-            "reload 5",
-            'Corefile:2:8: "5" is not a duration; write a number and a unit such as "5s"',
-        ),
-        (
-            "reload 5s 500ms",
-            'Corefile:2:11: jitter 500ms is too short; give "0s" or at least 1s',
-        ),
-        ("reload 5s -1s", "Corefile:2:11: -1s is out of range, allowed is 0s or more"),
-        (
-            "reload 5s 1s 1s",
-            'Corefile:2:14: "reload" takes at most 2 arguments, INTERVAL and JITTER, found 3',
-        ),
-        ("reload {\n x\n}", 'Corefile:3:2: "reload" has no properties, found "x"'),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Reload, text) == error
-
-
-def test_first_of_several_takes_effect() -> None:
-    warnings: list[str] = []
-    found = set_up(Reload, "reload 10s 2s\nreload 20s", warnings=warnings)
-    assert found.interval == 10
-    assert warnings == [
-        'Corefile:3:1: this "reload" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
     ]

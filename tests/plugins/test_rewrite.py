@@ -10,7 +10,7 @@ from hsdns.chain import Request
 from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.corefile.properties import compile_pattern
 from hsdns.plugins.rewrite import Rewrite
-from hsdns.rewriting.rule import Exact, Matcher, Prefix, Regex, RewriteName, Suffix
+from hsdns.rewriting.rule import Matcher, RewriteName, exact, prefix, regex, suffix
 from hsdns.wire.edns import ECHOED, Edns
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType
@@ -19,7 +19,7 @@ from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 REFUSED = Reply(rcode=Rcode.REFUSED)
 
@@ -151,10 +151,10 @@ def test_a_reply_has_the_queried_name_again(labels: list[bytes], way: str) -> No
     asked = Name.from_labels([*labels, b"from", b"test"])
     text = asked.lowered().to_text()
     ways: dict[str, Matcher] = {
-        "exact": Exact(text),
-        "suffix": Suffix(".from.test."),
-        "prefix": Prefix(text.partition(".from.test.")[0] + "."),
-        "regex": Regex(compile_pattern(r"^.*\.from\.test\.$")),
+        "exact": exact(text),
+        "suffix": suffix(".from.test."),
+        "prefix": prefix(text.partition(".from.test.")[0] + "."),
+        "regex": regex(compile_pattern(r"^.*\.from\.test\.$")),
     }
     to = {"suffix": ".to.test.", "prefix": "to."}.get(way, "www.to.test.")
     plugin = Rewrite([RewriteName(ways[way], to, automatic=True)])
@@ -328,24 +328,3 @@ def test_cacheable_and_names_answered_first(
     assert plugin.cacheable is cacheable
     found = plugin.names_answered_first(Name.from_text("x."))
     assert found == (None if names is None else tuple(Name.from_text(each) for each in names))
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "rewrite",
-            "Corefile:2:1: rewrite needs a field: name, type, class, edns0, ttl, cname, rcode",
-        ),
-        (
-            "rewrite name a.b c.d {\n ttl a 5\n}",
-            'Corefile:3:2: a rule of rewrite is written on one line or in a body, not both; found "ttl" in the body',
-        ),
-        (
-            "rewrite {\n name a.b c.d\n ttl a 5\n}",
-            'Corefile:3:7: "a.b" is not a kind of match; kinds are exact, prefix, suffix, substring, regex',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Rewrite, text) == error

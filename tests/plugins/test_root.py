@@ -2,14 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.plugins.hosts import Hosts
 from hsdns.plugins.root import Root
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 
 def test_last_of_several_takes_effect() -> None:
@@ -30,26 +28,3 @@ def test_relative_paths_of_the_block(tmp_path: Path) -> None:
     plugins = assemble(corefile, warn=lambda sentence: None).plugins
     paths = [plugin.path for plugin in plugins if isinstance(plugin, Hosts)]
     assert paths == [str(tmp_path / "list"), "list", "/list"]
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(
-            "root", 'Corefile:2:1: "root" takes one directory, found 0 arguments', id="none"
-        ),
-        pytest.param(
-            "root /a /b", 'Corefile:2:1: "root" takes one directory, found 2 arguments', id="two"
-        ),
-        pytest.param(
-            "root /a {\n b\n}", 'Corefile:3:2: "root" has no properties, found "b"', id="body"
-        ),
-        pytest.param(
-            "root /dev/null/x",
-            'Corefile:2:6: cannot access root directory "/dev/null/x": Not a directory',
-            id="no-directory",
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Root, text) == error

@@ -18,7 +18,7 @@ from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import make_request, next_with, reply, rr, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 NOTIFY = 4 << 11
@@ -365,32 +365,3 @@ def test_a_zone_of_the_corefile_is_not_a_member(primaries: Primaries) -> None:
         assert plugin.zones[ORG] is first
 
     run(plugin, script)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(
-            "secondary",
-            'Corefile:2:1: secondary needs "transfer from" with the address of a primary',
-            id="no-primary",
-        ),
-        pytest.param(
-            "secondary {\n transfer to 192.0.2.1\n}",
-            'Corefile:3:2: secondary takes "transfer from ADDRESS..."',
-            id="to",
-        ),
-        pytest.param(
-            "secondary {\n transfer from *\n}",
-            'Corefile:3:16: "*" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300',
-            id="anybody",
-        ),
-        pytest.param(
-            "secondary {\n upstream\n}",
-            'Corefile:3:2: unknown property "upstream" of secondary',
-            id="unknown",
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Secondary, text) == error

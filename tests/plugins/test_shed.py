@@ -8,24 +8,9 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.shed import Shed
 from tests.support.clients.sockets import UdpClient
 from tests.support.coroutines.event_loops import run
-from tests.support.plugins.setup import directives, make_block, setup_error
+from tests.support.plugins.setup import directives, make_block
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import ask, cluster_objects
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("shed 5", 'Corefile:2:6: "shed" takes no argument, found "5"'),
-        ("shed {\n depth 5\n}", 'Corefile:3:2: "shed" has no properties, found "depth"'),
-        (
-            "shed\nshed",
-            'Corefile:3:1: "shed" may occur only once in a server block; merge it with the first',
-        ),
-    ],
-)
-def test_errors(text: str, error: str) -> None:
-    assert setup_error(Shed, text) == error
 
 
 @pytest.mark.parametrize("scheme", ["tls", "https"])

@@ -13,7 +13,7 @@ from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import directives, make_block, set_up, setup_error
+from tests.support.plugins.setup import directives, make_block, set_up
 
 
 def rule(text: str) -> Rule:
@@ -402,79 +402,3 @@ def test_cacheable(text: str, cacheable: bool) -> None:
 def test_names_answered_first(text: str, zone: str, names: tuple[str, ...] | None) -> None:
     found = set_up(Template, text).names_answered_first(Name.from_text(zone))
     assert (None if found is None else tuple(name.to_text() for name in found)) == names
-
-
-def test_upstream_has_no_effect() -> None:
-    warnings: list[str] = []
-    set_up(Template, "template IN A {\n upstream 192.0.2.1\n}", warnings=warnings)
-    assert warnings == ['Corefile:3:2: "upstream" of template has no effect, as in CoreDNS 1.14.7']
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("template IN", "Corefile:2:1: template takes CLASS TYPE [ZONES...], found 1 arguments"),
-        ("template XX A", 'Corefile:2:10: "XX" is not a class'),
-        ("template IN XX", 'Corefile:2:13: "XX" is not a record type'),
-        (
-            "template IN A {\n match (\n}",
-            'Corefile:3:8: "(" is not a regular expression: missing ): (',
-        ),
-        (
-            "template IN A {\n match\n}",
-            'Corefile:3:2: property "match" takes at least 1 argument, found 0',
-        ),
-        (
-            'template IN A {\n answer "{{ .Name"\n}',
-            "Corefile:3:9: template: the action is not closed (at character 1)",
-        ),
-        (
-            'template IN A {\n answer ok "a {{ prnt 1 }}"\n}',
-            'Corefile:3:12: template: function "prnt" is not known; did you mean "print"? (at character 6)',
-        ),
-        ("template IN A {\n rcode OK\n}", 'Corefile:3:8: "OK" is not a response code'),
-        (
-            "template IN A {\n ederror\n}",
-            'Corefile:3:2: property "ederror" takes CODE [REASON], found 0 arguments',
-        ),
-        (
-            "template IN A {\n ederror 70000\n}",
-            "Corefile:3:10: 70000 is out of range, allowed is 0 to 65535",
-        ),
-        (
-            "template IN A {\n var a\n}",
-            'Corefile:3:2: property "var" takes NAME EXPRESSION, found 1 arguments',
-        ),
-        ("template IN A {\n var 1a 1\n}", 'Corefile:3:6: "1a" is not a valid variable name'),
-        (
-            "template IN A {\n var name 1\n}",
-            'Corefile:3:6: "name" is already defined; choose another name',
-        ),
-        (
-            "template IN A {\n var len 1\n}",
-            'Corefile:3:6: "len" is already defined; choose another name',
-        ),
-        (
-            "template IN A {\n var true 1\n}",
-            'Corefile:3:6: "true" is already defined; choose another name',
-        ),
-        (
-            "template IN A {\n var a 1\n var a 2\n}",
-            'Corefile:4:6: "a" is already defined; choose another name',
-        ),
-        (
-            "template IN A {\n expr a == 1\n var a 1\n}",
-            'Corefile:3:7: expression: "a" is not known',
-        ),
-        (
-            "template IN A {\n var a 'x'\n expr a == 1\n}",
-            'Corefile:4:9: expression: "==" does not take string and int',
-        ),
-        (
-            "template IN A {\n anwser x\n}",
-            'Corefile:3:2: unknown property "anwser" of template; did you mean "answer"?',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Template, text) == error

@@ -16,7 +16,7 @@ from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, rr, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 SOA = "example.org. 60 IN SOA ns. host. 7 1 2 3 4"
@@ -200,43 +200,3 @@ def test_a_failed_notify_is_logged(
 
     asyncio.run(run())
     assert caplog.messages == ["plugin/transfer: Failed sending notifies: NOTIFY was not accepted"]
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(
-            "transfer",
-            'Corefile:2:1: transfer needs "to" with the addresses of secondaries, or "to *" for any client',
-            id="no-to",
-        ),
-        pytest.param(
-            "transfer {\n to\n}",
-            'Corefile:3:2: property "to" takes at least 1 argument, found 0',
-            id="empty-to",
-        ),
-        pytest.param(
-            "transfer {\n to ns.example.org\n}",
-            'Corefile:3:5: "ns.example.org" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or '
-            "[2001:db8::1]:5300",
-            id="name",
-        ),
-        pytest.param(
-            "transfer {\n to *\n source here\n}",
-            'Corefile:4:9: "here" is not an IP address; "source" is the address that NOTIFY is sent from',
-            id="source",
-        ),
-        pytest.param(
-            "transfer {\n to *\n source 192.0.2.1\n source 192.0.2.1\n}",
-            'Corefile:5:2: property "source" of transfer may be given only once',
-            id="two-sources",
-        ),
-        pytest.param(
-            "transfer {\n form *\n}",
-            'Corefile:3:2: unknown property "form" of transfer',
-            id="unknown",
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Transfer, text) == error

@@ -146,12 +146,6 @@ def test_a_file_of_secrets(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
         assert found.rcode == Rcode.NOERROR
 
 
-def test_warning_without_a_secret() -> None:
-    warnings: list[str] = []
-    set_up(Tsig, "tsig", warnings=warnings)
-    assert warnings == ["Corefile:2:1: tsig has no secret, so it cannot verify any signed query"]
-
-
 @pytest.mark.parametrize(
     ("content", "near"),
     [
@@ -168,46 +162,3 @@ def test_syntax_error_in_a_file_of_secrets(content: str, near: str, tmp_path: Pa
     assert setup_error(Tsig, f"tsig {{\n secrets {path}\n}}") == (
         f'Corefile:3:10: syntax error in "{path}" near key "{near}"; expected: key "NAME" {{ secret "KEY"; }};'
     )
-
-
-@pytest.mark.parametrize(
-    ("body", "error"),
-    [
-        pytest.param(
-            "secret a", 'Corefile:3:1: property "secret" takes 2 arguments, found 1', id="secret"
-        ),
-        pytest.param(
-            "secret a =",
-            'Corefile:3:8: the secret of key "a" is not base64; make one with tsig-keygen',
-            id="base64",
-        ),
-        pytest.param(
-            "secret a..b AAAA",
-            "Corefile:3:8: \"a..b\" is not a key name: label b'' has 0 octets, allowed are 1 to 63",
-            id="name",
-        ),
-        pytest.param(
-            "secret a AAAA\nsecret A. AAAA",
-            'Corefile:4:8: key "a." already has a secret',
-            id="twice",
-        ),
-        pytest.param(
-            "secrets /none",
-            'Corefile:3:9: cannot read secrets from "/none": No such file or directory',
-            id="no-file",
-        ),
-        pytest.param(
-            "require",
-            'Corefile:3:1: property "require" takes at least 1 argument, found 0',
-            id="require",
-        ),
-        pytest.param("require WHAT", 'Corefile:3:9: "WHAT" is not a record type', id="type"),
-        pytest.param(
-            "require_opcode QUERRY",
-            'Corefile:3:16: "QUERRY" is not one of: QUERY, IQUERY, STATUS, NOTIFY, UPDATE; did you mean "QUERY"?',
-            id="opcode",
-        ),
-    ],
-)
-def test_setup_errors(body: str, error: str) -> None:
-    assert setup_error(Tsig, f"tsig {{\n{body}\n}}") == error

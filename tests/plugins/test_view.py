@@ -14,7 +14,7 @@ from hsdns.plugins.view import View
 from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 
 @pytest.mark.parametrize(
@@ -90,38 +90,6 @@ def test_provides_its_name_and_passes_queries_on() -> None:
     assert {label: value() for label, value in values.items()} == {"view/name": "inside"}
     reply = Reply(aa=True)
     assert finish(plugin.handle(make_request("a."), next_with(reply))) is reply
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("view", "Corefile:2:1: view takes a name, found 0 arguments"),
-        ("view a b", "Corefile:2:1: view takes a name, found 2 arguments"),
-        ('view ""', "Corefile:2:6: the name of a view cannot be empty"),
-        (
-            "view a\nview b",
-            'Corefile:3:1: "view" may occur only once in a server block; merge it with the first',
-        ),
-        (
-            "view a {\n expr\n}",
-            'Corefile:3:2: property "expr" needs an expression, found nothing',
-        ),
-        (
-            "view a {\n expr nam() == 'x'\n}",
-            'Corefile:3:7: expression: function "nam" is not known; did you mean "name"?',
-        ),
-        (
-            "view a {\n expr name() ==  5\n}",
-            'Corefile:3:14: expression: "==" does not take string and int',
-        ),
-        (
-            "view a {\n exp true\n}",
-            'Corefile:3:2: unknown property "exp" of view; did you mean "expr"?',
-        ),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(View, text) == error
 
 
 VIEW = "    view v {\n        expr true\n    }\n"

@@ -7,7 +7,7 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, section
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 
 
 @pytest.mark.parametrize(
@@ -49,22 +49,3 @@ def test_whoami(question: dict[str, str], additional: list[str]) -> None:
 def test_records_have_the_class_of_the_question() -> None:
     found = finish(Whoami().handle(make_request("x.", qclass="CH"), next_with(Reply())))
     assert [record.rrclass for record in found.additional] == [3, 3]
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("whoami x", 'Corefile:2:8: "whoami" takes no argument, found "x"'),
-        ("whoami {\n x\n}", 'Corefile:3:2: "whoami" has no properties, found "x"'),
-    ],
-)
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Whoami, text) == error
-
-
-def test_first_of_several_takes_effect() -> None:
-    warnings: list[str] = []
-    set_up(Whoami, "whoami\nwhoami", warnings=warnings)
-    assert warnings == [
-        'Corefile:3:1: this "whoami" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
-    ]

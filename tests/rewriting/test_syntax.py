@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.rewriting.rule import RewriteClass, RewriteType, Rule
+from hsdns.rewriting.rule import Rule, exact, suffix
 from hsdns.rewriting.syntax import absolute, read_rule
 from hsdns.wire.message import Query, Reply
+from hsdns.wire.name import Name
 from tests.rewriting.applied import reply_after
 from tests.support.plugins.requests import make_request, reply, section
 
@@ -64,6 +69,16 @@ def test_continue_and_stop(text: str, stops: bool) -> None:
         (r"name regex ^A.* x", "a.", "a."),
         (r"name regex ^(a).* X{1}", "aa.", "xa."),
         (r"name regex ^(.)(.)\.$ {2}{1}", "ab.", "ba."),
+        (r"name a\.b x", r"a\.b.", "x."),
+        (r"name \097 x", "a.", "x."),
+        ("name prefix a. x.", "aa.b.", "aa.b."),
+        ("name prefix a. x.", "a.", "x."),
+        ("name suffix .b .y", "b.", "b."),
+        ("name substring .b. .y.", "a.b.c.b.d.", "a.y.c.y.d."),
+        (r"name regex ^(.*)\.(b)\.$ {2}.{1}.y", "a.a.b.", "b.a.a.y."),
+        ("name regex (x)?a {1}-{1}", "a.", "-."),
+        ("name regex (.*) {1}x", "{2}.", r"{2}.x."),
+        ("name regex (.*)-(.).* {1}", "{2}-y.", "y."),
     ],
 )
 def test_names(text: str, qname: str, becomes: str) -> None:
@@ -157,12 +172,74 @@ def test_cnames(text: str, target: str | None) -> None:
         assert section(found.answer) == [f"a. 1 IN CNAME {target}"]
 
 
-def test_types_and_classes() -> None:
-    by_type, by_class = read("type any TYPE65280"), read("class ch In")
-    assert isinstance(by_type, RewriteType)
-    assert isinstance(by_class, RewriteClass)
-    assert (by_type.old, by_type.new) == (255, 65280)
-    assert (by_class.old, by_class.new) == (3, 1)
+@pytest.mark.parametrize(
+    ("text", "question", "becomes"),
+    [
+        ("type any TYPE65280", ("ANY", "IN"), ("TYPE65280", "IN")),
+        ("type TXT A", ("TXT", "CH"), ("A", "CH")),
+        ("type TXT A", ("A", "IN"), ("A", "IN")),
+        ("class ch In", ("TXT", "CH"), ("TXT", "IN")),
+        ("class CH IN", ("TXT", "HS"), ("TXT", "HS")),
+    ],
+)
+def test_types_and_classes(text: str, question: tuple[str, str], becomes: tuple[str, str]) -> None:
+    request = make_request("a.b.", question[0], qclass=question[1])
+    step = read(text).apply(request.query, request)
+    assert step.query == make_request("a.b.", becomes[0], qclass=becomes[1]).query
+    assert (step.undo, step.is_done) == ((), question != becomes)
+
+
+# The names of the zone example.org whose answer a rule may change; None: any.
+AFFECTED: list[tuple[str, tuple[str, ...] | None]] = [
+    ("name www.example.org b", ("www.example.org.",)),
+    ("name example.org b", ("example.org.",)),
+    ("name exact org b", ()),
+    ("name exact a..b b", ()),
+    ("name suffix .www.example.org b", ("www.example.org.",)),
+    ("name suffix x.www.example.org b", ("www.example.org.",)),
+    ("name suffix .example.org b", None),
+    ("name suffix www.example.org b", None),
+    ("name suffix org b", None),
+    ("name suffix . b", None),
+    ("name suffix .example.net b", ()),
+    (r"name suffix \..www.example.org b", None),
+    ("name prefix a. b", None),
+    ("name substring a. b", None),
+    ("name regex a b", None),
+    ("ttl a.example.org 5", ("a.example.org.",)),
+    ("rcode prefix a. 2 3", None),
+    ("type AAAA A", None),
+    ("type ANY HINFO", ()),
+    ("class IN CH", None),
+    ("class CH IN", ()),
+    ("cname a b", ()),
+    ("edns0 nsid set", None),
+]
+
+
+@pytest.mark.parametrize(("text", "names"), AFFECTED)
+def test_affected_names(text: str, names: tuple[str, ...] | None) -> None:
+    expected = None if names is None else tuple(Name.from_text(each) for each in names)
+    rule = read(text)
+    assert rule.affected_names(Name.from_text("example.org.")) == expected
+    assert rule.is_pure is not text.startswith("edns0")
+
+
+LABELS = st.text("ab-", min_size=1, max_size=3)
+NAMES = st.lists(LABELS, max_size=4).map(lambda labels: ".".join([*labels, ""]) or ".")
+
+
+@given(NAMES, NAMES, st.text("ab-.", max_size=6))
+def test_what_matches_is_affected(qname: str, zone: str, start: str) -> None:
+    """For a name that affected_names() does not cover, negative answers are given without the rule."""
+    name, region = Name.from_text(qname), Name.from_text(zone)
+    if not name.is_at_or_below(region):
+        return
+    for make, text in product((exact, suffix), (start + ".", qname)):
+        matcher = make(text)
+        names = matcher.affected_names(region)
+        if names is not None and not any(name.is_at_or_below(each) for each in names):
+            assert not matcher.matches(qname)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ class Listening:
         self.listeners = [SimpleNamespace(processor=each, udp=None) for each in processors]
         nothing = SimpleNamespace(writer=None)
         self.listeners += [SimpleNamespace(processor=nothing, udp=each) for each in udp]
-        self.tables.settle()
+        self.tables.fold()
 
 
 def make_memory_server(kind: str) -> MemoryServer:

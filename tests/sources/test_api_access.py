@@ -1,4 +1,4 @@
-"""Which API server a block uses, and what it watches there."""
+"""Which API server a block uses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.client import ApiClient
-from hsdns.sources.api_access import ApiAccess, ConnectionOptions, WatchOptions
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions
 from tests.support.plugins.runtime import FakeRuntime
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
@@ -37,19 +37,3 @@ def test_which_server_the_options_select(
         await transport.close()
 
     asyncio.run(run())
-
-
-# What is watched for one block, and for two over the same API server.
-
-
-@pytest.mark.parametrize(
-    ("options", "scopes"),
-    [
-        pytest.param(WatchOptions(), ["services", "endpointslices", "namespaces"], id="most"),
-        pytest.param(WatchOptions(endpoints=False), ["services", "namespaces"], id="noendpoints"),
-        pytest.param(WatchOptions(pods=True), ["services", "endpointslices", "namespaces", "pods"], id="pods"),
-        pytest.param(WatchOptions(imports=True, endpoints=False), ["services", "endpointslices", "namespaces", "serviceimports"], id="imports"),
-    ],
-)  # fmt: skip
-def test_scopes(options: WatchOptions, scopes: list[str]) -> None:
-    assert [str(scope) for scope in options.scopes] == scopes

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from random import Random
 from typing import Any
 
 import pytest
@@ -26,27 +25,14 @@ from hsdns.cluster.source import (
     Report,
     Surroundings,
 )
-from hsdns.metrics import Registry
 from hsdns.sources import api_server
 from hsdns.sources.api_access import WatchOptions
 from hsdns.sources.api_server import ApiServer, read_objects, read_pod
 from loadtest.apiserver.fake_cluster import FakeCluster
+from tests.support.apiserver.fixed_access import FixedAccess
 from tests.support.apiserver.memory_api import SERVER, MemoryAnswer, MemoryApi
 from tests.support.apiserver.scripted_http import Said, ScriptedServer, said
-
-
-class Around:
-    """The surroundings of a source."""
-
-    def __init__(self) -> None:
-        self.random = Random(1)
-        self.metrics = Registry()
-
-    def clock(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def wall(self) -> float:
-        return 1_700_000_000.0
+from tests.support.apiserver.watching_source import Around
 
 
 class Connect:
@@ -319,7 +305,7 @@ def test_token_that_the_server_echoes_is_not_reported(answer: Said) -> None:
 
                 def __call__(self, around: Surroundings, report: Report) -> Transport:
                     access = Access(server.url, authorization=f"Bearer {TOKEN}")
-                    return ApiClient(Fixed(access), around.metrics, around.clock, pytest.fail)
+                    return ApiClient(FixedAccess(access), around.metrics, around.clock, pytest.fail)
 
             source = ApiServer(ToServer(), WatchOptions())
             watching = asyncio.create_task(source.watch(lambda events: None, report, Around()))
@@ -335,23 +321,6 @@ def test_token_that_the_server_echoes_is_not_reported(answer: Said) -> None:
             assert TOKEN[:10] not in text
 
     asyncio.run(test())
-
-
-class Fixed:
-    """An AccessSource whose access never changes."""
-
-    def __init__(self, access: Access) -> None:
-        self.server = access.server
-        self._access = access
-
-    def check(self) -> list[str]:
-        return []
-
-    async def current(self) -> Access:
-        return self._access
-
-    def invalidate(self, access: Access) -> None:
-        pass
 
 
 # Reading on demand from an API server in memory: what is requested, what is refused, what comes late.
@@ -455,21 +424,25 @@ def test_more_than_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-class SlowApi(MemoryApi):
-    """Answers nothing about Services."""
+class SilentApi(MemoryApi):
+    """Answers nothing about paths with a certain end."""
+
+    end = ""
 
     @asynccontextmanager
     async def get(
         self, path: str, query: Mapping[str, str], accept: str = ""
     ) -> AsyncGenerator[MemoryAnswer | Refusal]:
-        if path.endswith("/services"):
+        if path.endswith(self.end):
             await asyncio.Event().wait()
         async with super().get(path, query, accept) as found:
             yield found
 
 
 def test_what_comes_late_is_told() -> None:
-    found = asyncio.run(read_objects(SlowApi(cluster_of_api_reading()), LEAD, 0.01))
+    slow = SilentApi(cluster_of_api_reading())
+    slow.end = "/services"
+    found = asyncio.run(read_objects(slow, LEAD, 0.01))
     assert names(found) == ["EndpointSlice db-1", "Namespace shop"]
     sentence = f"services could not be read: {SERVER} did not answer within 0.01 s"
     assert found.faults == (Fault(sentence, "Service"),)
@@ -522,18 +495,6 @@ def test_one_that_is_malformed() -> None:
         PodUnreadable, match=r"^the pod shop/db-0 could not be read: Expected `bool"
     ):
         read_of_api_pod(api(spec={"hostNetwork": "yes"}))
-
-
-class SilentApi(MemoryApi):
-    """Answers nothing."""
-
-    @asynccontextmanager
-    async def get(
-        self, path: str, query: Mapping[str, str], accept: str = ""
-    ) -> AsyncGenerator[MemoryAnswer | Refusal]:
-        await asyncio.Event().wait()
-        async with super().get(path, query, accept) as found:
-            yield found
 
 
 def test_a_server_that_does_not_answer() -> None:

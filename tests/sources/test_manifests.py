@@ -6,8 +6,8 @@ import asyncio
 import io
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -263,6 +263,15 @@ def test_demo_cluster(line: str) -> None:
     assert line in object_lines(objects)
 
 
+@asynccontextmanager
+async def watching(source: Manifests, listener: Listener) -> AsyncIterator[None]:
+    """Watch until the end of the block."""
+    task = asyncio.create_task(source.watch(listener.deliver, listener.report, FakeRuntime()))
+    yield
+    task.cancel()
+    await asyncio.wait([task])
+
+
 def watched(
     path: Path,
     change: Callable[[], None],
@@ -279,17 +288,13 @@ def watched(
     async def run() -> None:
         source.load(listener.deliver, listener.report)
         listener.batches.clear()
-        watching = asyncio.create_task(
-            source.watch(listener.deliver, listener.report, FakeRuntime())
-        )
-        # The start of the notifications is not observable, so the change is repeated until it is seen.
-        patience = 0.5 if notifications else 20.0
-        while not until(listener):
-            change()
-            with suppress(TimeoutError):
-                await listener.wait_until(lambda: until(listener), patience)
-        watching.cancel()
-        await asyncio.wait([watching])
+        async with watching(source, listener):
+            # The start of the notifications is not observable, so the change is repeated until it is seen.
+            patience = 0.5 if notifications else 20.0
+            while not until(listener):
+                change()
+                with suppress(TimeoutError):
+                    await listener.wait_until(lambda: until(listener), patience)
 
     asyncio.run(run())
     return listener
@@ -386,15 +391,11 @@ def test_an_invalid_file_blocks_the_reload(tmp_path: Path, text: str, sentence: 
         listener.batches.clear()
         broken.write_text(text)
         good.write_text(service("a", "10.96.0.70"))
-        watching = asyncio.create_task(
-            source.watch(listener.deliver, listener.report, FakeRuntime())
-        )
-        await listener.wait_until(lambda: len(listener.sentences) == 2)
-        assert listener.batches == []
-        replace(broken, service("b", "10.96.0.8"))
-        await listener.wait_until(lambda: bool(listener.batches))
-        watching.cancel()
-        await asyncio.wait([watching])
+        async with watching(source, listener):
+            await listener.wait_until(lambda: len(listener.sentences) == 2)
+            assert listener.batches == []
+            replace(broken, service("b", "10.96.0.8"))
+            await listener.wait_until(lambda: bool(listener.batches))
 
     asyncio.run(run())
     assert listener.sentences == [
@@ -443,13 +444,9 @@ def test_files_of_which_nothing_can_be_read_are_not_in_sync_until_corrected(tmp_
     async def run() -> None:
         source.load(listener.deliver, listener.report)
         assert listener.batches == [[]]
-        watching = asyncio.create_task(
-            source.watch(listener.deliver, listener.report, FakeRuntime())
-        )
-        replace(file, service("a"))
-        await listener.wait_until(lambda: len(listener.batches) == 2)
-        watching.cancel()
-        await asyncio.wait([watching])
+        async with watching(source, listener):
+            replace(file, service("a"))
+            await listener.wait_until(lambda: len(listener.batches) == 2)
 
     asyncio.run(run())
     assert listener.batches[1][-1] == "Synced"
@@ -469,14 +466,10 @@ def test_without_file_notifications_polling_continues(
     async def run() -> None:
         source.load(listener.deliver, listener.report)
         listener.batches.clear()
-        watching = asyncio.create_task(
-            source.watch(listener.deliver, listener.report, FakeRuntime())
-        )
-        await listener.wait_until(lambda: bool(listener.sentences))
-        replace(tmp_path / "a.yaml", service("a", "10.96.0.70"))
-        await listener.wait_until(lambda: bool(listener.batches))
-        watching.cancel()
-        await asyncio.wait([watching])
+        async with watching(source, listener):
+            await listener.wait_until(lambda: bool(listener.sentences))
+            replace(tmp_path / "a.yaml", service("a", "10.96.0.70"))
+            await listener.wait_until(lambda: bool(listener.batches))
 
     asyncio.run(run())
     assert listener.batches == [["+ Service default/a ClusterIP 10.96.0.70"]]

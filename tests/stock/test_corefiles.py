@@ -1,6 +1,6 @@
 """Every stock Corefile starts unmodified where it expects to be, and answers as CoreDNS does.
 
-README.md says where each comes from.  With HSDNS_PEER the same questions are put to CoreDNS.
+README.md says where each comes from.  The same questions are put to CoreDNS, or to what is recorded of it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.namespaces.node import SERVER_ADDRESS, Node, open_node
-from tests.support.scenarios.dig import parse_questions
+from tests.support.peer_replies import PEER, Replayed, asks_peer, hold
+from tests.support.scenarios.dig import Question, parse_questions
 
 pytestmark = pytest.mark.sockets
 
 STOCK = Path(__file__).parent
-PEER = os.environ.get("HSDNS_PEER")
 PROGRAMS = {
     "hsdns": [sys.executable, "-m", "hsdns", "-v"],
-    "coredns": [PEER or ""],
+    "coredns": [PEER],
 }
 
 # What every cluster is asked.  TTL is that of the cluster's records, UPSTREAM that of others behind `cache`.
@@ -341,35 +341,45 @@ def files_of(name: str) -> dict[str, str]:
     return {f"coredns/{path.relative_to(folder)}": path.read_text() for path in found}
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        "hsdns",
-        pytest.param(
-            "coredns",
-            marks=[
-                pytest.mark.peer,
-                pytest.mark.skipif(not PEER, reason="HSDNS_PEER names no CoreDNS binary"),
-            ],
-        ),
-    ],
-)
-@pytest.mark.parametrize("stock", ALL, ids=lambda stock: str(stock.name))
-def test_starts_and_answers(node: Node, stock: Stock, program: str) -> None:
-    node.start([*PROGRAMS[program], "-conf", "/etc/coredns/Corefile"], files_of(stock.name))
+def questions_of(stock: Stock, *, hostname: str) -> list[Question]:
+    """What a folder's server is asked, and the replies that are right."""
     text = f"{stock.questions}\n{stock.more}"
     for word, value in (
         ("UPSTREAM", str(stock.upstream)),
         ("ALIASED", str(stock.aliased)),
         ("TTL", str(stock.ttl)),
-        ("HOSTNAME", os.uname().nodename),
+        ("HOSTNAME", hostname),
     ):
         text = text.replace(word, value)
+    return parse_questions(text)
+
+
+@pytest.mark.parametrize("stock", ALL, ids=lambda stock: str(stock.name))
+def test_recorded(stock: Stock) -> None:
+    recorded = Replayed(f"stock/{stock.name}")
     found: list[str] = []
-    for host, question in zip(cycle(stock.hosts), parse_questions(text), strict=False):
+    for question in questions_of(stock, hostname="server"):
+        wrong = question.expected.differences(question, recorded.reply(question.wire()))
+        found += [f"dig {question.text}", *wrong] if wrong else []
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "program", ["hsdns", pytest.param("coredns", marks=[pytest.mark.peer, asks_peer])]
+)
+@pytest.mark.parametrize("stock", ALL, ids=lambda stock: str(stock.name))
+def test_starts_and_answers(node: Node, stock: Stock, program: str) -> None:
+    node.start([*PROGRAMS[program], "-conf", "/etc/coredns/Corefile"], files_of(stock.name))
+    found: list[str] = []
+    replies: list[bytes] = []
+    hostname = os.uname().nodename
+    for host, question in zip(cycle(stock.hosts), questions_of(stock, hostname=hostname), strict=False):  # fmt: skip
         reply = node.ask((host, stock.port), question.wire(), question.protocol)
         wrong = question.expected.differences(question, reply)
         found += [f"dig @{host} {question.text}", *wrong] if wrong else []
+        replies.append(_without_hostname(reply, hostname.encode()))
+    if program == "coredns":
+        hold(f"stock/{stock.name}", replies)
     pages = {stock.health: "OK", stock.ready: "OK", stock.metrics: "\ncoredns_dns_requests_total{"}
     for url, wanted in pages.items():
         if url:
@@ -388,6 +398,12 @@ def test_starts_and_answers(node: Node, stock: Stock, program: str) -> None:
     found += [line for line in printed.splitlines() if line.startswith(("[ERROR]", "[FATAL]"))]
     assert not found, "\n".join(found)
     assert status == 0
+
+
+def _without_hostname(reply: bytes, hostname: bytes) -> bytes:
+    """A reply as a machine with the name `server` gives it: RDLENGTH, then the length of the character string."""
+    end = (len(hostname) + 1).to_bytes(2, "big") + bytes([len(hostname)]) + hostname
+    return reply.removesuffix(end) + b"\0\7\6server" if reply.endswith(end) else reply
 
 
 def test_every_folder_is_started() -> None:

@@ -16,7 +16,6 @@ from hsdns.wire.iana import OptCode, Rcode, RRClass, RRType, type_from_text
 from hsdns.wire.message import (
     AA,
     CD,
-    QR,
     RD,
     RR,
     InfoCode,
@@ -28,8 +27,6 @@ from hsdns.wire.message import (
     is_answered,
     is_notify,
     make_records,
-    nodata,
-    nxdomain,
     outcome,
     pieces,
     to_option,
@@ -84,34 +81,6 @@ def test_copied_flags(flags: int, rd: bool | None, copied: int) -> None:
 def test_do_needs_edns() -> None:
     assert Query.ask(QNAME, RRType.A, edns=Edns(1232, do=True)).do
     assert not Query.ask(QNAME, RRType.A, edns=Edns(1232)).do
-
-
-@pytest.mark.parametrize(
-    ("reply", "rcode", "aa", "authority", "written"),
-    [
-        (nodata(SOA), Rcode.NOERROR, True, (SOA,), True),
-        (nxdomain(SOA), Rcode.NXDOMAIN, True, (SOA,), True),
-        (unwritten(Rcode.REFUSED, "why"), Rcode.REFUSED, False, (), False),
-    ],
-    ids=["nodata", "nxdomain", "unwritten"],
-)
-def test_outcomes(
-    reply: Reply, rcode: int, aa: bool, authority: tuple[RR, ...], written: bool
-) -> None:
-    found = (reply.rcode, reply.aa, reply.answer, reply.authority, reply.additional, reply.written)
-    assert found == (rcode, aa, (), authority, (), written)
-
-
-def test_both_are_frozen_and_replaced() -> None:
-    query, reply = Query.ask(QNAME, RRType.A), Reply(aa=True)
-    with pytest.raises(AttributeError):
-        query.qtype = 2  # type: ignore[misc] # that this is refused is the test
-    with pytest.raises(AttributeError):
-        reply.aa = False  # type: ignore[misc] # as above
-    assert query.replace(qtype=2).qtype == 2
-    assert query.qtype == 1
-    assert reply.replace(rcode=3) == Reply(rcode=3, aa=True)
-    assert QR | AA == 0x8400
 
 
 @pytest.mark.parametrize("count", [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE, 1000])

@@ -177,12 +177,6 @@ def test_any_text_is_read_or_refused(rrtype: int, text: str) -> None:
     assert rdata_from_text(rrtype, rdata_to_text(rrtype, wire)) == wire
 
 
-def test_dots_inside_labels_are_escaped() -> None:
-    """Without that, the text of one name is the text of another (dnslib writes both as a.b.)."""
-    one, two = b"\3a.b\0", b"\1a\1b\0"
-    assert (rdata_to_text(RRType.NS, one), rdata_to_text(RRType.NS, two)) == (r"a\.b.", "a.b.")
-
-
 def test_empty_rdata_of_a_known_type_is_no_error() -> None:
     """RFC 2136 uses it; dnslib refuses the whole message."""
     assert rdata_to_text(RRType.A, b"") == r"\# 0"

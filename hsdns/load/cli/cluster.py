@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hsdns.assemble import Configuration
+from hsdns.cli.command import complain
 from hsdns.cli.offline import WAIT, CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
-from hsdns.cli.output import complain
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT
 from hsdns.load.cluster.churn import NAMESPACE, Churn, OwnNamespace, Size
@@ -111,7 +111,7 @@ class LoadCluster:
         """From now on, follow changes with at most `rate` probes per second; calls `ask` in the cluster's thread."""
         truth = self.truth
         assert truth is not None, "made to verify"
-        follower = Follower(truth, truth.by_service(), rate, ask, time.monotonic)
+        follower = Follower(truth.expected, truth.by_service(), rate, ask, time.monotonic)
         self._follower, truth.follow = follower, follower.changed
         return follower
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from hsdns.cli.command import Command, flag
-from hsdns.cli.flags import FlagError, leading_words
-from hsdns.cli.output import say
+from hsdns.cli.command import Command, FlagError, flag, leading_words, say
 from hsdns.load.errors import naming_files
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from hsdns.cli.flags import FlagError
-from hsdns.cli.output import complain, say, say_json
+from hsdns.cli.command import FlagError, complain, say, say_json
 from hsdns.load.errors import LoadError
 
 if TYPE_CHECKING:

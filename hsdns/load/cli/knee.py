@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from hsdns.cli.flags import FlagError
-from hsdns.cli.output import complain
+from hsdns.cli.command import FlagError, complain
 from hsdns.load.errors import LoadError
 from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
 from hsdns.load.limits import KNEE_FLAG, Limit, read_knee_limits

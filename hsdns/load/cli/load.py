@@ -34,8 +34,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from hsdns import __version__, memory
-from hsdns.cli.flags import FlagError
-from hsdns.cli.output import complain
+from hsdns.cli.command import FlagError, complain
 from hsdns.limits import descriptor_limit, raise_limit
 from hsdns.load.cli.export import Metrics, check_gateway, put_out, write_for_ci
 from hsdns.load.cli.generator import Generator, find_generator
@@ -139,7 +138,7 @@ def _run(
 
 def _cluster(settings: LoadSettings) -> LoadCluster | None:
     from hsdns.cli.offline import configure
-    from hsdns.cli.source_flag import source_tokens
+    from hsdns.cli.source import source_tokens
     from hsdns.load.cli.cluster import LoadCluster
     from hsdns.load.cli.settings import pod_questions
     from hsdns.load.cluster.names import cluster_questions

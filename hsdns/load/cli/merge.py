@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hsdns.cli.flags import FlagError
+from hsdns.cli.command import FlagError
 from hsdns.load.cli.settings import ReportCommand
 from hsdns.load.errors import naming_files
 

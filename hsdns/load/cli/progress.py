@@ -13,8 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from hsdns.cli.flags import FlagError
-from hsdns.cli.output import Progress, complain
+from hsdns.cli.command import FlagError, Progress, complain
 from hsdns.load.histogram import us_to_text
 from hsdns.load.verify.judge import RIGHT, UNDECIDED
 from hsdns.wire import printable
@@ -112,7 +111,7 @@ def _screen(length: float) -> Iterator[Show]:
     from rich.console import Console
     from rich.live import Live
 
-    from hsdns.load.cli.screen import Shown, view
+    from hsdns.load.cli.screen import view
 
     console = Console(stderr=True, highlight=False, soft_wrap=False)
     last = 0.0
@@ -123,7 +122,7 @@ def _screen(length: float) -> Iterator[Show]:
             if seconds - last >= REDRAWN:
                 last = seconds
                 width, height = console.size
-                drawn = view(Shown(servers, seconds, length), width, height)
+                drawn = view(servers, seconds, length, width, height)
                 display.update(drawn, refresh=True)
 
         yield show

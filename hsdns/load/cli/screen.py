@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.rule import Rule
@@ -38,41 +38,34 @@ _GOOD: Final = ("NOERROR", "NXDOMAIN")
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
-class Shown(NamedTuple):
-    """The shown values of a run: the servers' results by name, seconds since the begin, and its length."""
-
-    servers: Mapping[str, Results]
-    seconds: float
-    length: float
-
-
-def view(shown: Shown, width: int, height: int) -> RenderableType:
-    """The screen for a terminal of `width` columns and `height` lines."""
-    parts: list[RenderableType] = [_progress(shown, width)]
-    each = max(LEAST_HEIGHT, (height - 2) // max(1, len(shown.servers)))
+def view(
+    servers: Mapping[str, Results], seconds: float, length: float, width: int, height: int
+) -> RenderableType:
+    """The results of servers, `seconds` after the begin of a run of `length`, on `width` columns of `height` lines."""
+    parts: list[RenderableType] = [_progress(seconds, length, width)]
+    each = max(LEAST_HEIGHT, (height - 2) // max(1, len(servers)))
     room = max(1, (height - 2) // each)
-    for name, results in list(shown.servers.items())[:room]:
-        parts += _server(name, results, shown, width, each)
-    if len(shown.servers) > room:
-        names = ", ".join(list(shown.servers)[room:])
+    for name, results in list(servers.items())[:room]:
+        parts += _server(name, results, int(max(0.0, seconds)), width, each)
+    if len(servers) > room:
+        names = ", ".join(list(servers)[room:])
         parts.append(
             Text(printable(f"no room for {names}"), style="dim", no_wrap=True, overflow="ellipsis")
         )
     return Group(*parts)
 
 
-def _progress(shown: Shown, width: int) -> Text:
-    share = min(1.0, max(0.0, shown.seconds) / shown.length)
-    told = f" {min(max(shown.seconds, 0.0), shown.length):.0f}/{shown.length:.0f} s  Ctrl-C ends it"
+def _progress(seconds: float, length: float, width: int) -> Text:
+    passed = min(max(seconds, 0.0), length)
+    told = f" {passed:.0f}/{length:.0f} s  Ctrl-C ends it"
     room = max(4, width - len(told) - 1)
-    full = round(room * share)
+    full = round(room * passed / length)
     return Text().append("━" * full, "cyan").append("─" * (room - full), "dim").append(told, "dim")
 
 
 def _server(
-    name: str, results: Results, shown: Shown, width: int, height: int
+    name: str, results: Results, now: int, width: int, height: int
 ) -> Iterable[RenderableType]:
-    now = int(max(0.0, shown.seconds))
     seconds = dict(results.seconds)
     counted = [seconds[at] for at in range(now - SHOWN, now) if at in seconds]
     last = together(counted)

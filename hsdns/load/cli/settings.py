@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from hsdns.cli import builtin
-from hsdns.cli.command import NO_CODE, Command, flag
-from hsdns.cli.flags import FORMATS, Flag, FlagError
-from hsdns.cli.output import complain
+from hsdns.cli.command import FORMATS, NO_CODE, Command, Flag, FlagError, complain, flag
+from hsdns.cli.source import SOURCE
 from hsdns.load.cli.knee import KneeSettings, knee_settings
 from hsdns.load.cli.progress import LINE, WAYS, check_live
 from hsdns.load.cluster.changes import DEFAULT, read_kinds
@@ -154,7 +152,7 @@ class LoadFlags(ReportCommand):
     ] = ""
     queries: Annotated[str, flag("file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
     ] = ""
-    source: Annotated[list[str] | None, builtin.SOURCE] = None
+    source: Annotated[list[str] | None, SOURCE] = None
     conf: Annotated[str | None, flag("Corefile whose kubernetes block says the cluster, as the server's does", "FILE")
     ] = None
     mix: Annotated[str, flag(f"shares of the kinds of names of the cluster (default {_MIX})", "KIND=SHARE,...")] = ""

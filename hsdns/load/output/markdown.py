@@ -52,7 +52,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield ""
     yield from _table(
         ("", *(server.name for server in servers)),
-        [(row.label, *row.cells) for row in comparison(shown(report))],
+        [(label, *cells) for label, cells in comparison(shown(report))],
     )
 
 

@@ -55,7 +55,7 @@ def comparison_page(servers: Sequence[Shown]) -> str:
     is_one = len(servers) == 1
     sections: list[Any] = []
     if not is_one:
-        rows = [(row.label, *row.cells) for row in comparison(servers)]
+        rows = [(label, *cells) for label, cells in comparison(servers)]
         names = ("", *(each.name for each in servers))
         sections.append(["Side by side", ["table", "The servers", names, rows], ["compared"]])
     sections += [

@@ -104,11 +104,8 @@ class Shown(NamedTuple):
     server: ServerReport
 
 
-class Row(NamedTuple):
-    """One figure for each server."""
-
-    label: str
-    cells: list[str]
+# The label of a figure, and the figure of each server.
+Row = tuple[str, list[str]]
 
 
 def shown(report: Report) -> list[Shown]:
@@ -129,7 +126,7 @@ def shown_together(reports: Sequence[tuple[str, Report]]) -> list[Shown]:
 
 def comparison(servers: Sequence[Shown]) -> list[Row]:
     """The figures of servers, in rows."""
-    return [row for row in _rows([each.server for each in servers]) if set(row.cells) != {NOTHING}]
+    return [row for row in _rows([each.server for each in servers]) if set(row[1]) != {NOTHING}]
 
 
 def differences(servers: Sequence[Shown]) -> list[str]:
@@ -156,33 +153,31 @@ def differences(servers: Sequence[Shown]) -> list[str]:
 
 def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
     if any(each.ended for each in servers):
-        yield Row("not whole", [each.ended or NOTHING for each in servers])
-    yield Row("answered", [str(each.counts.answered) for each in servers])
-    yield Row("lost", [share(each.counts.lost, each.counts.sent) for each in servers])
+        yield "not whole", [each.ended or NOTHING for each in servers]
+    yield "answered", [str(each.counts.answered) for each in servers]
+    yield "lost", [share(each.counts.lost, each.counts.sent) for each in servers]
     for rcode in sorted({rcode for each in servers for rcode in each.counts.rcodes}):
-        yield Row(rcode, [str(each.counts.rcodes.get(rcode, 0)) for each in servers])
+        yield rcode, [str(each.counts.rcodes.get(rcode, 0)) for each in servers]
     for name in _LATENCIES:
-        yield Row(f"latency {name}", [_figure(each.latency, name) for each in servers])
-    yield Row("generator late p99", [_figure(each.lateness, "p99") for each in servers])
+        yield f"latency {name}", [_figure(each.latency, name) for each in servers]
+    yield "generator late p99", [_figure(each.lateness, "p99") for each in servers]
     verdicts = [each.verdicts for each in servers]
     for word in VERDICTS:
         if any(each is not None and each.counts[word] for each in verdicts):
-            yield Row(
-                word, [NOTHING if each is None else str(each.counts[word]) for each in verdicts]
-            )
+            yield word, [NOTHING if each is None else str(each.counts[word]) for each in verdicts]
     for label, name in (("stale by p50", "p50"), ("stale by at most", "max")):
         ages = [NOTHING if each is None else _figure(each.stale_age, name) for each in verdicts]
-        yield Row(label, ages)
+        yield label, ages
     old = [None if each is None else each.old_for_s for each in verdicts]
-    yield Row("stale answers over", [NOTHING if each is None else age(each * 1000) for each in old])
+    yield "stale answers over", [NOTHING if each is None else age(each * 1000) for each in old]
     found = [each.propagation for each in servers]
     for name in ("p50", "p99", "max"):
         cells = [NOTHING if each is None else _figure(each.first_new, name) for each in found]
-        yield Row(f"added: first new answer after {name}", cells)
+        yield f"added: first new answer after {name}", cells
     for name in ("p50", "p99", "max"):
         cells = [NOTHING if each is None else _figure(each.last_old, name) for each in found]
-        yield Row(f"removed: last old answer after {name}", cells)
-    yield Row("changes", [NOTHING if each is None else str(each.changes) for each in verdicts])
+        yield f"removed: last old answer after {name}", cells
+    yield "changes", [NOTHING if each is None else str(each.changes) for each in verdicts]
 
 
 def _figure(figures: Sequence[Percentile], name: str) -> str:

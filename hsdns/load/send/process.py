@@ -33,11 +33,13 @@ from secrets import randbelow
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+import msgspec
+
 from hsdns.fastpath import LoadSender
 from hsdns.limits import raise_limit
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import END, READY, Frames, frame
-from hsdns.load.plan import Plan, read_plan, write_plan
+from hsdns.load.plan import Plan
 from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.schedule import SECOND, Portion
 from hsdns.load.send.loop import Ready, Reporter, Sender, Transport
@@ -60,7 +62,7 @@ class CompiledSender:
     """Carries out a plan; `first_ids` are the first IDs of the sockets."""
 
     def __init__(self, plan: Plan, first_ids: Sequence[int]) -> None:
-        assert LoadSender is not None, "available() says so"
+        assert LoadSender is not None, "main() has checked it"
         self._sockets = [open_socket(plan.family, plan.address) for _ in first_ids]
         self._sender = LoadSender(
             plan.queries,
@@ -93,11 +95,6 @@ class CompiledSender:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LEAST_NICE)
         feed(self._sender, self._rest)
         self._sender.end_feed()
-
-
-def available() -> bool:
-    """Whether the compiled sender exists."""
-    return LoadSender is not None
 
 
 def pieces_of(plan: Plan) -> Iterator[Piece]:
@@ -196,7 +193,7 @@ class SenderProcess(ChildProcess):
     """
 
     def __init__(self, plan: Plan, *, is_alone: bool = False) -> None:
-        super().__init__("hsdns.load.send.process", write_plan(plan))
+        super().__init__("hsdns.load.send.process", msgspec.msgpack.encode(plan))
         self._processors = _part(self.pid) if is_alone else None
 
     def __exit__(self, *error: object) -> None:
@@ -277,14 +274,14 @@ def begin() -> Started:
 def main() -> None:
     """Read a plan and the time to begin from standard input, and carry it out."""
     stdin, stdout, octets = begin()
-    plan = read_plan(octets)
+    plan = msgspec.msgpack.decode(octets, type=Plan)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
     first_ids = [randbelow(IDS) for _ in range(plan.sockets)]
     pipe = Pipe(stdout)
     if plan.pods is not None:
         run = _finished(_pods(plan, plan.pods, stdin, pipe.emit).run)
-    elif available() and plan.streams is None:
+    elif LoadSender is not None and plan.streams is None:
         run = _compiled(plan, first_ids)
     else:
         run = _finished(_in_python(plan, first_ids, stdin, pipe.emit).run)

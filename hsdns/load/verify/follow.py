@@ -20,7 +20,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from struct import Struct
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from hsdns.cluster.value import Key
 from hsdns.load.outcome import Fact, frame, reply_frame
@@ -42,10 +42,10 @@ def _series() -> tuple[int, ...]:
 SERIES: Final = _series()
 PORTS: Final = 4  # source ports for each server
 PROBES: Final = b"p"
-_PROBE: Final = Struct("=IIIIqq")
+PROBE: Final = Struct("=IIIIqq")  # the fields of a Probe
 TIMEOUT: Final = 120 * _SECOND  # of a probe; later replies are ignored
-_FOLLOW, _DONE = 1, 0
-_COMMAND: Final = Struct("=IIIq")
+# The fields of a Command: few enough octets for a pipe to take them whole.
+COMMAND: Final = Struct("=IIIq")
 
 
 class Command(NamedTuple):
@@ -66,29 +66,6 @@ class Probe(NamedTuple):
     reply: int
     sent: int
     received: int
-
-
-def pack_command(command: Command) -> bytes:
-    """A command as octets, short enough for a pipe to take it whole."""
-    return _COMMAND.pack(*command)
-
-
-COMMAND_SIZE: Final = _COMMAND.size
-
-
-def unpack_commands(octets: bytes) -> list[Command]:
-    """The commands in octets, which contain whole ones only."""
-    return [Command(*each) for each in _COMMAND.iter_unpack(octets)]
-
-
-def pack_probe(probe: Probe) -> bytes:
-    """An answer as octets; a message PROBES has several."""
-    return _PROBE.pack(*probe)
-
-
-def unpack_probes(octets: bytes) -> list[Probe]:
-    """The content of a message PROBES."""
-    return [Probe(*each) for each in _PROBE.iter_unpack(octets)]
 
 
 class Prober(Loop):
@@ -165,7 +142,7 @@ class Prober(Loop):
             reply = self._replies[content] = len(self._replies)
             self._emit(reply_frame(reply, event, content))
         flags = message[2] << 8 | message[3]
-        self._probes.append(pack_probe(Probe(event, server, flags, reply, query.planned, received)))
+        self._probes.append(PROBE.pack(event, server, flags, reply, query.planned, received))
 
 
 class _Server:
@@ -219,26 +196,22 @@ class Event:
         self.removes = bool(before.records - after.records) or after.rcode > before.rcode
 
 
-class ExpectedAnswers(Protocol):
-    """The part of truth.Truth that gives right answers."""
-
-    def expected(self, question: int, state: int) -> Answer | None:
-        """The right answer to a question in a state."""
-
-
 class Follower:
-    """Follows changes with at most `rate` probes per second; `ask` starts one, or returns False."""
+    """Follows changes with at most `rate` probes per second; `ask` starts one, or returns False.
+
+    `expected` gives the right answer to a question in a state (Truth.expected).
+    """
 
     def __init__(
         self,
-        truth: ExpectedAnswers,
+        expected: Callable[[int, int], Answer | None],
         by_service: Mapping[Key, Sequence[int]],
         rate: float,
         ask: Callable[[Event], bool],
         clock: Callable[[], float],
     ) -> None:
         self.events: list[Event] = []
-        self._truth = truth
+        self._expected = expected
         self._by_service = by_service
         self._rate = rate
         self._ask = ask
@@ -253,9 +226,8 @@ class Follower:
         """Record that a Service has a new state, since a resourceVersion of one of its objects was seen."""
         if key not in self._by_service or not self._has_probes():
             return
-        truth = self._truth
         for question in self._by_service[key][:_TRIED]:
-            before, after = truth.expected(question, state - 1), truth.expected(question, state)
+            before, after = self._expected(question, state - 1), self._expected(question, state)
             if before is not None and after is not None and before != after:
                 break
         else:

@@ -25,14 +25,12 @@ from hsdns.load.send.process import ChildProcess, Pipe, begin
 from hsdns.load.send.sockets import UdpSocket
 from hsdns.load.send.udp import UdpTransport
 from hsdns.load.verify.follow import (
-    COMMAND_SIZE,
+    COMMAND,
     PORTS,
     TIMEOUT,
     Command,
     Event,
     Prober,
-    pack_command,
-    unpack_commands,
 )
 
 Place = tuple[int, tuple[str | int, ...]]  # address family, and address in the socket module's form
@@ -76,7 +74,7 @@ class ProberProcess(ChildProcess):
 
     def _command(self, command: Command) -> bool:
         try:
-            os.write(self._stdin, pack_command(command))
+            os.write(self._stdin, COMMAND.pack(*command))
         except (BlockingIOError, BrokenPipeError):
             return False
         return True
@@ -101,11 +99,11 @@ def main() -> None:
         ready = select.select([stdin, *watched], [], [], nanoseconds / 1e9)[0]
         if stdin in ready:
             # A pipe returns whole commands: each was written at once, and this is a multiple of their size.
-            octets = os.read(stdin, COMMAND_SIZE * 1024)
+            octets = os.read(stdin, COMMAND.size * 1024)
             if not octets:
                 return None
-            for command in unpack_commands(octets):
-                prober.obey(command)
+            for fields in COMMAND.iter_unpack(octets):
+                prober.obey(Command(*fields))
         return [watched[each] for each in ready if each != stdin]
 
     transports = [partial(open_transport, place) for place in plan.places]

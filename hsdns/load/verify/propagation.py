@@ -22,7 +22,7 @@ from hsdns.load.outcome import REPLY, read_reply
 from hsdns.load.questions import Question
 from hsdns.load.results import EventReport, PropagationReport
 from hsdns.load.schedule import SECOND
-from hsdns.load.verify.follow import PROBES, SERIES, Event, Probe, unpack_probes
+from hsdns.load.verify.follow import PROBE, PROBES, SERIES, Event, Probe
 from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.verifier import JUDGED, ClusterStates, answer_of
 from hsdns.wire.decode import BadReply, decode_reply
@@ -89,8 +89,8 @@ class Propagation:
             number, event, reply = read_reply(content)
             self._replies[number] = event, reply
         elif kind == PROBES:
-            for probe in unpack_probes(content):
-                self._take(probe)
+            for fields in PROBE.iter_unpack(content):
+                self._take(Probe(*fields))
 
     def _take(self, probe: Probe) -> None:
         of_servers = self._probes.setdefault(probe.event, [[] for _ in range(self._servers)])

@@ -27,7 +27,7 @@ from typing import ClassVar, Final, Self, cast
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
-from hsdns.metrics import Counter, Registry
+from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.python.module import OwnCode, SourceFile, Turns, load, place_of, source_file
 from hsdns.wire.decode import ADDRESS_LENGTHS
@@ -195,7 +195,11 @@ class Python(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Start the handlers, in file order."""
-        faults = errors(runtime.metrics)
+        faults = runtime.metrics.counter(
+            "hsdns_python_errors_total",
+            "Queries for which a handler of the python plugin raised an exception, timed out or returned no Reply.",
+            ("handler",),
+        )
         for handler in self._handlers:
             await handler.start(runtime, faults)
 
@@ -420,15 +424,6 @@ class _Wrapper:
 
 def _question(request: Request) -> str:
     return f"{request.query.qname.to_text()} {type_to_text(request.query.qtype)}"
-
-
-def errors(metrics: Registry) -> Counter:
-    """Return the counter of queries that a handler failed to answer."""
-    return metrics.counter(
-        "hsdns_python_errors_total",
-        "Queries for which a handler of the python plugin raised an exception, timed out or returned no Reply.",
-        ("handler",),
-    )
 
 
 class _Unloaded(UserHandler):

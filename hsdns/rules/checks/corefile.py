@@ -406,11 +406,10 @@ def _addresses(objects: Objects) -> Iterator[tuple[str, str]]:
         for address in service.spec.cluster_ips or [service.spec.cluster_ip or "None"]:
             if address != "None":
                 yield address, str(manifest)
-    for manifest in objects.of("EndpointSlice"):
-        if isinstance(manifest.object, EndpointSlice):
-            for endpoint in manifest.object.endpoints or ():
-                for address in endpoint.addresses or ():
-                    yield address, str(manifest)
+    for manifest, found in objects.typed(EndpointSlice):
+        for endpoint in found.endpoints or ():
+            for address in endpoint.addresses or ():
+                yield address, str(manifest)
 
 
 def _is_in(address: str, zone: Name) -> bool:

@@ -43,20 +43,6 @@ MOST_MIRRORED: Final = (
 )
 
 
-def slices_of(objects: Objects, service: Manifest) -> Iterator[tuple[Manifest, EndpointSlice]]:
-    """The slices of a Service."""
-    for manifest in objects.slices.get(service.name, ()):
-        if isinstance(manifest.object, EndpointSlice) and is_near(manifest, service):
-            yield manifest, manifest.object
-
-
-def endpoints_of(objects: Objects, service: Manifest) -> Iterator[tuple[Manifest, Endpoints]]:
-    """The Endpoints of a Service."""
-    for manifest in objects.endpoints.get(service.name, ()):
-        if isinstance(manifest.object, Endpoints) and is_near(manifest, service):
-            yield manifest, manifest.object
-
-
 @check("HS121", needs="services|endpointslices")
 def missing_family(objects: Objects) -> Iterator[Remark]:
     """Dual-stack Services without selector whose endpoints have addresses of one family only."""
@@ -64,7 +50,7 @@ def missing_family(objects: Objects) -> Iterator[Remark]:
         families = service.spec.ip_families or []
         if service.spec.selector or len(families) < 2:
             continue
-        found = {each.address_type for _, each in slices_of(objects, manifest) if each.endpoints}
+        found = {each.address_type for _, each in objects.slices_of(manifest) if each.endpoints}
         missing = [each for each in families if each not in found]
         if found and missing:
             rrtype = "AAAA" if missing[0] == "IPv6" else "A"
@@ -83,7 +69,7 @@ def pods_of_one_family(objects: Objects) -> Iterator[Remark]:
         if not service.spec.selector or len(families) < 2:
             continue
         found: dict[str, set[str]] = {}
-        for _, each in slices_of(objects, manifest):
+        for _, each in objects.slices_of(manifest):
             found.setdefault(each.address_type, set()).update(
                 endpoint.target_ref.name
                 for endpoint in each.endpoints or ()
@@ -106,10 +92,7 @@ def pods_of_one_family(objects: Objects) -> Iterator[Remark]:
 @check("HS151", needs="services|endpointslices")
 def orphaned(objects: Objects) -> Iterator[Remark]:
     """Slices that belong to no Service."""
-    for manifest in objects.of("EndpointSlice"):
-        found = manifest.object
-        if not isinstance(found, EndpointSlice):
-            continue
+    for manifest, found in objects.typed(EndpointSlice):
         labels = found.metadata.labels or {}
         owner = labels.get(SERVICE_NAME_LABEL)
         if owner is None:
@@ -142,7 +125,7 @@ def without_ports(objects: Objects) -> Iterator[Remark]:
     for service, spec in objects.services:
         if not spec.spec.ports or spec.spec.selector:
             continue
-        for manifest, found in slices_of(objects, service):
+        for manifest, found in objects.slices_of(service):
             if found.endpoints and not found.ports:
                 yield manifest.remark(
                     "ports",
@@ -158,9 +141,9 @@ def not_mirrored(objects: Objects) -> Iterator[Remark]:
     for service, spec in objects.services:
         if spec.spec.selector or spec.spec.type == "ExternalName":
             continue
-        if next(slices_of(objects, service), None) is not None:
+        if objects.slices_of(service):
             continue
-        for manifest, found in endpoints_of(objects, service):
+        for manifest, found in objects.endpoints_of(service):
             labels, annotations = found.metadata.labels or {}, manifest.annotations
             field = ""
             if labels.get(SKIP_MIRROR) == "true":
@@ -253,8 +236,8 @@ def port_names(objects: Objects) -> Iterator[Remark]:
         if service.spec.selector or service.spec.type == "ExternalName":
             continue
         wanted = {each.name or "" for each in service.spec.ports or ()}
-        listed: list[tuple[Manifest, EndpointSlice | Endpoints]] = [*slices_of(objects, manifest)]
-        listed += endpoints_of(objects, manifest)
+        listed: list[tuple[Manifest, EndpointSlice | Endpoints]] = [*objects.slices_of(manifest)]
+        listed += objects.endpoints_of(manifest)
         has = {name for _, found in listed for name in _names(found)}
         if not wanted or not has:
             continue
@@ -364,9 +347,8 @@ def many(objects: Objects) -> Iterator[Remark]:
 @check("HS156", needs="endpointslices")
 def full(objects: Objects) -> Iterator[Remark]:
     """Slices with as many endpoints as the API server accepts, or more."""
-    for manifest in objects.of("EndpointSlice"):
-        found = manifest.object
-        count = len(found.endpoints or ()) if isinstance(found, EndpointSlice) else 0
+    for manifest, found in objects.typed(EndpointSlice):
+        count = len(found.endpoints or ())
         if count > MOST_OF_A_SLICE:
             yield manifest.remark(
                 "endpoints",
@@ -429,7 +411,7 @@ def _counts(objects: Objects, manifest: Manifest, service: Service) -> list[int]
 def _families(objects: Objects, manifest: Manifest, service: Service) -> dict[str, int]:
     """The number of endpoints by address family, from the slices, or from the replicas of the workloads."""
     families = Counter[str]()
-    for _, found in slices_of(objects, manifest):
+    for _, found in objects.slices_of(manifest):
         if found.address_type in _OCTETS:
             families[found.address_type] += len(found.endpoints or ())
     if families or not service.spec.selector:
@@ -473,7 +455,7 @@ def none_ready(objects: Objects) -> Iterator[Remark]:
     for manifest, service in objects.services:
         listed = [
             (part, each)
-            for part, found in slices_of(objects, manifest)
+            for part, found in objects.slices_of(manifest)
             for each in found.endpoints or ()
         ]
         if not listed or any(is_ready(each) for _, each in listed):
@@ -495,7 +477,7 @@ def answered_unready(objects: Objects) -> Iterator[Remark]:
     for manifest, service in objects.services:
         if not service.spec.publish_not_ready_addresses or not is_headless(service):
             continue
-        for part, found in slices_of(objects, manifest):
+        for part, found in objects.slices_of(manifest):
             endpoints = found.endpoints or []
             unready = [
                 each

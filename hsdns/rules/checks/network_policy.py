@@ -89,7 +89,7 @@ def without_tcp(objects: Objects) -> Iterator[Remark]:
 @check("HS163", needs="pods|networkpolicies|namespaces")
 def without_istiod(objects: Objects) -> Iterator[Remark]:
     """Policies that block proxies from istiod."""
-    policies, injected = _policies(objects), [*_injected(objects)]
+    policies, injected = objects.typed(NetworkPolicy), [*_injected(objects)]
     for manifest, policy in policies if injected else ():
         if not policy.spec.egress:
             continue
@@ -147,14 +147,6 @@ def _numbered(policy: NetworkPolicy) -> NetworkPolicy:
     return structs.replace(policy, spec=structs.replace(policy.spec, egress=egress))
 
 
-def _policies(objects: Objects) -> list[tuple[Manifest, NetworkPolicy]]:
-    return [
-        (manifest, manifest.object)
-        for manifest in objects.of("NetworkPolicy")
-        if isinstance(manifest.object, NetworkPolicy)
-    ]
-
-
 def _dns(objects: Objects) -> _Dns:
     """The DNS of the objects' cluster: from its Service, else that of OpenShift or the usual one."""
     for kind, (manifest, service) in product(KNOWN, objects.services):
@@ -195,7 +187,7 @@ def _is_openshift(objects: Objects) -> bool:
 
 def _denied(objects: Objects, dns: _Dns) -> Iterator[tuple[Manifest, str, list[str]]]:
     """Policies with egress rules, the pods, and the transports over which these reach no DNS."""
-    policies = _policies(objects)
+    policies = objects.typed(NetworkPolicy)
     for manifest, policy in policies:
         if not any(_needs_names(each) for each in policy.spec.egress or ()):
             continue

@@ -7,13 +7,13 @@ Rule: after each await, a page reads the instance again, because a reload may ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from hsdns.http_page import HttpRefusal, HttpStream
+from hsdns.http_page import HttpRefusal
 from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.faults import StandingFaults
@@ -57,20 +57,6 @@ class Door:
         if found is None:
             raise HttpRefusal(503, NOT_SERVING)
         return found
-
-    # What makes the pages takes a tenth of all imports, and few servers have any.
-
-    def pages(self, token: str | None) -> Mapping[str, HttpStream]:
-        """The pages of an address of the control door."""
-        from hsdns.server.control.routes import pages  # noqa: PLC0415 - see above
-
-        return pages(self, token)
-
-    def dashboard(self) -> Mapping[str, HttpStream]:
-        """The pages of an address of `dashboard`."""
-        from hsdns.server.control.routes import dashboard  # noqa: PLC0415 - see above
-
-        return dashboard(self)
 
 
 def kubernetes_blocks(instance: Instance) -> list[Kubernetes]:

@@ -43,8 +43,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_left
-from collections import Counter as Tally
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,7 +54,7 @@ from hsdns.cluster.read_object import read_time
 from hsdns.cluster.services import DELETED
 from hsdns.cluster.value import Key
 from hsdns.http_page import HttpRefusal, PageRequest
-from hsdns.metrics import TIME_BUCKETS, Histogram, Labels
+from hsdns.metrics import TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.prometheus import Prometheus
 from hsdns.server.control.changes import ChangeFollower, to_words
@@ -139,19 +138,15 @@ class Rates:
     def _count(self) -> _RateCounts:
         metrics, queries = self._door.metrics, self._door.queries
         metrics.fold()
-        found: dict[str, Tally[str]] = {name: Tally() for name, _ in _SERIES}
+        found = {name: defaultdict[str, float](float) for name, _ in _SERIES}
         for metric in metrics:
-            if metric.name in found:
-                label = dict(_SERIES)[metric.name]
-                _add(found[metric.name], metric.values, metric.labels.index(label))
+            if metric.name in found and isinstance(metric, Counter):
+                place = metric.labels.index(dict(_SERIES)[metric.name])
+                for labels, count in metric.values.items():
+                    found[metric.name][labels[place]] += count
         queries.collect()
         by_type, by_rcode, lookups = found.values()
         return _RateCounts(by_type, by_rcode, lookups, queries.seen, queries.collected)
-
-
-def _add(tally: Tally[str], values: Mapping[Labels, Any], place: int) -> None:
-    for labels, count in values.items():
-        tally[labels[place]] += count
 
 
 def _less(new: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
@@ -159,12 +154,10 @@ def _less(new: Mapping[str, float], before: Mapping[str, float]) -> dict[str, fl
 
 
 def _sum(found: list[SeenQuery]) -> tuple[dict[str, float], dict[str, float]]:
-    by_type: dict[str, float] = {}
-    by_rcode: dict[str, float] = {}
+    by_type, by_rcode = defaultdict[str, float](float), defaultdict[str, float](float)
     for each in found:
-        rcode = each.rcode or NO_REPLY
-        by_type[each.type] = by_type.get(each.type, 0.0) + each.weight
-        by_rcode[rcode] = by_rcode.get(rcode, 0.0) + each.weight
+        by_type[each.type] += each.weight
+        by_rcode[each.rcode or NO_REPLY] += each.weight
     return by_type, by_rcode
 
 
@@ -346,13 +339,12 @@ async def search_waste(
     found: Sequence[SeenQuery], vain: set[int], turn: Turn
 ) -> list[dict[str, Any]]:
     """The clients that send most wasted queries."""
-    queries: dict[str, float] = {}
-    in_vain: dict[str, float] = {}
+    queries, in_vain = defaultdict[str, float](float), defaultdict[str, float](float)
     examples: dict[str, str] = {}
     async for each in steps(found, turn):
-        queries[each.client] = queries.get(each.client, 0.0) + each.weight
+        queries[each.client] += each.weight
         if id(each) in vain:
-            in_vain[each.client] = in_vain.get(each.client, 0.0) + each.weight
+            in_vain[each.client] += each.weight
             examples[each.client] = each.name.to_text()
     worst = sorted(in_vain.items(), key=lambda each: (-each[1], each[0]))[:MOST_WASTED]
     return [

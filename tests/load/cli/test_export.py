@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.flags import FlagError
+from hsdns.cli.command import FlagError
 from hsdns.load.cli.export import SUMMARY, Metrics, check_gateway, write_for_ci
 from hsdns.load.cli.settings import ReportCommand
 from hsdns.load.errors import LoadError

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cli.flags import FlagError
+from hsdns.cli.command import FlagError
 from hsdns.load.cli.knee import KneeSettings, find_knee, knee_settings
 from hsdns.load.cli.settings import LoadSettings
 from hsdns.load.errors import LoadError

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from hsdns import cli
-from hsdns.cli.flags import FlagError
+from hsdns.cli.command import FlagError
 from hsdns.load.cli import generator, load
 from hsdns.load.cli.load import (
     SPARE,

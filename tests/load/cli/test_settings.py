@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.flags import FlagError
+from hsdns.cli.command import FlagError
 from hsdns.load.cli.load import Load
 from hsdns.load.cli.settings import (
     LoadSettings,
@@ -156,6 +156,22 @@ NEEDS = "-source synthetic"
         ("-queries q -fail-if lookup.failed>0", '-fail-if: "lookup.failed" needs -pods, which look names up'),
         ("-queries q -fail-if stale>0", '-fail-if: "stale" needs -verify, which judges the answers'),
         ("-queries q -sockets 0", '-sockets needs a number from 1 to 20000, found "0"'),
+        ("-queries q -transport doq", '-transport needs udp, tcp, dot or doh, found "doq"; did you mean "dot"?'),
+        ("-queries q -transport carrier", '-transport needs udp, tcp, dot or doh, found "carrier"'),
+        ("-queries q -retry-tcp -transport tcp", "-retry-tcp is for answers over UDP, and -transport is tcp; leave one of them out"),
+        ("-queries q -tls-insecure -retry-tcp", "-tls-insecure needs -transport dot or doh"),
+        ("-queries q -sockets 2 -transport dot", "-sockets is for UDP, and -transport is dot; -connections says how many there are"),
+        ("-queries q -connections 2", "-connections needs -transport tcp or dot or doh, or -retry-tcp"),
+        ("-queries q -idle 2s -transport udp", "-idle needs -transport tcp or dot or doh, or -retry-tcp"),
+        ("-queries q -tls-name a -transport tcp", "-tls-name needs -transport dot or doh"),
+        ("-queries q -doh-path /q -transport dot", "-doh-path needs -transport doh"),
+        ("-queries q -transport dot -tls-insecure -tls-ca a", "-tls-insecure trusts any certificate, -tls-ca only some; leave one of them out"),
+        ("-queries q -transport tcp -idle soon", '-idle needs a time such as 10s, found "soon"'),
+        ("-queries q -transport doh -doh-path q", '-doh-path needs a path such as /dns-query, found "q"'),
+        ("-queries q -transport doh -doh-path /q{?dns}", '-doh-path: leave {?dns} out of "/q{?dns}"; the query is added where it belongs'),
+        ("-queries q -transport doh -doh-method put", '-doh-method needs post or get, found "put"'),
+        ("-queries q -transport tcp -pipeline 0", '-pipeline needs a number from 1 to 60000, found "0"'),
+        ("-queries q -speed 2", "-speed needs -replay"),
         ("-quereis q", 'unknown flag -quereis; did you mean "-queries"?'),
     ],
 )  # fmt: skip
@@ -219,32 +235,6 @@ def test_limits_on_what_is_measured_only_then(text: str, metric: str) -> None:
 def test_connections(text: str, plan: StreamPlan | None, port: int) -> None:
     found = settings(f"-queries q {text}")
     assert (found.streams, found.targets[0].port) == (plan, port)
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("-transport doq", '-transport needs udp, tcp, dot or doh, found "doq"; did you mean "dot"?'),
-        ("-transport carrier", '-transport needs udp, tcp, dot or doh, found "carrier"'),
-        ("-retry-tcp -transport tcp", "-retry-tcp is for answers over UDP, and -transport is tcp; leave one of them out"),
-        ("-tls-insecure -retry-tcp", "-tls-insecure needs -transport dot or doh"),
-        ("-sockets 2 -transport dot", "-sockets is for UDP, and -transport is dot; -connections says how many there are"),
-        ("-connections 2", "-connections needs -transport tcp or dot or doh, or -retry-tcp"),
-        ("-idle 2s -transport udp", "-idle needs -transport tcp or dot or doh, or -retry-tcp"),
-        ("-tls-name a -transport tcp", "-tls-name needs -transport dot or doh"),
-        ("-doh-path /q -transport dot", "-doh-path needs -transport doh"),
-        ("-transport dot -tls-insecure -tls-ca a", "-tls-insecure trusts any certificate, -tls-ca only some; leave one of them out"),
-        ("-transport tcp -idle soon", '-idle needs a time such as 10s, found "soon"'),
-        ("-transport doh -doh-path q", '-doh-path needs a path such as /dns-query, found "q"'),
-        ("-transport doh -doh-path /q{?dns}", '-doh-path: leave {?dns} out of "/q{?dns}"; the query is added where it belongs'),
-        ("-transport doh -doh-method put", '-doh-method needs post or get, found "put"'),
-        ("-transport tcp -pipeline 0", '-pipeline needs a number from 1 to 60000, found "0"'),
-    ],
-)  # fmt: skip
-def test_connections_that_do_not_fit(text: str, sentence: str) -> None:
-    with pytest.raises(FlagError) as error:
-        settings(f"-queries q {text}")
-    assert str(error.value) == sentence
 
 
 POD_SETTINGS = PodSettings(3, {"glibc": 2, "go": 1}, {"full": 1}, ["a.test"], {"ndots": "2"}, ["node.test"], None)  # fmt: skip
@@ -355,9 +345,3 @@ def test_what_does_not_fit_a_recording(tmp_path: Path, more: str, sentence: str)
     with pytest.raises((FlagError, LoadError)) as error:
         replayed(tmp_path / "c", WHOLE, more)
     assert str(error.value) == sentence
-
-
-def test_flags_of_a_replay_without_one() -> None:
-    with pytest.raises(FlagError) as error:
-        settings("-queries q -speed 2")
-    assert str(error.value) == "-speed needs -replay"

@@ -26,6 +26,7 @@ from hsdns.load.cluster.job import (
 from hsdns.load.cluster.writer import ApiWriter
 from hsdns.load.errors import LoadError
 from loadtest.ports import free_port
+from tests.support.apiserver.fixed_access import FixedAccess
 
 JOB = Job("load", "4711", 1_767_268_800.0, 4)
 STARTED = {
@@ -37,20 +38,9 @@ NOT_STARTED = {**STARTED, "status": {}}
 PATH = "/apis/batch/v1/namespaces/load/jobs/load"
 
 
-class Source:
+def access(port: int) -> FixedAccess:
     """Access to a port, with a token."""
-
-    def __init__(self, port: int) -> None:
-        self.server = f"http://127.0.0.1:{port}"
-
-    def check(self) -> list[str]:
-        return []
-
-    async def current(self) -> Access:
-        return Access(self.server, authorization="Bearer t")
-
-    def invalidate(self, access: Access) -> None:
-        pass
+    return FixedAccess(Access(f"http://127.0.0.1:{port}", authorization="Bearer t"))
 
 
 @contextmanager
@@ -77,7 +67,7 @@ def api(answers: list[tuple[int, Any]]) -> Iterator[tuple[JobApi, list[tuple[str
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield JobApi(Source(server.server_port), "load"), asked
+            yield JobApi(access(server.server_port), "load"), asked
         finally:
             server.shutdown()
             thread.join()
@@ -126,7 +116,7 @@ def test_what_goes_wrong(answers: list[tuple[int, Any]], sentence: str) -> None:
 def test_no_api_server() -> None:
     port = free_port()
     with pytest.raises(LoadError) as error:
-        JobApi(Source(port), "load").job("load", lambda seconds: None)
+        JobApi(access(port), "load").job("load", lambda seconds: None)
     assert str(error.value).startswith(f"-job: http://127.0.0.1:{port} ")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.send.connection import IDS, Client, Connection, FramedSession
+from hsdns.load.send.connection import IDS, Connection, FramedSession
 from hsdns.load.send.loop import Query
 from hsdns.load.send.tls import TlsLayer, client_context
 from hsdns.wire.framing import frame
@@ -55,18 +55,6 @@ def test_room() -> None:
     assert (connection.has_room, connection.is_spent) == (False, True)
 
 
-def test_forgotten() -> None:
-    connection = Connection(FramedSession(), None, 10, 0, 5)
-    first, second = asked(), asked()
-    connection.ask(first)
-    connection.forget(first)
-    assert connection.is_quiet
-    connection.connect()
-    connection.ask(second)
-    connection.forget(second)
-    assert connection.is_quiet
-
-
 def test_a_session_that_leaves_takes_nothing() -> None:
     session = FramedSession()
     connection = Connection(session, None, 10, 0, 5)
@@ -104,24 +92,8 @@ def test_a_handshake_that_fails(certificate: Certificate) -> None:
     assert (connection.is_up, connection.end()) == (False, b"")
 
 
-def test_a_client() -> None:
-    client = Client()
-    assert client.has_room
-    client.connection = Connection(FramedSession(), None, 1, 0, 5)
-    client.connection.ask(asked())
-    assert not client.has_room
-
-
 def message(key: int) -> bytes:
     return key.to_bytes(2, "big") + b"\x84\0" + bytes(8)
-
-
-def test_queries_have_ids_that_go_up() -> None:
-    session = FramedSession()
-    assert [session.ask(asked()) for _ in range(3)] == [0, 1, 2]
-    assert bytes(session.out) == b"".join(
-        frame(key.to_bytes(2, "big") + OCTETS) for key in range(3)
-    )
 
 
 def test_an_id_that_waits_is_not_used_again() -> None:
@@ -147,25 +119,3 @@ def test_replies_in_any_order_and_any_pieces(data: st.DataObject, count: int) ->
     assert [each.message for each in found] == [message(key) for key in order]
     assert not session.in_flight
     assert session.broken == ""
-
-
-def test_another_id() -> None:
-    session = FramedSession()
-    session.ask(asked())
-    ((found, _, why),) = session.feed(frame(message(7)))
-    assert (found, why, len(session.in_flight)) == (None, "", 1)
-
-
-def test_a_forgotten_query() -> None:
-    session = FramedSession()
-    session.forget(session.ask(asked()))
-    assert session.feed(frame(message(0)))[0].query is None
-
-
-def test_garbage() -> None:
-    session = FramedSession()
-    query = asked()
-    session.ask(query)
-    found = session.feed(frame(message(0)) + b"\0\3abc" + frame(message(1)))
-    assert [each.query for each in found] == [query]
-    assert session.broken == "sends what is no DNS message"

@@ -373,17 +373,10 @@ def test_both_twins_tell_the_same(
     for kind, content in counted.messages:
         if kind == COUNTS:
             found.add_counts(content)
-    assert contents_of(found) == contents_of(expected)
+    assert everything(found) == everything(expected)
     answered = [each for each in outcomes_of(python) if each.received > LOST]
     assert outcomes_of(counted, ANSWERS) == (answered if replies else [])
     assert outcomes_of(counted) == []
-
-
-def contents_of(results: Results) -> object:
-    parts: list[Any] = [*sorted(results.seconds.items()), *results.kinds.items()]
-    return [(key, part.counts, part.slots.pairs()) for key, part in parts], [
-        each.late_slots.pairs() for _, each in sorted(results.seconds.items())
-    ]
 
 
 @compiled
@@ -563,13 +556,6 @@ def in_ms(outcomes: list[Outcome]) -> list[tuple[int, int, int]]:
     ]  # fmt: skip
 
 
-def test_all_are_sent_when_they_are_due() -> None:
-    run = StreamRun([0, 0, 5, 9])
-    assert in_ms(run.outcomes()) == [(0, 0, 1), (0, 0, 1), (5, 5, 6), (9, 9, 10)]
-    assert (run.counts.opened, run.counts.ended) == (1, {"end of the run": 1})
-    assert all(link.is_closed for link in run.links)
-
-
 def test_a_wait_for_the_connection_is_latency_and_not_lateness() -> None:
     run = StreamRun([0, 2])
 
@@ -579,18 +565,3 @@ def test_a_wait_for_the_connection_is_latency_and_not_lateness() -> None:
     run.turn = turn
     assert in_ms(run.outcomes()) == [(0, 0, 40), (2, 2, 40)]
     assert run.counts.slots.percentile(50) == 40_031  # the highest of its slot
-
-
-def test_connections_without_replies() -> None:
-    run = StreamRun([0, 30])
-    run.turn = lambda: True
-    found = run.outcomes()
-    assert [each.received for each in found] == [LOST, LOST]
-    assert (run.counts.opened, run.counts.not_opened) == (0, {"silent for the time-out": 1})
-
-
-def test_the_sender_is_told_to_end() -> None:
-    run = StreamRun([0, 1000])
-    run.turn = lambda: run.now < OVER_TCP + 10 * MS
-    assert run.outcomes() == []
-    assert run.now < OVER_TCP + 20 * MS

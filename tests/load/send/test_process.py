@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from hsdns.fastpath import LoadSender
 from hsdns.limits import descriptor_limit, raise_limit
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
@@ -41,7 +42,7 @@ from hsdns.load.plan import DOH, DOT, GET, TCP, Plan, StreamPlan
 from hsdns.load.questions import order
 from hsdns.load.results import ConnectionsReport
 from hsdns.load.schedule import POISSON, Schedule, Stage
-from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, available, pieces_of
+from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, pieces_of
 from hsdns.load.send.sockets import maker
 from hsdns.load.send.udp import LEAST_WINDOW
 from hsdns.wire.decode import decode_reply
@@ -295,7 +296,7 @@ def test_pieces_are_the_schedule_and_the_order() -> None:
     assert numbers == [next(expected) for _ in times]
 
 
-@pytest.mark.skipif(not available(), reason="the compiled sender is not built")
+@pytest.mark.skipif(LoadSender is None, reason="the compiled sender is not built")
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_a_plan_is_carried_out_and_counted() -> None:
@@ -317,7 +318,7 @@ def test_a_plan_is_carried_out_and_counted() -> None:
     assert sum(count for what, *_, count in counts if what in (RCODE, LOST_COUNT)) == due
 
 
-@pytest.mark.skipif(not available(), reason="the compiled sender is not built")
+@pytest.mark.skipif(LoadSender is None, reason="the compiled sender is not built")
 @pytest.mark.sockets
 def test_the_compiled_sender_ends_when_it_is_told_to_or_nobody_listens() -> None:
     reading, writing = os.pipe()

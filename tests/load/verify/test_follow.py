@@ -15,6 +15,7 @@ from hsdns.load.send.loop import Ready, Receiver
 from hsdns.load.send.udp import UdpTransport
 from hsdns.load.verify.follow import (
     PORTS,
+    PROBE,
     PROBES,
     SERIES,
     TIMEOUT,
@@ -23,9 +24,6 @@ from hsdns.load.verify.follow import (
     Follower,
     Probe,
     Prober,
-    pack_command,
-    unpack_commands,
-    unpack_probes,
 )
 from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.prober_process import ProberProcess
@@ -59,7 +57,9 @@ class Cluster:
         self.asked: list[Event] = []
         self.works = True
         questions = {WEB: range(len(answers))}
-        self.follower = Follower(Said(*answers), questions, rate, self.ask, lambda: self.now)
+        self.follower = Follower(
+            Said(*answers).expected, questions, rate, self.ask, lambda: self.now
+        )
 
     def ask(self, event: Event) -> bool:
         if self.works:
@@ -215,7 +215,7 @@ class Machine:
             (each.event, each.sent // MS, each.received // MS)
             for kind, content in self.emitted
             if kind == PROBES
-            for each in unpack_probes(content)
+            for each in map(Probe._make, PROBE.iter_unpack(content))
             if each.server == server
         ]
 
@@ -276,11 +276,6 @@ def test_the_series() -> None:
     assert all(each == pytest.approx(1.25, rel=1e-3) for each in growth)
 
 
-def test_commands_are_read_as_they_were_written() -> None:
-    found = [Command(1, 2, 3, 1 << 60), Command(0, 5)]
-    assert unpack_commands(b"".join(map(pack_command, found))) == found
-
-
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_a_change_is_followed_at_two_servers() -> None:
@@ -294,7 +289,7 @@ def test_a_change_is_followed_at_two_servers() -> None:
             while {each.server for each in probes} != {0, 1}:
                 for kind, content in process.messages(10.0):
                     if kind == PROBES:
-                        probes += unpack_probes(content)
+                        probes += map(Probe._make, PROBE.iter_unpack(content))
                     elif kind == REPLY:
                         replies.append(content)
             process.done(3)

@@ -9,7 +9,7 @@ from hsdns.load.outcome import REPLY
 from hsdns.load.questions import Question
 from hsdns.load.results import EventReport
 from hsdns.load.schedule import SECOND
-from hsdns.load.verify.follow import PROBES, SERIES, Event, Probe, pack_probe
+from hsdns.load.verify.follow import PROBE, PROBES, SERIES, Event, Probe
 from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.propagation import SETTLED, Propagation, Shown, propagation_report
 from hsdns.wire.iana import RRType
@@ -86,7 +86,7 @@ class Servers:
         """A query at so many milliseconds after the change was seen, and what it was answered."""
         sent = round(SEEN * SECOND) + ms * 1_000_000
         probe = Probe(0, server, 0x8400 | rcode, address, sent, sent + takes * 1_000_000)
-        self.propagation.take(PROBES, pack_probe(probe))
+        self.propagation.take(PROBES, PROBE.pack(*probe))
 
     def shown(self, end: float = 19.0, server: int = 0) -> Shown:
         (found,) = self.propagation.shown(server, 0.0, end)

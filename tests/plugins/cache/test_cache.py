@@ -18,7 +18,7 @@ from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up
 from tests.support.upstreams.dns_upstream import answer, serve
 
 QNAME = "www.example.org."
@@ -168,48 +168,6 @@ def test_disable(lines: str, success: list[str], denial: list[str]) -> None:
     cache = set_up(Cache, f"cache {{\n{lines}\n}}")
     assert [zone.to_text() for zone in cache.success.disabled] == success
     assert [zone.to_text() for zone in cache.denial.disabled] == denial
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("cache 0", "Corefile:2:7: 0 is out of range, allowed is 1 to 2147483647"),
-        ("cache -5", "Corefile:2:7: -5 is out of range, allowed is 1 to 2147483647"),
-        (
-            "cache {\nsuccess\n}",
-            'Corefile:3:1: property "success" takes 1 to 3 arguments (capacity, ttl, least ttl), found 0',
-        ),
-        (
-            "cache {\ndenial 1 2 3 4\n}",
-            'Corefile:3:1: property "denial" takes 1 to 3 arguments (capacity, ttl, least ttl), found 4',
-        ),
-        ("cache {\ndenial many\n}", 'Corefile:3:8: "many" is not a whole number'),
-        ("cache {\ndenial 1 0\n}", "Corefile:3:10: 0 is out of range, allowed is 1 to 2147483647"),
-        (
-            "cache {\ndenial 1 1 -1\n}",
-            "Corefile:3:12: -1 is out of range, allowed is 0 to 2147483647",
-        ),
-        (
-            "cache {\ndisable\n}",
-            'Corefile:3:1: property "disable" takes "success" or "denial" and then zones, found nothing',
-        ),
-        (
-            "cache {\ndisable sucess\n}",
-            'Corefile:3:9: "sucess" is not one of: success, denial; did you mean "success"?',
-        ),
-        (
-            "cache {\nsucces 10\n}",
-            'Corefile:3:1: unknown property "succes" of cache; did you mean "success"?',
-        ),
-        (
-            "cache\ncache",
-            'Corefile:3:1: "cache" may occur only once in a server block; merge it with the first',
-        ),
-    ],
-    ids=lambda text: text.replace("\n", " ").partition(":")[0],
-)
-def test_setup_errors(text: str, sentence: str) -> None:
-    assert setup_error(Cache, text) == sentence
 
 
 # --- what is kept, and for how long ---

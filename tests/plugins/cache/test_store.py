@@ -413,31 +413,6 @@ def test_an_error_is_the_task_s() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "warnings"),
-    [
-        ("cache 30", []),
-        ("cache 30 example.org 5.example.org", []),
-        (
-            "cache 30s",
-            [
-                'Corefile:2:7: "30s" is read as a zone, as in CoreDNS; a TTL is the first argument and has no unit, as in "cache 30"'
-            ],
-        ),
-        (
-            "cache example.org 5m",
-            [
-                'Corefile:2:19: "5m" is read as a zone, as in CoreDNS; a TTL is the first argument and has no unit, as in "cache 300"'
-            ],
-        ),
-    ],
-)
-def test_durations_are_zones(text: str, warnings: list[str]) -> None:
-    found: list[str] = []
-    set_up(Cache, text, warnings=found)
-    assert found == warnings
-
-
-@pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("", Prefetch(0, 60.0, 10)),

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from hsdns.http_page import HttpRefusal, PageRequest
+from hsdns.plugin import Plugin
 from hsdns.server.control.routes import ready
 from tests.server.control.served import served
 from tests.support.coroutines.event_loops import run
 
 
-class Waits:
+class Waits(Plugin):
     name = "kubernetes"
 
     def __init__(self, is_ready: bool) -> None:

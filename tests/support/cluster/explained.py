@@ -5,11 +5,13 @@ Path: the tests of explanation/ -> MemoryServer, Explainer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from hsdns.cluster.objects import Object, Pod, PodCondition, PodNames, PodStatus
+from hsdns.cluster.source import Lead
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.live import KnownObjects
+from hsdns.explanation.live import LiveObjects, Seen
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
@@ -26,6 +28,17 @@ def corefile(options: dict[str, str], front: str = "", behind: str = "") -> str:
     """A Corefile with a kubernetes block, and other plugins before and behind it."""
     lines = "".join(f"{name} {value}\n" for name, value in options.items())
     return f"{ZONES} {{\n{front}kubernetes {ZONES} {{\n{lines}}}\n{behind}}}\n"
+
+
+class KnownObjects(LiveObjects):
+    """A set of objects that is complete."""
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._seen = Seen(ClusterObjects(objects))
+
+    async def see(self, lead: Lead) -> Seen:
+        """Return all objects, for any question."""
+        return self._seen
 
 
 async def go_on() -> None:

@@ -6,23 +6,31 @@ Rule 1: without -forward the block has the cluster's zones only, so that other n
 Rule 2: for the replay of a recording it has the zones and properties of the recorded block.  The file is not trusted,
         so only properties that shape answers are used.
 Rule 3: values of flags are checked here, so that an error names the flag and not a Corefile that the user has not seen.
+
+The demo cluster: the manifests in `hsdns/demo/`, which come with hsdns.
+
+The flag `-source` of the subcommands: its words, standard input, and missing sources:
+Rule: standard input is read before anything is started, so that Ctrl-C ends the wait for it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
-from hsdns.cli import demo
-from hsdns.cli.command import flag
-from hsdns.cli.corefile_source import CorefileSource
-from hsdns.cli.flags import FlagError
+from hsdns.cli.command import NO_CODE, Command, FlagError, complain, flag
 from hsdns.corefile.lexer import tokenize
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 
 if TYPE_CHECKING:
+    from hsdns.assemble import Configuration
+    from hsdns.cli.launch import CorefileSource
     from hsdns.recording.entry import Header
+    from hsdns.wire.name import Name
 
 NAME: Final = "built-in Corefile"  # in the position of an error
 ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
@@ -63,7 +71,7 @@ def corefile(
         f"    kubernetes {zones} {{",
         *_properties(header),
         *(["        fallthrough in-addr.arpa ip6.arpa"] if forward else []),
-        f"        source manifests {quoted(str(demo.folder()))}",
+        f"        source manifests {quoted(str(demo_folder()))}",
         "    }",
         *([f"    forward . {' '.join(map(quoted, forward))}", "    loop"] if forward else []),
         "    loadbalance",
@@ -135,6 +143,8 @@ def check_upstreams(words: Sequence[str]) -> None:
 
 def corefile_source(conf: object, text: str) -> CorefileSource:
     """The source of the Corefile: -conf, or the built-in one with `text`."""
+    from hsdns.cli.launch import CorefileSource
+
     if conf is None:
         return CorefileSource(NAME, text, text)
     return CorefileSource.from_flag(str(conf), text)
@@ -154,3 +164,111 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def demo_folder() -> Path:
+    """The folder of its manifests."""
+    return Path(str(files("hsdns") / "demo"))
+
+
+def demo_manifests() -> bytes:
+    """All its manifests as one file."""
+    return b"\n---\n".join(each.read_bytes() for each in sorted(demo_folder().rglob("*.yaml")))
+
+
+_POSITION: Final = Position("-source", 0, 0)
+
+
+class SourceOptions(Command):
+    """A command that reads a cluster: from a source, or as a Corefile says."""
+
+    source: Annotated[list[str] | None, SOURCE] = None
+    conf: Annotated[str | None, CONF] = None
+
+    def objects(self) -> tuple[Token, ...] | None:
+        """The words of -source, None without it; raise FlagError."""
+        return None if self.source is None else source_tokens(self.source, self.conf)
+
+    def question(self) -> tuple[Name, int]:
+        """The name and the type of the words; raise FlagError."""
+        from hsdns.explanation.question import read_question
+
+        self.name_and_type()
+        try:
+            return read_question(*self.words)
+        except ValueError as error:
+            raise FlagError(str(error)) from None
+
+
+class SourceCommand(SourceOptions):
+    """A command that reads a cluster, and runs none of the code that it names if told so."""
+
+    no_code: Annotated[bool, NO_CODE] = False
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether code that the input names may run."""
+        return not self.no_code
+
+
+def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
+    """Return the words of `-source`; read standard input if they name it.  Raise FlagError; `conf` is that flag."""
+    if words[:1] == ["manifests"] and "-" in words[1:]:
+        if conf == "stdin":
+            raise FlagError(
+                "-conf stdin and -source manifests - would both read standard input; write one of them to a file"
+            )
+        _read_standard_input()
+    return tuple(Token(word, _POSITION) for word in words)
+
+
+def recorded_header(objects: Sequence[Token] | None) -> Header | None:
+    """The header of the recording in -source; None without one, or if check_sources() will refuse it."""
+    if not objects or objects[0].text != "replay" or len(objects) == 1:
+        return None
+    from hsdns.recording.reader import BadRecording, Recording
+
+    try:
+        with Recording.open(objects[1].text) as recording:
+            return recording.header
+    except (BadRecording, OSError):
+        return None
+
+
+def check_sources(configuration: Configuration) -> None:
+    """Raise FileNotFoundError for the first unreadable file or kubeconfig of a source: nothing would be served."""
+    from hsdns.plugins.kubernetes import Kubernetes
+    from hsdns.sources.api_server import ApiServer
+    from hsdns.sources.manifest_folder import missing_paths
+    from hsdns.sources.manifests import Manifests
+    from hsdns.sources.replay import Replay
+
+    for plugin in configuration.plugins:
+        if not isinstance(plugin, Kubernetes):
+            continue
+        source, missing = plugin.source, []
+        if isinstance(source, Manifests):
+            missing = missing_paths(source.paths)
+        elif isinstance(source, Replay) or (isinstance(source, ApiServer) and plugin.kubeconfig):
+            missing = source.check()
+        for sentence in missing:
+            raise FileNotFoundError(sentence)
+
+
+def _read_standard_input() -> None:
+    from hsdns.sources.manifest_folder import standard_input
+
+    if sys.stdin.isatty():
+        complain("reading manifests from standard input; end them with Ctrl-D")
+    try:
+        found = standard_input()
+    except KeyboardInterrupt:
+        raise FlagError("interrupted while manifests were read from standard input") from None
+    if found is None:
+        raise FlagError(
+            "standard input is empty, so there are no manifests; did the command before the pipe fail?"
+        )
+    if found.problems:  # they could not be corrected while the server runs
+        *others, last = found.problems
+        complain(*others)
+        raise FlagError(last)

@@ -21,7 +21,7 @@ from hsdns.cluster.freshness import Dependencies, address_counter, service_count
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.schema import address_type
-from hsdns.cluster.value import HEADLESS, NO_PORT, Entry, Key, ServiceValue
+from hsdns.cluster.value import HEADLESS, NO_PORT, Entry, Key, ServiceValue, port_matches
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -108,9 +108,7 @@ class ExternalNames:
             return
         for host in value.external:
             for port in value.ports:
-                if (not parsed.port or port.name == parsed.port) and (
-                    not parsed.protocol or port.protocol == parsed.protocol
-                ):
+                if port_matches(port, parsed.port, parsed.protocol):
                     yield Entry(host, None, port.number)
 
 

@@ -22,6 +22,7 @@ from hsdns.cluster.value import (
     Node,
     ServiceValue,
     SliceKey,
+    port_matches,
 )
 from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.message import RR, make_records
@@ -108,11 +109,7 @@ def _port_matches(value: ServiceValue, parsed: ParsedName) -> bool:
         not parsed.endpoint
         and not value.cluster_ips
         and value.kind == CLUSTER_IP
-        and any(
-            (not parsed.port or port.name == parsed.port)
-            and (not parsed.protocol or port.protocol == parsed.protocol)
-            for port in value.ports
-        )
+        and any(port_matches(port, parsed.port, parsed.protocol) for port in value.ports)
     )
 
 

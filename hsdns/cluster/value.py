@@ -223,11 +223,13 @@ class ServiceValue:
                 if part.cluster != cluster:
                     continue
                 for found in part.ports:
-                    if _matches(found, port, protocol):
+                    if port_matches(found, port, protocol):
                         yield Entry(part.host(index), endpoint, found.number, cluster)
         elif self.kind == HEADLESS:
             for part in self.slices:
-                ports = [found.number for found in part.ports if _matches(found, port, protocol)]
+                ports = [
+                    found.number for found in part.ports if port_matches(found, port, protocol)
+                ]
                 if ports:
                     for index in range(part.host_count):
                         host, label = part.host(index), part.label(index)
@@ -235,7 +237,7 @@ class ServiceValue:
                             yield Entry(host, label, number, part.cluster)
         else:
             for found in self.ports:
-                if _matches(found, port, protocol):
+                if port_matches(found, port, protocol):
                     for address in self.cluster_ips:
                         yield Entry(address, None, found.number)
 
@@ -248,13 +250,13 @@ class ServiceValue:
         count = 0
         if self.kind == HEADLESS:
             for part in self.slices:
-                ports = sum(_matches(each, port, protocol) for each in part.ports)
+                ports = sum(port_matches(each, port, protocol) for each in part.ports)
                 if ports:
                     found += part.hosts
                     count += ports * part.host_count
         else:
             for each in self.ports:
-                if _matches(each, port, protocol):
+                if port_matches(each, port, protocol):
                     found += self.cluster_ips
             count = len(found)
         return found, count
@@ -287,5 +289,6 @@ class ServiceValue:
         return self._labels
 
 
-def _matches(found: Port, port: bytes, protocol: bytes) -> bool:
+def port_matches(found: Port, port: bytes, protocol: bytes) -> bool:
+    """Whether a port has the name and protocol of a question; b"" is any."""
     return (not port or found.name == port) and (not protocol or found.protocol == protocol)

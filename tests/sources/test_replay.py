@@ -12,7 +12,6 @@ import pytest
 
 from hsdns.cluster.objects import Deleted, Event, Service, Synced, Upserted
 from hsdns.cluster.source import Lead, Reading
-from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.replay import REDUCED, Course, Replay
 from tests.recording.recorded import HEADER, recorded, to_octets, write
 from tests.support.cluster.objects import deletes, service, upserts
@@ -27,15 +26,6 @@ STATE, CHANGES = upserts(WEB), [upserts(DB), deletes(WEB)]  # after 1 and 2 seco
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(Path("shop.rec"), [*STATE, Synced()], *CHANGES)
-
-
-def setup(line: str) -> Replay:
-    """Set up from the words of a line that begins in column 1."""
-    tokens, column = [], 1
-    for word in line.split(" "):
-        tokens.append(Token(word, Position("Corefile", 3, column)))
-        column += len(word) + 1
-    return Replay.setup(tokens[0], tokens[1:], "/etc")
 
 
 class Case:
@@ -77,25 +67,6 @@ class Case:
                 if isinstance(event, Upserted):
                     names[event.object.metadata.name] = None
         return list(names)
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("replay", 'Corefile:3:1: source "replay" needs the file of a recording: replay FILE'),
-        ("replay a spede=2", 'Corefile:3:10: unknown setting "spede" of source "replay"; did you mean "speed"?'),
-        ("replay a b", 'Corefile:3:10: unknown setting "b" of source "replay"; known are speed, at, paused'),
-        ("replay a at", 'Corefile:3:10: "at" has no value; write at=VALUE'),
-        ("replay a speed=2 speed=3", 'Corefile:3:18: "speed" is given twice; remove one of them'),
-        ("replay a speed=fast", 'Corefile:3:16: "fast" is not a number'),
-        ("replay a at=soon", 'Corefile:3:13: "soon" is not a duration; write a number and a unit such as "5s"'),
-        ("replay a paused=1", 'Corefile:3:17: "1" is not one of: true, false'),
-    ],
-)  # fmt: skip
-def test_faults_of_settings(line: str, sentence: str) -> None:
-    with pytest.raises(CorefileError) as caught:
-        setup(line)
-    assert str(caught.value) == sentence
 
 
 def test_the_first_state_is_served_at_once() -> None:

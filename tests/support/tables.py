@@ -45,10 +45,14 @@ def rows(path: Path) -> list[ParameterSet]:
     return found
 
 
-def columns(path: Path, section: str) -> list[ParameterSet]:
+def section(path: Path, name: str) -> str:
+    """The lines of a section, as they are."""
+    return next(lines for found, lines in _parts(path) if found == name).rstrip("\n")
+
+
+def columns(path: Path, name: str) -> list[ParameterSet]:
     """The lines of a section, each a pair of texts, as the parameters of a test."""
-    lines = next(lines for name, lines in _parts(path) if name == section).splitlines()
-    pairs = [f" {line}".partition(" => ")[::2] for line in lines if line]
+    pairs = [f" {line}".partition(" => ")[::2] for line in section(path, name).splitlines()]
     return [
         pytest.param(_plain(given[1:]), _plain(expected), id=given[1:]) for given, expected in pairs
     ]

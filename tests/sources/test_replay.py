@@ -28,6 +28,13 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(Path("shop.rec"), [*STATE, Synced()], *CHANGES)
 
 
+def fill(octets: bytes | None) -> None:
+    """Replace the recording."""
+    Path("shop.rec").unlink()
+    if octets is not None:
+        Path("shop.rec").write_bytes(octets)
+
+
 class Case:
     """A source, what it has delivered and what it has reported."""
 
@@ -91,71 +98,58 @@ def test_for_a_command_it_is_at_its_end(at: float | None, services: list[str]) -
     assert case.services == services
 
 
-def test_changes_and_then_the_last_state() -> None:
-    async def scenario() -> None:
-        case = Case(Replay("shop.rec", speed=0))
-        async with case.watched():
-            await until(lambda: len(case.reports) == 2, "it ends")
-            assert case.services == ["db"]
-            sentence = "source replay: shop.rec ends here, after 2 changes (interrupted); its last state is served from now on"
-            assert case.reports[1] == (logging.INFO, sentence)
-            assert (await case.source.course()).state == "over"
-
-    run(scenario())
+async def test_changes_and_then_the_last_state() -> None:
+    case = Case(Replay("shop.rec", speed=0))
+    async with case.watched():
+        await until(lambda: len(case.reports) == 2, "it ends")
+        assert case.services == ["db"]
+        sentence = "source replay: shop.rec ends here, after 2 changes (interrupted); its last state is served from now on"
+        assert case.reports[1] == (logging.INFO, sentence)
+        assert (await case.source.course()).state == "over"
 
 
-def test_commands() -> None:
-    async def scenario() -> None:
-        case = Case(Replay("shop.rec", is_paused=True))
-        async with case.watched():
-            before = await case.source.course()
-            assert before == Course("shop.rec", HEADER.began, "paused", 1.0, 0.0, 9.0, 0, 2, 1, "")
-            stepped = await case.source.step(1)
-            assert (stepped.at, stepped.applied, case.services) == (1.0, 1, ["web", "db"])
-            assert (await case.source.set_speed(0.5)).speed == 0.5
-            assert (await case.source.run()).state == "running"
-            assert (await case.source.pause()).state == "paused"
-            await case.source.set_speed(0)
-            await case.source.run()
-            await until(lambda: case.services == ["db"], "it goes on")
-
-    run(scenario())
+async def test_commands() -> None:
+    case = Case(Replay("shop.rec", is_paused=True))
+    async with case.watched():
+        before = await case.source.course()
+        assert before == Course("shop.rec", HEADER.began, "paused", 1.0, 0.0, 9.0, 0, 2, 1, "")
+        stepped = await case.source.step(1)
+        assert (stepped.at, stepped.applied, case.services) == (1.0, 1, ["web", "db"])
+        assert (await case.source.set_speed(0.5)).speed == 0.5
+        assert (await case.source.run()).state == "running"
+        assert (await case.source.pause()).state == "paused"
+        await case.source.set_speed(0)
+        await case.source.run()
+        await until(lambda: case.services == ["db"], "it goes on")
 
 
-def test_objects_are_read_as_they_are_at_its_place() -> None:
-    async def scenario() -> None:
-        case = Case(Replay("shop.rec", is_paused=True))
-        lead = Lead(services=((b"shop", b"db"),))
+async def test_objects_are_read_as_they_are_at_its_place() -> None:
+    case = Case(Replay("shop.rec", is_paused=True))
+    lead = Lead(services=((b"shop", b"db"),))
+    assert (await case.source.read(lead)).objects == ()
+    async with case.watched():
         assert (await case.source.read(lead)).objects == ()
-        async with case.watched():
-            assert (await case.source.read(lead)).objects == ()
-            await case.source.step(1)
-            assert await case.source.read(lead) == Reading((DB,))
-            of_state = await case.source.read(Lead(services=((b"shop", b"web"),)))
-            assert (len(of_state.objects), of_state.faults) == (1, (REDUCED,))
-
-    run(scenario())
+        await case.source.step(1)
+        assert await case.source.read(lead) == Reading((DB,))
+        of_state = await case.source.read(Lead(services=((b"shop", b"web"),)))
+        assert (len(of_state.objects), of_state.faults) == (1, (REDUCED,))
 
 
-def test_a_file_that_was_cut() -> None:
+async def test_a_file_that_was_cut() -> None:
     """What is whole is served, and where it ends is said at once and when it is there."""
     octets = to_octets(recorded([*STATE, Synced()], CHANGES), flushes=True)
-    Path("shop.rec").write_bytes(octets[:-150])
-
-    async def scenario() -> None:
-        case = Case(Replay("shop.rec", speed=0))
-        async with case.watched():
-            await until(lambda: len(case.reports) == 3, "it ends")
-            problem = f"shop.rec was cut at octet {len(octets) - 150}; line 4 is the last whole one"
-            assert [message for _, message in case.reports] == [
-                f"source replay: {problem}; what is whole is replayed",
-                "source replay: shop.rec: serving the state of 2026-01-01T00:00:00.000+00:00 at 0s; 1 changes follow, up to 1s",
-                f"source replay: shop.rec ends here, after 1 changes: {problem}; its last state is served from now on",
-            ]
-            assert case.services == ["web", "db"]
-            assert (await case.source.course()).problem == problem
-
-    run(scenario())
+    fill(octets[:-150])
+    case = Case(Replay("shop.rec", speed=0))
+    async with case.watched():
+        await until(lambda: len(case.reports) == 3, "it ends")
+        problem = f"shop.rec was cut at octet {len(octets) - 150}; line 4 is the last whole one"
+        assert [message for _, message in case.reports] == [
+            f"source replay: {problem}; what is whole is replayed",
+            "source replay: shop.rec: serving the state of 2026-01-01T00:00:00.000+00:00 at 0s; 1 changes follow, up to 1s",
+            f"source replay: shop.rec ends here, after 1 changes: {problem}; its last state is served from now on",
+        ]
+        assert case.services == ["web", "db"]
+        assert (await case.source.course()).problem == problem
 
 
 @pytest.mark.parametrize(
@@ -165,14 +159,10 @@ def test_a_file_that_was_cut() -> None:
         (b"hello\n", "source replay: shop.rec is no recording of hsdns record"),
     ],
 )
-def test_a_file_that_cannot_be_replayed(octets: bytes | None, sentence: str) -> None:
-    Path("shop.rec").unlink() if octets is None else Path("shop.rec").write_bytes(octets)
-
-    async def scenario() -> None:
-        case = Case(Replay("shop.rec"))
-        assert case.source.check() == [sentence]
-        async with case.watched():
-            assert (case.events, case.reports) == ([], [(logging.ERROR, sentence)])
-            assert not case.source.is_loaded
-
-    run(scenario())
+async def test_a_file_that_cannot_be_replayed(octets: bytes | None, sentence: str) -> None:
+    fill(octets)
+    case = Case(Replay("shop.rec"))
+    assert case.source.check() == [sentence]
+    async with case.watched():
+        assert (case.events, case.reports) == ([], [(logging.ERROR, sentence)])
+        assert not case.source.is_loaded

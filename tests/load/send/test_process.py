@@ -16,7 +16,6 @@ from msgspec import structs
 
 from hsdns.fastpath import LoadSender
 from hsdns.limits import descriptor_limit, raise_limit
-from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
     CONNECTIONS,
     COUNTS,
@@ -43,7 +42,6 @@ from hsdns.load.questions import order
 from hsdns.load.results import ConnectionsReport
 from hsdns.load.schedule import POISSON, Schedule, Stage
 from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, pieces_of
-from hsdns.load.send.sockets import maker
 from hsdns.load.send.udp import LEAST_WINDOW
 from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
@@ -239,11 +237,6 @@ def test_another_path(ports: Ports) -> None:
     assert {each.received for each in told.outcomes} == {0}
     counts = told.connections
     assert (counts.without_answer, counts.opened) == ({"HTTP status 404": 20}, 1)
-
-
-def test_files_are_read_at_once(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match=r"^-tls-ca: there is no file "):
-        maker(StreamPlan(DOT, tls_ca=str(tmp_path / "none")), ("127.0.0.1", 853))
 
 
 @pytest.mark.sockets

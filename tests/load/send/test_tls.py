@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
 
 import pytest
 
-from hsdns.load.errors import LoadError
 from hsdns.load.send.tls import HTTP2, TlsFailure, TlsLayer, client_context
 from tests.support.upstreams.certificate import Certificate, make_certificate
 
@@ -109,13 +107,3 @@ def test_no_tls(octets: bytes, why: str) -> None:
     with pytest.raises(TlsFailure) as error:
         layer.feed(octets)
     assert str(error.value) == why
-
-
-def test_files(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match=f"^-tls-ca: there is no file {tmp_path}/none$"):
-        client_context(f"{tmp_path}/none", insecure=False)
-    (tmp_path / "no.pem").write_text("no certificate")
-    with pytest.raises(
-        LoadError, match=r"^-tls-ca .*/no.pem: there is no certificate in PEM form to read \("
-    ):
-        client_context(f"{tmp_path}/no.pem", insecure=False)

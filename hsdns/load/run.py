@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from hsdns.load.counters import ConnectionsReport, LookupsReport, add, decode
 from hsdns.load.errors import LoadError
 from hsdns.load.histogram import us_to_text
 from hsdns.load.limits import Limit, Measured, aborted_by, figure_of, is_met
@@ -280,9 +281,9 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
         for judged in others:
             results.add_verdict(judged)
     elif kind == LOOKUPS:
-        results.lookups.add(content)
+        add(results.lookups, decode(content, LookupsReport))
     elif kind == CONNECTIONS:
-        results.connections.add(content)
+        add(results.connections, decode(content, ConnectionsReport))
     elif kind == QUESTION:
         _, asked = unpack_question(content)
         results.add_question(asked)

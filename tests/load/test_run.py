@@ -7,10 +7,12 @@ from struct import pack
 
 import pytest
 
+from hsdns.load.counters import ConnectionsReport, encode
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits
 from hsdns.load.outcome import (
     ANSWERS,
+    CONNECTIONS,
     COUNTS,
     END,
     FORGET,
@@ -21,8 +23,6 @@ from hsdns.load.outcome import (
     QUESTION,
     RCODE,
     REPLY,
-    Lookup,
-    pack_lookups,
     pack_numbers,
     pack_question,
 )
@@ -45,6 +45,7 @@ from hsdns.load.verify.verifier import Judged, Verifier
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.load.test_outcome import pack_outcomes
+from tests.load.test_results import FINISHED, lookups
 from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 QUESTIONS = [Question(NAME, RRType.A, "service")]
@@ -158,10 +159,10 @@ def test_several_servers_begin_at_one_time() -> None:
     assert [each.results.whole().counts.lost for each in ended] == [0, 1]
 
 
-def test_lookups_that_are_told() -> None:
-    found = Lookup(0, 0, 0, 2, 0, 0, 0, BEGIN, BEGIN, BEGIN + MS)
-    (ended,), _ = run([[(LOOKUPS, pack_lookups([found]))]])
-    assert ended.results.lookups.by_resolver[0].queries == 2
+def test_counters_that_are_told() -> None:
+    found, opened = lookups(FINISHED), ConnectionsReport(opened=3)
+    (ended,), _ = run([[(LOOKUPS, encode(found)), (CONNECTIONS, encode(opened))]])
+    assert (ended.results.lookups, ended.results.connections) == (found, opened)
 
 
 def test_a_time_to_begin() -> None:

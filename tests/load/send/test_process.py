@@ -16,12 +16,11 @@ from msgspec import structs
 
 from hsdns.fastpath import LoadSender
 from hsdns.limits import descriptor_limit, raise_limit
+from hsdns.load.counters import FOUND, ConnectionsReport, LookupsReport, add, decode
 from hsdns.load.outcome import (
     CONNECTIONS,
     COUNTS,
     END,
-    ENDS,
-    FOUND,
     LATENESS,
     LOOKUPS,
     LOST_COUNT,
@@ -30,16 +29,13 @@ from hsdns.load.outcome import (
     RCODE,
     REPLY,
     Frames,
-    Lookup,
     Outcome,
     unpack_counts,
-    unpack_lookups,
     unpack_outcomes,
     unpack_question,
 )
 from hsdns.load.plan import DOH, DOT, GET, TCP, Plan, StreamPlan
 from hsdns.load.questions import order
-from hsdns.load.results import ConnectionsReport
 from hsdns.load.schedule import POISSON, Schedule, Stage
 from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, pieces_of
 from hsdns.load.send.udp import LEAST_WINDOW
@@ -69,7 +65,7 @@ class Told:
         self.begin = 0
         self.outcomes: list[Outcome] = []
         self.replies: dict[int, bytes] = {}
-        self.lookups: list[Lookup] = []
+        self.lookups = LookupsReport()
         self.questions: set[str] = set()
         self.connections = ConnectionsReport()
 
@@ -89,11 +85,11 @@ class Told:
                 elif kind == REPLY:
                     self.replies[int.from_bytes(content[4:8], "big")] = b"\0\0" + content[8:]
                 elif kind == LOOKUPS:
-                    self.lookups += unpack_lookups(content)
+                    add(self.lookups, decode(content, LookupsReport))
                 elif kind == QUESTION:
                     self.questions.add(unpack_question(content)[1].name.to_text())
                 elif kind == CONNECTIONS:
-                    self.connections.add(content)
+                    add(self.connections, decode(content, ConnectionsReport))
 
     @classmethod
     def by(cls, of: Plan) -> Told:
@@ -259,10 +255,8 @@ def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
 def test_lookups_are_carried_out() -> None:
     with server() as port:
         told = Told.by(plan(port, 0.1, queries=[], pods=pod_plan(resolvers={"musl": 1})))
-    planned = sorted(each.planned - told.begin for each in told.lookups)
-    assert planned == [at * 5_000_000 for at in range(20)]
-    found = {(ENDS[each.end], each.queries, each.wasted, each.again) for each in told.lookups}
-    assert found == {(FOUND, 2, 0, 0)}
+    whole = told.lookups.whole
+    assert (whole.ends, whole.queries, whole.wasted, whole.again) == ({FOUND: 20}, 40, 0, 0)
     assert len(told.outcomes) == 40
     assert all(each.planned <= each.sent <= each.received for each in told.outcomes)
     assert told.questions == {"web.shop.svc.cluster.local."}

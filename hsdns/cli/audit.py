@@ -19,7 +19,7 @@ from hsdns.cli.command import FORMATS, FlagError, complain, flag, say, say_json
 from hsdns.cli.source import SourceCommand
 from hsdns.corefile.tree import CorefileError
 from hsdns.errors import OperatorError
-from hsdns.load.target import read_targets
+from hsdns.load.plan import read_targets
 
 if TYPE_CHECKING:
     from hsdns.audit.report import AuditReport

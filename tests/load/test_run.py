@@ -31,10 +31,12 @@ from hsdns.load.results import Results
 from hsdns.load.run import (
     AHEAD,
     FAILING,
+    FAILING_AFTER,
     FELL_BEHIND,
     INTERRUPTED,
     AbortWatch,
     Ended,
+    FailureWatch,
     Loaded,
     RunOptions,
     carry_out,
@@ -314,3 +316,22 @@ def test_a_number_ends_a_run_at_once() -> None:
     assert ended("stale>0:abort,loss>3:abort", found) == (30.0, "")
     found.add_verdict(Judged(0, 0.5, 0.5, Verdict(STALE, 0.3)))
     assert ended("stale>0:abort,loss>3:abort", found) == (1.0, "aborted by stale>0 (1)")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ends"),
+    [
+        ([(0, 5)] * FAILING_AFTER, True),
+        ([(0, 5)] * (FAILING_AFTER - 1), False),
+        ([(0, 5), (1, 5), (0, 5), (0, 5)], False),
+        ([(0, 5), (0, 0), (0, 5), (0, 5)], True),  # a second without queries says nothing
+    ],
+)
+def test_seconds_in_which_everything_fails(seconds: list[tuple[int, int]], ends: bool) -> None:
+    found, watch = Results(ONE_QUESTION, 0), FailureWatch(TIMEOUT)
+    for number, (well, failed) in enumerate(seconds):
+        found.second(number).counts.answer(0, well)
+        found.second(number).counts.answer(2, failed)
+    told = [watch.see(found, at / 10 + TIMEOUT) for at in range(10 * (len(seconds) + 1))]
+    assert any(told) is ends
+    assert not watch.see(found, TIMEOUT + 1)

@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from hsdns.cli.command import Command
     from hsdns.load.cli.cluster import LoadCluster
     from hsdns.load.cli.settings import ReplaySettings
+    from hsdns.load.plan import Target
     from hsdns.load.questions import Question, Questions
     from hsdns.load.report import Machine, OfServer, PlanReport, Report
     from hsdns.load.results import Results
-    from hsdns.load.target import Target
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.wire.message import Reply
 
@@ -206,13 +206,12 @@ def _load(
 ) -> tuple[list[OfServer], PlanReport]:
     from hsdns.load.cli.cluster import following_changes
     from hsdns.load.cli.progress import live
-    from hsdns.load.plan import Plan, transport_words
+    from hsdns.load.plan import Plan, place_to_text, transport_words
     from hsdns.load.report import OfServer, PlanReport
     from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, RunOptions, carry_out
     from hsdns.load.send.process import SenderProcess
     from hsdns.load.send.udp import sockets_for, window_for
-    from hsdns.load.target import place_to_text
     from hsdns.load.verify.verifier import Verifier
 
     schedule = settings.schedule

@@ -348,14 +348,18 @@ def old_of(memory_server: MemoryServer, objects: list[Object], question: str) ->
 
 
 def test_events_of_others_leave_entries_alone(twin: ModuleType) -> None:
-    memory_server = MemoryServer(
-        f".:53 {{\n{KUBERNETES}}}\n", twin, base(service("default/web", "10.96.0.1"))
-    )
-    assert memory_server.stores(WEB)
+    """But for two of twenty at most: names may share one of the 65,536 version counters."""
+    names = [f"web-{number}" for number in range(20)]
+    services = [service(f"default/{name}", f"10.96.0.{n}") for n, name in enumerate(names, 1)]
+    memory_server = MemoryServer(f".:53 {{\n{KUBERNETES}}}\n", twin, base(*services))
+    wires = [ask(f"{name}.default.svc.cluster.local.") for name in names]
+    assert all(memory_server.stores(f"{name}.default.svc.cluster.local.") for name in names)
     for number in range(50):
         memory_server.apply(Upserted(service(f"default/other-{number}", f"10.96.1.{number}")))
-    assert memory_server.from_table(ask(WEB)) == memory_server.from_chain(ask(WEB), stores=False)
-    assert memory_server.writer.table.statistics().stale == 0
+    kept = [reply for wire in wires if (reply := memory_server.from_table(wire))]
+    assert len(kept) >= len(names) - 2
+    assert set(kept) <= {memory_server.from_chain(wire, stores=False) for wire in wires}
+    assert memory_server.writer.table.statistics().stale == len(names) - len(kept)
 
 
 def test_events_in_one_step_are_seen_together(twin: ModuleType) -> None:

@@ -48,7 +48,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_704,
     "hsdns/wire": 1_650,
     "loadtest": 8_803,
-    "tests": 85_369,
+    "tests": 85_376,
 }
 
 FILES = {

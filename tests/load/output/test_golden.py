@@ -68,6 +68,8 @@ RICH = with_server(
     propagation=propagation_report([shown(), shown(20.0, None, at=101.0)], QUESTIONS, 2, 100.0),
     connections=CONNECTIONS,
 )
+NOT_SENT = results()
+NOT_SENT.second(0).counts.not_send(20)
 REPORTS = {
     "good": report(results()),
     "stale": STALE,
@@ -76,6 +78,7 @@ REPORTS = {
     "no-knee": replace(with_server(LATE, limits=KNEE_LIMITS, ended=""), knee=ABOVE),
     "two-servers": report(results(), "stale>0", frozen=results(lost=2, stale=True)),
     "no-changes-followed": report(results(), propagation=propagation_report([], QUESTIONS, 0, 100.0)),
+    "not-sent": report(NOT_SENT, "loss>0"),
     "not-judged": report(results(), slack=None),
     "hostile": with_plan(with_server(RICH, target=HOSTILE), what=HOSTILE),
     "plan": replace(

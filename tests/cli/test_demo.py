@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -105,14 +104,3 @@ def test_each_example_names_its_rule_above_it() -> None:
     for file in sorted((demo_folder() / "broken").glob("*.yaml")):
         named += re.findall(r"^# (HS\d+): ", file.read_text(), re.MULTILINE)
     assert sorted(named) == sorted(BROKEN)
-
-
-def test_a_file_named_like_the_demo_is_read_by_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("demo").write_text("kind: List\napiVersion: v1\nitems: []\n")
-    assert cli.main(["doctor", "-from", "demo"]) == 1
-    assert capsys.readouterr().out.endswith(" of the demo cluster\n")
-    assert cli.main(["doctor", "-from", "./demo"]) == 2
-    assert capsys.readouterr().out.endswith("in no objects of ./demo\n")

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.sockets
 
 
 async def test_plugins_are_shown_for_a_block_s_first_key(tmp_path: Path) -> None:
-
     http = free_port()
     block = f"10.0.0.0/15 b.org {{\nbind 127.0.0.1\nprometheus 127.0.0.1:{http}\nwhoami\n}}\n"
     async with running(ReloadableServer(tmp_path, block)) as reloadable:
@@ -27,7 +26,6 @@ async def test_plugins_are_shown_for_a_block_s_first_key(tmp_path: Path) -> None
 
 
 async def test_plugins_of_a_chain_are_shown(tmp_path: Path) -> None:
-
     http = free_port()
     reloadable = ReloadableServer(
         tmp_path,

@@ -80,7 +80,6 @@ async def test_a_reload_reads_and_assembles_in_a_thread(tmp_path: Path) -> None:
 async def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_instance(
     tmp_path: Path,
 ) -> None:
-
     async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
         server, read = reloadable.server, asyncio.Event()
 
@@ -101,7 +100,6 @@ async def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_ins
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_start_serves_udp_and_tcp(loop: str, tmp_path: Path) -> None:
-
     async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
         assert (await reloadable.ask()).startswith(NOERROR)
         assert (await reloadable.ask_tcp()).startswith(NOERROR)
@@ -130,7 +128,6 @@ async def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 async def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_path: Path) -> None:
-
     reloadable = ReloadableServer(tmp_path, text)
     with pytest.raises(CorefileError, match=error):
         await reloadable.server.start()
@@ -141,7 +138,6 @@ async def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_
 
 @pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM], ids=["udp", "tcp"])
 async def test_taken_port_starts_nothing(kind: socket.SocketKind, tmp_path: Path) -> None:
-
     http, free = free_port(), free_port()
     reloadable = ReloadableServer(
         tmp_path,
@@ -181,7 +177,6 @@ async def test_probes_are_answered_while_a_plugin_starts(
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
-
     async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
         before = [
             serving(reloadable.server).listeners.udp[listen].sock
@@ -260,7 +255,6 @@ async def test_reload_of_a_broken_file_keeps_the_old_one(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-
     async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
         tasks = other_tasks()
         reloadable.write(text)
@@ -286,7 +280,6 @@ async def test_reload_of_a_broken_file_keeps_the_old_one(
 
 @pytest.mark.parametrize(("text", "error"), BROKEN)
 async def test_broken_file_is_tried_once(text: str, error: str, tmp_path: Path) -> None:
-
     async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
         reloadable.write(text)
         for _ in range(3):
@@ -324,7 +317,6 @@ async def test_fault_of_a_plugin_keeps_the_old_one(
     ],
 )
 async def test_reload_if_changed(text: str, reloads: int, tmp_path: Path) -> None:
-
     async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
         before = reloadable.server.configuration
         reloadable.write(text)
@@ -337,7 +329,6 @@ HTTP = ". {\nbind 127.0.0.1\nhealth 127.0.0.1:HTTP\nready 127.0.0.1:HTTP\npromet
 
 
 async def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
-
     http = free_port()
     text = HTTP.replace("HTTP", str(http))
     async with running(ReloadableServer(tmp_path, text)) as reloadable:
@@ -413,7 +404,6 @@ async def test_sigterm(
 async def test_plugin_that_fails_ends_the_process(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-
     reloadable = ReloadableServer(tmp_path, WHOAMI)
     await reloadable.server.start()
     serving(reloadable.server).runtime.fail("a loop was found")
@@ -447,7 +437,6 @@ async def test_error_in_a_handler(
 
 @pytest.mark.parametrize(("word", "level"), [("", logging.INFO), ("debug", logging.DEBUG)])
 async def test_log_level(word: str, level: int, tmp_path: Path) -> None:
-
     async with running(ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
         assert logging.getLogger("hsdns").level == level
 
@@ -462,7 +451,6 @@ async def test_log_level(word: str, level: int, tmp_path: Path) -> None:
 async def test_running_configuration_is_logged(
     word: str, shown: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-
     with caplog.at_level(logging.INFO, "hsdns"):
         async with running(
             ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))

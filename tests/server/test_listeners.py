@@ -122,7 +122,6 @@ OTHER = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
 
 @each_kind
 async def test_start_take_over_drain(kind: str) -> None:
-
     async with serving() as reloadable:
         await reloadable.change(BOUND)
         before = reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets
@@ -140,7 +139,6 @@ async def test_start_take_over_drain(kind: str) -> None:
 
 @each_kind
 async def test_drained_listener_answers_what_is_in_work(kind: str) -> None:
-
     go_on = asyncio.Event()
 
     async def wait(request: object) -> Reply:
@@ -224,7 +222,6 @@ async def test_draining_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_tls_and_https_are_tcp_alone() -> None:
-
     async with serving() as reloadable:
         tls = f"tls {DATA}/server.pem {DATA}/server.key"
         text = f"tls://.:PORT https://.:0 {{\nbind 127.0.0.1\n{tls}\nwhoami\n}}\n"
@@ -245,7 +242,6 @@ async def test_tls_and_https_are_tcp_alone() -> None:
 
 
 async def test_what_cannot_be_opened() -> None:
-
     async with serving() as reloadable:
         await reloadable.change(BOUND)
         wrong = reloadable.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
@@ -268,7 +264,6 @@ def shared(sock: socket.socket) -> bool:
 @NEEDS_NATIVE
 @pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1), (2, 3)])
 async def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
-
     with serving_with("workers"):
         async with serving(workers=first) as reloadable:
             await reloadable.change(BOUND)
@@ -315,7 +310,6 @@ async def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_loop_has_one_socket() -> None:
-
     with serving_with("loop"):
         async with serving(workers=4) as reloadable:
             await reloadable.change(BOUND.replace("whoami", "multisocket 3\nwhoami"))

@@ -38,7 +38,6 @@ def test_number_of_workers(kind: str) -> None:
     [("dns", ["UdpServer", "TcpServer"]), ("tls", ["TcpServer"]), ("https", ["DohServer"])],
 )
 async def test_scheme_decides_what_reads(scheme: str, kinds: list[str]) -> None:
-
     with serving_with("loop"):
         opener, listen = make_opener(), ListenAddress("127.0.0.1", 0, scheme)
         answers: Any = processor(asked_address, listen.server)

@@ -61,7 +61,6 @@ def test_server_runtime_is_a_runtime() -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_tasks_are_held_until_they_end(loop: str) -> None:
-
     tasks, go_on = Tasks(), asyncio.Event()
 
     async def wait() -> int:
@@ -78,7 +77,6 @@ async def test_tasks_are_held_until_they_end(loop: str) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_cancel_waits_for_the_end(loop: str) -> None:
-
     tasks, ended, started = Tasks(), list[str](), asyncio.Event()
 
     async def wait() -> None:
@@ -98,7 +96,6 @@ async def test_cancel_waits_for_the_end(loop: str) -> None:
 
 
 async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-
     with caplog.at_level(logging.ERROR, "hsdns"):
 
         async def fail() -> None:
@@ -114,7 +111,6 @@ async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> No
 
 
 async def test_runtime_tasks_end_with_the_configuration() -> None:
-
     runtime = make_runtime()
     task = runtime.spawn(asyncio.Event().wait(), "watch")
     await runtime.tasks.cancel()
@@ -268,7 +264,6 @@ def test_reload_and_fail_are_passed_on() -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> None:
-
     ended: list[str] = []
 
     async def wait(name: str) -> None:
@@ -302,7 +297,6 @@ async def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> No
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_what_a_task_does_to_end_is_not_cut_short(loop: str) -> None:
-
     tasks, ended, go_on = Tasks(), [], asyncio.Event()
 
     async def save_at_the_end() -> None:

@@ -37,7 +37,6 @@ async def running() -> AsyncIterator[WatchLoop]:
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_what_is_spawned_runs_in_another_thread_until_it_is_cancelled(loop: str) -> None:
-
     seen: dict[str, str] = {}
 
     async def follow(name: str) -> None:
@@ -60,7 +59,6 @@ async def test_what_is_spawned_runs_in_another_thread_until_it_is_cancelled(loop
 
 
 async def test_it_goes_on_while_the_main_loop_stands_still() -> None:
-
     turned = threading.Event()
 
     async def follow() -> None:
@@ -73,7 +71,6 @@ async def test_it_goes_on_while_the_main_loop_stands_still() -> None:
 
 
 async def test_an_error_is_logged_and_ends_only_its_task(caplog: pytest.LogCaptureFixture) -> None:
-
     with caplog.at_level(logging.ERROR):
 
         async def fail() -> None:
@@ -112,7 +109,6 @@ def test_a_turn_in_time_renews_the_lease() -> None:
 async def test_queries_wait_for_the_next_turn_but_not_for_ever(
     turns: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     scripted = Scripted()
     scripted.loop.beaten(0.0, True)
     scripted.now = 5.0

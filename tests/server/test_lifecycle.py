@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import ListenAddress
-from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.errors import Errors
@@ -412,27 +411,6 @@ async def test_plugin_that_fails_ends_the_process(
 
 
 # --- what is counted ---
-
-
-def broken(self: Handler, request: Request, next: Next) -> Any:  # noqa: A002 - the word of the plugin interface
-    raise RuntimeError("broken")
-
-
-@pytest.mark.parametrize("debugs", [False, True])
-async def test_error_in_a_handler(
-    debugs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It costs one query and is counted; the server goes on, with debug as well."""
-    monkeypatch.setattr(Whoami, "handle", broken)
-
-    reloadable = ReloadableServer(
-        tmp_path, WHOAMI.replace("whoami", "debug\nwhoami") if debugs else WHOAMI
-    )
-    async with running(reloadable):
-        assert await reloadable.ask() == "1 SERVFAIL qr rd |  |  | "
-        assert reloadable.server.metrics.counter("coredns_panics_total", "").values == {(): 1}
-        assert await reloadable.ask() == "1 SERVFAIL qr rd |  |  | "
-        assert reloadable.server.is_serving
 
 
 @pytest.mark.parametrize(("word", "level"), [("", logging.INFO), ("debug", logging.DEBUG)])

@@ -12,6 +12,7 @@ import pytest
 
 from hsdns.metrics import Registry
 from hsdns.server.watch_loop import LEASE, PATIENCE, Watchdog, WatchLoop
+from hsdns.server.watch_thread import WatchThread
 from tests.support.coroutines.event_loops import LOOPS, run, until
 
 
@@ -138,3 +139,27 @@ def test_a_query_waits_once_however_many_handlers_read_the_store() -> None:
     scripted.loop.beaten(0.0, True)
     scripted.now = 5.0 + PATIENCE
     assert scripted.loop.late(5.0) is None, "its time is over"
+
+
+def test_calls_and_end() -> None:
+    thread, seen, called = WatchThread(), list[str](), threading.Event()
+    assert not thread.has_started
+
+    def call() -> None:
+        seen.append(threading.current_thread().name)
+        called.set()
+
+    async def first() -> None:
+        seen.append("first")
+
+    async def second() -> None:
+        seen.append("second")
+
+    thread.start()
+    thread.start()
+    thread.call(call)
+    assert called.wait(20)
+    thread.at_end += [first, second]
+    thread.end()
+    assert thread.join(20)
+    assert seen == ["watch", "second", "first"]

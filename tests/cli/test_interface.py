@@ -1,4 +1,4 @@
-"""The command of the node-local server's init container; the kernel's part is in tests/server/test_dummy_interface.py."""
+"""The command of the node-local server's init container; the kernel's part is in tests/server/test_interfaces.py."""
 
 from __future__ import annotations
 

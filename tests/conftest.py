@@ -1,6 +1,5 @@
 """What holds for every test."""
 
-import asyncio
 import gc
 import inspect
 import logging
@@ -74,18 +73,25 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine; on the event loop that its argument or fixture `loop` names, if it has one."""
+    """Run a test that is a coroutine; on the event loop that its argument or fixture `loop` names, else on the server's."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = {
         name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
     }
     case = pyfuncitem.obj(**given)
-    if isinstance(loop := pyfuncitem.funcargs.get("loop"), str):
-        event_loops.run(case, loop)
-    else:
-        asyncio.run(case)
+    loop = pyfuncitem.funcargs.get("loop")
+    event_loops.run(case, loop if isinstance(loop, str) else "uvloop")
     return True
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A kind of UDP listener, which the servers of the test use; tests ask for it with `each_kind`."""
+    from tests.support.servers.udp_listeners import serving_with  # noqa: PLC0415 - it imports the server
+
+    with serving_with(request.param):
+        yield request.param
 
 
 @pytest.fixture(autouse=True, scope="session")

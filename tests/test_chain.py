@@ -18,7 +18,7 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import CD, RD, Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
-from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.coroutines.event_loops import LOOPS, until
 from tests.support.plugins.requests import make_request
 
 REQUEST = make_request("example.org")
@@ -101,51 +101,45 @@ def test_handler_that_answers_at_once_needs_no_loop() -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_handler_that_waits_runs_in_a_task(loop: str) -> None:
-    async def test() -> None:
-        tasks, delivered = Tasks(), list[Reply | None]()
-        waiting = Waiting()
-        chain = link([Tagging("a", []), waiting, Tagging("b", [], answers=True)], tasks.spawn)
+async def test_handler_that_waits_runs_in_a_task(loop: str) -> None:
 
-        eager.start(ask(chain), delivered.append, tasks.spawn)
-        assert delivered == []
-        await asyncio.sleep(0)
-        assert waiting.task not in (None, asyncio.current_task())
-        waiting.go_on.set()
-        await until(lambda: not len(tasks), "all tasks at their end")
-        assert [found and found.error for found in delivered] == ["<b<a"]
+    tasks, delivered = Tasks(), list[Reply | None]()
+    waiting = Waiting()
+    chain = link([Tagging("a", []), waiting, Tagging("b", [], answers=True)], tasks.spawn)
 
-    run(test(), loop)
+    eager.start(ask(chain), delivered.append, tasks.spawn)
+    assert delivered == []
+    await asyncio.sleep(0)
+    assert waiting.task not in (None, asyncio.current_task())
+    waiting.go_on.set()
+    await until(lambda: not len(tasks), "all tasks at their end")
+    assert [found and found.error for found in delivered] == ["<b<a"]
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_time_limit_works_in_a_handler_that_waits(loop: str) -> None:
-    async def test() -> None:
-        tasks, delivered = Tasks(), list[Reply | None]()
-        chain = link([Waiting(limit=0)], tasks.spawn)
+async def test_time_limit_works_in_a_handler_that_waits(loop: str) -> None:
 
-        eager.start(ask(chain), delivered.append, tasks.spawn)
-        await until(lambda: not len(tasks), "all tasks at their end")
-        assert [found and found.error for found in delivered] == ["too late"]
+    tasks, delivered = Tasks(), list[Reply | None]()
+    chain = link([Waiting(limit=0)], tasks.spawn)
 
-    run(test(), loop)
+    eager.start(ask(chain), delivered.append, tasks.spawn)
+    await until(lambda: not len(tasks), "all tasks at their end")
+    assert [found and found.error for found in delivered] == ["too late"]
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_cancellation_reaches_the_handler_and_is_told(loop: str) -> None:
-    async def test() -> None:
-        tasks, delivered = Tasks(), list[Reply | None]()
-        waiting = Waiting()
-        chain = link([Tagging("a", []), waiting], tasks.spawn)
+async def test_cancellation_reaches_the_handler_and_is_told(loop: str) -> None:
 
-        eager.start(ask(chain), delivered.append, tasks.spawn)
-        await asyncio.sleep(0)
-        await tasks.cancel()
-        assert waiting.cancelled
-        assert delivered == [None]
-        assert len(tasks) == 0
+    tasks, delivered = Tasks(), list[Reply | None]()
+    waiting = Waiting()
+    chain = link([Tagging("a", []), waiting], tasks.spawn)
 
-    run(test(), loop)
+    eager.start(ask(chain), delivered.append, tasks.spawn)
+    await asyncio.sleep(0)
+    await tasks.cancel()
+    assert waiting.cancelled
+    assert delivered == [None]
+    assert len(tasks) == 0
 
 
 def test_requests_are_changed_by_copies() -> None:

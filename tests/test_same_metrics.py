@@ -28,7 +28,6 @@ from tests.fastpath.twins import built
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.coroutines.eager import finish
-from tests.support.coroutines.event_loops import run
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import (
     CLIENT,
@@ -38,7 +37,7 @@ from tests.support.servers.memory_server import (
     ask,
     cluster_objects,
 )
-from tests.support.servers.udp_listeners import KINDS, serving_with
+from tests.support.servers.udp_listeners import each_kind
 
 pytestmark = pytest.mark.sockets
 
@@ -279,8 +278,8 @@ def test_marks_of_cache_run_out_as_in_the_chain(lines: str) -> None:
 SERVED = f".:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\nloadbalance\n{STOCK_CACHE}{KUBERNETES}}}\n"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_counters_outlive_tables(kind: str, tmp_path: Path) -> None:
+@each_kind
+async def test_counters_outlive_tables(kind: str, tmp_path: Path) -> None:
     """A reload and a change of what handlers claim exchange the tables; no query is lost to /metrics or counted twice."""
     questions = [
         "web-1.default.svc.cluster.local.",
@@ -299,27 +298,23 @@ def test_counters_outlive_tables(kind: str, tmp_path: Path) -> None:
                 tcp.send(ask(question, query_id=turn))
                 await tcp.receive()
 
-    async def test() -> None:
-        with serving_with(kind):
-            async with ClusterServer(tmp_path, SERVED, OBJECTS, workers=2) as cluster_server:
-                asked = 0
-                for turn in range(6):
-                    await ask_all(cluster_server, turn)
-                    asked += 21 * len(questions)
-                    if turn % 3 == 0:
-                        cluster_server.write(
-                            SERVED.replace("pods insecure", f"pods insecure\nttl {turn + 9}")
-                        )
-                        assert await cluster_server.server.reload()
-                    elif turn % 3 == 1:
-                        assert cluster_server.server.instance is not None
-                        cluster_server.server.instance.names_answered_first_changed()
-                    for name in ("dns_requests", "dns_responses", "cache_requests"):
-                        assert cluster_server.total(f"coredns_{name}_total") == asked
-                assert cluster_server.total("hsdns_table_lookups_total") >= asked
-                assert cluster_server.hits() > asked * 0.9
-
-    run(test())
+    async with ClusterServer(tmp_path, SERVED, OBJECTS, workers=2) as cluster_server:
+        asked = 0
+        for turn in range(6):
+            await ask_all(cluster_server, turn)
+            asked += 21 * len(questions)
+            if turn % 3 == 0:
+                cluster_server.write(
+                    SERVED.replace("pods insecure", f"pods insecure\nttl {turn + 9}")
+                )
+                assert await cluster_server.server.reload()
+            elif turn % 3 == 1:
+                assert cluster_server.server.instance is not None
+                cluster_server.server.instance.names_answered_first_changed()
+            for name in ("dns_requests", "dns_responses", "cache_requests"):
+                assert cluster_server.total(f"coredns_{name}_total") == asked
+        assert cluster_server.total("hsdns_table_lookups_total") >= asked
+        assert cluster_server.hits() > asked * 0.9
 
 
 def test_stream_is_what_it_says() -> None:

@@ -137,26 +137,20 @@ async def _ask(
 
 
 @played_without("sockets")
-def test_in_memory(path: Path) -> None:
+async def test_in_memory(path: Path) -> None:
     scenario = parse(path)
 
-    async def run() -> None:
-        async with MemoryDriver(scenario) as driver:
-            await play(scenario, driver)
-
-    asyncio.run(run())
+    async with MemoryDriver(scenario) as driver:
+        await play(scenario, driver)
 
 
 @pytest.mark.sockets
 @played_without("memory")
-def test_over_sockets(path: Path) -> None:
+async def test_over_sockets(path: Path) -> None:
     scenario = parse(path)
 
-    async def run() -> None:
-        async with SocketDriver(scenario) as server:
-            await play(scenario, OverSockets(server), twice=True)
-
-    asyncio.run(run())
+    async with SocketDriver(scenario) as server:
+        await play(scenario, OverSockets(server), twice=True)
 
 
 @pytest.mark.peer

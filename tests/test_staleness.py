@@ -35,7 +35,7 @@ from tests.cluster.test_freshness import at_lines
 from tests.fastpath.twins import BOTH
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.coroutines.eager import finish
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import until
 from tests.support.servers.cluster_server import WAYS, BlockingClient, ClusterServer
 from tests.support.servers.memory_server import (
     CLIENT,
@@ -45,7 +45,7 @@ from tests.support.servers.memory_server import (
     ask,
     cluster_objects,
 )
-from tests.support.servers.udp_listeners import KINDS, serving_with
+from tests.support.servers.udp_listeners import KINDS, each_kind, serving_with
 
 # Bound to an address of the host that is an endpoint of the cluster's DNS Service in some tests.
 BOUND = f".:53 {{\nbind 192.0.2.53\n{KUBERNETES}}}\n"
@@ -107,37 +107,34 @@ class Flip:
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("kind", KINDS)
-def test_readers_see_whole_sets_and_none_that_is_over(kind: str, tmp_path: Path) -> None:
+async def test_readers_see_whole_sets_and_none_that_is_over(kind: str, tmp_path: Path) -> None:
     events = 150
     flip = Flip()
 
-    async def test() -> float:
-        corefile = f".:PORT {{\nbind 127.0.0.1\nloadbalance\n{KUBERNETES}}}\n"
-        objects = cluster_objects(service("default/db"), whole_set(0))
-        async with ClusterServer(tmp_path, corefile, objects, workers=2) as cluster_server:
-            readers = [
-                asyncio.create_task(asyncio.to_thread(flip.read, cluster_server.address, way))
-                for way in (*WAYS, "udp")
-            ]
-            for version in range(1, events + 1):
-                before = dict(flip.answered)
-                flip.begun = version
-                cluster_server.apply(Upserted(whole_set(version)))
-                flip.applied = version
-                await until(
-                    lambda before=before: (  # type: ignore[misc]  # mypy cannot infer a default's type
-                        bool(flip.faults)
-                        or all(flip.answered[way] > before[way] + 1 for way in WAYS)
-                    ),
-                    "answers after an event",
-                )
-            flip.over.set()
-            await asyncio.gather(*readers)
-            return cluster_server.hits()
-
     try:
         with serving_with(kind):
-            hits = run(test())
+            corefile = f".:PORT {{\nbind 127.0.0.1\nloadbalance\n{KUBERNETES}}}\n"
+            objects = cluster_objects(service("default/db"), whole_set(0))
+            async with ClusterServer(tmp_path, corefile, objects, workers=2) as cluster_server:
+                readers = [
+                    asyncio.create_task(asyncio.to_thread(flip.read, cluster_server.address, way))
+                    for way in (*WAYS, "udp")
+                ]
+                for version in range(1, events + 1):
+                    before = dict(flip.answered)
+                    flip.begun = version
+                    cluster_server.apply(Upserted(whole_set(version)))
+                    flip.applied = version
+                    await until(
+                        lambda before=before: (  # type: ignore[misc]  # mypy cannot infer a default's type
+                            bool(flip.faults)
+                            or all(flip.answered[way] > before[way] + 1 for way in WAYS)
+                        ),
+                        "answers after an event",
+                    )
+                flip.over.set()
+                await asyncio.gather(*readers)
+                hits = cluster_server.hits()
     finally:
         flip.over.set()
     assert flip.faults == []
@@ -284,7 +281,7 @@ HSDNS = str(Path(spine.__file__).parent)
 
 
 @pytest.mark.parametrize(("objects", "question", "event"), CHANGES)
-def test_no_answer_goes_back_in_time(
+async def test_no_answer_goes_back_in_time(
     twin: ModuleType,
     objects: list[Object],
     question: str,
@@ -326,17 +323,14 @@ def test_no_answer_goes_back_in_time(
         numbers = (0, 1, next(turn) % len(wires))
         seen.extend((number, readers.submit(answer, wires[number]).result()) for number in numbers)
 
-    async def change() -> None:
-        if versions_of(counters) is versions and twin.__name__.endswith("_native"):
-            counters.attach_main()  # this thread, which applies the event, recomputes replies
-        at_lines(lambda: memory_server.apply(event), look, within=HSDNS)
-
     monkeypatch.setattr(Dependencies, "settle", settle, raising=False)
     with ThreadPoolExecutor(1) as readers:
         for _ in range(2):
             readers.submit(all_answers).result()
         before = readers.submit(all_answers).result()
-        run(change())
+        if versions_of(counters) is versions and twin.__name__.endswith("_native"):
+            counters.attach_main()  # this thread, which applies the event, recomputes replies
+        at_lines(lambda: memory_server.apply(event), look, within=HSDNS)
         after = readers.submit(all_answers).result()
     is_shown = False
     for number, reply in seen:
@@ -383,8 +377,8 @@ def test_events_in_one_step_are_seen_together(twin: ModuleType) -> None:
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("kind", KINDS)
-def test_names_of_a_hosts_file(kind: str, tmp_path: Path) -> None:
+@each_kind
+async def test_names_of_a_hosts_file(kind: str, tmp_path: Path) -> None:
     """Those that it has at the start, those that come, and those that it has after a reload."""
     file = tmp_path / "hosts"
     first, later = "first.cluster.local.", "later.cluster.local."
@@ -407,51 +401,47 @@ def test_names_of_a_hosts_file(kind: str, tmp_path: Path) -> None:
                 )
         return found
 
-    async def test() -> None:
-        async with ClusterServer(
-            tmp_path, corefile, base(service("default/web", "10.96.0.1")), 2
-        ) as cluster_server:
+    async with ClusterServer(
+        tmp_path, corefile, base(service("default/web", "10.96.0.1")), 2
+    ) as cluster_server:
 
-            async def say(
-                *expected: str, asked: Sequence[str] = ("x.cluster.local.", first, later)
-            ) -> None:
-                found = await asyncio.to_thread(answers, cluster_server, *asked)
-                assert found == [list(expected)] * len(WAYS)
+        async def say(
+            *expected: str, asked: Sequence[str] = ("x.cluster.local.", first, later)
+        ) -> None:
+            found = await asyncio.to_thread(answers, cluster_server, *asked)
+            assert found == [list(expected)] * len(WAYS)
 
-            await say("", "192.0.2.1", "")
-            await say("", "192.0.2.1", "")  # from the table, where it may be
+        await say("", "192.0.2.1", "")
+        await say("", "192.0.2.1", "")  # from the table, where it may be
 
-            def entries() -> float:
-                return sum(cluster_server.value("coredns_hosts_entries", "gauge").values())
+        def entries() -> float:
+            return sum(cluster_server.value("coredns_hosts_entries", "gauge").values())
 
-            before = entries()
-            write(f"192.0.2.1 {first}\n192.0.2.2 {later} {WEB}\n")
-            await until(lambda: entries() > before, "the file read")
-            await say(
-                "",
-                "192.0.2.1",
-                "192.0.2.2",
-                "192.0.2.2",
-                asked=("x.cluster.local.", first, later, WEB),
-            )
-            cluster_server.write(corefile.replace("\nhosts ", "\nloadbalance\nhosts "))
-            assert await cluster_server.server.reload()
-            await say("", "192.0.2.1", "192.0.2.2")
-            await say("", "192.0.2.1", "192.0.2.2")
-            before = entries()
-            write(f"192.0.2.2 {later}\n")
-            await until(lambda: entries() < before, "the file read")
-            await say(
-                "", "", "192.0.2.2", "10.96.0.1", asked=("x.cluster.local.", first, later, WEB)
-            )
-
-    with serving_with(kind):
-        run(test())
+        before = entries()
+        write(f"192.0.2.1 {first}\n192.0.2.2 {later} {WEB}\n")
+        await until(lambda: entries() > before, "the file read")
+        await say(
+            "",
+            "192.0.2.1",
+            "192.0.2.2",
+            "192.0.2.2",
+            asked=("x.cluster.local.", first, later, WEB),
+        )
+        cluster_server.write(corefile.replace("\nhosts ", "\nloadbalance\nhosts "))
+        assert await cluster_server.server.reload()
+        await say("", "192.0.2.1", "192.0.2.2")
+        await say("", "192.0.2.1", "192.0.2.2")
+        before = entries()
+        write(f"192.0.2.2 {later}\n")
+        await until(lambda: entries() < before, "the file read")
+        await say("", "", "192.0.2.2", "10.96.0.1", asked=("x.cluster.local.", first, later, WEB))
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("kind", KINDS)
-def test_first_query_after_a_reload_sees_the_new_configuration(kind: str, tmp_path: Path) -> None:
+@each_kind
+async def test_first_query_after_a_reload_sees_the_new_configuration(
+    kind: str, tmp_path: Path
+) -> None:
     corefile = f".:PORT {{\nbind 127.0.0.1\n{KUBERNETES}}}\n"
 
     def ttls(cluster_server: ClusterServer, way: str) -> list[int]:
@@ -461,16 +451,12 @@ def test_first_query_after_a_reload_sees_the_new_configuration(kind: str, tmp_pa
             ]
         return [rrset.ttl for reply in replies for rrset in (*reply.answer, *reply.authority)]
 
-    async def test() -> None:
-        objects = base(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, corefile, objects) as cluster_server:
-            for ttl in (5, 17, 29, 41):
-                for way in ("udp", "tcp", "udp"):
-                    assert await asyncio.to_thread(ttls, cluster_server, way) == [ttl, ttl]
-                cluster_server.write(
-                    corefile.replace("pods insecure", f"pods insecure\nttl {ttl + 12}")
-                )
-                assert await cluster_server.server.reload()
-
-    with serving_with(kind):
-        run(test())
+    objects = base(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, corefile, objects) as cluster_server:
+        for ttl in (5, 17, 29, 41):
+            for way in ("udp", "tcp", "udp"):
+                assert await asyncio.to_thread(ttls, cluster_server, way) == [ttl, ttl]
+            cluster_server.write(
+                corefile.replace("pods insecure", f"pods insecure\nttl {ttl + 12}")
+            )
+            assert await cluster_server.server.reload()

@@ -52,7 +52,7 @@ async def ask(port: int, number: int, seconds: float) -> str:
 
 
 @pytest.mark.parametrize("twin", ["rust", "python"])
-def test_what_waited_is_answered_from_the_present_state(twin: str, tmp_path: Path) -> None:
+async def test_what_waited_is_answered_from_the_present_state(twin: str, tmp_path: Path) -> None:
     if twin == "rust" and IMPLEMENTATION != "rust":
         pytest.skip("there is no compiled fast path")
 
@@ -60,36 +60,33 @@ def test_what_waited_is_answered_from_the_present_state(twin: str, tmp_path: Pat
         name = "s{0}.shop.svc.cluster.local. 5 IN A 10.{1}.0.{2}"
         return [name.format(number, network, number + 1) for number in range(WAITING)]
 
-    async def test() -> None:
-        async with FakeApi() as api:
-            api.apply({"kind": "Namespace", "metadata": {"name": "shop"}})
+    async with FakeApi() as api:
+        api.apply({"kind": "Namespace", "metadata": {"name": "shop"}})
+        for number in range(WAITING):
+            api.apply(service(number, 0))
+        port, corefile = free_port(), tmp_path / "Corefile"
+        corefile.write_text(COREFILE.format(port=port, api=api.url))
+        words = [sys.executable, "-m", "hsdns", "-conf", str(corefile), "-quiet"]
+        variables = os.environ | {"HSDNS_NO_EXTENSIONS": "1" if twin == "python" else ""}
+        process = await asyncio.create_subprocess_exec(*words, env=variables)
+        try:
+            answered = ""
+            while answered != expected(0)[0]:
+                assert process.returncode is None, "it goes on"
+                with contextlib.suppress(OSError, dns.exception.Timeout, AssertionError):
+                    answered = await ask(port, 0, 1)
+            # What follows is in the answer table.
+            assert [await ask(port, each, 10) for each in range(WAITING)] == expected(0)
+            process.send_signal(signal.SIGSTOP)
+            await asyncio.to_thread(os.waitid, os.P_PID, process.pid, os.WSTOPPED)
+            stopped = time.monotonic()
             for number in range(WAITING):
-                api.apply(service(number, 0))
-            port, corefile = free_port(), tmp_path / "Corefile"
-            corefile.write_text(COREFILE.format(port=port, api=api.url))
-            words = [sys.executable, "-m", "hsdns", "-conf", str(corefile), "-quiet"]
-            variables = os.environ | {"HSDNS_NO_EXTENSIONS": "1" if twin == "python" else ""}
-            process = await asyncio.create_subprocess_exec(*words, env=variables)
-            try:
-                answered = ""
-                while answered != expected(0)[0]:
-                    assert process.returncode is None, "it goes on"
-                    with contextlib.suppress(OSError, dns.exception.Timeout, AssertionError):
-                        answered = await ask(port, 0, 1)
-                # What follows is in the answer table.
-                assert [await ask(port, each, 10) for each in range(WAITING)] == expected(0)
-                process.send_signal(signal.SIGSTOP)
-                await asyncio.to_thread(os.waitid, os.P_PID, process.pid, os.WSTOPPED)
-                stopped = time.monotonic()
-                for number in range(WAITING):
-                    api.apply(service(number, 1))
-                waiting = [asyncio.create_task(ask(port, each, 60)) for each in range(WAITING)]
-                # The lease is that of the process's clock, which goes on.
-                await asyncio.sleep(stopped + 2 * LEASE - time.monotonic())
-                process.send_signal(signal.SIGCONT)
-                assert await asyncio.gather(*waiting) == expected(1)
-            finally:
-                process.kill()
-                await process.wait()
-
-    asyncio.run(test())
+                api.apply(service(number, 1))
+            waiting = [asyncio.create_task(ask(port, each, 60)) for each in range(WAITING)]
+            # The lease is that of the process's clock, which goes on.
+            await asyncio.sleep(stopped + 2 * LEASE - time.monotonic())
+            process.send_signal(signal.SIGCONT)
+            assert await asyncio.gather(*waiting) == expected(1)
+        finally:
+            process.kill()
+            await process.wait()

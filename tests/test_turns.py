@@ -14,32 +14,30 @@ from tests.support.coroutines.eager import turns
 from tests.support.coroutines.event_loops import busy
 
 
-def test_others_run_between_the_pieces_of_an_eager_coroutine() -> None:
-    async def run() -> list[str]:
-        done: list[str] = []
-        tasks: list[asyncio.Task[object]] = []
-        over = asyncio.Event()
+async def test_others_run_between_the_pieces_of_an_eager_coroutine() -> None:
 
-        async def compute() -> str:
-            for number in range(3):
-                done.append(f"piece {number}")
-                asyncio.get_running_loop().call_soon(done.append, f"other {number}")
-                await another_turn()
-            return "result"
+    done: list[str] = []
+    tasks: list[asyncio.Task[object]] = []
+    over = asyncio.Event()
 
-        def deliver(result: str | None) -> None:
-            done.append(str(result))
-            over.set()
+    async def compute() -> str:
+        for number in range(3):
+            done.append(f"piece {number}")
+            asyncio.get_running_loop().call_soon(done.append, f"other {number}")
+            await another_turn()
+        return "result"
 
-        def spawn(coro: object) -> asyncio.Task[object]:
-            tasks.append(asyncio.get_running_loop().create_task(coro))  # type: ignore[arg-type]
-            return tasks[-1]
+    def deliver(result: str | None) -> None:
+        done.append(str(result))
+        over.set()
 
-        start(compute(), deliver, spawn)
-        await over.wait()
-        return done
+    def spawn(coro: object) -> asyncio.Task[object]:
+        tasks.append(asyncio.get_running_loop().create_task(coro))  # type: ignore[arg-type]
+        return tasks[-1]
 
-    assert asyncio.run(run()) == [
+    start(compute(), deliver, spawn)
+    await over.wait()
+    assert done == [
         "piece 0", "other 0", "piece 1", "other 1", "piece 2", "other 2", "result"
     ]  # fmt: skip
 
@@ -52,31 +50,27 @@ def test_a_list_is_made_in_turns(items: int, others: int) -> None:
 
 
 @pytest.mark.parametrize("loop", event_loops.LOOPS)
-def test_timer_comes_after_what_has_arrived(loop: str) -> None:
+async def test_timer_comes_after_what_has_arrived(loop: str) -> None:
     """Uvloop would call what is due before it reads."""
+    seen: list[str] = []
+    near, far = socket.socketpair()
+    with near, far:
+        running = asyncio.get_running_loop()
+        over = asyncio.Event()
 
-    async def case() -> list[str]:
-        seen: list[str] = []
-        near, far = socket.socketpair()
-        with near, far:
-            running = asyncio.get_running_loop()
-            over = asyncio.Event()
+        def end() -> None:
+            seen.append("over")
+            over.set()
 
-            def end() -> None:
-                seen.append("over")
-                over.set()
+        near.setblocking(False)
+        running.add_reader(near, lambda: seen.append(near.recv(9).decode()))
 
-            near.setblocking(False)
-            running.add_reader(near, lambda: seen.append(near.recv(9).decode()))
+        def meanwhile() -> None:
+            far.send(b"data")
+            Timer(running, 0.0, end)
+            Timer(running, 0.0, lambda: seen.append("cancelled")).cancel()
 
-            def meanwhile() -> None:
-                far.send(b"data")
-                Timer(running, 0.0, end)
-                Timer(running, 0.0, lambda: seen.append("cancelled")).cancel()
-
-            await busy(meanwhile)
-            await over.wait()
-            running.remove_reader(near)
-        return seen
-
-    assert event_loops.run(case(), loop) == ["data", "over"]
+        await busy(meanwhile)
+        await over.wait()
+        running.remove_reader(near)
+    assert seen == ["data", "over"]

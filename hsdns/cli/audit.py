@@ -19,7 +19,6 @@ from hsdns.cli.command import FORMATS, FlagError, complain, flag, say, say_json
 from hsdns.cli.source import SourceCommand
 from hsdns.corefile.tree import CorefileError
 from hsdns.errors import OperatorError
-from hsdns.load.target import read_targets
 
 if TYPE_CHECKING:
     from hsdns.audit.report import AuditReport
@@ -179,6 +178,7 @@ class Audit(SourceCommand):
 
     def _clusters(self) -> list[Asked]:
         from hsdns.cli.audit_servers import Asked
+        from hsdns.load.plan import read_targets
 
         owned = self.i_own_this
         services = tuple(map(_service, self.service))

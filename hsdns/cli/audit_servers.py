@@ -30,13 +30,12 @@ from hsdns.corefile.keys import split_host_port
 from hsdns.corefile.tree import Token
 from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
-from hsdns.load.plan import Plan
+from hsdns.load.plan import Plan, Target, place_to_text
 from hsdns.load.questions import Question, Questions
 from hsdns.load.schedule import EVEN, SECOND, Schedule, Stage
 from hsdns.load.send.probe import find_target, probe
 from hsdns.load.send.process import SenderProcess
 from hsdns.load.send.udp import sockets_for
-from hsdns.load.target import Target, place_to_text
 from hsdns.load.verify.truth import Truth
 from hsdns.load.verify.verifier import Verifier
 from hsdns.plugins.kubernetes import Kubernetes

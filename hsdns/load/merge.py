@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from hsdns.load.counters import add
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import Limit, read_limits
 from hsdns.load.output.words import differences, shown_together
@@ -28,7 +29,7 @@ from hsdns.load.report import (
     ServerReport,
     make_report,
 )
-from hsdns.load.results import PropagationReport, Results, VerdictReport, add
+from hsdns.load.results import PropagationReport, Results, VerdictReport
 from hsdns.load.schedule import read_portion
 from hsdns.wire.iana import type_from_text
 

@@ -11,24 +11,15 @@ The different replies of a run that a sender has told the counting process, so t
 Rule: replies that have not come for a while are dropped, so that the others stay: if all were dropped at once, the
       counting process would have to decode and judge every reply again in the same moment.
 
-Events of connections, passed from the process that sends to the one that counts:
-Rule: a set-up lasts from the request for a connection until it can send a query, including handshakes.
-
-It also packs the results of the pods' lookups for the pipe.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct, pack, unpack
 from typing import Final, Generic, NamedTuple, TypeVar
 
-import msgspec
-
-from hsdns.load.pods import FORMS, PodLookup
 from hsdns.load.questions import Question
-from hsdns.resolver import MODELS, cares, glibc, go, musl
-from hsdns.resolver.model import Result
 from hsdns.wire.name import Name
 
 _OUTCOME: Final = Struct("=IIIqqq")
@@ -41,7 +32,10 @@ COUNTS: Final = b"c"
 REPLY: Final = b"r"
 FORGET: Final = b"f"  # the numbers of replies that are no longer referred to
 QUESTION: Final = b"q"  # a question that was unknown when the run began; precedes its outcomes
-CONNECTIONS: Final = b"n"  # facts of connections (pack_facts)
+CONNECTIONS: Final = (
+    b"n"  # what was counted of connections and lookups, once, at the end (counters.py)
+)
+LOOKUPS: Final = b"l"
 READY: Final = b"b"
 END: Final = b"e"
 
@@ -184,102 +178,3 @@ class RecentReplies(Generic[V]):
     def replace(self, content: bytes, value: V) -> None:
         """Replace the value that get() has just returned."""
         self._new[content] = value
-
-
-OPENED: Final = 0  # value: nanoseconds of the set-up
-NOT_OPENED: Final = 1
-ENDED: Final = 2
-AGAIN: Final = 3  # a query is sent again, because its connection ended before the reply
-LATE: Final = 4  # a reply that no query waits for
-NOT_DNS: Final = 5  # the response to a query is not a DNS message
-FELL: Final = 6  # a query with a truncated answer over UDP is sent again over TCP
-
-# Why connections end.
-SPENT: Final = "had all its queries"
-IDLE: Final = "idle"
-CLOSED: Final = "closed by the server"
-RESET: Final = "reset by the server"
-SILENT: Final = "silent for the time-out"
-AT_END: Final = "end of the run"
-
-
-class Fact(NamedTuple):
-    """A fact of some kind; `why` is its reason in words, if it has one."""
-
-    kind: int
-    value: int = 0
-    why: str = ""
-
-
-_FACTS: Final = msgspec.msgpack.Decoder(list[tuple[int, int, str]])
-
-
-def pack_facts(facts: Sequence[Fact]) -> bytes:
-    """Facts as octets."""
-    return msgspec.msgpack.encode(facts)
-
-
-def unpack_facts(octets: bytes) -> list[tuple[int, int, str]]:
-    """The facts in octets, as plain tuples in the order of Fact."""
-    return _FACTS.decode(octets)
-
-
-LOOKUPS: Final = b"l"  # the kind of message
-FOUND: Final = "found"  # it has addresses
-NONE: Final = "none"  # the resolver reports that the name does not exist, or has no address
-FAILED: Final = "failed"  # no result: no reply in time, or an error
-UNFINISHED: Final = "unfinished"  # the run ended before
-ENDS: Final = (FOUND, NONE, FAILED, UNFINISHED)
-_NONE: Final = frozenset(
-    (glibc.NONAME, glibc.NODATA, musl.NONAME, musl.NODATA, go.NO_HOST, cares.NODATA, cares.NOT_FOUND)
-)  # fmt: skip
-_LOOKUP: Final = Struct("=BBBHHHHqqq")
-# By the number in a Lookup: the names of resolvers, and the forms in which names are written.
-RESOLVER_NAMES: Final = tuple(MODELS)
-FORM_NAMES: Final = tuple(FORMS)
-_MOST: Final = 0xFFFF  # counted queries of a lookup
-
-
-class Lookup(NamedTuple):
-    """A lookup with the numbers of its resolver and form (kinds_of) and of its end (ENDS), and its queries.
-
-    Times are nanoseconds of the monotonic clock.  `wasted` queries were for another name than the intended one, `again`
-    counts queries repeated in the same lookup, `over_tcp` those over TCP.  `began` is when the generator began it;
-    `ended` of an UNFINISHED one is when it was given up.
-    """
-
-    resolver: int
-    form: int
-    end: int
-    queries: int
-    wasted: int
-    again: int
-    over_tcp: int
-    planned: int
-    began: int
-    ended: int
-
-
-def end_of(result: Result) -> str:
-    """The end (ENDS) of a result."""
-    if result.addresses:
-        return FOUND
-    return NONE if result.error in _NONE else FAILED
-
-
-def kinds_of(resolver: str, wanted: PodLookup) -> tuple[int, int]:
-    """The numbers of a lookup's resolver and form."""
-    return RESOLVER_NAMES.index(resolver), FORM_NAMES.index(wanted.form)
-
-
-def pack_lookups(found: Iterable[Lookup]) -> bytes:
-    """Lookups as octets."""
-    pack = _LOOKUP.pack
-    return b"".join(
-        [pack(*each[:3], *(min(count, _MOST) for count in each[3:7]), *each[7:]) for each in found]
-    )
-
-
-def unpack_lookups(octets: bytes) -> Iterator[Lookup]:
-    """The lookups in octets of pack_lookups()."""
-    return map(Lookup._make, _LOOKUP.iter_unpack(octets))

@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hsdns.load.counters import ConnectionsReport, LookupsReport
 from hsdns.load.errors import LoadError
 from hsdns.load.histogram import Histogram, Percentile, all_sent, latency_figures, refusal
 from hsdns.load.limits import KNEE, Limit, Measured, figure_of, has_aborted, is_met, knee_rate
 from hsdns.load.plan import StreamPlan
 from hsdns.load.results import (
-    ConnectionsReport,
     Counts,
     KindReport,
-    LookupsReport,
     PropagationReport,
     Results,
     Second,

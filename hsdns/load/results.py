@@ -14,10 +14,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from hsdns.load.counters import (
+    FAILED,
+    MICROSECOND,
+    UNFINISHED,
+    ConnectionsReport,
+    Figures,
+    LookupsReport,
+    add,
+    count,
+    no_slots,
+)
 from hsdns.load.histogram import (
     NOTHING,
     PERCENTS,
@@ -31,31 +42,16 @@ from hsdns.load.histogram import (
 )
 from hsdns.load.limits import Measured
 from hsdns.load.outcome import (
-    AGAIN,
-    ENDED,
-    ENDS,
-    FAILED,
-    FELL,
-    FORM_NAMES,
-    LATE,
     LATENCY,
     LATENESS,
     LOST_COUNT,
-    NOT_DNS,
-    NOT_OPENED,
     NOT_SENT,
     NOT_SENT_COUNT,
     OF_KIND,
-    OPENED,
     RCODE,
-    RESOLVER_NAMES,
     TRUNCATED,
-    UNFINISHED,
-    Lookup,
     PlainOutcome,
     unpack_counts,
-    unpack_facts,
-    unpack_lookups,
 )
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
@@ -64,52 +60,16 @@ from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_to_text
 from hsdns.wire.message import TC
 
-MICROSECOND: Final = 1000  # nanoseconds
 OPEN: Final = 10  # seconds
-MOST_REASONS: Final = 50  # by which something is counted
-OTHERS: Final = "others"
 MOST_EVENTS: Final = 2000  # in a report
 FEW: Final = "few"
 NEVER: Final = "never"
-Figures = list[Percentile]
 
 
 def kind_numbers(questions: Iterable[Question]) -> list[int]:
     """The number of each question's kind, in the order of first appearance."""
     numbers: dict[tuple[str, int], int] = {}
     return [numbers.setdefault((each.group, each.qtype), len(numbers)) for each in questions]
-
-
-def add(mine: Any, theirs: Any) -> None:
-    """Add the counters of a struct to those of another one: the larger one of two ages stays."""
-    for name in mine.__struct_fields__:
-        own, other = getattr(mine, name), getattr(theirs, name)
-        if isinstance(own, Histogram):
-            own.merge(other)
-        elif isinstance(own, dict):
-            for reason, number in other.items():
-                count(own, reason, number)
-        elif isinstance(own, msgspec.Struct):
-            add(own, other)
-        elif isinstance(own, float) and not name.startswith("old_"):
-            setattr(mine, name, max(own, other))
-        elif isinstance(own, int) and name != "second":
-            setattr(mine, name, own + other)
-        elif name == "events":
-            own += other
-        elif name in ("by_resolver", "by_form"):
-            for part in other:
-                add(_part(own, part.name), part)
-
-
-def count(counts: dict[str, int], reason: str, number: int = 1) -> None:
-    """Count a reason; the number of different ones is bounded, since a server can send a new one each time."""
-    known = reason if reason in counts or len(counts) < MOST_REASONS else OTHERS
-    counts[known] = counts.get(known, 0) + number
-
-
-def _slots() -> Any:
-    return msgspec.field(default_factory=Histogram)
 
 
 class Counts(msgspec.Struct):
@@ -157,7 +117,7 @@ class KindReport(msgspec.Struct):
     type: str
     counts: Counts = msgspec.field(default_factory=Counts)
     latency: Figures = []
-    slots: Histogram = _slots()
+    slots: Histogram = no_slots()
 
 
 class Second(msgspec.Struct):
@@ -170,8 +130,8 @@ class Second(msgspec.Struct):
     verdicts: dict[str, int] = {}
     worst_age_ms: float = 0.0
     changes: int = 0
-    slots: Histogram = _slots()
-    late_slots: Histogram = _slots()
+    slots: Histogram = no_slots()
+    late_slots: Histogram = no_slots()
 
     def finish(self, *, refused: bool) -> None:
         """Make the figures; `refused`: no latency is stated."""
@@ -209,8 +169,8 @@ class VerdictReport(msgspec.Struct):
     stale_age: Figures = []
     behind: Figures = []
     stale_names: list[StaleReport] = []
-    stale_slots: Histogram = _slots()
-    behind_slots: Histogram = _slots()
+    stale_slots: Histogram = no_slots()
+    behind_slots: Histogram = no_slots()
     old_since_s: float | None = None
     old_until_s: float | None = None
     old_for_s: float | None = None
@@ -219,141 +179,6 @@ class VerdictReport(msgspec.Struct):
         """Add a stale answer, or the span of another run."""
         self.old_since_s = since if self.old_since_s is None else min(self.old_since_s, since)
         self.old_until_s = until if self.old_until_s is None else max(self.old_until_s, until)
-
-
-class ConnectionsReport(msgspec.Struct):
-    """Connections of a load, or those for truncated answers over UDP.
-
-    `not_opened`, `ended` and `without_answer` (queries) are counts by reason.  `asked_again`: queries whose connection
-    had ended; `late`: replies after the timeout; `fell`: truncated answers over UDP.  `slots` are the histogram of the
-    set-ups, which are not in the figures of queries; a latency includes the wait for one anyway.
-    """
-
-    opened: int = 0
-    most_open: int = 0
-    not_opened: dict[str, int] = {}
-    ended: dict[str, int] = {}
-    without_answer: dict[str, int] = {}
-    asked_again: int = 0
-    late: int = 0
-    fell: int = 0
-    setup: Figures = []
-    slots: Histogram = _slots()
-
-    @property
-    def open(self) -> int:
-        """How many are open now."""
-        return self.opened - sum(self.ended.values())
-
-    def add(self, octets: bytes) -> None:
-        """Count the facts of a message."""
-        for kind, value, why in unpack_facts(octets):
-            if kind == OPENED:
-                self.opened += 1
-                self.slots.record(value // MICROSECOND)
-                self.most_open = max(self.most_open, self.open)
-            elif kind == ENDED:
-                count(self.ended, why)
-            elif kind == NOT_OPENED:
-                count(self.not_opened, why)
-            elif kind == NOT_DNS:
-                count(self.without_answer, why)
-            elif kind == AGAIN:
-                self.asked_again += 1
-            elif kind == LATE:
-                self.late += 1
-            elif kind == FELL:
-                self.fell += 1
-
-    def finish(self) -> ConnectionsReport | None:
-        """Make the figures; None if there was no connection."""
-        if not self.opened and not self.not_opened and not self.fell:
-            return None
-        self.setup = percentiles(self.slots)
-        for counts in ("not_opened", "ended", "without_answer"):
-            found = sorted(getattr(self, counts).items(), key=lambda each: (-each[1], each[0]))
-            setattr(self, counts, dict(found))
-        return self
-
-
-class LookupPartReport(msgspec.Struct):
-    """A part of the lookups: how they ended, and their queries.
-
-    `wasted` queries were for another name than the intended one, `again` counts queries repeated in the same lookup,
-    `over_tcp` those over TCP.  `median_queries` and `most_queries` are per lookup.  A latency runs from when the lookup
-    was due until the program has its result, and includes the search list, the waits and retries.
-    """
-
-    name: str = ""
-    ends: dict[str, int] = {}
-    queries: int = 0
-    wasted: int = 0
-    again: int = 0
-    over_tcp: int = 0
-    median_queries: int = 0
-    most_queries: int = 0
-    latency: Figures = []
-    slots: Histogram = _slots()  # without UNFINISHED ones
-    query_slots: Histogram = _slots()
-
-    def add(self, found: Lookup) -> None:
-        """Count a lookup."""
-        end = ENDS[found.end]
-        count(self.ends, end)
-        if end != UNFINISHED:
-            self.slots.record((found.ended - found.planned) // MICROSECOND)
-        self.query_slots.record(found.queries)
-        self.queries += found.queries
-        self.wasted += found.wasted
-        self.again += found.again
-        self.over_tcp += found.over_tcp
-
-    def finish(self, lateness: Histogram, *, refused: bool) -> None:
-        """Make the figures; `lateness` is that of the queries."""
-        self.ends = {end: self.ends.get(end, 0) for end in ENDS}
-        self.latency = latency_figures(self.slots, self.ends[UNFINISHED], lateness, refused=refused)
-        self.median_queries = self.query_slots.percentile(50) or 0
-        self.most_queries = self.query_slots.highest or 0
-
-
-class LookupsReport(msgspec.Struct):
-    """All lookups, in total and in parts; `lateness` runs from when one was due until the generator began it."""
-
-    whole: LookupPartReport = msgspec.field(default_factory=LookupPartReport)
-    by_resolver: list[LookupPartReport] = []
-    by_form: list[LookupPartReport] = []
-    lateness: Figures = []
-    lateness_slots: Histogram = _slots()
-
-    def add(self, octets: bytes) -> None:
-        """Count the lookups of a message."""
-        for found in unpack_lookups(octets):
-            self.whole.add(found)
-            _part(self.by_resolver, RESOLVER_NAMES[found.resolver]).add(found)
-            _part(self.by_form, FORM_NAMES[found.form]).add(found)
-            self.lateness_slots.record(max(0, found.began - found.planned) // MICROSECOND)
-
-    def finish(self, lateness: Histogram, *, refused: bool) -> LookupsReport | None:
-        """Make the figures; None without lookups.
-
-        `lateness` is that of the queries, which decides whether a latency is stated; `refused`: none is stated.
-        """
-        if not self.whole.ends:
-            return None
-        for parts in (self.by_resolver, self.by_form):
-            parts.sort(key=lambda each: each.name)
-        for part in (self.whole, *self.by_resolver, *self.by_form):
-            part.finish(lateness, refused=refused)
-        self.lateness = percentiles(self.lateness_slots)
-        return self
-
-
-def _part(parts: list[LookupPartReport], name: str) -> LookupPartReport:
-    found = next((each for each in parts if each.name == name), None)
-    if found is None:
-        found = LookupPartReport(name)
-        parts.append(found)
-    return found
 
 
 class EventReport(msgspec.Struct, frozen=True):
@@ -390,10 +215,10 @@ class PropagationReport(msgspec.Struct):
     last_old: Figures = []
     resolution: Figures = []
     events: list[EventReport] = []
-    seen_slots: Histogram = _slots()
-    first_new_slots: Histogram = _slots()
-    last_old_slots: Histogram = _slots()
-    resolution_slots: Histogram = _slots()
+    seen_slots: Histogram = no_slots()
+    first_new_slots: Histogram = no_slots()
+    last_old_slots: Histogram = no_slots()
+    resolution_slots: Histogram = no_slots()
 
     def finish(self) -> PropagationReport:
         """Make the figures, and select events in an order that does not depend on which generator followed them."""

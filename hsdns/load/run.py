@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from hsdns.load.counters import ConnectionsReport, LookupsReport, add, decode
 from hsdns.load.errors import LoadError
 from hsdns.load.histogram import us_to_text
 from hsdns.load.limits import Limit, Measured, aborted_by, figure_of, is_met
@@ -38,10 +39,10 @@ from hsdns.load.outcome import (
 from hsdns.load.questions import Question
 from hsdns.load.results import Results, limit_counts, measured_of, together, without_histograms
 from hsdns.load.schedule import SECOND
-from hsdns.load.target import FAILING_AFTER, FailureWatch
 from hsdns.load.verify.verifier import Verifier
 
 WINDOW: Final = 5  # seconds
+FAILING_AFTER: Final = 3  # seconds in which everything failed
 
 
 class AbortWatch:
@@ -79,6 +80,30 @@ def _value(limit: Limit, measured: Measured) -> str:
         return f"{'lost' if us is None else us_to_text(us)} over {WINDOW} s"
     count, whole = measured.counts[limit.metric]
     return f"{count / whole:.3%} over {WINDOW} s" if limit.unit else str(count)
+
+
+class FailureWatch:
+    """Detects a server where everything fails: only lost queries and errors for FAILING_AFTER seconds in a row."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._failing = 0
+        self._seen = -1
+
+    def see(self, results: Results, seconds: float) -> bool:
+        """Check `seconds` after the begin; return whether the run should end."""
+        number = (
+            int(seconds - self._timeout) - 1
+        )  # the newest whose queries are all answered or lost
+        second = results.seconds.get(number)
+        if second is None or number <= self._seen:
+            return False
+        self._seen, counts = number, second.counts
+        if any(counts.rcodes.get(rcode) for rcode in _WELL):
+            self._failing = 0
+        elif counts.due:
+            self._failing += 1
+        return self._failing >= FAILING_AFTER
 
 
 TICK: Final = 0.1  # seconds between two checks of what is not in a message
@@ -144,11 +169,13 @@ class Ended(NamedTuple):
 class _ServerRun:
     """The progress of one server's run."""
 
-    def __init__(self, loaded: Loaded, results: Results, end: int, abort: AbortWatch) -> None:
+    def __init__(
+        self, loaded: Loaded, results: Results, end: int, limits: Sequence[Limit], timeout: float
+    ) -> None:
         self.name, self.sending, self.verifier = loaded
         self.results = results
-        self.failures = FailureWatch()
-        self.abort = abort
+        self.failures = FailureWatch(timeout)
+        self.abort = AbortWatch(limits, timeout)
         self.end = end  # nanoseconds
         self.why = ""
         self.is_over = False
@@ -204,7 +231,7 @@ def carry_out(
         each.sending.start(begin)
     end = begin + round(seconds * SECOND)
     runs = [
-        _ServerRun(each, Results(questions, begin), end, AbortWatch(options.limits, timeout))
+        _ServerRun(each, Results(questions, begin), end, options.limits, timeout)
         for each in servers
     ]
     shown = {run.name: run.results for run in runs}
@@ -257,7 +284,7 @@ def _follow(
                     if why := run.abort.see(run.results, (now - begin) / SECOND):
                         run.stop(why, now)
                 for run in [] if options.keeps_going else running:
-                    if not run.why and _is_failing(run.failures, run.results, now, timeout):
+                    if not run.why and run.failures.see(run.results, (now - begin) / SECOND):
                         run.stop(FAILING, now)
             if now > last:
                 for run in running:
@@ -280,9 +307,9 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
         for judged in others:
             results.add_verdict(judged)
     elif kind == LOOKUPS:
-        results.lookups.add(content)
+        add(results.lookups, decode(content, LookupsReport))
     elif kind == CONNECTIONS:
-        results.connections.add(content)
+        add(results.connections, decode(content, ConnectionsReport))
     elif kind == QUESTION:
         _, asked = unpack_question(content)
         results.add_question(asked)
@@ -292,14 +319,3 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
         verifier.remember(*read_reply(content))
     elif kind == FORGET and verifier is not None:
         verifier.forget(unpack_numbers(content))
-
-
-def _is_failing(failures: FailureWatch, results: Results, now: int, timeout: float) -> bool:
-    """Check the newest second whose queries are all answered or lost."""
-    number = int((now - results.begin) / SECOND - timeout) - 1
-    second = results.seconds.get(number)
-    if second is None:
-        return False
-    counts = second.counts
-    well = sum(counts.rcodes.get(rcode, 0) for rcode in _WELL)
-    return failures.see(number, well, counts.due - well)

@@ -12,7 +12,7 @@ import shutil
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,37 +93,49 @@ class Setting:
         return self.registry.counter("coredns_kubernetes_rest_client_requests_total", "").values
 
 
-def run(
-    scenario: Callable[[ScriptedServer], Awaitable[None]],
-    answer: Callable[[str], Said] = lambda head: said(),
-    tls: str = "",
-) -> None:
-    """Run a scenario against a scripted server."""
+class Serving(ScriptedServer):
+    """A scripted server, and the settings that ask it."""
 
-    async def main() -> None:
-        async with ScriptedServer(answer, server_context(tls) if tls else None) as server:
-            await scenario(server)
+    def __init__(
+        self,
+        answer: Callable[[str], Said] = lambda head: said(),
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(answer, tls)
+        self._settings: list[Setting] = []
 
-    asyncio.run(main())
+    def setting(self, source: Access | FixedAccess | Endpoint | None = None) -> Setting:
+        """A client, by default of this server; it is closed at the end."""
+        found = Access(self.url) if source is None else source
+        self._settings.append(Setting(FixedAccess(found) if isinstance(found, Access) else found))
+        return self._settings[-1]
+
+    async def __aenter__(self) -> Serving:
+        await super().__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for each in self._settings:
+            await each.client.close()
+        await super().__aexit__(*error)
 
 
 def header(head: str, name: str) -> list[str]:
     return re.findall(rf"(?im)^{name}: (.*?)\r$", head)
 
 
-def test_what_is_asked() -> None:
-    async def scenario(server: ScriptedServer) -> None:
+async def test_what_is_asked() -> None:
+    async with Serving() as server:
         access = Access(
             server.url + "/k8s",
             authorization="Bearer abc",
             headers=(("Impersonate-User", "jane"), ("Impersonate-Group", "ops")),
         )
-        setting = Setting(FixedAccess(access))
+        setting = server.setting(access)
         assert await setting.ask("/api/v1/pods", labelSelector="a in (b,ü)", watch="1") == (
             200,
             "{}",
         )
-        await setting.client.close()
         (head,) = server.requests
         assert head.startswith(
             "GET /k8s/api/v1/pods?labelSelector=a+in+%28b%2C%C3%BC%29&watch=1 HTTP/1.1\r\n"
@@ -134,8 +146,6 @@ def test_what_is_asked() -> None:
         assert header(head, "Impersonate-User") == ["jane"]
         assert header(head, "User-Agent") == [user_agent()]
         assert setting.client.server == server.url + "/k8s"
-
-    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -151,22 +161,18 @@ def test_what_is_asked() -> None:
         pytest.param(said("500 Error", b"x" * 5000), 500, "x" * 4096, id="long"),
     ],
 )  # fmt: skip
-def test_status_and_body_are_passed_on(answer: Said, status: int, text: str) -> None:
-    async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(FixedAccess(Access(server.url)))
+async def test_status_and_body_are_passed_on(answer: Said, status: int, text: str) -> None:
+    async with Serving(lambda head: answer) as server:
+        setting = server.setting()
         assert await setting.ask() == (status, text)
-        await setting.client.close()
-
-    run(scenario, lambda head: answer)
 
 
-def test_what_is_written() -> None:
-    async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(FixedAccess(Access(server.url)))
+async def test_what_is_written() -> None:
+    async with Serving() as server:
+        setting = server.setting()
         assert await setting.client.send("DELETE", "/api/v1/x") == (200, "{}")
         media = "application/merge-patch+json"
         assert await setting.client.send("PATCH", "/api/v1/x", b'{"a": 1}', media) == (200, "{}")
-        await setting.client.close()
         delete, patch = server.requests
         assert delete.startswith("DELETE /api/v1/x HTTP/1.1\r\n")
         assert patch.startswith("PATCH /api/v1/x HTTP/1.1\r\n")
@@ -176,19 +182,14 @@ def test_what_is_written() -> None:
         ]
         assert sent == [[], [media, "8"]]
 
-    run(scenario)
 
-
-def test_no_cookies() -> None:
+async def test_no_cookies() -> None:
     # Of a server without a name aiohttp keeps no cookies in any case.
-    async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(FixedAccess(Access(server.url.replace("127.0.0.1", "localhost"))))
+    async with Serving(lambda head: said("200 OK", b"{}", "keep", "Set-Cookie: a=b")) as server:
+        setting = server.setting(Access(server.url.replace("127.0.0.1", "localhost")))
         for _ in range(2):
             await setting.ask()
-        await setting.client.close()
         assert [header(head, "Cookie") for head in server.requests] == [[], []]
-
-    run(scenario, lambda head: said("200 OK", b"{}", "keep", "Set-Cookie: a=b"))
 
 
 class TestConnections:
@@ -198,16 +199,14 @@ class TestConnections:
             if hasattr(socket, "TCP_USER_TIMEOUT"):
                 assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
 
-    def test_the_environment_s_proxy_is_not_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_the_environment_s_proxy_is_not_used(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
             monkeypatch.setenv(name, "http://127.0.0.1:1")
-
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(FixedAccess(Access(server.url)))
+        async with Serving() as server:
+            setting = server.setting()
             assert (await setting.ask())[0] == 200
-            await setting.client.close()
-
-        run(scenario)
 
 
 class TestFaults:
@@ -223,48 +222,37 @@ class TestFaults:
             pytest.param(Said(b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "hang"), "does not speak HTTP: ", id="no-http"),
         ],
     )  # fmt: skip
-    def test_answer(self, answer: Said, sentence: str) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(FixedAccess(Access(server.url)))
+    async def test_answer(self, answer: Said, sentence: str) -> None:
+        async with Serving(lambda head: answer) as server:
+            setting = server.setting()
             assert (await setting.fails()).startswith(f"{server.url} {sentence}")
-            await setting.client.close()
 
-        run(scenario, lambda head: answer)
-
-    def test_read_timeout_of_the_body(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(FixedAccess(Access(server.url)))
+    async def test_read_timeout_of_the_body(self) -> None:
+        async with Serving(lambda head: chunked(b"one", then="hang")) as server:
+            setting = server.setting()
             assert await setting.fails(0.05) == f"{server.url} has sent no data for 0.05 s"
             await asyncio.wait_for(server.ended.wait(), 30)
-            await setting.client.close()
 
-        run(scenario, lambda head: chunked(b"one", then="hang"))
-
-    def test_refused(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(FixedAccess(Access("http://127.0.0.1:1")))
+    async def test_refused(self) -> None:
+        async with Serving() as server:
+            setting = server.setting(Access("http://127.0.0.1:1"))
             assert (
                 await setting.fails()
                 == "http://127.0.0.1:1 refuses connections; is the API server running?"
             )
             assert setting.requests == {("<error>", "GET", "127.0.0.1:1"): 1}
-            await setting.client.close()
-
-        run(scenario)
 
 
 class TestReach:
     @pytest.mark.parametrize("proxy", [False, True])
-    def test_not_there(self, proxy: bool) -> None:
-        async def scenario(server: ScriptedServer) -> None:
+    async def test_not_there(self, proxy: bool) -> None:
+        async with Serving() as server:
             access = Access("http://127.0.0.1:1", proxy=server.url if proxy else "")
-            setting = Setting(FixedAccess(access))
+            setting = server.setting(access)
             with pytest.raises(Unreachable) as caught:
                 await setting.client.reach()
             assert isinstance(caught.value, Away) is not proxy
             assert server.connections == 0
-
-        run(scenario)
 
 
 class TestTls:
@@ -277,125 +265,97 @@ class TestTls:
             pytest.param(Access("", str(TLS_DATA / "ca.pem"), tls_server_name="api.example.org"), "connect by a name that it contains, or set tls-server-name in a kubeconfig", id="name"),
         ],
     )  # fmt: skip
-    def test_an_invalid_certificate(self, access: Access, advice: str) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(FixedAccess(replace(access, server=server.url)))
+    async def test_an_invalid_certificate(self, access: Access, advice: str) -> None:
+        async with Serving(tls=server_context()) as server:
+            setting = server.setting(replace(access, server=server.url))
             found = await setting.fails()
             assert found.startswith(f"{server.url} presents an invalid certificate: ")
             assert advice in found
             assert server.requests == []
-            await setting.client.close()
 
-        run(scenario, tls="server")
-
-    def test_a_new_ca_is_used_for_new_connections(self, tmp_path: Path) -> None:
-        async def scenario(server: ScriptedServer) -> None:
+    async def test_a_new_ca_is_used_for_new_connections(self, tmp_path: Path) -> None:
+        async with Serving(tls=server_context("other-server")) as server:
             path = tmp_path / "ca.crt"
             shutil.copy(TLS_DATA / "ca.pem", path)
-            setting = Setting(FixedAccess(Access(server.url, str(path))))
+            setting = server.setting(Access(server.url, str(path)))
             assert "presents an invalid certificate" in await setting.fails()
             shutil.copy(TLS_DATA / "other-ca.pem", path)
             assert (await setting.ask())[0] == 200
             path.write_text("half written")
             assert (await setting.ask())[0] == 200
             assert len(setting.warnings) == 1
-            await setting.client.close()
 
-        run(scenario, tls="other-server")
-
-    def test_client_certificate(self) -> None:
-        async def main() -> None:
-            context = server_context()
-            context.load_verify_locations(TLS_DATA / "ca.pem")
-            context.verify_mode = ssl.CERT_REQUIRED
-            pair = str(TLS_DATA / "client.pem"), str(TLS_DATA / "client.key")
-            async with ScriptedServer(lambda head: said(), context) as server:
-                setting = Setting(Endpoint([server.url], *pair, str(TLS_DATA / "ca.pem")))
-                assert (await setting.ask())[0] == 200
-                assert "client" in server.subjects[0]
-                await setting.client.close()
-
-        asyncio.run(main())
+    async def test_client_certificate(self) -> None:
+        context = server_context()
+        context.load_verify_locations(TLS_DATA / "ca.pem")
+        context.verify_mode = ssl.CERT_REQUIRED
+        pair = str(TLS_DATA / "client.pem"), str(TLS_DATA / "client.key")
+        async with Serving(tls=context) as server:
+            setting = server.setting(Endpoint([server.url], *pair, str(TLS_DATA / "ca.pem")))
+            assert (await setting.ask())[0] == 200
+            assert "client" in server.subjects[0]
 
 
 class TestCredentials:
-    def test_refused_credentials_are_invalidated(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
+    async def test_refused_credentials_are_invalidated(self) -> None:
+        async with Serving(lambda head: said("401 Unauthorized")) as server:
             source = FixedAccess(Access(server.url, authorization="Bearer old"))
-            setting = Setting(source)
+            setting = server.setting(source)
             assert (await setting.ask())[0] == 401
             assert source.forgotten == [source.access]
-            await setting.client.close()
-
-        run(scenario, lambda head: said("401 Unauthorized"))
 
 
 class TestProxy:
-    def test_tunnel(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            async with ScriptedServer(
-                lambda head: Said(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            ) as proxy:
-                proxy_url = proxy.url.replace("//", "//me:hunter2@")
-                access = Access(server.url, str(TLS_DATA / "ca.pem"), authorization="Bearer abc")
-                setting = Setting(FixedAccess(replace(access, proxy=proxy_url)))
-                assert (await setting.ask())[0] == 200
-                await setting.client.close()
-                (head,) = proxy.requests
-                assert head.startswith(f"CONNECT 127.0.0.1:{server.port} ")
-                assert header(head, "Proxy-Authorization") == ["Basic bWU6aHVudGVyMg=="]
-                assert "Bearer" not in head
+    async def test_tunnel(self) -> None:
+        established = Said(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        tunnel = ScriptedServer(lambda head: established)
+        async with Serving(tls=server_context()) as server, tunnel as proxy:
+            proxy_url = proxy.url.replace("//", "//me:hunter2@")
+            access = Access(server.url, str(TLS_DATA / "ca.pem"), authorization="Bearer abc")
+            setting = server.setting(replace(access, proxy=proxy_url))
+            assert (await setting.ask())[0] == 200
+            (head,) = proxy.requests
+            assert head.startswith(f"CONNECT 127.0.0.1:{server.port} ")
+            assert header(head, "Proxy-Authorization") == ["Basic bWU6aHVudGVyMg=="]
+            assert "Bearer" not in head
 
-        run(scenario, tls="server")
-
-    def test_its_password_is_hidden_in_each_form(self) -> None:
-        async def scenario(proxy: ScriptedServer) -> None:
+    async def test_its_password_is_hidden_in_each_form(self) -> None:
+        async with Serving(lambda head: said("407 No")) as proxy:
             url = proxy.url.replace("//", "//me:hunt%40er2@")
-            setting = Setting(FixedAccess(Access("https://192.0.2.1:443", proxy=url)))
+            setting = proxy.setting(Access("https://192.0.2.1:443", proxy=url))
             await setting.fails()
             for form in ("hunt%40er2", "hunt@er2", b64encode(b"me:hunt@er2").decode()):
                 assert setting.client.redact(f"your {form}") == "your [hidden]"
-            await setting.client.close()
 
-        run(scenario, lambda head: said("407 No"))
-
-    def test_refusal(self) -> None:
-        async def scenario(proxy: ScriptedServer) -> None:
+    async def test_refusal(self) -> None:
+        async with Serving(lambda head: said("407 No")) as proxy:
             url = proxy.url.replace("//", "//me:hunter2@")
-            setting = Setting(FixedAccess(Access("https://192.0.2.1:443", proxy=url)))
+            setting = proxy.setting(Access("https://192.0.2.1:443", proxy=url))
             assert await setting.fails() == (
                 f"the proxy {proxy.url} refuses to connect to https://192.0.2.1:443: 407 No"
             )
-            await setting.client.close()
 
-        run(scenario, lambda head: said("407 No"))
-
-    def test_not_there(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
+    async def test_not_there(self) -> None:
+        async with Serving() as server:
             access = Access("https://192.0.2.1:443", proxy="http://me:hunter2@127.0.0.1:1")
-            setting = Setting(FixedAccess(access))
+            setting = server.setting(access)
             assert (await setting.fails()).startswith(
                 "the proxy http://127.0.0.1:1 on the way to https://192.0.2.1:443 cannot be reached: "
             )
-            await setting.client.close()
-
-        run(scenario)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP", "identity, gzip"])
-def test_compressed_response_is_refused(encoding: str) -> None:
+async def test_compressed_response_is_refused(encoding: str) -> None:
     """Of a bomb not an octet is unpacked."""
-
-    async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(FixedAccess(Access(server.url)))
+    body = gzip.compress(bytes(1_000_000))
+    async with Serving(
+        lambda head: said("200 OK", body, "keep", f"Content-Encoding: {encoding}")
+    ) as server:
+        setting = server.setting()
         assert await setting.fails() == (
             f"{server.url} sends a compressed response ({encoding}), which was not asked for; "
             "is there a proxy in front of it that compresses?"
         )
-        await setting.client.close()
-
-    body = gzip.compress(bytes(1_000_000))
-    run(scenario, lambda head: said("200 OK", body, "keep", f"Content-Encoding: {encoding}"))
 
 
 ACCESS = Access("https://host:443", "/ca.crt", proxy="http://me:hunter2@proxy:3128")

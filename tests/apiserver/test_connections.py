@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
@@ -68,13 +69,6 @@ def connected() -> tuple[HttpConnection, Wire]:
     return connection, wire
 
 
-def run(scenario: Callable[[HttpConnection, Wire], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        await scenario(*connected())
-
-    asyncio.run(main())
-
-
 async def asked(connection: HttpConnection, *parts: bytes) -> None:
     """Ask, and let this much of the response arrive."""
     asking = asyncio.ensure_future(connection.ask(b"GET / HTTP/1.1\r\n\r\n"))
@@ -100,7 +94,8 @@ async def body(connection: HttpConnection) -> bytes:
 )
 @given(cuts=st.lists(st.integers(0, 140), max_size=6))
 def test_a_response_is_the_same_however_it_is_cut(response: bytes, cuts: list[int]) -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
+    async def scenario() -> None:
+        connection, wire = connected()
         places = [0, *sorted(cuts), len(response)]
         parts = [response[a:b] for a, b in pairwise(places)]
         await asked(connection, *filter(None, parts))
@@ -112,76 +107,65 @@ def test_a_response_is_the_same_however_it_is_cut(response: bytes, cuts: list[in
         assert wire.written == b"GET / HTTP/1.1\r\n\r\n"
         assert not wire.is_over
 
-    run(scenario)
+    asyncio.run(scenario())
 
 
-def test_a_server_that_is_not_read_is_stopped() -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        await asked(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n")
-        half, reads = bytes(BUFFER_LEN // 2), []
-        for _ in range(2):
-            connection.data_received(half)
-            reads.append(wire.reads)
-        await connection.feed(lambda piece: len(piece) < READ_LEN)
-        assert [*reads, wire.reads] == [True, False, True]
-
-    run(scenario)
+async def test_a_server_that_is_not_read_is_stopped() -> None:
+    connection, wire = connected()
+    await asked(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n")
+    half, reads = bytes(BUFFER_LEN // 2), []
+    for _ in range(2):
+        connection.data_received(half)
+        reads.append(wire.reads)
+    await connection.feed(lambda piece: len(piece) < READ_LEN)
+    assert [*reads, wire.reads] == [True, False, True]
 
 
 @pytest.mark.parametrize(("exc", "fault"), [(None, NoResponse), (ConnectionResetError(), Lost)])
-def test_no_response(exc: Exception | None, fault: type[Exception]) -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        asyncio.get_running_loop().call_soon(connection.connection_lost, exc)
-        with pytest.raises(fault):
-            await connection.ask(b"")
-        with pytest.raises(fault):
-            await connection.ask(b"")
-
-    run(scenario)
+async def test_no_response(exc: Exception | None, fault: type[Exception]) -> None:
+    connection, _ = connected()
+    asyncio.get_running_loop().call_soon(connection.connection_lost, exc)
+    with pytest.raises(fault):
+        await connection.ask(b"")
+    with pytest.raises(fault):
+        await connection.ask(b"")
 
 
-def test_a_head_without_end() -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        line = b"A: " + b"b" * 1021
-        parts = [b"HTTP/1.1 200 OK", *[b"\r\n" + line] * (MAX_HEAD_LEN // 1024 + 1)]
-        with pytest.raises(NotHttp, match="longer than 65536 octets"):
-            await asked(connection, *parts)
-        assert wire.is_over
-
-    run(scenario)
+async def test_a_head_without_end() -> None:
+    connection, wire = connected()
+    line = b"A: " + b"b" * 1021
+    parts = [b"HTTP/1.1 200 OK", *[b"\r\n" + line] * (MAX_HEAD_LEN // 1024 + 1)]
+    with pytest.raises(NotHttp, match="longer than 65536 octets"):
+        await asked(connection, *parts)
+    assert wire.is_over
 
 
-def test_what_was_not_asked_for_closes_the_connection() -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        connection.data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
-        assert wire.is_over
-        assert not connection.is_open
-        with pytest.raises(NotHttp):
-            await connection.ask(b"")
-
-    run(scenario)
+async def test_what_was_not_asked_for_closes_the_connection() -> None:
+    connection, wire = connected()
+    connection.data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
+    assert wire.is_over
+    assert not connection.is_open
+    with pytest.raises(NotHttp):
+        await connection.ask(b"")
 
 
 @pytest.mark.parametrize("start", [b"0\r\nX-T: ", b"0;x="], ids=["trailer", "chunk-extension"])
-def test_octets_that_are_no_body_are_limited(start: bytes) -> None:
+async def test_octets_that_are_no_body_are_limited(start: bytes) -> None:
     """A value of a trailer was joined without end."""
-
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        asking = asyncio.create_task(connection.ask(b"GET / HTTP/1.1\r\n\r\n"))
-        await asyncio.sleep(0)
-        connection.data_received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        await asking
-        for _ in range(MAX_HEAD_LEN):
-            connection.data_received(b"1\r\na\r\n")  # a watch may go on for hours
-        connection.data_received(start)
-        for _ in range(MAX_HEAD_LEN // 1024 - 1):
-            connection.data_received(b"x" * 1024)
-        assert not wire.is_closing()
+    connection, wire = connected()
+    asking = asyncio.create_task(connection.ask(b"GET / HTTP/1.1\r\n\r\n"))
+    await asyncio.sleep(0)
+    connection.data_received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    await asking
+    for _ in range(MAX_HEAD_LEN):
+        connection.data_received(b"1\r\na\r\n")  # a watch may go on for hours
+    connection.data_received(start)
+    for _ in range(MAX_HEAD_LEN // 1024 - 1):
         connection.data_received(b"x" * 1024)
-        assert wire.is_over
-        assert isinstance(connection.error, NotHttp)
-
-    run(scenario)
+    assert not wire.is_closing()
+    connection.data_received(b"x" * 1024)
+    assert wire.is_over
+    assert isinstance(connection.error, NotHttp)
 
 
 # Connections to a server: which are opened, and which serve again.
@@ -192,17 +176,14 @@ pytestmark = pytest.mark.sockets
 GET = head_of("GET /", [("Host", "x")])
 
 
-def run_of_connections(
-    scenario: Callable[[ScriptedServer, Connections], Awaitable[None]],
+@asynccontextmanager
+async def served(
     answer: Callable[[str], Said] = lambda head: said(),
-) -> None:
-    async def main() -> None:
-        async with ScriptedServer(answer) as server:
-            found = Connections()
-            await scenario(server, found)
-            found.close()
-
-    asyncio.run(main())
+) -> AsyncIterator[tuple[ScriptedServer, Connections]]:
+    async with ScriptedServer(answer) as server:
+        found = Connections()
+        yield server, found
+        found.close()
 
 
 async def ask(found: Connections, route: Route) -> HttpConnection:
@@ -213,17 +194,14 @@ async def ask(found: Connections, route: Route) -> HttpConnection:
     return connection
 
 
-def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "IDLE_TIMEOUT", 0.01)
-
-    async def scenario(server: ScriptedServer, found: Connections) -> None:
+    async with served() as (server, found):
         route = Route.of(Access(server.url), None)
         await ask(found, route)
         await asyncio.wait_for(server.ended.wait(), 30)
         await ask(found, route)
         assert server.connections == 2
-
-    run_of_connections(scenario)
 
 
 @pytest.mark.parametrize(
@@ -241,17 +219,15 @@ def test_requests_on_a_route(
     assert (route.target, route.headers) == (target, headers)
 
 
-def test_a_proxy_gets_requests_for_http() -> None:
-    async def scenario(server: ScriptedServer, found: Connections) -> None:
+async def test_a_proxy_gets_requests_for_http() -> None:
+    async with served() as (server, found):
         route = Route.of(Access("http://192.0.2.1", proxy=server.url), None)
         await found.ask(route, head_of(f"GET {route.target}/x", []), BUFFER_LEN)
         assert server.requests == ["GET http://192.0.2.1/x HTTP/1.1\r\n\r\n"]
 
-    run_of_connections(scenario)
 
-
-def test_faults_of_a_proxy() -> None:
-    async def scenario(server: ScriptedServer, found: Connections) -> None:
+async def test_faults_of_a_proxy() -> None:
+    async with served(lambda head: said("403 Not here")) as (server, found):
         context = ssl.create_default_context()
         access = Access("https://[2001:db8::1]:6443", proxy=server.url)
         with pytest.raises(ProxyRefused) as refused:
@@ -262,23 +238,17 @@ def test_faults_of_a_proxy() -> None:
         with pytest.raises(ProxyUnreachable):
             await found.reach(Route.of(nowhere, context))
 
-    run_of_connections(scenario, lambda head: said("403 Not here"))
 
-
-def test_connect_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connect_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "CONNECT_TIMEOUT", 0.01)
-
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as silent:  # it never speaks TLS
-            url = f"https://127.0.0.1:{silent.getsockname()[1]}"
-            with pytest.raises(ConnectTimeout):
-                await Connections().reach(Route.of(Access(url), ssl.create_default_context()))
-
-    asyncio.run(main())
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it never speaks TLS
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ConnectTimeout):
+            await Connections().reach(Route.of(Access(url), ssl.create_default_context()))
 
 
-def test_the_next_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(server: ScriptedServer, found: Connections) -> None:
+async def test_the_next_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served() as (server, found):
         port = urlsplit(server.url).port
         stream = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
 
@@ -288,8 +258,6 @@ def test_the_next_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
         await ask(found, Route.of(Access(f"http://api.example.org:{port}"), None))
         assert server.connections == 1
-
-    run_of_connections(scenario)
 
 
 @pytest.mark.parametrize("value", ["a\r\nX: y", "a\nb", "a\0b"])

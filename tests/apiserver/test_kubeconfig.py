@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,44 +93,35 @@ class Setting:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def run(folder: Path, scenario: Callable[[Setting], Awaitable[None]], context: str = "") -> None:
-    async def main() -> None:
-        await scenario(Setting(folder, context))
-
-    asyncio.run(main())
-
-
-def test_access(tmp_path: Path) -> None:
-    async def scenario(setting: Setting) -> None:
-        assert setting.source.server == f"the API server of kubeconfig {setting.path}"
-        setting.answers(
-            authority={"path": "/ca"},
-            certificate={"pem": "cert\xff"},
-            key={"pem": "key"},
-            authorization="Bearer a",
-            headers=[["Impersonate-User", "jane"]],
-            tls_server_name="api",
-            proxy="http://proxy",
-            expiry=5e9,
-            warnings=["take care"],
-        )
-        assert await setting.source.current() == Access(
-            "https://host:6443",
-            "/ca",
-            b"cert\xff",
-            b"key",
-            "Bearer a",
-            (("Impersonate-User", "jane"),),
-            "api",
-            False,
-            "http://proxy",
-            5e9,
-        )
-        assert setting.source.server == "https://host:6443"
-        assert setting.warnings == ["take care"]
-        assert setting.runs[0][:2] == [[str(setting.path), "lab"], {}]
-
-    run(tmp_path, scenario, "lab")
+async def test_access(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "lab")
+    assert setting.source.server == f"the API server of kubeconfig {setting.path}"
+    setting.answers(
+        authority={"path": "/ca"},
+        certificate={"pem": "cert\xff"},
+        key={"pem": "key"},
+        authorization="Bearer a",
+        headers=[["Impersonate-User", "jane"]],
+        tls_server_name="api",
+        proxy="http://proxy",
+        expiry=5e9,
+        warnings=["take care"],
+    )
+    assert await setting.source.current() == Access(
+        "https://host:6443",
+        "/ca",
+        b"cert\xff",
+        b"key",
+        "Bearer a",
+        (("Impersonate-User", "jane"),),
+        "api",
+        False,
+        "http://proxy",
+        5e9,
+    )
+    assert setting.source.server == "https://host:6443"
+    assert setting.warnings == ["take care"]
+    assert setting.runs[0][:2] == [[str(setting.path), "lab"], {}]
 
 
 def fill(pipe: int) -> None:
@@ -141,84 +131,71 @@ def fill(pipe: int) -> None:
 
 
 class TestWhenItRuns:
-    def test_renewal_before_the_token_expires(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
-            await setting.authorization()
-            setting.answers(authorization="Bearer b", expiry=setting.wall + 1800)
-            setting.pass_time(900 - MARGIN - 1)
-            assert await setting.authorization() == "Bearer a"
-            setting.pass_time(1)
-            assert await setting.authorization() == "Bearer b"
+    async def test_renewal_before_the_token_expires(self, tmp_path: Path) -> None:
+        setting = Setting(tmp_path)
+        setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
+        await setting.authorization()
+        setting.answers(authorization="Bearer b", expiry=setting.wall + 1800)
+        setting.pass_time(900 - MARGIN - 1)
+        assert await setting.authorization() == "Bearer a"
+        setting.pass_time(1)
+        assert await setting.authorization() == "Bearer b"
 
-        run(tmp_path, scenario)
+    async def test_when_the_file_changes(self, tmp_path: Path) -> None:
+        setting = Setting(tmp_path)
+        setting.answers(authorization="Bearer a")
+        await setting.authorization()
+        setting.answers(authorization="Bearer b")
+        setting.path.write_text(KUBECONFIG + "# changed\n")
+        assert await setting.authorization() == "Bearer b"
 
-    def test_when_the_file_changes(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a")
-            await setting.authorization()
-            setting.answers(authorization="Bearer b")
-            setting.path.write_text(KUBECONFIG + "# changed\n")
-            assert await setting.authorization() == "Bearer b"
-
-        run(tmp_path, scenario)
-
-    def test_after_a_refusal(self, tmp_path: Path) -> None:
+    async def test_after_a_refusal(self, tmp_path: Path) -> None:
         """Several watches are refused at the same time: that causes one run only."""
-
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a")
-            refused = await setting.source.current()
-            setting.answers(authorization="Bearer b")
+        setting = Setting(tmp_path)
+        setting.answers(authorization="Bearer a")
+        refused = await setting.source.current()
+        setting.answers(authorization="Bearer b")
+        setting.pass_time(PAUSE)
+        for _ in range(3):
+            setting.source.invalidate(refused)
+            assert await setting.authorization() == "Bearer b"
             setting.pass_time(PAUSE)
-            for _ in range(3):
-                setting.source.invalidate(refused)
-                assert await setting.authorization() == "Bearer b"
-                setting.pass_time(PAUSE)
-            assert len(setting.runs) == 2
+        assert len(setting.runs) == 2
 
-        run(tmp_path, scenario)
+    async def test_not_too_often(self, tmp_path: Path) -> None:
+        setting = Setting(tmp_path)
+        setting.answers(authorization="Bearer a")
+        for _ in range(4):
+            setting.source.invalidate(await setting.source.current())
+            setting.pass_time(PAUSE / 4)
+        assert len(setting.runs) == 1
+        await setting.source.current()
+        assert len(setting.runs) == 2
 
-    def test_not_too_often(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a")
-            for _ in range(4):
-                setting.source.invalidate(await setting.source.current())
-                setting.pass_time(PAUSE / 4)
-            assert len(setting.runs) == 1
-            await setting.source.current()
-            assert len(setting.runs) == 2
-
-        run(tmp_path, scenario)
-
-    def test_a_failure_is_not_repeated_for_each_watch(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(error="no login")
-            assert [await setting.fault() for _ in range(3)] == ["no login"] * 3
-            assert len(setting.runs) == 1
-            setting.answers(authorization="Bearer a")
-            setting.pass_time(PAUSE)
-            assert await setting.authorization() == "Bearer a"
-
-        run(tmp_path, scenario)
+    async def test_a_failure_is_not_repeated_for_each_watch(self, tmp_path: Path) -> None:
+        setting = Setting(tmp_path)
+        setting.answers(error="no login")
+        assert [await setting.fault() for _ in range(3)] == ["no login"] * 3
+        assert len(setting.runs) == 1
+        setting.answers(authorization="Bearer a")
+        setting.pass_time(PAUSE)
+        assert await setting.authorization() == "Bearer a"
 
 
 class TestFailure:
-    def test_valid_credentials_stay_in_use(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
-            await setting.authorization()
-            setting.answers(error="no login")
-            setting.pass_time(900 - MARGIN)
-            for _ in range(4):
-                assert await setting.authorization() == "Bearer a"
-                setting.pass_time(PAUSE)
-            assert len(setting.runs) == 5
-            assert setting.warnings == ["no login; still using the previous credentials"]
-            setting.pass_time(MARGIN)
-            assert await setting.fault() == "no login"
-
-        run(tmp_path, scenario)
+    async def test_valid_credentials_stay_in_use(self, tmp_path: Path) -> None:
+        setting = Setting(tmp_path)
+        setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
+        await setting.authorization()
+        setting.answers(error="no login")
+        setting.pass_time(900 - MARGIN)
+        for _ in range(4):
+            assert await setting.authorization() == "Bearer a"
+            setting.pass_time(PAUSE)
+        assert len(setting.runs) == 5
+        assert setting.warnings == ["no login; still using the previous credentials"]
+        setting.pass_time(MARGIN)
+        assert await setting.fault() == "no login"
 
     @pytest.mark.parametrize(
         ("answer", "sentence"),
@@ -232,90 +209,72 @@ class TestFailure:
             pytest.param('{"server": "https://x", "authorization": "Bearer a\\nb"}', "the token of kubeconfig PATH is not one word of ASCII", id="token"),
         ],
     )  # fmt: skip
-    def test_sentence(self, tmp_path: Path, answer: str, sentence: str) -> None:
-        async def scenario(setting: Setting) -> None:
-            (tmp_path / "answer").write_text(answer)
-            assert (await setting.fault()).startswith(sentence.replace("PATH", str(setting.path)))
+    async def test_sentence(self, tmp_path: Path, answer: str, sentence: str) -> None:
+        setting = Setting(tmp_path)
+        (tmp_path / "answer").write_text(answer)
+        assert (await setting.fault()).startswith(sentence.replace("PATH", str(setting.path)))
 
-        run(tmp_path, scenario)
+    async def test_nothing_to_start(self, tmp_path: Path) -> None:
+        path = tmp_path / "kubeconfig"
+        path.write_text(KUBECONFIG)
+        source = Kubeconfig(str(path), "", lambda: 0, lambda: 0, print, command=("/no/python",))
+        with pytest.raises(Unreachable, match="cannot start /no/python to read kubeconfig"):
+            await source.current()
 
-    def test_nothing_to_start(self, tmp_path: Path) -> None:
-        async def main() -> None:
-            path = tmp_path / "kubeconfig"
-            path.write_text(KUBECONFIG)
-            source = Kubeconfig(str(path), "", lambda: 0, lambda: 0, print, command=("/no/python",))
-            with pytest.raises(Unreachable, match="cannot start /no/python to read kubeconfig"):
-                await source.current()
-
-        asyncio.run(main())
-
-    def test_a_process_that_hangs_is_ended_with_its_plugin(self, tmp_path: Path) -> None:
+    async def test_a_process_that_hangs_is_ended_with_its_plugin(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "fifo")
+        setting = Setting(tmp_path, timeout=0.3)
+        (tmp_path / "answer").write_text("hang")
+        assert await setting.fault() == (
+            f"kubeconfig {setting.path} gave no credentials within 0.3 s; "
+            "does its exec plugin wait for input?"
+        )
 
-        async def main() -> None:
-            setting = Setting(tmp_path, timeout=0.3)
-            (tmp_path / "answer").write_text("hang")
-            assert await setting.fault() == (
-                f"kubeconfig {setting.path} gave no credentials within 0.3 s; "
-                "does its exec plugin wait for input?"
-            )
-
-        asyncio.run(main())
-
-    def test_a_cancelled_wait_leaves_no_process(self, tmp_path: Path) -> None:
+    async def test_a_cancelled_wait_leaves_no_process(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "fifo")
-
-        async def main() -> None:
-            setting = Setting(tmp_path)
-            (tmp_path / "answer").write_text("hang")
-            task = asyncio.create_task(setting.source.current())
-            loop = asyncio.get_running_loop()
-            # Opening waits until the process has opened the other end.
-            writer = await loop.run_in_executor(None, os.open, tmp_path / "fifo", os.O_WRONLY)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            # Both readers have closed their ends.
-            with pytest.raises(BrokenPipeError):
-                fill(writer)
-            os.close(writer)
-            with pytest.raises(ProcessLookupError):
-                os.kill(setting.runs[0][2], 0)
-
-        asyncio.run(main())
+        setting = Setting(tmp_path)
+        (tmp_path / "answer").write_text("hang")
+        task = asyncio.create_task(setting.source.current())
+        loop = asyncio.get_running_loop()
+        # Opening waits until the process has opened the other end.
+        writer = await loop.run_in_executor(None, os.open, tmp_path / "fifo", os.O_WRONLY)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        # Both readers have closed their ends.
+        with pytest.raises(BrokenPipeError):
+            fill(writer)
+        os.close(writer)
+        with pytest.raises(ProcessLookupError):
+            os.kill(setting.runs[0][2], 0)
 
 
-def test_token_file(tmp_path: Path) -> None:
-    async def scenario(setting: Setting) -> None:
-        token = tmp_path / "token"
-        token.write_text("first")
-        setting.answers(token_file=str(token))
-        access = await setting.source.current()
-        assert access.authorization == "Bearer first"
-        token.write_text("second")
-        setting.source.invalidate(access)
-        assert await setting.authorization() == "Bearer second"
-        token.write_text("third")
-        setting.pass_time(60)
-        assert await setting.authorization() == "Bearer third"
-        assert len(setting.runs) == 1
-
-    run(tmp_path, scenario)
+async def test_token_file(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    token = tmp_path / "token"
+    token.write_text("first")
+    setting.answers(token_file=str(token))
+    access = await setting.source.current()
+    assert access.authorization == "Bearer first"
+    token.write_text("second")
+    setting.source.invalidate(access)
+    assert await setting.authorization() == "Bearer second"
+    token.write_text("third")
+    setting.pass_time(60)
+    assert await setting.authorization() == "Bearer third"
+    assert len(setting.runs) == 1
 
 
-def test_what_the_process_wants_remembered(tmp_path: Path) -> None:
+async def test_what_the_process_wants_remembered(tmp_path: Path) -> None:
     """A provider may give a refresh token that is good once; nothing is written to the kubeconfig."""
-
-    async def scenario(setting: Setting) -> None:
-        setting.answers(expiry=0, remembered={"refresh-token": "one"})
-        for _ in range(2):
-            await setting.source.current()
-            setting.pass_time(PAUSE)
-        setting.path.write_text(KUBECONFIG + "# somebody else's\n")
+    setting = Setting(tmp_path)
+    setting.answers(expiry=0, remembered={"refresh-token": "one"})
+    for _ in range(2):
         await setting.source.current()
-        assert [given for _, given, _ in setting.runs] == [{}, {"refresh-token": "one"}, {}]
-
-    run(tmp_path, scenario)
+        setting.pass_time(PAUSE)
+    setting.path.write_text(KUBECONFIG + "# somebody else's\n")
+    await setting.source.current()
+    assert [given for _, given, _ in setting.runs] == [{}, {"refresh-token": "one"}, {}]
 
 
 class TestCheck:

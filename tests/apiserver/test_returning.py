@@ -27,48 +27,38 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hsdns.apiserver.watcher.LOOK_EVERY", 0.0)
 
 
-def test_one_connection_serves_all_who_wait() -> None:
-    async def run() -> None:
-        server = Server(accepts_from=3)
-        returning = Returning(server.reach, Random(1))
-        async with asyncio.timeout(20):
-            await asyncio.gather(*(returning.wait() for _ in range(4)))
-        assert server.asked == 3
-        async with asyncio.timeout(20):
+async def test_one_connection_serves_all_who_wait() -> None:
+    server = Server(accepts_from=3)
+    returning = Returning(server.reach, Random(1))
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(returning.wait() for _ in range(4)))
+    assert server.asked == 3
+    async with asyncio.timeout(20):
+        await returning.wait()
+    assert server.asked == 4
+
+
+async def test_nothing_is_asked_when_no_one_waits() -> None:
+    server = Server(accepts_from=1 << 30)
+    returning = Returning(server.reach, Random(1))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
             await returning.wait()
-        assert server.asked == 4
-
-    asyncio.run(run())
-
-
-def test_nothing_is_asked_when_no_one_waits() -> None:
-    async def run() -> None:
-        server = Server(accepts_from=1 << 30)
-        returning = Returning(server.reach, Random(1))
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await returning.wait()
-        before = server.asked
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert server.asked == before
-
-    asyncio.run(run())
+    before = server.asked
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert server.asked == before
 
 
-def test_a_connection_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hsdns.apiserver.watcher.REACH_TIMEOUT", 0.001)
+    asked: list[int] = []
 
-    async def run() -> None:
-        asked: list[int] = []
+    async def reach() -> None:
+        asked.append(1)
+        if len(asked) < 3:
+            await asyncio.Event().wait()
 
-        async def reach() -> None:
-            asked.append(1)
-            if len(asked) < 3:
-                await asyncio.Event().wait()
-
-        async with asyncio.timeout(20):
-            await Returning(reach, Random(1)).wait()
-        assert len(asked) == 3
-
-    asyncio.run(run())
+    async with asyncio.timeout(20):
+        await Returning(reach, Random(1)).wait()
+    assert len(asked) == 3

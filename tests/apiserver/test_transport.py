@@ -47,28 +47,25 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hsdns.apiserver.watcher.ESTABLISHED_AFTER", 0.01)
 
 
-def test_cuts_now_and_when_that_changes() -> None:
-    async def test() -> None:
-        obstacles, wall, cut = Obstacles(), Wall("services", change=None), list[str]()
+async def test_cuts_now_and_when_that_changes() -> None:
+    obstacles, wall, cut = Obstacles(), Wall("services", change=None), list[str]()
 
-        def end(matches: Callable[[str], bool], error: OSError) -> None:
-            cut.append(f"{matches('/api/v1/services')} {matches('/api/v1/pods')} {error.strerror}")
-            wall.change = 0.0 if len(cut) == 1 else None
+    def end(matches: Callable[[str], bool], error: OSError) -> None:
+        cut.append(f"{matches('/api/v1/services')} {matches('/api/v1/pods')} {error.strerror}")
+        wall.change = 0.0 if len(cut) == 1 else None
 
-        obstacles.put(wall, [wall])
-        assert not cut
-        obstacles.open(end)
-        line = 'True False the connection was lost, by the rule "x" of fault'
-        assert cut == [line]
-        await until(lambda: len(cut) == 2, "the change is due")
-        obstacles.put(wall, [wall])
-        await until(lambda: len(cut) == 3, "put again")
-        obstacles.close()
-        obstacles.put(wall, [])
-        await asyncio.sleep(0)
-        assert cut == [line] * 3
-
-    run(test())
+    obstacles.put(wall, [wall])
+    assert not cut
+    obstacles.open(end)
+    line = 'True False the connection was lost, by the rule "x" of fault'
+    assert cut == [line]
+    await until(lambda: len(cut) == 2, "the change is due")
+    obstacles.put(wall, [wall])
+    await until(lambda: len(cut) == 3, "put again")
+    obstacles.close()
+    obstacles.put(wall, [])
+    await asyncio.sleep(0)
+    assert cut == [line] * 3
 
 
 def test_refusal() -> None:

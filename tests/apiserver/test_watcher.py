@@ -96,61 +96,49 @@ class ObservedWatcher:
         pytest.param(faults.silent(40), 0.8, "nothing came for 15 s", {"stream 200": 1, "list 200": 1, "watch 200": 1}, id="silent"),
     ],
 )  # fmt: skip
-def test_errors_are_logged_and_retried(
+async def test_errors_are_logged_and_retried(
     fault: Fault, least: float, says: str, codes: dict[str, float]
 ) -> None:
-    async def run() -> None:
-        observed = ObservedWatcher()
-        observed.cluster.fail(fault)
-        await observed.until_known()
-        assert observed.names == ["web"]
-        assert says in observed.log[0]
-        assert len(observed.contact.pauses) == 1
-        assert observed.contact.pauses[0] >= least
-        known = {name: count for name, count in observed.codes().items() if name in codes}
-        assert known == {name: codes[name] for name in known}
-        assert observed.metrics.failures.values == {("services", ""): 1}
-
-    asyncio.run(run())
+    observed = ObservedWatcher()
+    observed.cluster.fail(fault)
+    await observed.until_known()
+    assert observed.names == ["web"]
+    assert says in observed.log[0]
+    assert len(observed.contact.pauses) == 1
+    assert observed.contact.pauses[0] >= least
+    known = {name: count for name, count in observed.codes().items() if name in codes}
+    assert known == {name: codes[name] for name in known}
+    assert observed.metrics.failures.values == {("services", ""): 1}
 
 
-def test_a_server_that_returns_begins_with_short_pauses() -> None:
-    async def run() -> None:
-        observed = ObservedWatcher()
-        observed.api.up = False
-        task = asyncio.create_task(observed.watcher.run())
-        await until(lambda: len(observed.contact.pauses) >= 8, "eight failures")
-        assert max(observed.contact.pauses) <= 1.6
-        observed.api.up = True
-        await observed.until_known()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(run())
+async def test_a_server_that_returns_begins_with_short_pauses() -> None:
+    observed = ObservedWatcher()
+    observed.api.up = False
+    task = asyncio.create_task(observed.watcher.run())
+    await until(lambda: len(observed.contact.pauses) >= 8, "eight failures")
+    assert max(observed.contact.pauses) <= 1.6
+    observed.api.up = True
+    await observed.until_known()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-def test_what_deliver_raises_means_the_state_anew(caplog: pytest.LogCaptureFixture) -> None:
-    async def run() -> None:
-        observed = ObservedWatcher()
-        observed.faulty = 1
-        await observed.until_known()
-        assert observed.names == ["web"]
-        assert "services: cannot handle an event" in caplog.text
-
-    asyncio.run(run())
+async def test_what_deliver_raises_means_the_state_anew(caplog: pytest.LogCaptureFixture) -> None:
+    observed = ObservedWatcher()
+    observed.faulty = 1
+    await observed.until_known()
+    assert observed.names == ["web"]
+    assert "services: cannot handle an event" in caplog.text
 
 
-def test_gives_up_ends_the_loop() -> None:
-    async def run() -> None:
-        observed = ObservedWatcher(gives_up=lambda reflector: reflector.forbidden)
-        observed.cluster.fail(faults.unavailable())
-        observed.cluster.revoke("services")
-        async with asyncio.timeout(20):
-            await observed.watcher.run()
-        assert observed.codes() == {"stream 503": 1, "stream 403": 1}
-        assert observed.metrics.connected.values == {}
-
-    asyncio.run(run())
+async def test_gives_up_ends_the_loop() -> None:
+    observed = ObservedWatcher(gives_up=lambda reflector: reflector.forbidden)
+    observed.cluster.fail(faults.unavailable())
+    observed.cluster.revoke("services")
+    async with asyncio.timeout(20):
+        await observed.watcher.run()
+    assert observed.codes() == {"stream 503": 1, "stream 403": 1}
+    assert observed.metrics.connected.values == {}
 
 
 SCOPE, OTHER = Scope(SERVICES), Scope(NAMESPACES, "shop")
@@ -227,34 +215,28 @@ def test_a_long_outage_is_logged_once_a_minute_and_a_new_cause_at_once() -> None
     assert all("since 2023-11-14T22:15:00Z" in message for _, message in harness.log)
 
 
-def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        harness = Harness()
-        monkeypatch.setattr("hsdns.apiserver.watcher.FIRST_PAUSE", 0.0)
-        harness.lose("connection refused")
-        waiting = asyncio.create_task(harness.contact.wait(30.0))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        harness.contact.opened(SCOPE)
-        assert not waiting.done()
-        harness.contact.established(SCOPE)
-        async with asyncio.timeout(30):
-            await waiting
-
-    asyncio.run(run())
+async def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness()
+    monkeypatch.setattr("hsdns.apiserver.watcher.FIRST_PAUSE", 0.0)
+    harness.lose("connection refused")
+    waiting = asyncio.create_task(harness.contact.wait(30.0))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    harness.contact.opened(SCOPE)
+    assert not waiting.done()
+    harness.contact.established(SCOPE)
+    async with asyncio.timeout(30):
+        await waiting
 
 
 @pytest.mark.parametrize("is_away", [True, False])
-def test_a_server_that_was_away_ends_a_pause(
+async def test_a_server_that_was_away_ends_a_pause(
     is_away: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        harness = Harness()
-        monkeypatch.setattr("hsdns.apiserver.watcher.FIRST_PAUSE", 0.0)
-        monkeypatch.setattr("hsdns.apiserver.watcher.LOOK_EVERY", 0.0)
-        harness.contact.returning = Returning(lambda: asyncio.sleep(0), Random(1))
-        seconds = 30.0 if is_away else 0.001
-        async with asyncio.timeout(30):
-            assert await harness.contact.wait(seconds, is_away=is_away) is is_away
-
-    asyncio.run(run())
+    harness = Harness()
+    monkeypatch.setattr("hsdns.apiserver.watcher.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("hsdns.apiserver.watcher.LOOK_EVERY", 0.0)
+    harness.contact.returning = Returning(lambda: asyncio.sleep(0), Random(1))
+    seconds = 30.0 if is_away else 0.001
+    async with asyncio.timeout(30):
+        assert await harness.contact.wait(seconds, is_away=is_away) is is_away

@@ -6,12 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.authority.lookup import Found, Result, find
+from hsdns.authority.lookup import Found, Result, answer, find
 from hsdns.authority.zone import Zone
+from hsdns.chain import Request
+from hsdns.cluster.freshness import Dependencies, NoCounters
+from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType, type_from_text
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
-from tests.support.plugins.requests import reply, rr, section
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, reply, rr, section
 
 ORIGIN = Name.from_text("example.org.")
 SOA = "example.org. 60 IN SOA ns. host. 7 7200 3600 1209600 300"
@@ -28,6 +32,7 @@ ZONE = Zone(
             "apex.example.org. 60 IN CNAME example.org.",
             "d.example.org. 60 IN DNAME d.example.org.",
             f"long.example.org. 60 IN DNAME {'x' * 63}.{'y' * 63}.{'z' * 63}.",
+            "*.w.example.org. 60 IN A 192.0.2.2",
             "mail.example.org. 60 IN MX 1 host.example.org.",
             "mail.example.org. 60 IN MX 2 HOST.example.org.",
             "host.example.org. 60 IN A 192.0.2.1",
@@ -139,6 +144,52 @@ def test_the_apex_without_a_type_exists() -> None:
 def test_a_zone_at_the_root() -> None:
     root = Zone(Name.from_text("."), map(rr, [". 1 IN SOA a. b. 1 1 1 1 1", "*. 1 IN A 192.0.2.1"]))
     assert section(look("x.y.", "A", root).answer) == ["x.y. 1 IN A 192.0.2.1"]
+
+
+class Outside:
+    """A Runtime.resolve that always returns the same reply."""
+
+    def __init__(self, found: Reply) -> None:
+        self.found = found
+        self.requests: list[Request] = []
+
+    async def __call__(self, request: Request) -> Reply:
+        self.requests.append(request)
+        return self.found
+
+
+def test_outside_names_are_resolved_with_the_clients_edns() -> None:
+    resolve, edns = Outside(Reply()), Edns(1400, do=True)
+    finish(answer(ZONE, make_request("away.example.org.", edns=edns, depth=2), resolve))
+    (asked,) = resolve.requests
+    assert (asked.query.qname.to_text(), asked.query.edns, asked.depth) == (
+        "www.example.net.",
+        edns,
+        3,
+    )
+
+
+def test_what_an_alias_leads_to_in_the_cluster_stays_fresh() -> None:
+    is_held = True
+    target = reply(["www.example.net. 5 IN A 192.0.2.9"], fresh=True).held(lambda: is_held)
+    dependencies = Dependencies(NoCounters())
+    request = make_request("away.example.org.").replace(dependencies=dependencies)
+    found, _ = finish(answer(ZONE, request, Outside(target)))
+    assert found.fresh
+    assert not dependencies.is_cacheable
+    assert found.still_holds is not None
+    assert found.still_holds()
+    is_held = False
+    assert not found.still_holds()
+
+
+def test_the_wildcard_is_metadata() -> None:
+    request = make_request("x.w.example.org.").replace(metadata={})
+    finish(answer(ZONE, request, Outside(Reply())))
+    assert request.metadata is not None
+    assert {label: value() for label, value in request.metadata.items()} == {
+        "zone/wildcard": "*.w.example.org."
+    }
 
 
 owners = st.lists(st.sampled_from(["a", "b", "*", "c"]), max_size=3)

@@ -8,6 +8,7 @@ from hsdns.authority.master_file import SameSerial, read_zone
 from hsdns.authority.zone import ZoneError
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import section
+from tests.support.tables import Row, rows
 
 ORIGIN = Name.from_text("example.org.")
 HEAD = "@ 3600 IN SOA ns host 7 1 2 3 4\n"
@@ -20,62 +21,13 @@ def records(folder: Path, text: str) -> list[str]:
     return section(list(zone.records()))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param(
-            "www A 192.0.2.1",
-            ["www.example.org. 3600 IN A 192.0.2.1"],
-            id="ttl-of-the-record-before",
-        ),
-        pytest.param(
-            "$TTL 5\nwww A 192.0.2.1", ["www.example.org. 5 IN A 192.0.2.1"], id="ttl-directive"
-        ),
-        pytest.param(
-            "www 1h30m IN A 192.0.2.1",
-            ["www.example.org. 5400 IN A 192.0.2.1"],
-            id="ttl-with-units",
-        ),
-        pytest.param(
-            'www IN 5 A 192.0.2.1\n  6 TXT ("a" ; b\n "c")',
-            ["www.example.org. 5 IN A 192.0.2.1", 'www.example.org. 6 IN TXT "a" "c"'],
-            id="lines",
-        ),
-        pytest.param(
-            "$ORIGIN sub\n@ 1 A 192.0.2.1", ["sub.example.org. 1 IN A 192.0.2.1"], id="origin"
-        ),
-        pytest.param(
-            "$GENERATE 1-2 h$ A 192.0.2.$",
-            ["h1.example.org. 3600 IN A 192.0.2.1", "h2.example.org. 3600 IN A 192.0.2.2"],
-            id="generate",
-        ),
-        pytest.param(
-            "www 1 A 192.0.2.1\nwww 2 A 192.0.2.2\nwww 1 A 192.0.2.1",
-            [
-                "www.example.org. 1 IN A 192.0.2.1",
-                "www.example.org. 2 IN A 192.0.2.2",
-                "www.example.org. 1 IN A 192.0.2.1",
-            ],
-            id="ttls-and-repetitions-stay",
-        ),
-        pytest.param(
-            "a 1 CNAME b\na 1 TXT x",
-            ["a.example.org. 1 IN CNAME b.example.org.", 'a.example.org. 1 IN TXT "x"'],
-            id="cname-beside-others",
-        ),
-        pytest.param("www.example.net. 1 A 192.0.2.1", [], id="outside-of-the-zone"),
-        pytest.param(
-            "has\\046dot 1 A 192.0.2.1", ["has\\.dot.example.org. 1 IN A 192.0.2.1"], id="escapes"
-        ),
-        pytest.param(
-            "a 1 TYPE65280 \\# 2 0102",
-            ["a.example.org. 1 IN TYPE65280 \\# 2 0102"],
-            id="unknown-type",
-        ),
-    ],
-)
-def test_records(tmp_path: Path, text: str, expected: list[str]) -> None:
-    assert records(tmp_path, f"{HEAD}{text}\n") == expected
+@pytest.mark.parametrize("row", rows(Path(__file__).with_name("master_files.txt")))
+def test_records(tmp_path: Path, row: Row) -> None:
+    try:
+        found = records(tmp_path, f"{row.given}\n")
+    except ZoneError as error:
+        found = [f"! {error}".replace(f"{tmp_path / 'db'}", "DB")]
+    assert found == row.expected
 
 
 def test_include(tmp_path: Path) -> None:
@@ -83,25 +35,6 @@ def test_include(tmp_path: Path) -> None:
     assert records(tmp_path, f"{HEAD}$INCLUDE {tmp_path / 'more'} sub\n") == [
         "www.sub.example.org. 1 IN A 192.0.2.1"
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        pytest.param("", "{path}: there is no SOA record for example.org.", id="empty"),
-        pytest.param(
-            f"{HEAD}www A 192.0.2.300\n", "{path}:2: Text input is malformed.", id="address"
-        ),
-        pytest.param(f"{HEAD}www WHAT 1\n", "{path}:2: unknown rdatatype 'WHAT'", id="type"),
-        pytest.param("www A 192.0.2.1\n", "{path}:1: Missing default TTL value", id="no-ttl"),
-    ],
-)
-def test_faults_name_the_line(tmp_path: Path, text: str, reason: str) -> None:
-    path = tmp_path / "db"
-    path.write_text(text)
-    with pytest.raises(ZoneError) as error:
-        read_zone(str(path), ORIGIN)
-    assert str(error.value) == reason.format(path=path)
 
 
 def test_octets_that_are_no_text(tmp_path: Path) -> None:

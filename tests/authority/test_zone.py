@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.authority.zone import Zone, ZoneError, is_newer, serial_of, timers_of
+from hsdns.authority.zone import Zone, is_newer, serial_of, timers_of
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import rr, section
@@ -17,40 +17,6 @@ def make(*records: str) -> Zone:
     return Zone(ORIGIN, [rr(SOA), *map(rr, records)])
 
 
-@pytest.mark.parametrize(
-    ("record", "kept"),
-    [
-        pytest.param(
-            "A.Example.ORG. 1 IN NS Ns.Example.NET.",
-            "a.example.org. 1 IN NS ns.example.net.",
-            id="ns",
-        ),
-        pytest.param(
-            "a.example.org. 1 IN CNAME B.c.", "a.example.org. 1 IN CNAME b.c.", id="cname"
-        ),
-        pytest.param("a.example.org. 1 IN MX 76 B.c.", "a.example.org. 1 IN MX 76 b.c.", id="mx"),
-        pytest.param(
-            'A.example.org. 1 IN HTTPS 1 B.c. alpn="H2"',
-            'a.example.org. 1 IN HTTPS 1 b.c. alpn="H2"',
-            id="https",
-        ),
-        pytest.param(
-            "A.example.org. 1 IN SRV 1 2 3 B.c.",
-            "A.example.org. 1 IN SRV 1 2 3 B.c.",
-            id="srv-keeps-its-case",
-        ),
-        pytest.param(
-            "A.example.org. 1 IN PTR B.c.",
-            "a.example.org. 1 IN PTR B.c.",
-            id="ptr-target-keeps-its-case",
-        ),
-        pytest.param('A.example.org. 1 IN TXT "Ab"', 'a.example.org. 1 IN TXT "Ab"', id="txt"),
-    ],
-)
-def test_letter_case(record: str, kept: str) -> None:
-    assert section(list(make(record).records())) == [kept]
-
-
 def test_soa() -> None:
     zone = Zone(ORIGIN, [rr(SOA.replace("ns.example.org. host", "NS.Example.org. Host"))])
     assert section([zone.soa]) == [SOA]
@@ -60,23 +26,6 @@ def test_soa() -> None:
 def test_the_soa_that_ends_a_transfer_counts_once() -> None:
     zone = Zone(ORIGIN, [rr(SOA), rr(SOA)])
     assert (zone.apex.rrset(6), list(zone.records())) == ((rr(SOA),), [])
-
-
-@pytest.mark.parametrize(
-    ("records", "reason"),
-    [
-        pytest.param([], "there is no SOA record for example.org.", id="no-soa"),
-        pytest.param(
-            [SOA, "a.example.org. 1 IN NSEC3PARAM 1 0 0 -"],
-            "a.example.org. has NSEC3PARAM; signed zones are supported with NSEC only; sign it with NSEC",
-            id="nsec3",
-        ),
-    ],
-)
-def test_no_zone(records: list[str], reason: str) -> None:
-    with pytest.raises(ZoneError) as error:
-        Zone(ORIGIN, map(rr, records))
-    assert str(error.value) == reason
 
 
 def test_empty_non_terminals_exist() -> None:

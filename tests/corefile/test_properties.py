@@ -22,7 +22,6 @@ from hsdns.corefile.properties import (
     number,
     one,
     optional,
-    parse_duration,
     read_properties,
     text,
 )
@@ -155,30 +154,6 @@ def test_readers(read: Callable[[Any], object], word: str, expected: object) -> 
     except CorefileError as error:
         found = error.message
     assert found == expected
-
-
-@pytest.mark.parametrize(
-    ("word", "seconds"),
-    [
-        ("0", 0.0),
-        ("300ms", 0.3),
-        ("1.5h", 5400.0),
-        (".5s", 0.5),
-        ("1m1s", 61.0),
-        ("-2s", -2.0),
-        ("+2s", 2.0),
-        ("2us", 2e-6),
-        ("2µs", 2e-6),
-        ("", None),
-        ("5", None),
-        ("s", None),
-        ("5 s", None),
-        ("5sx", None),
-        ("1d", None),
-    ],
-)
-def test_parse_duration(word: str, seconds: float | None) -> None:
-    assert parse_duration(word) == (None if seconds is None else pytest.approx(seconds))
 
 
 @pytest.mark.parametrize(

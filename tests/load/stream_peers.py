@@ -1,30 +1,25 @@
-"""Connections without sockets: links that a test answers, and an ear that keeps what is told."""
+"""Connections without sockets: links that a test answers, and a scene that is played step by step and told in words."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 
-from hsdns.load.outcome import (
-    AGAIN,
-    ENDED,
-    LATE,
-    NOT_DNS,
-    NOT_OPENED,
-    OPENED,
-    Fact,
-    pack_facts,
-)
 from hsdns.load.plan import StreamPlan
-from hsdns.load.results import ConnectionsReport
-from hsdns.load.send.connection import Connection, FramedSession, Session
+from hsdns.load.send.connection import Connection, FramedSession
 from hsdns.load.send.loop import Query
 from hsdns.load.send.pool import Pool
+from hsdns.load.send.udp import UdpTransport
 from hsdns.wire.framing import FrameBuffer, frame
 
 OCTETS = b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
 MS = 1_000_000
-WORDS = {OPENED: "opened", NOT_OPENED: "not opened", ENDED: "ended", AGAIN: "again", LATE: "late", NOT_DNS: "failed"}  # fmt: skip
+ERRORS: dict[str, bytes | OSError] = {
+    "end": b"",
+    "garbage": b"\0\2no",
+    "reset": ConnectionResetError(104, "Connection reset by peer"),
+    "time-out": TimeoutError(110, "Connection timed out"),
+}
 
 
 def answer(query: bytes) -> bytes:
@@ -39,10 +34,11 @@ class Link:
         self.connection = connection
         self.refuses = ""
         self.room = 1 << 30
-        self.sent = bytearray()
+        self.frames = FrameBuffer()
+        self.queries: list[bytes] = []  # that have no reply yet
+        self.replied = b""
         self.given: deque[bytes | OSError] = deque()
         self.is_closed = False
-        self.watches = False
 
     def fault(self) -> str:
         return self.refuses
@@ -52,7 +48,7 @@ class Link:
             raise self.given[0]
         taken = octets[: self.room]
         self.room -= len(taken)
-        self.sent += taken
+        self.queries += self.frames.feed(taken)
         return len(taken)
 
     def receive(self) -> bytes | None:
@@ -69,35 +65,52 @@ class Link:
     def close(self) -> None:
         self.is_closed = True
 
-    def queries(self) -> list[bytes]:
-        """Take the DNS messages that were sent."""
-        found = FrameBuffer().feed(bytes(self.sent))
-        self.sent.clear()
-        return found
+
+class Socket:
+    """A UDP socket in memory."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.given: list[tuple[bytes, int]] = []
+
+    def send(self, datagrams: Sequence[bytes]) -> Sequence[int]:
+        self.sent += datagrams
+        return []
+
+    def receive(self) -> tuple[list[tuple[bytes, int]], bool]:
+        found, self.given = self.given, []
+        return found, False
 
 
 class Scene:
-    """A pool, its links in the order in which they were opened, and what was told: (word, why) and (question, status)."""
+    """A pool, its links in the order in which they were opened, and over UDP two sockets before it."""
 
-    def __init__(
-        self,
-        plan: StreamPlan,
-        *,
-        timeout: int = 2000 * MS,
-        session: Callable[[], Session] = FramedSession,
-        lacks: bool = False,
-    ) -> None:
+    def __init__(self, words: str = "", first_ids: Sequence[int] = (7, 515)) -> None:
+        given = dict(each.split("=") for each in words.split() if "=" in each)
+        self.lacks = "no-sockets" in words
+        plan = StreamPlan(
+            connections=int(given.get("connections", 1)),
+            pipeline=int(given.get("pipeline", 100)),
+            queries=int(given.get("queries", 0)),
+            idle=int(given["idle"]) * MS if "idle" in given else -1,
+            for_truncated="udp" in words,
+        )
         self.now = 1000 * MS
         self.links: list[Link] = []
-        self.facts: list[tuple[str, str]] = []
-        self.counts = ConnectionsReport()
-        self.answers: list[tuple[int, str]] = []
-        self.lacks = lacks
+        self.answers: list[tuple[str, int]] = []
+        self._before: Counter[str] = Counter()
 
         def make(now: int) -> Connection:
-            return Connection(session(), None, plan.pipeline, plan.queries, now)
+            return Connection(FramedSession(), None, plan.pipeline, plan.queries, now)
 
-        self.pool = Pool(plan, timeout, make, self._open, self, lambda: self.now)
+        clock: Callable[[], int] = lambda: self.now  # noqa: E731
+        self.pool = Pool(plan, 2000 * MS, make, self._open, self, clock)
+        self.sockets = [Socket(), Socket()]
+        self.transport: Pool | UdpTransport = self.pool
+        if plan.for_truncated:
+            self.transport = UdpTransport(
+                self.sockets, 2000 * MS, self, clock, first_ids=first_ids, fallback=self.pool
+            )
 
     def _open(self, connection: Connection) -> Link:
         if self.lacks:
@@ -105,51 +118,73 @@ class Scene:
         self.links.append(Link(connection))
         return self.links[-1]
 
-    def fact(self, fact: Fact) -> None:
-        self.facts.append((WORDS[fact.kind], fact.why))
-        self.counts.add(pack_facts([fact]))
-
     def reply(self, query: Query, message: bytes, now: int) -> None:
-        self.answers.append((query.question, "answered"))
+        late, took = (query.sent - query.planned) // MS, (now - query.planned) // MS
+        times = f" after {took} ms" * bool(took) + f" late by {late} ms" * bool(late)
+        self.answers.append((f"answered{times}", query.question))
 
     def without_reply(self, query: Query, why: int) -> None:
-        self.answers.append((query.question, {0: "lost", -1: "not sent"}[why]))
+        self.answers.append(({0: "lost", -1: "not sent"}[why], query.question))
 
-    def ask(self, *questions: int) -> None:
-        """Ask questions at once."""
-        for question in questions:
-            self.pool.ask(Query(OCTETS, question, self.now, self.now))
-        self.pool.flush()
+    def step(self, text: str) -> None:
+        """Do what a step says: its word, the number of a link or socket, and more numbers."""
+        word, *rest = text.split()
+        numbers = list(map(int, rest))
+        link = self.links[numbers[0]] if numbers and numbers[0] < len(self.links) else None
+        if word == "ask":
+            for question in numbers:
+                self.transport.ask(Query(OCTETS, question, self.now, self.now))
+        elif word == "pass":
+            self.now += numbers[0] * MS
+            self.transport.expire(self.now)
+        elif word == "close":
+            self.transport.close()
+        elif word in ("udp", "truncated"):
+            at, query_id, *received = numbers
+            octets = query_id.to_bytes(2, "big") + OCTETS
+            octets = octets[:2] + b"\x86\0" + octets[4:] if word == "truncated" else answer(octets)
+            self.sockets[at].given.append((octets, received[0] * MS if received else 0))
+            assert isinstance(self.transport, UdpTransport)
+            self.transport.receive(at)
+        elif word in ("connect", "refuse", "room"):
+            for each in numbers if word == "connect" else numbers[:1]:
+                found = self.links[each]
+                found.refuses = "connection refused" if word == "refuse" else ""
+                found.room = numbers[1] if word == "room" else found.room
+                self.pool.can_write(found.connection)
+        elif link is not None and word == "reply":
+            which = numbers[1:] or range(len(link.queries))
+            replies = [answer(link.queries[at]) for at in which]
+            link.queries = [query for at, query in enumerate(link.queries) if at not in which]
+            for link.replied in replies:
+                self._give(link, frame(link.replied))
+        elif link is not None:
+            reply = link.replied if word == "again" else answer(b"\7\7" + OCTETS)
+            self._give(link, ERRORS.get(word, frame(reply)))
+        self.transport.flush()
 
-    def connect(self, *numbers: int) -> None:
-        """Have links connected."""
-        for number in numbers:
-            self.pool.can_write(self.links[number].connection)
-        self.pool.flush()
+    def _give(self, link: Link, octets: bytes | OSError) -> None:
+        link.given.append(octets)
+        self.pool.can_read(link.connection)
 
-    def give(self, number: int, *pieces: bytes | OSError) -> None:
-        """Have something come on a link."""
-        link = self.links[number]
-        for piece in pieces:
-            link.given.append(piece)
-            self.pool.can_read(link.connection)
-        self.pool.flush()
-
-    def reply_to(self, number: int, *which: int) -> None:
-        """Answer the queries that a link has sent, all of them or some by their place, in that order."""
-        queries = self.links[number].queries()
-        for at in which or range(len(queries)):
-            self.give(number, frame(answer(queries[at])))
-
-    def pass_time(self, milliseconds: int) -> None:
-        """Let time pass."""
-        self.now += milliseconds * MS
-        self.pool.expire(self.now)
-        self.pool.flush()
-
-    def take(self) -> list[tuple[object, str]]:
-        """Take what was told since the last time: facts first, then answers."""
-        found = [*self.facts, *self.answers]
-        self.facts.clear()
-        self.answers.clear()
-        return found
+    def told(self) -> str:
+        """What has happened since the last time: of connections, then of queries."""
+        counts, now = self.pool.counts, Counter[str]()
+        now.update({"opened": counts.opened, "asked again": counts.asked_again})
+        now.update({"late replies": counts.late, "truncated": counts.fell})
+        for word in ("not_opened", "ended", "without_answer"):
+            now.update({f"{word}: {why}": n for why, n in getattr(counts, word).items()})
+        for at, link in enumerate(self.links):
+            now.update({f"link {at}": 1, f"{at} closed": link.is_closed})
+            now[f"{at} has"] = len(link.queries)
+        new = [
+            f"{word} {count}" if word.endswith("has") or count - self._before[word] > 1 else word
+            for word, count in now.items()
+            if count != self._before[word] and count
+        ]
+        self._before, answers, self.answers = now, self.answers, []
+        words = dict.fromkeys(word for word, _ in answers)
+        new += [
+            f"{word}: {' '.join(str(n) for each, n in answers if each == word)}" for word in words
+        ]
+        return ", ".join(new)

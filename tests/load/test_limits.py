@@ -3,11 +3,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from hsdns.load.errors import LoadError
 from hsdns.load.histogram import LATE, LOST, PERCENTS, Percentile, name_of
 from hsdns.load.limits import (
-    KNEE_LIMITS,
-    METRICS,
     Limit,
     Measured,
     aborted_by,
@@ -15,11 +12,9 @@ from hsdns.load.limits import (
     has_aborted,
     is_met,
     knee_rate,
-    read_knee_limits,
     read_limits,
 )
 
-WORDS = ", ".join(METRICS)
 # p50 100 us, p90 200 us ...; p99.99 is lost, the highest is refused.
 LATENCY = [Percentile(name_of(percent), 100 * at) for at, percent in enumerate(PERCENTS, 1)]
 LATENCY[-2] = Percentile("p99.99", None, LOST)
@@ -109,78 +104,9 @@ def test_percentiles_of_lookups_that_there_are_none_of() -> None:
     assert (is_met(limit, without), figure_of(limit, without).us) == (None, None)
 
 
-def test_several() -> None:
-    texts = [limit.text for limit in read_limits("p99>5ms, stale > 0,loss>0.1%", verifies=True)]
-    assert texts == ["p99>5ms", "stale>0", "loss>0.1%"]
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("p99", '-fail-if: "p99" is no limit; write a name, a comparison and a value, such as p99>5ms'),
-        ("p99=5ms", '-fail-if: "p99=5ms" is no limit; write a name, a comparison and a value, such as p99>5ms'),
-        ("p99>5ms,", '-fail-if: "" is no limit; write a name, a comparison and a value, such as p99>5ms'),
-        ("stael>0", '-fail-if: "stael" in "stael>0" is nothing that is measured; did you mean "stale"?'),
-        ("mean>5ms", f'-fail-if: "mean" in "mean>5ms" is nothing that is measured; there are {WORDS}'),
-        ("p99>5", '-fail-if: "5" in "p99>5" is no time; write one such as 5ms'),
-        ("loss>some", '-fail-if: "some" in "loss>some" is neither a number nor a share such as 0.1%'),
-        ("p99>5ms:stop", '-fail-if: "p99>5ms:stop" is no limit; write a name, a comparison and a value, such as p99>5ms'),
-        ("right<9:abort", '-fail-if: "right<9:abort": whether there are so few is told at the end; leave ":abort" out, or limit a share'),
-        ("knee<5%", '-fail-if: "5%" in "knee<5%" is no rate; write queries a second such as 5000'),
-        ("knee<5000:abort", '-fail-if: "knee<5000:abort": what "knee" is, is told at the end; leave ":abort" out'),
-        ("lookup.p99>1s:abort", '-fail-if: "lookup.p99>1s:abort": what "lookup.p99" is, is told at the end; leave ":abort" out'),
-        ("pods.lookups>1", f'-fail-if: "pods.lookups" in "pods.lookups>1" is nothing that is measured; there are {WORDS}'),
-        ("loss>nan", '-fail-if: "nan" in "loss>nan" is neither a number nor a share such as 0.1%'),
-    ],
-)  # fmt: skip
-def test_bad_limits(text: str, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read(text)
-    assert str(error.value) == sentence
-
-
-def test_a_limit_that_aborts() -> None:
-    limits = read_limits("p99>5ms:abort, loss > 1% : abort,stale>0", verifies=True)
-    assert [(each.text, each.aborts) for each in limits] == [
-        ("p99>5ms:abort", True),
-        ("loss>1%:abort", True),
-        ("stale>0", False),
-    ]
-
-
 def test_which_limit_has_ended_a_run() -> None:
     limits = read_limits("p99>5ms:abort,p99>5ms,p99>50ms:abort", verifies=True)
     said = f"{aborted_by(limits[0])}20.0 ms over 5 s)"
     assert said == "aborted by p99>5ms (20.0 ms over 5 s)"
     assert [has_aborted(each, said) for each in limits] == [True, False, False]
     assert [has_aborted(each, "interrupted") for each in limits] == [False, False, False]
-
-
-@pytest.mark.parametrize(
-    ("text", "failures"),
-    [
-        (KNEE_LIMITS, ["p99>5ms", "loss>0.01%"]),
-        ("p99<5ms,loss<=0", ["p99>=5ms", "loss>0"]),
-        ("right>=99%,late.p99<1ms", ["right<99%", "late.p99>=1ms"]),
-        ("right<100%", ["right<100%"]),
-    ],
-)
-def test_limits_of_a_knee(text: str, failures: list[str]) -> None:
-    limits = read_knee_limits(text, verifies=True)
-    assert [limit.text for limit in limits] == failures
-    assert read_limits(",".join(failures), verifies=True) == limits
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("p99", '-knee-limits: "p99" is no limit; write a name, a comparison and a value, such as p99>5ms'),
-        ("knee<5000", '-knee-limits: "knee<5000": the knee is what is searched for; give that to -fail-if'),
-        ("lookup.p99>1s", '-knee-limits: "lookup.p99" needs -pods, which look names up'),
-        ("p99>5ms:abort", '-knee-limits: "p99>5ms:abort": a step is ended by no limit; leave ":abort" out'),
-    ],
-)  # fmt: skip
-def test_bad_limits_of_a_knee(text: str, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read_knee_limits(text, verifies=True)
-    assert str(error.value) == sentence

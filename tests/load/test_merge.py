@@ -5,24 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hsdns.load.counters import RESET, ConnectionsReport, Lookup
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits
 from hsdns.load.merge import merge
-from hsdns.load.outcome import (
-    AGAIN,
-    ENDED,
-    LOST,
-    NOT_SENT,
-    OPENED,
-    RESET,
-    Fact,
-    Lookup,
-    pack_facts,
-    pack_lookups,
-)
+from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
 from hsdns.load.report import OfServer, Report, Run, encode, make_report, read_report
-from hsdns.load.results import Results, add
+from hsdns.load.results import Results
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
 from hsdns.load.verify.propagation import propagation_report
@@ -80,7 +70,8 @@ def measured(found: list[Asked], changes: list[float], lookups: list[Lookup]) ->
         if verdict is not None:
             whole.add_verdict(Judged(question, planned / SECOND, sent / SECOND, verdict))
     whole.add_changes(changes)
-    whole.lookups.add(pack_lookups(lookups))
+    for each in lookups:
+        whole.lookups.add(each)
     return whole
 
 
@@ -136,16 +127,18 @@ def test_what_is_said_of_generators() -> None:
 
 
 def test_connections_are_added() -> None:
-    facts = [Fact(OPENED, 2_000_000), Fact(OPENED, 3_000_000), Fact(ENDED, 0, RESET), Fact(AGAIN)]
-    found = results()
-    found.connections.add(pack_facts(facts))
-    other = results()
-    other.connections.add(pack_facts(facts[:3]))
-    (server,) = merge([("a", part(0, 2, found)), ("b", part(1, 2, other))]).servers
-    add(found.connections, other.connections)
-    assert server.connections == found.connections.finish()
+    parts = []
+    for number, again in ((0, 1), (1, 0)):
+        found = results()
+        found.connections = ConnectionsReport(2, 2, ended={RESET: 1}, asked_again=again)
+        parts.append((f"r{number}", part(number, 2, found)))
+    (server,) = merge(parts).servers
     assert server.connections is not None
-    assert (server.connections.opened, server.connections.ended) == (4, {RESET: 2})
+    assert (
+        server.connections.opened,
+        server.connections.ended,
+        server.connections.asked_again,
+    ) == (4, {RESET: 2}, 1)
 
 
 @pytest.mark.parametrize(

@@ -4,25 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.outcome import (
-    FAILED,
-    FOUND,
-    NONE,
     Frames,
-    Lookup,
     RecentReplies,
-    end_of,
     frame,
-    pack_lookups,
     pack_outcome,
     pack_question,
-    unpack_lookups,
     unpack_outcomes,
     unpack_question,
 )
 from hsdns.load.questions import Question
-from hsdns.resolver.model import Result
 from hsdns.wire.name import Name
-from tests.load.test_results import LOOKUPS
 
 NUMBER = st.integers(0, 2**32 - 1)
 TIME = st.integers(-(2**63), 2**63 - 1)
@@ -70,32 +61,6 @@ def test_questions(number: int, labels: list[bytes], qtype: int, group: str) -> 
         qtype,
         group,
     )
-
-
-@given(found=LOOKUPS)
-def test_lookups(found: list[Lookup]) -> None:
-    assert list(unpack_lookups(pack_lookups(found))) == found
-    many = Lookup(0, 0, 0, 70_000, 70_000, 0, 0, 1, 2, 3)  # more queries than are counted
-    assert list(unpack_lookups(pack_lookups([many]))) == [
-        many._replace(queries=65_535, wasted=65_535)
-    ]
-
-
-def test_ends_of_lookups() -> None:
-    errors = {
-        "": FOUND,
-        "Name or service not known": NONE,
-        "Name has no usable address": NONE,
-        "no such host": NONE,
-        "Domain name not found": NONE,
-        "Temporary failure in name resolution": FAILED,
-        "Try again": FAILED,
-        "i/o timeout": FAILED,
-        "Timeout while contacting DNS servers": FAILED,
-    }
-    assert {
-        error: end_of(Result(("10.0.0.1",) if not error else (), error, "")) for error in errors
-    } == errors
 
 
 MOST = 8

@@ -12,52 +12,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.histogram import PERCENTS, Histogram, Percentile, name_of
-from hsdns.load.outcome import (
-    AGAIN,
+from hsdns.load.counters import (
     CLOSED,
-    ENDED,
     ENDS,
     FAILED,
-    FELL,
     FOUND,
-    LATE,
+    MOST_REASONS,
+    NONE,
+    OTHERS,
+    RESET,
+    UNFINISHED,
+    ConnectionsReport,
+    Lookup,
+    LookupsReport,
+    add,
+    count,
+    decode,
+)
+from hsdns.load.counters import encode as packed
+from hsdns.load.histogram import PERCENTS, Histogram, Percentile, name_of
+from hsdns.load.outcome import (
     LATENCY,
     LATENESS,
     LOST,
     LOST_COUNT,
-    NONE,
-    NOT_DNS,
-    NOT_OPENED,
     NOT_SENT,
     NOT_SENT_COUNT,
     OF_KIND,
-    OPENED,
     RCODE,
-    RESET,
     TRUNCATED,
-    UNFINISHED,
-    Fact,
-    Lookup,
-    kinds_of,
-    pack_facts,
-    pack_lookups,
 )
-from hsdns.load.pods import FORMS, PodLookup
+from hsdns.load.pods import FORMS
 from hsdns.load.questions import Question
 from hsdns.load.report import encode
 from hsdns.load.results import (
     MOST_EVENTS,
-    MOST_REASONS,
     OPEN,
-    OTHERS,
-    ConnectionsReport,
     Counts,
-    LookupsReport,
     PropagationReport,
     Results,
     Second,
-    add,
     kind_numbers,
     limit_counts,
     measured_of,
@@ -79,13 +73,15 @@ NAME = Name.from_text("www.a.test.")
 QUESTIONS = [Question(NAME, RRType.A, "service"), Question(NAME, RRType.SRV, "srv")]
 COUNT = st.integers(0, 65_535)
 TIME = st.integers(0, 10**12)
-FACTS = st.lists(
-    st.builds(Fact, st.sampled_from([OPENED, ENDED, NOT_OPENED, NOT_DNS, AGAIN, LATE, FELL]), TIME, st.sampled_from(["", CLOSED, "x"]))
+REASONS = st.dictionaries(st.sampled_from(["", CLOSED, "x"]), st.integers(1, 9))
+CONNECTIONS = st.builds(
+    ConnectionsReport, opened=COUNT, most_open=COUNT, not_opened=REASONS, ended=REASONS, without_answer=REASONS,
+    asked_again=COUNT, late=COUNT, fell=COUNT, slots=st.lists(st.tuples(st.integers(0, 99), COUNT), max_size=3).map(Histogram),
 )  # fmt: skip
 LOOKUPS = st.lists(
     st.builds(
         lambda *counts: Lookup._make((*counts[:8], counts[7] + counts[8], counts[7] + counts[9])),
-        st.integers(0, len(MODELS) - 1), st.integers(0, len(FORMS) - 1), st.integers(0, len(ENDS) - 1),
+        st.sampled_from(list(MODELS)), st.sampled_from(list(FORMS)), st.sampled_from(ENDS),
         COUNT, COUNT, COUNT, COUNT, TIME, TIME, TIME,
     ),
     max_size=8,
@@ -98,24 +94,19 @@ SHOWN = st.lists(
     max_size=8,
 )  # fmt: skip
 # Lookups that ended in each of the ways.
-FINISHED = Lookup(0, 0, ENDS.index(FOUND), 4, 2, 0, 0, 0, 50_000, 3 * MS)
+FINISHED = Lookup("glibc", "name", FOUND, 4, 2, 0, 0, 0, 50_000, 3 * MS)
 LOOKED_UP = [
     FINISHED,
-    FINISHED._replace(resolver=3, form=3, end=ENDS.index(NONE), queries=8, wasted=8, over_tcp=2),
-    FINISHED._replace(end=ENDS.index(UNFINISHED), again=3),
-    FINISHED._replace(end=ENDS.index(FAILED)),
+    FINISHED._replace(resolver="go", form="full", end=NONE, queries=8, wasted=8, over_tcp=2),
+    FINISHED._replace(end=UNFINISHED, again=3),
+    FINISHED._replace(end=FAILED),
 ]
-
-
-def connections(*facts: Fact) -> ConnectionsReport:
-    found = ConnectionsReport()
-    found.add(pack_facts(facts))
-    return found
 
 
 def lookups(*found: Lookup) -> LookupsReport:
     counted = LookupsReport()
-    counted.add(pack_lookups(found))
+    for each in found:
+        counted.add(each)
     return counted
 
 
@@ -262,47 +253,26 @@ def test_what_is_asked_at_the_begin_of_a_second_belongs_to_it(begin: int) -> Non
 
 
 def test_connections() -> None:
-    found = connections(
-        Fact(OPENED, 1_500_000),
-        *[Fact(OPENED, 2_500_000)] * 2,
-        Fact(ENDED, 0, RESET),
-        Fact(OPENED, 2_500_000),
-        Fact(NOT_OPENED, 0, "a"),
-        *[Fact(NOT_OPENED, 0, "b")] * 2,
-        *(Fact(AGAIN), Fact(LATE), Fact(NOT_DNS, 0, "HTTP status 503"), Fact(FELL)),
-    )
+    found = ConnectionsReport()
+    for nanoseconds in (1_500_000, 2_500_000, 2_500_000):
+        found.open_after(nanoseconds)
+    count(found.ended, RESET)
+    found.open_after(2_500_000)
+    for why in ("a", "b", "b"):
+        count(found.not_opened, why)
     assert found.finish() is found
     assert (found.opened, found.open, found.most_open) == (4, 3, 3)
     assert found.setup[0] == Percentile("p50", 2501)  # the highest of its slot
     assert (list(found.not_opened.items()), found.ended) == ([("b", 2), ("a", 1)], {RESET: 1})
-    assert (found.asked_again, found.late, found.without_answer, found.fell) == (
-        1,
-        1,
-        {"HTTP status 503": 1},
-        1,
-    )
     assert ConnectionsReport().finish() is None
 
 
 def test_reasons_are_bounded() -> None:
-    found = connections(*(Fact(NOT_DNS, 0, f"HTTP status {at}") for at in range(MOST_REASONS + 5)))
+    found = ConnectionsReport()
+    for at in range(MOST_REASONS + 5):
+        count(found.without_answer, f"HTTP status {at}")
     assert len(found.without_answer) == MOST_REASONS + 1
     assert found.without_answer[OTHERS] == 5
-
-
-def test_lookups() -> None:
-    musl, full = kinds_of("musl", PodLookup(0, "", "", "", "full"))
-    found = lookups(
-        Lookup(musl, full, ENDS.index(FOUND), 8, 6, 1, 0, 1000_000, 1250_000, 5000_000),
-        Lookup(musl, full, ENDS.index(UNFINISHED), 2, 0, 0, 2, 1000_000, 1000_000, 9000_000),
-    )
-    (part,) = found.by_resolver
-    assert (part.name, [each.name for each in found.by_form]) == ("musl", ["full"])
-    assert part.ends == {FOUND: 1, UNFINISHED: 1}
-    assert (part.slots.percentile(50), part.query_slots.pairs()) == (4001, [(2, 1), (8, 1)])
-    assert (part.queries, part.wasted, part.again, part.over_tcp) == (10, 6, 1, 2)
-    assert found.lateness_slots.pairs() == [(0, 1), (250, 1)]
-    assert found.whole.queries == 10
 
 
 def test_figures_of_lookups() -> None:
@@ -320,17 +290,22 @@ def test_figures_of_lookups() -> None:
     assert late.whole.latency[0] == Percentile("p50", None, "generator")
 
 
-@given(mine=FACTS, theirs=FACTS, first=LOOKUPS, second=LOOKUPS, some=SHOWN, more=SHOWN)
+@given(found=CONNECTIONS, first=LOOKUPS, second=LOOKUPS, some=SHOWN, more=SHOWN)
 def test_what_is_added_is_as_if_it_were_one(
-    mine: list[Fact], theirs: list[Fact], first: list[Lookup], second: list[Lookup], some: list[Shown], more: list[Shown]
+    found: ConnectionsReport, first: list[Lookup], second: list[Lookup], some: list[Shown], more: list[Shown]
 ) -> None:  # fmt: skip
-    """Though it was written and read in between; the greatest number of open connections is only a bound."""
-    found, one = connections(*mine), connections(*mine, *theirs)
-    add(found, written(connections(*theirs)))
-    found.most_open = one.most_open
-    assert found.finish() == one.finish()
+    """Though it was written and read in between, or came over the pipe; most_open is only a bound."""
+    once, twice = decode(packed(found), ConnectionsReport), ConnectionsReport()
+    assert once == found
+    for _ in range(2):
+        add(twice, written(found))
+    for name in ("opened", "most_open", "asked_again", "late", "fell"):
+        assert getattr(twice, name) == 2 * getattr(found, name)
+    for name in ("not_opened", "ended", "without_answer"):
+        assert getattr(twice, name) == {why: 2 * n for why, n in getattr(found, name).items()}
+    assert twice.slots.pairs() == [(slot, 2 * n) for slot, n in found.slots.pairs()]
     looked_up, both = lookups(*first), lookups(*first, *second)
-    add(looked_up, written(lookups(*second)))
+    add(looked_up, decode(packed(written(lookups(*second))), LookupsReport))
     assert looked_up.finish(Histogram(), refused=False) == both.finish(Histogram(), refused=False)
     propagation = PropagationReport()
     for part in (more, some):

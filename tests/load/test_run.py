@@ -7,10 +7,12 @@ from struct import pack
 
 import pytest
 
+from hsdns.load.counters import ConnectionsReport, encode
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits
 from hsdns.load.outcome import (
     ANSWERS,
+    CONNECTIONS,
     COUNTS,
     END,
     FORGET,
@@ -21,8 +23,6 @@ from hsdns.load.outcome import (
     QUESTION,
     RCODE,
     REPLY,
-    Lookup,
-    pack_lookups,
     pack_numbers,
     pack_question,
 )
@@ -31,10 +31,12 @@ from hsdns.load.results import Results
 from hsdns.load.run import (
     AHEAD,
     FAILING,
+    FAILING_AFTER,
     FELL_BEHIND,
     INTERRUPTED,
     AbortWatch,
     Ended,
+    FailureWatch,
     Loaded,
     RunOptions,
     carry_out,
@@ -45,6 +47,7 @@ from hsdns.load.verify.verifier import Judged, Verifier
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.load.test_outcome import pack_outcomes
+from tests.load.test_results import FINISHED, lookups
 from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 QUESTIONS = [Question(NAME, RRType.A, "service")]
@@ -158,10 +161,10 @@ def test_several_servers_begin_at_one_time() -> None:
     assert [each.results.whole().counts.lost for each in ended] == [0, 1]
 
 
-def test_lookups_that_are_told() -> None:
-    found = Lookup(0, 0, 0, 2, 0, 0, 0, BEGIN, BEGIN, BEGIN + MS)
-    (ended,), _ = run([[(LOOKUPS, pack_lookups([found]))]])
-    assert ended.results.lookups.by_resolver[0].queries == 2
+def test_counters_that_are_told() -> None:
+    found, opened = lookups(FINISHED), ConnectionsReport(opened=3)
+    (ended,), _ = run([[(LOOKUPS, encode(found)), (CONNECTIONS, encode(opened))]])
+    assert (ended.results.lookups, ended.results.connections) == (found, opened)
 
 
 def test_a_time_to_begin() -> None:
@@ -313,3 +316,22 @@ def test_a_number_ends_a_run_at_once() -> None:
     assert ended("stale>0:abort,loss>3:abort", found) == (30.0, "")
     found.add_verdict(Judged(0, 0.5, 0.5, Verdict(STALE, 0.3)))
     assert ended("stale>0:abort,loss>3:abort", found) == (1.0, "aborted by stale>0 (1)")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ends"),
+    [
+        ([(0, 5)] * FAILING_AFTER, True),
+        ([(0, 5)] * (FAILING_AFTER - 1), False),
+        ([(0, 5), (1, 5), (0, 5), (0, 5)], False),
+        ([(0, 5), (0, 0), (0, 5), (0, 5)], True),  # a second without queries says nothing
+    ],
+)
+def test_seconds_in_which_everything_fails(seconds: list[tuple[int, int]], ends: bool) -> None:
+    found, watch = Results(ONE_QUESTION, 0), FailureWatch(TIMEOUT)
+    for number, (well, failed) in enumerate(seconds):
+        found.second(number).counts.answer(0, well)
+        found.second(number).counts.answer(2, failed)
+    told = [watch.see(found, at / 10 + TIMEOUT) for at in range(10 * (len(seconds) + 1))]
+    assert any(told) is ends
+    assert not watch.see(found, TIMEOUT + 1)

@@ -17,9 +17,6 @@ from hsdns.load.schedule import (
     Portion,
     Schedule,
     Stage,
-    read_arrival,
-    read_portion,
-    read_stages,
     read_start,
 )
 
@@ -74,65 +71,6 @@ def test_poisson_has_the_rate_and_depends_on_the_seed_alone(rate: int, seed: int
     assert abs(len(times) - rate) <= 8 * rate**0.5 + 8  # eight standard deviations
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds", "stages"),
-    [
-        ("1000", None, [(10, 1000, 1000)]),
-        ("1000", 3.0, [(3, 1000, 1000)]),
-        ("10..50", 2.0, [(2, 10, 50)]),
-        ("1,2,3", 30.0, [(10, 1, 1), (10, 2, 2), (10, 3, 3)]),
-        ("5:20s, 5..0", 30.0, [(20, 5, 5), (10, 5, 0)]),
-        ("5:1m,0:2s", None, [(60, 5, 5), (2, 0, 0)]),
-        ("0.5:10s", None, [(10, 0.5, 0.5)]),
-    ],
-)
-def test_rates(text: str, seconds: float | None, stages: list[tuple[float, ...]]) -> None:
-    assert read_stages(text, seconds) == tuple(Stage(*each) for each in stages)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds", "sentence"),
-    [
-        ("fast", None, '-rate: "fast" in "fast" is no rate; write queries a second, such as 1000, 100..5000 or 1000:30s'),
-        ("1..", None, '-rate: "" in "1.." is no rate; write queries a second, such as 1000, 100..5000 or 1000:30s'),
-        ("-5", None, '-rate: "-5" in "-5" is no rate; write queries a second, such as 1000, 100..5000 or 1000:30s'),
-        ("nan", None, '-rate: "nan" in "nan" is no rate; write queries a second, such as 1000, 100..5000 or 1000:30s'),
-        ("5:soon", None, '-rate: "soon" in "5:soon" is no time; write one such as 10s'),
-        ("5:0s", None, '-rate: "0s" in "5:0s" is no time; write one such as 10s'),
-        ("5:10s", 10.0, '-time 10s: each rate of "5:10s" has a time of its own; leave -time out'),
-        ("5:10s,6", 10.0, '-time 10s: the times in "5:10s,6" leave nothing for the rates without one'),
-        ("0", None, '-rate "0": that is not one query; give a higher rate or a longer time'),
-    ],
-)  # fmt: skip
-def test_bad_rates(text: str, seconds: float | None, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read_stages(text, seconds)
-    assert str(error.value) == sentence
-
-
-def test_arrivals() -> None:
-    assert [read_arrival(text) for text in ("even", "poisson", "burst=64")] == [
-        (EVEN, 1),
-        (POISSON, 1),
-        (BURST, 64),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("poison", '-arrival: "poison" is no way for queries to arrive; did you mean "poisson"?'),
-        ("burst", '-arrival: "burst" is no way for queries to arrive; did you mean "burst"?'),
-        ("burst=0", '-arrival: "burst=0" is no way for queries to arrive; did you mean "burst"?'),
-        ("x", '-arrival: "x" is no way for queries to arrive; there are even, poisson and burst=COUNT'),
-    ],
-)  # fmt: skip
-def test_bad_arrivals(text: str, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read_arrival(text)
-    assert str(error.value) == sentence
-
-
 RATES = st.floats(0, 300)
 SOME_STAGES = st.lists(st.builds(Stage, st.floats(0.1, 2), RATES, RATES), min_size=1, max_size=3)
 
@@ -166,31 +104,6 @@ def test_the_portions_together_are_the_plan(
     assert [time for time, _ in together] == [time for time, _ in whole]
     assert [portions[n % count][n // count] for n in range(len(whole))] == whole
     assert {len(each) for each in portions} <= {len(whole) // count, -(-len(whole) // count)}
-
-
-@pytest.mark.parametrize(
-    ("text", "portion"), [("0/8", Portion(0, 8)), ("7/8", Portion(7, 8)), ("0/1", Portion())]
-)
-def test_read(text: str, portion: Portion) -> None:
-    assert read_portion(text) == portion
-    assert portion.to_text() == ("" if portion == Portion() else text)
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("8/8", '-part: "8" in "8/8" is no index from 0 to 7; the first of 8 is 0/8'),
-        ("0/0", '-part: "0" in "0/0" is no count from 1 to 1000'),
-        ("1", '-part needs an index and a count such as 0/8, found "1"'),
-        ("-1/8", '-part needs an index and a count such as 0/8, found "-1/8"'),
-        ("1/8/9", '-part needs an index and a count such as 0/8, found "1/8/9"'),
-        ("0/99999", '-part needs an index and a count such as 0/8, found "0/99999"'),
-    ],
-)
-def test_bad_portions(text: str, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read_portion(text)
-    assert str(error.value) == sentence
 
 
 def test_the_whole_is_what_it_was() -> None:

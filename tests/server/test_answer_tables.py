@@ -23,10 +23,9 @@ from hsdns.server.answer_tables import SHED_REASONS, AnswerTables, make_writer, 
 from hsdns.server.udp import UdpListener
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import run
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
-from tests.support.servers.udp_listeners import KINDS, serving_with, twin_of
+from tests.support.servers.udp_listeners import KINDS, each_kind, serving_with, twin_of
 
 COREFILE = f".:53 {{\n{KUBERNETES}\n}}\n"
 WEB = ask("web.default.svc.cluster.local.")
@@ -166,8 +165,8 @@ def test_exchanged_table_is_counted_once_more(kind: str) -> None:
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("kind", KINDS)
-def test_hits_are_logged_over_both_transports(
+@each_kind
+async def test_hits_are_logged_over_both_transports(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Those that still wait when the server closes, too."""
@@ -175,31 +174,27 @@ def test_hits_are_logged_over_both_transports(
     objects = cluster_objects(service("default/web", "10.96.0.1"))
     wires = [ask("web.default.svc.cluster.local.", query_id=number) for number in range(5)]
 
-    async def test() -> None:
-        async with ClusterServer(tmp_path, text, objects) as site:
-            with UdpClient() as udp:
-                for wire in wires:
-                    await udp.ask(wire, site.address)
-                udp_port = udp.sock.getsockname()[1]
-            async with TcpClient(site.address) as tcp:
-                tcp_port = tcp.writer.get_extra_info("sockname")[1]
-                tcp.send(*wires)
-                for _ in wires:
-                    await tcp.receive()
-            assert site.hits() == 9
-            assert site.value("hsdns_log_drops_total") == {(): 0}
-        lines = [line for line in caplog.messages if " IN " in line]
-        # Each listener has lines of its own: those of one may come while the other's wait.
-        lines.sort(key=lambda line: " tcp " in line)
-        assert [line.rpartition(" ")[0] for line in lines] == [
-            f'127.0.0.1:{port} - {number} "A IN web.default.svc.cluster.local. {protocol} 47 false {size}"'
-            " NOERROR qr,aa,rd 92"
-            for port, protocol, size in ((udp_port, "udp", 512), (tcp_port, "tcp", 65535))
-            for number in range(5)
-        ]
-
-    with serving_with(kind):
-        run(test())
+    async with ClusterServer(tmp_path, text, objects) as site:
+        with UdpClient() as udp:
+            for wire in wires:
+                await udp.ask(wire, site.address)
+            udp_port = udp.sock.getsockname()[1]
+        async with TcpClient(site.address) as tcp:
+            tcp_port = tcp.writer.get_extra_info("sockname")[1]
+            tcp.send(*wires)
+            for _ in wires:
+                await tcp.receive()
+        assert site.hits() == 9
+        assert site.value("hsdns_log_drops_total") == {(): 0}
+    lines = [line for line in caplog.messages if " IN " in line]
+    # Each listener has lines of its own: those of one may come while the other's wait.
+    lines.sort(key=lambda line: " tcp " in line)
+    assert [line.rpartition(" ")[0] for line in lines] == [
+        f'127.0.0.1:{port} - {number} "A IN web.default.svc.cluster.local. {protocol} 47 false {size}"'
+        " NOERROR qr,aa,rd 92"
+        for port, protocol, size in ((udp_port, "udp", 512), (tcp_port, "tcp", 65535))
+        for number in range(5)
+    ]
 
 
 def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:

@@ -32,7 +32,7 @@ from hsdns.wire.message import Reply
 from tests.support.clients import http2_frames
 from tests.support.clients.messages import query, summary
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.coroutines.event_loops import LOOPS, until
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.function_processor import Answer, asked_address
 from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
@@ -44,7 +44,7 @@ from tests.support.servers.stream_serving import (
     server_context,
     started,
 )
-from tests.support.servers.udp_listeners import KINDS, serving_with
+from tests.support.servers.udp_listeners import each_kind
 
 pytestmark = pytest.mark.sockets
 
@@ -764,36 +764,32 @@ async def test_reading_goes_on_when_less_is_in_work() -> None:
         assert (await client.ask("GET", get())).status == 200
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_table_answers(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@each_kind
+async def test_table_answers(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Queries over HTTPS are counted and logged alike, whoever answers them."""
     text = f"https://.:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\nlog\n{KUBERNETES}}}\n"
     objects = cluster_objects(service("default/web", "10.96.0.1"))
 
-    async def test() -> None:
-        async with ClusterServer(tmp_path, text, objects) as cluster_server:
-            client = Http1Client(cluster_server, tls=False)
-            async with client:
-                _, port = client.writer.get_extra_info("sockname")
-                for number in range(5):
-                    found = await client.ask(
-                        "POST", "/dns-query", ask("web.default.svc.cluster.local.", query_id=number)
-                    )
-                    assert summary(found.body) == (
-                        f"{number} NOERROR qr aa rd | web.default.svc.cluster.local. 5 IN A 10.96.0.1 |  | "
-                    )
-                    assert found.headers["cache-control"] == "max-age=5"
-            assert cluster_server.hits() == 4
-            server = f"https://127.0.0.1:{cluster_server.port}"
-            requests = cluster_server.value("coredns_dns_requests_total")
-            assert requests == {(server, ".", "", "tcp", "1", "A"): 5}
-            assert cluster_server.value("coredns_dns_https_responses_total") == {(server, "200"): 5}
-        lines = [line for line in caplog.messages if " IN " in line]
-        assert [line.rpartition(" ")[0] for line in lines] == [
-            f'127.0.0.1:{port} - {number} "A IN web.default.svc.cluster.local. tcp 47 false 65535"'
-            " NOERROR qr,aa,rd 92"
-            for number in range(5)
-        ]
-
-    with serving_with(kind):
-        run(test())
+    async with ClusterServer(tmp_path, text, objects) as cluster_server:
+        client = Http1Client(cluster_server, tls=False)
+        async with client:
+            _, port = client.writer.get_extra_info("sockname")
+            for number in range(5):
+                found = await client.ask(
+                    "POST", "/dns-query", ask("web.default.svc.cluster.local.", query_id=number)
+                )
+                assert summary(found.body) == (
+                    f"{number} NOERROR qr aa rd | web.default.svc.cluster.local. 5 IN A 10.96.0.1 |  | "
+                )
+                assert found.headers["cache-control"] == "max-age=5"
+        assert cluster_server.hits() == 4
+        server = f"https://127.0.0.1:{cluster_server.port}"
+        requests = cluster_server.value("coredns_dns_requests_total")
+        assert requests == {(server, ".", "", "tcp", "1", "A"): 5}
+        assert cluster_server.value("coredns_dns_https_responses_total") == {(server, "200"): 5}
+    lines = [line for line in caplog.messages if " IN " in line]
+    assert [line.rpartition(" ")[0] for line in lines] == [
+        f'127.0.0.1:{port} - {number} "A IN web.default.svc.cluster.local. tcp 47 false 65535"'
+        " NOERROR qr,aa,rd 92"
+        for number in range(5)
+    ]

@@ -22,10 +22,10 @@ from tests.server.loopback import fetch
 from tests.server.test_processors import Made, configured
 from tests.support.clients.messages import summary
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import DEADLINE, run, until
+from tests.support.coroutines.event_loops import DEADLINE, until
 from tests.support.servers.cluster_server import BlockingClient, ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
-from tests.support.servers.udp_listeners import KINDS, serving_with
+from tests.support.servers.udp_listeners import each_kind
 
 BLOCKS = f"""cluster.local:PORT {{
     bind 127.0.0.1
@@ -77,7 +77,7 @@ def _address(words: list[str]) -> str:
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 @pytest.mark.parametrize(
     ("rule", "name", "wrong"),
     [
@@ -86,65 +86,57 @@ def _address(words: list[str]) -> str:
         ("answer 192.0.2.66 name www.example.org times 20", OUTSIDE, "192.0.2.66"),
     ],
 )
-def test_only_the_block_of_a_rule_leaves_the_table(
+async def test_only_the_block_of_a_rule_leaves_the_table(
     rule: str, name: str, wrong: str, kind: str, way: str, tmp_path: Path
 ) -> None:
     """And when the rule has ended, no reply of its time is sent, neither from the table nor from `cache`."""
     (other,) = {WEB, OUTSIDE} - {name}
 
-    async def test() -> None:
-        objects = cluster_objects(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-            asking = Asking(site, way)
-            for each in (name, other):
-                answers, hits = await asking.ask(each)
-                assert (answers, hits > 0) == ({RIGHT[each]}, True)
-            asking.add(rule)
-            assert await asking.ask(name) == ({wrong}, 0)
-            answers, hits = await asking.ask(other)
-            assert (answers, hits > 0) == ({RIGHT[other]}, True)
-            assert await asking.ask(name) == ({wrong}, 0)
-            asking.clear()
-            for each in (name, other):
-                answers, hits = await asking.ask(each)
-                assert (answers, hits > 0) == ({RIGHT[each]}, True)
-            assert sum(site.value("hsdns_fault_hits_total").values()) == 8
-
-    with serving_with(kind):
-        run(test())
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+        asking = Asking(site, way)
+        for each in (name, other):
+            answers, hits = await asking.ask(each)
+            assert (answers, hits > 0) == ({RIGHT[each]}, True)
+        asking.add(rule)
+        assert await asking.ask(name) == ({wrong}, 0)
+        answers, hits = await asking.ask(other)
+        assert (answers, hits > 0) == ({RIGHT[other]}, True)
+        assert await asking.ask(name) == ({wrong}, 0)
+        asking.clear()
+        for each in (name, other):
+            answers, hits = await asking.ask(each)
+            assert (answers, hits > 0) == ({RIGHT[each]}, True)
+        assert sum(site.value("hsdns_fault_hits_total").values()) == 8
 
 
 @pytest.mark.sockets
-def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
-    async def test() -> None:
-        objects = cluster_objects(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-            asking = Asking(site, "udp")
-            asking.add(f"rcode REFUSED name {WEB}")
-            site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
-            assert await site.server.reload()
-            assert await asking.ask(WEB) == ({"REFUSED"}, 0)
-            asking.clear()
-            answers, hits = await asking.ask(WEB)
-            assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
+async def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
 
-    run(test())
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+        asking = Asking(site, "udp")
+        asking.add(f"rcode REFUSED name {WEB}")
+        site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
+        assert await site.server.reload()
+        assert await asking.ask(WEB) == ({"REFUSED"}, 0)
+        asking.clear()
+        answers, hits = await asking.ask(WEB)
+        assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
 
 
 @pytest.mark.sockets
-def test_a_spent_rule_gives_the_table_back(tmp_path: Path) -> None:
-    async def test() -> None:
-        objects = cluster_objects(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-            asking = Asking(site, "udp")
-            asking.add(f"rcode REFUSED name {WEB} times 2")
-            assert await asking.ask(WEB, 2) == ({"REFUSED"}, 0)
-            blocks = site.server.configuration.blocks
-            await until(lambda: all(each.fault is None for each in blocks), "the rule ended")
-            answers, hits = await asking.ask(WEB)
-            assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
+async def test_a_spent_rule_gives_the_table_back(tmp_path: Path) -> None:
 
-    run(test())
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+        asking = Asking(site, "udp")
+        asking.add(f"rcode REFUSED name {WEB} times 2")
+        assert await asking.ask(WEB, 2) == ({"REFUSED"}, 0)
+        blocks = site.server.configuration.blocks
+        await until(lambda: all(each.fault is None for each in blocks), "the rule ended")
+        answers, hits = await asking.ask(WEB)
+        assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
 
 
 class Timed:
@@ -282,56 +274,49 @@ def test_a_rule_of_the_corefile_is_not_removed() -> None:
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("kind", KINDS)
-def test_hung_connections_leave_the_table_as_it_is(
+@each_kind
+async def test_hung_connections_leave_the_table_as_it_is(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tcp_listener, "SWEEP_INTERVAL", 0.01)
 
-    async def test() -> None:
-        objects = cluster_objects(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-            asking = Asking(site, "udp")
-            await asking.ask(WEB)
-            asking.add("hang transport tcp")
-            reader, writer = await asyncio.open_connection(*site.address)
-            writer.write(b"\0\x0c" + bytes(12))
-            answers, hits = await asking.ask(WEB)
-            assert (answers, hits) == ({RIGHT[WEB]}, 4)
-            await until(lambda: site.total("hsdns_fault_hits_total") == 1, "a hit")
-            asking.clear()
-            assert await reader.read() == b""  # at the next look at connections
-            writer.close()
-            await writer.wait_closed()
-            answers, hits = await Asking(site, "tcp").ask(WEB)
-            assert (answers, hits) == ({RIGHT[WEB]}, 4)
-
-    with serving_with(kind):
-        run(test())
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+        asking = Asking(site, "udp")
+        await asking.ask(WEB)
+        asking.add("hang transport tcp")
+        reader, writer = await asyncio.open_connection(*site.address)
+        writer.write(b"\0\x0c" + bytes(12))
+        answers, hits = await asking.ask(WEB)
+        assert (answers, hits) == ({RIGHT[WEB]}, 4)
+        await until(lambda: site.total("hsdns_fault_hits_total") == 1, "a hit")
+        asking.clear()
+        assert await reader.read() == b""  # at the next look at connections
+        writer.close()
+        await writer.wait_closed()
+        answers, hits = await Asking(site, "tcp").ask(WEB)
+        assert (answers, hits) == ({RIGHT[WEB]}, 4)
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_full_queue_sheds_what_the_table_does_not_know(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        objects = cluster_objects(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-            asking = Asking(site, "udp")
-            await asking.ask(WEB)
-            asking.add("queue-full")
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-                client.sendto(ask(OUTSIDE), site.address)
-                await until(lambda: site.total("hsdns_fault_hits_total") == 1, "a hit")
-                assert await asking.ask(WEB) == ({RIGHT[WEB]}, 4)
-                assert site.total("hsdns_udp_queue_drops_total") == 1
-                with pytest.raises(BlockingIOError):
-                    client.recv(512, socket.MSG_DONTWAIT)
-            asking.clear()
-            answers, hits = await asking.ask(OUTSIDE)
-            assert (answers, hits > 0) == ({RIGHT[OUTSIDE]}, True)
+@each_kind
+async def test_a_full_queue_sheds_what_the_table_does_not_know(kind: str, tmp_path: Path) -> None:
 
-    with serving_with(kind):
-        run(test())
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+        asking = Asking(site, "udp")
+        await asking.ask(WEB)
+        asking.add("queue-full")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.sendto(ask(OUTSIDE), site.address)
+            await until(lambda: site.total("hsdns_fault_hits_total") == 1, "a hit")
+            assert await asking.ask(WEB) == ({RIGHT[WEB]}, 4)
+            assert site.total("hsdns_udp_queue_drops_total") == 1
+            with pytest.raises(BlockingIOError):
+                client.recv(512, socket.MSG_DONTWAIT)
+        asking.clear()
+        answers, hits = await asking.ask(OUTSIDE)
+        assert (answers, hits > 0) == ({RIGHT[OUTSIDE]}, True)
 
 
 PAGES = BLOCKS.replace("    bind", "    health 127.0.0.1:HTTP\n    bind", 1)
@@ -359,37 +344,32 @@ async def refuses(site: ClusterServer) -> tuple[bool, bool, bool]:
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_dead_process_comes_back_cold(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        objects = cluster_objects(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, PAGES, objects, faults=True) as site:
-            for way in WAYS:
-                for name in (WEB, OUTSIDE):
-                    await Asking(site, way).ask(name)
-            reader, writer = await asyncio.open_connection(*site.address)
-            await until(
-                lambda: len(site.server._opener._admission["dns"].places) == 1, "a connection"
-            )
-            before, cached = site.server.instance, site.total("coredns_cache_hits_total")
-            site.objects[-1:] = [service("default/web", "10.96.0.9")]  # read anew
-            faults, asking = site.server.faults, Asking(site, "udp")
-            assert faults is not None
-            asking.add("die 1h named gone")
-            await until(lambda: faults.rules.standing["gone"].hits == 1, "killed")
-            assert await reader.read() == b""
-            writer.close()
-            assert await refuses(site) == (True, True, True)
-            assert faults.is_restarting
-            assert [each.name for each in faults.rules.all] == ["gone"]
-            assert faults.remove("gone", None).ended == "removed"
-            await until(lambda: not faults.is_restarting, "back")
-            assert site.server.instance is not before
-            answers, hits = await asking.ask(OUTSIDE, 1)
-            assert (answers, hits) == ({RIGHT[OUTSIDE]}, 0)  # the table, and `cache`, have nothing
-            assert (await asking.ask(WEB, 1))[0] == {"10.96.0.9"}
-            assert site.total("coredns_cache_hits_total") == cached
-            assert (await fetch(site.http, "/health")).endswith("200 OK")
+@each_kind
+async def test_a_dead_process_comes_back_cold(kind: str, tmp_path: Path) -> None:
 
-    with serving_with(kind):
-        run(test())
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, PAGES, objects, faults=True) as site:
+        for way in WAYS:
+            for name in (WEB, OUTSIDE):
+                await Asking(site, way).ask(name)
+        reader, writer = await asyncio.open_connection(*site.address)
+        await until(lambda: len(site.server._opener._admission["dns"].places) == 1, "a connection")
+        before, cached = site.server.instance, site.total("coredns_cache_hits_total")
+        site.objects[-1:] = [service("default/web", "10.96.0.9")]  # read anew
+        faults, asking = site.server.faults, Asking(site, "udp")
+        assert faults is not None
+        asking.add("die 1h named gone")
+        await until(lambda: faults.rules.standing["gone"].hits == 1, "killed")
+        assert await reader.read() == b""
+        writer.close()
+        assert await refuses(site) == (True, True, True)
+        assert faults.is_restarting
+        assert [each.name for each in faults.rules.all] == ["gone"]
+        assert faults.remove("gone", None).ended == "removed"
+        await until(lambda: not faults.is_restarting, "back")
+        assert site.server.instance is not before
+        answers, hits = await asking.ask(OUTSIDE, 1)
+        assert (answers, hits) == ({RIGHT[OUTSIDE]}, 0)  # the table, and `cache`, have nothing
+        assert (await asking.ask(WEB, 1))[0] == {"10.96.0.9"}
+        assert site.total("coredns_cache_hits_total") == cached
+        assert (await fetch(site.http, "/health")).endswith("200 OK")

@@ -14,7 +14,7 @@ from hsdns.server import http, http_connection
 from hsdns.server.admission import Places
 from hsdns.server.http import HttpListeners, HttpPages
 from hsdns.server.http_connection import HEADERS, fault_of
-from tests.server.test_http import LOCAL, ask, opened, parse, run
+from tests.server.test_http import LOCAL, ask, opened, parse
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import busy, until
 
@@ -97,7 +97,7 @@ async def test_the_next_piece_waits_for_the_reader() -> None:
     await listeners.close()
 
 
-def test_clients_share_the_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clients_share_the_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """One client does not keep others out, and pages that end are no readers."""
     monkeypatch.setattr(http, "MAX_READERS", 2)
 
@@ -114,36 +114,32 @@ def test_clients_share_the_readers(monkeypatch: pytest.MonkeyPatch) -> None:
         await reader.readuntil(b"one")
         return reader, writer
 
-    async def case() -> None:
-        nonlocal where
-        pages = HttpPages()
-        pages.serve(LOCAL, {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))})
-        stream = HttpStream("text/plain", endless, is_public=True, is_endless=True)
-        page = HttpStream("text/plain", whole, is_public=True)
-        pages.serve(LOCAL, {"/": page, "/endless": stream})
-        places = Places(64)
-        listeners = HttpListeners(places)
-        await listeners.open(pages)
-        where = listeners.bound[LOCAL]
-        first, second = [await read_from("127.0.0.2") for _ in range(2)]
-        assert (await ask(where, "/")).status == 200
-        assert (await ask(where, "/health")).body == b"OK"
-        other = await read_from("127.0.0.1")
-        with contextlib.suppress(ConnectionResetError):
-            while await first[0].read(65_536):  # the oldest of the client with the most
-                pass
-        refused = await ask(where, "/endless")
-        assert (refused.status, refused.body) == (
-            503, b'{"error": "2 others read from this address; close one of them"}\n',
-        )  # fmt: skip
-        assert len(places) == 2
-        for _, writer in (first, second, other):
-            writer.close()
-        await until(lambda: not len(places), "the readers have gone")
-        (await read_from("127.0.0.1"))[1].close()
-        await listeners.close()
-
-    run(case())
+    pages = HttpPages()
+    pages.serve(LOCAL, {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))})
+    stream = HttpStream("text/plain", endless, is_public=True, is_endless=True)
+    page = HttpStream("text/plain", whole, is_public=True)
+    pages.serve(LOCAL, {"/": page, "/endless": stream})
+    places = Places(64)
+    listeners = HttpListeners(places)
+    await listeners.open(pages)
+    where = listeners.bound[LOCAL]
+    first, second = [await read_from("127.0.0.2") for _ in range(2)]
+    assert (await ask(where, "/")).status == 200
+    assert (await ask(where, "/health")).body == b"OK"
+    other = await read_from("127.0.0.1")
+    with contextlib.suppress(ConnectionResetError):
+        while await first[0].read(65_536):  # the oldest of the client with the most
+            pass
+    refused = await ask(where, "/endless")
+    assert (refused.status, refused.body) == (
+        503, b'{"error": "2 others read from this address; close one of them"}\n',
+    )  # fmt: skip
+    assert len(places) == 2
+    for _, writer in (first, second, other):
+        writer.close()
+    await until(lambda: not len(places), "the readers have gone")
+    (await read_from("127.0.0.1"))[1].close()
+    await listeners.close()
 
 
 @pytest.mark.parametrize(

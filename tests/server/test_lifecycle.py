@@ -47,7 +47,7 @@ from tests.server.loopback import (
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.coroutines.event_loops import LOOPS, until
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, cluster_objects
 
@@ -57,7 +57,7 @@ pytestmark = pytest.mark.sockets
 # --- start ---
 
 
-def test_a_reload_reads_and_assembles_in_a_thread(tmp_path: Path) -> None:
+async def test_a_reload_reads_and_assembles_in_a_thread(tmp_path: Path) -> None:
     threads: list[tuple[str, bool]] = []
 
     def noting(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,69 +67,58 @@ def test_a_reload_reads_and_assembles_in_a_thread(tmp_path: Path) -> None:
 
         return noted
 
-    async def test() -> None:
-        reloadable = ReloadableServer(tmp_path, WHOAMI)
-        server = reloadable.server
-        server._corefile._load = noting("load", server._corefile._load)
-        server._build = noting("build", server._build)
-        async with running(reloadable):
-            assert await server.reload()
-            assert (await reloadable.ask()).startswith(NOERROR)
-
-    run(test())
+    reloadable = ReloadableServer(tmp_path, WHOAMI)
+    server = reloadable.server
+    server._corefile._load = noting("load", server._corefile._load)
+    server._build = noting("build", server._build)
+    async with running(reloadable):
+        assert await server.reload()
+        assert (await reloadable.ask()).startswith(NOERROR)
     assert threads == [("load", True), ("build", True), ("load", False), ("build", False)]
 
 
-def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_instance(
+async def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_instance(
     tmp_path: Path,
 ) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-            server, read = reloadable.server, asyncio.Event()
 
-            async def in_thread(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-                await read.wait()
-                return function(*args, **options)
+    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+        server, read = reloadable.server, asyncio.Event()
 
-            server._in_thread = in_thread
-            before = server.instance
-            reload = asyncio.create_task(server.reload())
-            await until(lambda: server.phase is Phase.RELOADING, "a reload")
-            await server.shut_down()
-            read.set()
-            assert not await reload
-            assert server.instances == [before]
-            assert reloadable.failures == 0
+        async def in_thread(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+            await read.wait()
+            return function(*args, **options)
 
-    run(test())
+        server._in_thread = in_thread
+        before = server.instance
+        reload = asyncio.create_task(server.reload())
+        await until(lambda: server.phase is Phase.RELOADING, "a reload")
+        await server.shut_down()
+        read.set()
+        assert not await reload
+        assert server.instances == [before]
+        assert reloadable.failures == 0
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_start_serves_udp_and_tcp(loop: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-            assert (await reloadable.ask()).startswith(NOERROR)
-            assert (await reloadable.ask_tcp()).startswith(NOERROR)
-            assert reloadable.server.addresses == {
-                ListenAddress("127.0.0.1", reloadable.port): ("127.0.0.1", reloadable.port)
-            }
-        assert is_free(reloadable.port)
+async def test_start_serves_udp_and_tcp(loop: str, tmp_path: Path) -> None:
 
-    run(test(), loop)
+    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+        assert (await reloadable.ask()).startswith(NOERROR)
+        assert (await reloadable.ask_tcp()).startswith(NOERROR)
+        assert reloadable.server.addresses == {
+            ListenAddress("127.0.0.1", reloadable.port): ("127.0.0.1", reloadable.port)
+        }
+    assert is_free(reloadable.port)
 
 
-def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
+async def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
     """As with CoreDNS: a query to the bound address sees the bound block alone."""
-
-    async def test() -> None:
-        text = "a.org {\nbind 127.0.0.1\nwhoami\n}\nb.org {\nwhoami\n}\n"
-        async with running(ReloadableServer(tmp_path, text)) as reloadable:
-            assert (await reloadable.ask("a.org")).startswith(NOERROR)
-            assert await reloadable.ask("b.org") == REFUSED
-            assert await reloadable.ask("a.org", host="127.0.0.2") == REFUSED
-            assert (await reloadable.ask("b.org", host="127.0.0.2")).startswith(NOERROR)
-
-    run(test())
+    text = "a.org {\nbind 127.0.0.1\nwhoami\n}\nb.org {\nwhoami\n}\n"
+    async with running(ReloadableServer(tmp_path, text)) as reloadable:
+        assert (await reloadable.ask("a.org")).startswith(NOERROR)
+        assert await reloadable.ask("b.org") == REFUSED
+        assert await reloadable.ask("a.org", host="127.0.0.2") == REFUSED
+        assert (await reloadable.ask("b.org", host="127.0.0.2")).startswith(NOERROR)
 
 
 @pytest.mark.parametrize(
@@ -140,109 +129,99 @@ def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
         pytest.param(". {\nbind 127.0.0.1\nkubernetes cluster.local\n}", "not in a cluster: KUBERNETES_SERVICE_HOST is not set", id="start"),
     ],
 )  # fmt: skip
-def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        reloadable = ReloadableServer(tmp_path, text)
-        with pytest.raises(CorefileError, match=error):
-            await reloadable.server.start()
-        assert other_tasks() == set()
-        assert reloadable.server.addresses == {}
-        assert is_free(reloadable.port)
+async def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_path: Path) -> None:
 
-    run(test())
+    reloadable = ReloadableServer(tmp_path, text)
+    with pytest.raises(CorefileError, match=error):
+        await reloadable.server.start()
+    assert other_tasks() == set()
+    assert reloadable.server.addresses == {}
+    assert is_free(reloadable.port)
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM], ids=["udp", "tcp"])
-def test_taken_port_starts_nothing(kind: socket.SocketKind, tmp_path: Path) -> None:
-    async def test() -> None:
-        http, free = free_port(), free_port()
-        reloadable = ReloadableServer(
-            tmp_path,
-            f"a.org:{free} .:PORT {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n",
-        )
-        with socket.socket(type=kind) as other:
-            other.bind(("127.0.0.1", reloadable.port))
-            if kind == socket.SOCK_STREAM:
-                other.listen()
-            with pytest.raises(StartError, match="another program has the port"):
-                await reloadable.server.start()
-            assert other_tasks() == set()
-            assert is_free(free)
-        assert is_free(reloadable.port)
-        assert is_free(http)
+async def test_taken_port_starts_nothing(kind: socket.SocketKind, tmp_path: Path) -> None:
 
-    run(test())
+    http, free = free_port(), free_port()
+    reloadable = ReloadableServer(
+        tmp_path,
+        f"a.org:{free} .:PORT {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n",
+    )
+    with socket.socket(type=kind) as other:
+        other.bind(("127.0.0.1", reloadable.port))
+        if kind == socket.SOCK_STREAM:
+            other.listen()
+        with pytest.raises(StartError, match="another program has the port"):
+            await reloadable.server.start()
+        assert other_tasks() == set()
+        assert is_free(free)
+    assert is_free(reloadable.port)
+    assert is_free(http)
 
 
-def test_probes_are_answered_while_a_plugin_starts(
+async def test_probes_are_answered_while_a_plugin_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """health, ready and metrics stand before kubernetes in ORDER, which waits for the cluster."""
+    http, seen = free_port(), list[str]()
 
-    async def test() -> None:
-        http, seen = free_port(), list[str]()
+    async def look(self: Plugin, runtime: Runtime) -> None:
+        seen.append(await fetch(http, "/health"))
 
-        async def look(self: Plugin, runtime: Runtime) -> None:
-            seen.append(await fetch(http, "/health"))
-
-        monkeypatch.setattr(Whoami, "start", look)
-        reloadable = ReloadableServer(
-            tmp_path, f". {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n"
-        )
-        async with running(reloadable):
-            assert seen == ["HTTP/1.1 200 OK"]
-
-    run(test())
+    monkeypatch.setattr(Whoami, "start", look)
+    reloadable = ReloadableServer(
+        tmp_path, f". {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n"
+    )
+    async with running(reloadable):
+        assert seen == ["HTTP/1.1 200 OK"]
 
 
 # --- change over ---
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-            before = [
-                serving(reloadable.server).listeners.udp[listen].sock
-                for listen in reloadable.server.addresses
-            ]
-            answered = 0
-            done = False
+async def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
 
-            async def ask() -> None:
-                nonlocal answered
-                with UdpClient() as client:
-                    while not done:
-                        wire, _ = await client.ask(
-                            query(number=answered).to_wire(), ("127.0.0.1", reloadable.port)
-                        )
-                        assert wire[3] & 15 == 0
-                        answered += 1
+    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+        before = [
+            serving(reloadable.server).listeners.udp[listen].sock
+            for listen in reloadable.server.addresses
+        ]
+        answered = 0
+        done = False
 
-            async with (
-                TcpClient(("127.0.0.1", reloadable.port)) as kept,
-                asyncio.TaskGroup() as group,
-            ):
-                for _ in range(4):
-                    group.create_task(ask())
-                for turn in range(5):
-                    asked = answered
-                    await until(lambda asked=asked: answered > asked + 20, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
-                    reloadable.write(
-                        WHOAMI.replace("whoami", "log\nwhoami" if turn % 2 else "whoami\nerrors")
+        async def ask() -> None:
+            nonlocal answered
+            with UdpClient() as client:
+                while not done:
+                    wire, _ = await client.ask(
+                        query(number=answered).to_wire(), ("127.0.0.1", reloadable.port)
                     )
-                    assert await reloadable.server.reload()
-                    kept.send(query(number=turn).to_wire())
-                    assert (await kept.receive())[1] == turn
-                done = True
-            after = [
-                serving(reloadable.server).listeners.udp[listen].sock
-                for listen in reloadable.server.addresses
-            ]
-            assert after == before
-            assert reloadable.failures == 0
+                    assert wire[3] & 15 == 0
+                    answered += 1
 
-    run(test(), loop)
+        async with (
+            TcpClient(("127.0.0.1", reloadable.port)) as kept,
+            asyncio.TaskGroup() as group,
+        ):
+            for _ in range(4):
+                group.create_task(ask())
+            for turn in range(5):
+                asked = answered
+                await until(lambda asked=asked: answered > asked + 20, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
+                reloadable.write(
+                    WHOAMI.replace("whoami", "log\nwhoami" if turn % 2 else "whoami\nerrors")
+                )
+                assert await reloadable.server.reload()
+                kept.send(query(number=turn).to_wire())
+                assert (await kept.receive())[1] == turn
+            done = True
+        after = [
+            serving(reloadable.server).listeners.udp[listen].sock
+            for listen in reloadable.server.addresses
+        ]
+        assert after == before
+        assert reloadable.failures == 0
 
 
 @pytest.mark.parametrize(
@@ -250,18 +229,14 @@ def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
     [("", "bind 127.0.0.1"), ("bind 127.0.0.1", ""), ("bind 127.0.0.1", "bind 0.0.0.0")],
     ids=["to-one-address", "to-all", "to-all-ipv4"],
 )
-def test_reload_changes_the_bound_address(first: str, second: str, tmp_path: Path) -> None:
+async def test_reload_changes_the_bound_address(first: str, second: str, tmp_path: Path) -> None:
     """The old socket is still open while the new one is bound to the same port."""
-
-    async def test() -> None:
-        text = ". {\nBIND\nwhoami\n}\n"
-        async with running(ReloadableServer(tmp_path, text.replace("BIND", first))) as reloadable:
-            reloadable.write(text.replace("BIND", second))
-            assert await reloadable.server.reload()
-            assert (await reloadable.ask()).startswith(NOERROR)
-            assert len(reloadable.server.addresses) == 1
-
-    run(test())
+    text = ". {\nBIND\nwhoami\n}\n"
+    async with running(ReloadableServer(tmp_path, text.replace("BIND", first))) as reloadable:
+        reloadable.write(text.replace("BIND", second))
+        assert await reloadable.server.reload()
+        assert (await reloadable.ask()).startswith(NOERROR)
+        assert len(reloadable.server.addresses) == 1
 
 
 BROKEN = [
@@ -277,7 +252,7 @@ BROKEN = [
     [(True, "plugin/reload: Corefile changed but reload failed: "), (False, "SIGUSR1: ")],
 )
 @pytest.mark.parametrize(("text", "error"), BROKEN)
-def test_reload_of_a_broken_file_keeps_the_old_one(
+async def test_reload_of_a_broken_file_keeps_the_old_one(
     text: str,
     error: str,
     by_itself: bool,
@@ -285,68 +260,59 @@ def test_reload_of_a_broken_file_keeps_the_old_one(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-            tasks = other_tasks()
-            reloadable.write(text)
-            caplog.clear()
-            with caplog.at_level(logging.INFO, "hsdns"):
-                assert not await reloadable.server.reload(only_if_changed=by_itself)
-            said = [line for line in caplog.messages if not line.startswith("plugin/kubernetes: ")]
-            begun, failed, again = said
-            assert begun == "Reloading"
-            assert failed.startswith("Restart failed: ")
-            assert error in failed
-            assert failed.endswith(" (serving goes on as before)")
-            assert again.startswith(who)
-            assert error in again
-            assert reloadable.failures == 1
-            assert (await reloadable.ask()).startswith(NOERROR)
-            assert list(reloadable.server.addresses) == [
-                ListenAddress("127.0.0.1", reloadable.port)
-            ]
-            assert other_tasks() == tasks
-            reloadable.write(WHOAMI)
-            assert await reloadable.server.reload()
-            assert reloadable.failures == 1
 
-    run(test())
+    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+        tasks = other_tasks()
+        reloadable.write(text)
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "hsdns"):
+            assert not await reloadable.server.reload(only_if_changed=by_itself)
+        said = [line for line in caplog.messages if not line.startswith("plugin/kubernetes: ")]
+        begun, failed, again = said
+        assert begun == "Reloading"
+        assert failed.startswith("Restart failed: ")
+        assert error in failed
+        assert failed.endswith(" (serving goes on as before)")
+        assert again.startswith(who)
+        assert error in again
+        assert reloadable.failures == 1
+        assert (await reloadable.ask()).startswith(NOERROR)
+        assert list(reloadable.server.addresses) == [ListenAddress("127.0.0.1", reloadable.port)]
+        assert other_tasks() == tasks
+        reloadable.write(WHOAMI)
+        assert await reloadable.server.reload()
+        assert reloadable.failures == 1
 
 
 @pytest.mark.parametrize(("text", "error"), BROKEN)
-def test_broken_file_is_tried_once(text: str, error: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-            reloadable.write(text)
-            for _ in range(3):
-                await reloadable.server.reload(only_if_changed=True)
-            assert reloadable.failures == 1
-            reloadable.write(f"# another look\n{text}")
-            await reloadable.server.reload()
-            assert reloadable.failures == 2
+async def test_broken_file_is_tried_once(text: str, error: str, tmp_path: Path) -> None:
 
-    run(test())
+    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+        reloadable.write(text)
+        for _ in range(3):
+            await reloadable.server.reload(only_if_changed=True)
+        assert reloadable.failures == 1
+        reloadable.write(f"# another look\n{text}")
+        await reloadable.server.reload()
+        assert reloadable.failures == 2
 
 
-def test_fault_of_a_plugin_keeps_the_old_one(
+async def test_fault_of_a_plugin_keeps_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(self: Plugin, runtime: Runtime) -> None:
         raise RuntimeError("a fault of the plugin")
 
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-            monkeypatch.setattr(Errors, "start", fail)
-            reloadable.write(WHOAMI.replace("whoami", "whoami\nerrors"))
-            assert not await reloadable.server.reload(only_if_changed=True)
-            assert reloadable.failures == 1
-            assert caplog.messages[-2:] == [
-                "Restart failed: a fault of the plugin (serving goes on as before)",
-                "plugin/reload: Corefile changed but reload failed: a fault of the plugin",
-            ]
-            assert (await reloadable.ask()).startswith(NOERROR)
-
-    run(test())
+    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+        monkeypatch.setattr(Errors, "start", fail)
+        reloadable.write(WHOAMI.replace("whoami", "whoami\nerrors"))
+        assert not await reloadable.server.reload(only_if_changed=True)
+        assert reloadable.failures == 1
+        assert caplog.messages[-2:] == [
+            "Restart failed: a fault of the plugin (serving goes on as before)",
+            "plugin/reload: Corefile changed but reload failed: a fault of the plugin",
+        ]
+        assert (await reloadable.ask()).startswith(NOERROR)
 
 
 @pytest.mark.parametrize(
@@ -357,118 +323,101 @@ def test_fault_of_a_plugin_keeps_the_old_one(
         pytest.param(WHOAMI.replace("whoami", "whoami\nlog"), 1, id="changed"),
     ],
 )
-def test_reload_if_changed(text: str, reloads: int, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-            before = reloadable.server.configuration
-            reloadable.write(text)
-            runtime = serving(reloadable.server).runtime
-            await runtime.reload_if_changed()
-            assert (reloadable.server.configuration is not before) is bool(reloads)
+async def test_reload_if_changed(text: str, reloads: int, tmp_path: Path) -> None:
 
-    run(test())
+    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+        before = reloadable.server.configuration
+        reloadable.write(text)
+        runtime = serving(reloadable.server).runtime
+        await runtime.reload_if_changed()
+        assert (reloadable.server.configuration is not before) is bool(reloads)
 
 
 HTTP = ". {\nbind 127.0.0.1\nhealth 127.0.0.1:HTTP\nready 127.0.0.1:HTTP\nprometheus 127.0.0.1:HTTP\nwhoami\n}\n"
 
 
-def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
-    async def test() -> None:
-        http = free_port()
-        text = HTTP.replace("HTTP", str(http))
-        async with running(ReloadableServer(tmp_path, text)) as reloadable:
-            (listener,) = reloadable.server._http._open.values()
-            reloadable.write(text.replace("whoami", "whoami\nlog"))
-            assert await reloadable.server.reload()
-            assert list(reloadable.server._http._open.values()) == [listener]
-            for path in ("/health", "/ready", "/metrics"):
-                assert await fetch(http, path) == "HTTP/1.1 200 OK"
-            reloadable.write(WHOAMI)
-            assert await reloadable.server.reload()
-            assert reloadable.server._http.bound == {}
-            reloadable.write(text.replace("whoami\n", "whoami x\n"))
-            assert not await reloadable.server.reload()
-            assert reloadable.server._http.bound == {}
+async def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
 
-    run(test())
+    http = free_port()
+    text = HTTP.replace("HTTP", str(http))
+    async with running(ReloadableServer(tmp_path, text)) as reloadable:
+        (listener,) = reloadable.server._http._open.values()
+        reloadable.write(text.replace("whoami", "whoami\nlog"))
+        assert await reloadable.server.reload()
+        assert list(reloadable.server._http._open.values()) == [listener]
+        for path in ("/health", "/ready", "/metrics"):
+            assert await fetch(http, path) == "HTTP/1.1 200 OK"
+        reloadable.write(WHOAMI)
+        assert await reloadable.server.reload()
+        assert reloadable.server._http.bound == {}
+        reloadable.write(text.replace("whoami\n", "whoami x\n"))
+        assert not await reloadable.server.reload()
+        assert reloadable.server._http.bound == {}
 
 
-def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
+async def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
     """Though nothing collects what cli/launch.py froze after the start, and nobody scrapes."""
     text = f". {{\nbind 127.0.0.1\nprometheus 127.0.0.1:0\n{KUBERNETES}\n}}\n"
 
-    async def test() -> None:
-        reloadable = ClusterServer(
-            tmp_path, text, cluster_objects(service("default/web", "10.96.0.1"))
-        )
-        async with reloadable:
-            (processor,) = serving(reloadable.server).runtime.processors.values()
-            writer = weakref.ref(processor.writer)
-            del processor
-            gc.disable()
-            try:
-                assert await reloadable.server.reload()
-                reloadable.server.metrics.fold()  # a little later write_logs() does it
-                await until(lambda: writer() is None, "the table given back")
-            finally:
-                gc.enable()
-
-    run(test())
+    reloadable = ClusterServer(tmp_path, text, cluster_objects(service("default/web", "10.96.0.1")))
+    async with reloadable:
+        (processor,) = serving(reloadable.server).runtime.processors.values()
+        writer = weakref.ref(processor.writer)
+        del processor
+        gc.disable()
+        try:
+            assert await reloadable.server.reload()
+            reloadable.server.metrics.fold()  # a little later write_logs() does it
+            await until(lambda: writer() is None, "the table given back")
+        finally:
+            gc.enable()
 
 
 # --- stop ---
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_sigterm(
+async def test_sigterm(
     loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """/ready says no at once, answers go on, then the process ends with 0."""
-
-    async def test() -> None:
-        http = free_port()
-        text = HTTP.replace("HTTP", str(http))
-        reloadable = ReloadableServer(
-            tmp_path,
-            text.replace(
-                f"health 127.0.0.1:{http}", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}"
-            ),
-        )
-        lameduck = Lameduck(monkeypatch)
-        caplog.set_level(logging.INFO, "hsdns")
-        monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
-        with default_signals(reloadable.server):
-            await reloadable.server.start()
-            served = asyncio.create_task(reloadable.server.run())
-            assert await fetch(http, "/ready") == "HTTP/1.1 200 OK"
-            os.kill(os.getpid(), signal.SIGTERM)
-            await until(lambda: bool(lameduck.seconds), "the lameduck period")
-            assert lameduck.seconds == [30]
-            assert "plugin/health: Going into lameduck mode for 30s" in caplog.messages
-            assert await fetch(http, "/ready") == "HTTP/1.1 503 Service Unavailable"
-            assert await fetch(http, "/health") == "HTTP/1.1 200 OK"
-            assert (await reloadable.ask()).startswith(NOERROR)
-            assert (await reloadable.ask_tcp()).startswith(NOERROR)
-            assert not await reloadable.server.reload()
-            assert not served.done()
-            lameduck.over.set()
-            assert await served == 0
-        assert is_free(reloadable.port)
-        assert is_free(http)
-
-    run(test(), loop)
+    http = free_port()
+    text = HTTP.replace("HTTP", str(http))
+    reloadable = ReloadableServer(
+        tmp_path,
+        text.replace(f"health 127.0.0.1:{http}", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}"),
+    )
+    lameduck = Lameduck(monkeypatch)
+    caplog.set_level(logging.INFO, "hsdns")
+    monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
+    with default_signals(reloadable.server):
+        await reloadable.server.start()
+        served = asyncio.create_task(reloadable.server.run())
+        assert await fetch(http, "/ready") == "HTTP/1.1 200 OK"
+        os.kill(os.getpid(), signal.SIGTERM)
+        await until(lambda: bool(lameduck.seconds), "the lameduck period")
+        assert lameduck.seconds == [30]
+        assert "plugin/health: Going into lameduck mode for 30s" in caplog.messages
+        assert await fetch(http, "/ready") == "HTTP/1.1 503 Service Unavailable"
+        assert await fetch(http, "/health") == "HTTP/1.1 200 OK"
+        assert (await reloadable.ask()).startswith(NOERROR)
+        assert (await reloadable.ask_tcp()).startswith(NOERROR)
+        assert not await reloadable.server.reload()
+        assert not served.done()
+        lameduck.over.set()
+        assert await served == 0
+    assert is_free(reloadable.port)
+    assert is_free(http)
 
 
-def test_plugin_that_fails_ends_the_process(
+async def test_plugin_that_fails_ends_the_process(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> int:
-        reloadable = ReloadableServer(tmp_path, WHOAMI)
-        await reloadable.server.start()
-        serving(reloadable.server).runtime.fail("a loop was found")
-        return await reloadable.server.run()
 
-    assert run(test()) == 1
+    reloadable = ReloadableServer(tmp_path, WHOAMI)
+    await reloadable.server.start()
+    serving(reloadable.server).runtime.fail("a loop was found")
+    assert (await reloadable.server.run()) == 1
     assert ("hsdns.server", logging.CRITICAL, "a loop was found") in caplog.record_tuples
 
 
@@ -480,30 +429,27 @@ def broken(self: Handler, request: Request, next: Next) -> Any:  # noqa: A002 - 
 
 
 @pytest.mark.parametrize("debugs", [False, True])
-def test_error_in_a_handler(debugs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_error_in_a_handler(
+    debugs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It costs one query and is counted; the server goes on, with debug as well."""
     monkeypatch.setattr(Whoami, "handle", broken)
 
-    async def test() -> None:
-        reloadable = ReloadableServer(
-            tmp_path, WHOAMI.replace("whoami", "debug\nwhoami") if debugs else WHOAMI
-        )
-        async with running(reloadable):
-            assert await reloadable.ask() == "1 SERVFAIL qr rd |  |  | "
-            assert reloadable.server.metrics.counter("coredns_panics_total", "").values == {(): 1}
-            assert await reloadable.ask() == "1 SERVFAIL qr rd |  |  | "
-            assert reloadable.server.is_serving
-
-    run(test())
+    reloadable = ReloadableServer(
+        tmp_path, WHOAMI.replace("whoami", "debug\nwhoami") if debugs else WHOAMI
+    )
+    async with running(reloadable):
+        assert await reloadable.ask() == "1 SERVFAIL qr rd |  |  | "
+        assert reloadable.server.metrics.counter("coredns_panics_total", "").values == {(): 1}
+        assert await reloadable.ask() == "1 SERVFAIL qr rd |  |  | "
+        assert reloadable.server.is_serving
 
 
 @pytest.mark.parametrize(("word", "level"), [("", logging.INFO), ("debug", logging.DEBUG)])
-def test_log_level(word: str, level: int, tmp_path: Path) -> None:
-    async def test() -> int:
-        async with running(ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
-            return logging.getLogger("hsdns").level
+async def test_log_level(word: str, level: int, tmp_path: Path) -> None:
 
-    assert run(test()) == level
+    async with running(ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
+        assert logging.getLogger("hsdns").level == level
 
 
 # --- the answer tables ---
@@ -513,10 +459,11 @@ def test_log_level(word: str, level: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("word", "shown"), [("reload", True), ("", False)])
-def test_running_configuration_is_logged(
+async def test_running_configuration_is_logged(
     word: str, shown: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
+
+    with caplog.at_level(logging.INFO, "hsdns"):
         async with running(
             ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))
         ) as reloadable:
@@ -529,11 +476,8 @@ def test_running_configuration_is_logged(
             expected = ["Reloading", *([line] if shown else []), "Reloading complete"]
             assert caplog.messages == expected
 
-    with caplog.at_level(logging.INFO, "hsdns"):
-        run(test())
 
-
-def test_certificate_is_read_again_at_a_reload(tmp_path: Path) -> None:
+async def test_certificate_is_read_again_at_a_reload(tmp_path: Path) -> None:
     data = Path(__file__).parents[1] / "data" / "tls"
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
 
@@ -550,20 +494,17 @@ def test_certificate_is_read_again_at_a_reload(tmp_path: Path) -> None:
         assert found is not None
         return found
 
-    async def test() -> None:
-        install("server")
-        text = f"tls://.:PORT {{\nbind 127.0.0.1\ntls {cert} {key}\nwhoami\n}}\n"
-        async with running(ReloadableServer(tmp_path, text)) as reloadable:
-            before = await shown(reloadable.port)
-            install("other-server")
-            assert await reloadable.server.reload()
-            after = await shown(reloadable.port)
-            assert before != after
-            cert.write_text("no certificate")
-            assert not await reloadable.server.reload()
-            assert await shown(reloadable.port) == after
-
-    run(test())
+    install("server")
+    text = f"tls://.:PORT {{\nbind 127.0.0.1\ntls {cert} {key}\nwhoami\n}}\n"
+    async with running(ReloadableServer(tmp_path, text)) as reloadable:
+        before = await shown(reloadable.port)
+        install("other-server")
+        assert await reloadable.server.reload()
+        after = await shown(reloadable.port)
+        assert before != after
+        cert.write_text("no certificate")
+        assert not await reloadable.server.reload()
+        assert await shown(reloadable.port) == after
 
 
 MANY_PLUGINS = """.:PORT {
@@ -598,10 +539,11 @@ def _upstreams(instance: Instance) -> list[Upstream]:
     return [upstream for each in plugins for route in each.routes for upstream in route.upstreams]
 
 
-def test_what_reloads_replace_is_freed_without_a_collection(tmp_path: Path) -> None:
+async def test_what_reloads_replace_is_freed_without_a_collection(tmp_path: Path) -> None:
     """hsdns/memory.py exempts configurations from collections, so none may end in a circle."""
-
-    async def test() -> list[str]:
+    gc.collect()
+    gc.disable()
+    try:
         old: list[weakref.ref[object]] = []
         async with running(ReloadableServer(tmp_path, MANY_PLUGINS)) as reloadable:
             for port in range(5):
@@ -619,11 +561,6 @@ def test_what_reloads_replace_is_freed_without_a_collection(tmp_path: Path) -> N
             # The last one is taken apart a block a turn.
             with contextlib.suppress(AssertionError):  # what is left says more
                 await until(lambda: all(each() is None for each in old), "their end in memory")
-            return sorted({repr(each()) for each in old if each() is not None})
-
-    gc.collect()
-    gc.disable()
-    try:
-        assert run(test()) == []
+            assert sorted({repr(each()) for each in old if each() is not None}) == []
     finally:
         gc.enable()

@@ -28,9 +28,9 @@ from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import until
 from tests.support.servers.function_processor import Answer, processor
-from tests.support.servers.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
+from tests.support.servers.udp_listeners import NEEDS_NATIVE, each_kind, serving_with
 
 pytestmark = pytest.mark.sockets
 
@@ -120,173 +120,142 @@ BOUND = ".:PORT {\nbind 127.0.0.1\nwhoami\n}\n"
 OTHER = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_start_take_over_drain(kind: str) -> None:
-    async def test() -> None:
-        async with serving() as reloadable:
-            await reloadable.change(BOUND)
-            before = reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets
-            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [1, 1]
-            assert len(await reloadable.change(BOUND + OTHER)) == 0
-            assert (
-                reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets == before
-            )
-            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
-            assert len(reloadable.listeners.addresses) == len(reloadable.listeners.udp) == 2
-            old = await reloadable.change(OTHER)
-            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
-            await old.drain(never)
-            with pytest.raises(ConnectionRefusedError):
-                await reloadable.ask("tcp")
+@each_kind
+async def test_start_take_over_drain(kind: str) -> None:
 
-    with serving_with(kind):
-        run(test())
+    async with serving() as reloadable:
+        await reloadable.change(BOUND)
+        before = reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets
+        assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [1, 1]
+        assert len(await reloadable.change(BOUND + OTHER)) == 0
+        assert reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets == before
+        assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
+        assert len(reloadable.listeners.addresses) == len(reloadable.listeners.udp) == 2
+        old = await reloadable.change(OTHER)
+        assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
+        await old.drain(never)
+        with pytest.raises(ConnectionRefusedError):
+            await reloadable.ask("tcp")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_drained_listener_answers_what_is_in_work(kind: str) -> None:
-    async def test() -> None:
-        go_on = asyncio.Event()
+@each_kind
+async def test_drained_listener_answers_what_is_in_work(kind: str) -> None:
 
-        async def wait(request: object) -> Reply:
-            await go_on.wait()
-            return Reply(rcode=9)
+    go_on = asyncio.Event()
 
-        async with serving() as reloadable:
-            await reloadable.change(BOUND, wait)
-            asking = [asyncio.create_task(reloadable.ask(way)) for way in ("udp", "tcp")]
-            (listener,) = reloadable.listeners
-            await until(lambda: listener.pending == 2, "queries in work")
-            old = await reloadable.change(OTHER)
-            draining = asyncio.create_task(old.drain(never))
-            await until(lambda: not is_accepting(listener), "no new connections")
-            assert not old.closed.is_set()
-            go_on.set()
-            assert [await each for each in asking] == [9, 9]
-            await draining
-            assert old.closed.is_set()
-            await reloadable.change(BOUND)
-            assert await reloadable.ask() == 3
+    async def wait(request: object) -> Reply:
+        await go_on.wait()
+        return Reply(rcode=9)
 
-    with serving_with(kind):
-        run(test())
+    async with serving() as reloadable:
+        await reloadable.change(BOUND, wait)
+        asking = [asyncio.create_task(reloadable.ask(way)) for way in ("udp", "tcp")]
+        (listener,) = reloadable.listeners
+        await until(lambda: listener.pending == 2, "queries in work")
+        old = await reloadable.change(OTHER)
+        draining = asyncio.create_task(old.drain(never))
+        await until(lambda: not is_accepting(listener), "no new connections")
+        assert not old.closed.is_set()
+        go_on.set()
+        assert [await each for each in asking] == [9, 9]
+        await draining
+        assert old.closed.is_set()
+        await reloadable.change(BOUND)
+        assert await reloadable.ask() == 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_has_arrived_is_answered_before_the_end(kind: str) -> None:
+@each_kind
+async def test_what_has_arrived_is_answered_before_the_end(kind: str) -> None:
     """Datagrams that lie in the socket when reading stops."""
-
-    async def test() -> None:
-        async with serving() as reloadable:
-            await reloadable.change(BOUND)
-            (listener,) = reloadable.listeners
-            with UdpClient() as client:
-                for number in range(50):  # which fit into the buffer of any socket
-                    client.sock.sendto(
-                        query(number=number).to_wire(), ("127.0.0.1", reloadable.port)
-                    )
-                listener.stop_reading()
-                assert listener.pending == 0
-                seen = {(await client.receive())[0][:2] for _ in range(50)}
-            assert len(seen) == 50
-
-    with serving_with(kind):
-        run(test())
+    async with serving() as reloadable:
+        await reloadable.change(BOUND)
+        (listener,) = reloadable.listeners
+        with UdpClient() as client:
+            for number in range(50):  # which fit into the buffer of any socket
+                client.sock.sendto(query(number=number).to_wire(), ("127.0.0.1", reloadable.port))
+            listener.stop_reading()
+            assert listener.pending == 0
+            seen = {(await client.receive())[0][:2] for _ in range(50)}
+        assert len(seen) == 50
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_old_socket_answers_for_the_new_one(kind: str) -> None:
+@each_kind
+async def test_old_socket_answers_for_the_new_one(kind: str) -> None:
     """From one address to all: what the kernel still gives to the old socket is answered as on the new one."""
-
-    async def test() -> None:
-        async with serving() as reloadable:
-            await reloadable.change(BOUND)
-            old = await reloadable.change(".:PORT {\nwhoami\n}\n")
-            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
-            await old.drain(never)
-            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
-
-    with serving_with(kind):
-        run(test())
+    async with serving() as reloadable:
+        await reloadable.change(BOUND)
+        old = await reloadable.change(".:PORT {\nwhoami\n}\n")
+        assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
+        await old.drain(never)
+        assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
 
 
-def test_connections_end_without_a_reset() -> None:
+async def test_connections_end_without_a_reset() -> None:
     """Also those with queries that nobody has read."""
-
-    async def test() -> None:
-        async with serving() as reloadable:
-            await reloadable.change(BOUND)
-            async with TcpClient(("127.0.0.1", reloadable.port)) as client:
-                client.send(query().to_wire())
-                await client.receive()
-                (listener,) = reloadable.listeners
-                tcp_of(listener).end()
-                client.send(query().to_wire())
-                async with asyncio.timeout(30):
-                    # An end of file, no ConnectionResetError.
-                    assert await client.reader.read() == b""
-
-    run(test())
+    async with serving() as reloadable:
+        await reloadable.change(BOUND)
+        async with TcpClient(("127.0.0.1", reloadable.port)) as client:
+            client.send(query().to_wire())
+            await client.receive()
+            (listener,) = reloadable.listeners
+            tcp_of(listener).end()
+            client.send(query().to_wire())
+            async with asyncio.timeout(30):
+                # An end of file, no ConnectionResetError.
+                assert await client.reader.read() == b""
 
 
-def test_draining_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_draining_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listeners, "DRAIN_TIMEOUT", 0.0)
     monkeypatch.setattr(listeners, "LINGER_TIMEOUT", 0.0)
 
-    async def test() -> None:
-        async def wait(request: object) -> Reply:
-            await asyncio.Event().wait()
-            return Reply()
+    async def wait(request: object) -> Reply:
+        await asyncio.Event().wait()
+        return Reply()
 
-        async with serving() as reloadable:
-            await reloadable.change(BOUND, wait)
-            async with TcpClient(("127.0.0.1", reloadable.port)) as client:
-                client.send(query().to_wire())
-                (listener,) = reloadable.listeners
-                await until(lambda: listener.pending == 1, "a query in work")
-                await reloadable.listeners.shut_down(never, [])
-                assert await client.has_ended()
-
-    run(test())
+    async with serving() as reloadable:
+        await reloadable.change(BOUND, wait)
+        async with TcpClient(("127.0.0.1", reloadable.port)) as client:
+            client.send(query().to_wire())
+            (listener,) = reloadable.listeners
+            await until(lambda: listener.pending == 1, "a query in work")
+            await reloadable.listeners.shut_down(never, [])
+            assert await client.has_ended()
 
 
-def test_tls_and_https_are_tcp_alone() -> None:
-    async def test() -> None:
-        async with serving() as reloadable:
-            tls = f"tls {DATA}/server.pem {DATA}/server.key"
-            text = f"tls://.:PORT https://.:0 {{\nbind 127.0.0.1\n{tls}\nwhoami\n}}\n"
-            await reloadable.change(text)
-            assert reloadable.listeners.udp == {}
-            over_tls, https = reloadable.listeners
-            before = tcp_of(over_tls).settings
-            assert before.tls is not None
-            assert tcp_of(https).settings.max_connections == 200
-            assert len(over_tls.sockets) == 1
-            with socket.socket(type=socket.SOCK_DGRAM) as free:
-                free.bind(("127.0.0.1", reloadable.port))
-            # A reload without the certificate: the same sockets, plain text from the next connection on.
-            await reloadable.change(text.replace(tls, "timeouts {\nread 9s\n}"))
-            after = tcp_of(over_tls).settings
-            assert (after.tls, after.limits.read) == (None, 9)
-            assert await reloadable.ask("tcp") == 2
+async def test_tls_and_https_are_tcp_alone() -> None:
 
-    run(test())
+    async with serving() as reloadable:
+        tls = f"tls {DATA}/server.pem {DATA}/server.key"
+        text = f"tls://.:PORT https://.:0 {{\nbind 127.0.0.1\n{tls}\nwhoami\n}}\n"
+        await reloadable.change(text)
+        assert reloadable.listeners.udp == {}
+        over_tls, https = reloadable.listeners
+        before = tcp_of(over_tls).settings
+        assert before.tls is not None
+        assert tcp_of(https).settings.max_connections == 200
+        assert len(over_tls.sockets) == 1
+        with socket.socket(type=socket.SOCK_DGRAM) as free:
+            free.bind(("127.0.0.1", reloadable.port))
+        # A reload without the certificate: the same sockets, plain text from the next connection on.
+        await reloadable.change(text.replace(tls, "timeouts {\nread 9s\n}"))
+        after = tcp_of(over_tls).settings
+        assert (after.tls, after.limits.read) == (None, 9)
+        assert await reloadable.ask("tcp") == 2
 
 
-def test_what_cannot_be_opened() -> None:
-    async def test() -> None:
-        async with serving() as reloadable:
-            await reloadable.change(BOUND)
-            wrong = reloadable.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
-            new = Listeners(reloadable.opener, wrong.listeners)
-            with pytest.raises(ListenError, match="this host has no such address"):
-                new.bind(reloadable.listeners)
-            (found,) = new._bound.values()
-            await new.release(never)
-            assert [sock.fileno() for sock in found.sockets] == [-1, -1]
-            assert await reloadable.ask() == 1
+async def test_what_cannot_be_opened() -> None:
 
-    run(test())
+    async with serving() as reloadable:
+        await reloadable.change(BOUND)
+        wrong = reloadable.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
+        new = Listeners(reloadable.opener, wrong.listeners)
+        with pytest.raises(ListenError, match="this host has no such address"):
+            new.bind(reloadable.listeners)
+        (found,) = new._bound.values()
+        await new.release(never)
+        assert [sock.fileno() for sock in found.sockets] == [-1, -1]
+        assert await reloadable.ask() == 1
 
 
 # --- the number of workers ---
@@ -298,8 +267,9 @@ def shared(sock: socket.socket) -> bool:
 
 @NEEDS_NATIVE
 @pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1), (2, 3)])
-def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
-    async def test() -> None:
+async def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
+
+    with serving_with("workers"):
         async with serving(workers=first) as reloadable:
             await reloadable.change(BOUND)
             (udp,) = reloadable.listeners.udp.values()
@@ -316,15 +286,11 @@ def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
                 assert await reloadable.ask() == 2
             assert await reloadable.ask("tcp") == 2
 
-    with serving_with("workers"):
-        run(test())
-
 
 @NEEDS_NATIVE
-def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sockets that are open are not closed for it."""
-
-    async def test() -> None:
+    with serving_with("workers"):
         async with serving() as reloadable:
             await reloadable.change(BOUND)
             real = socket.socket
@@ -347,16 +313,11 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
             (udp,) = reloadable.listeners.udp.values()
             assert not shared(udp.sock)
 
-    with serving_with("workers"):
-        run(test())
 
+async def test_loop_has_one_socket() -> None:
 
-def test_loop_has_one_socket() -> None:
-    async def test() -> None:
+    with serving_with("loop"):
         async with serving(workers=4) as reloadable:
             await reloadable.change(BOUND.replace("whoami", "multisocket 3\nwhoami"))
             (udp,) = reloadable.listeners.udp.values()
             assert len(udp.sockets) == 1
-
-    with serving_with("loop"):
-        run(test())

@@ -111,7 +111,7 @@ def test_errors_of_a_sink(sink: Failing, written: bytes) -> None:
     assert writer.lost == (b"WARNING" in written)
 
 
-def test_all_that_python_writes_goes_through_the_thread(
+async def test_all_that_python_writes_goes_through_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out, err = io.StringIO(), io.StringIO()
@@ -120,9 +120,6 @@ def test_all_that_python_writes_goes_through_the_thread(
 
     def fail() -> None:
         raise ValueError("of a thread")
-
-    async def fail_unseen() -> None:
-        asyncio.get_running_loop().call_exception_handler({"message": "of the loop"})
 
     with queued_output() as writer:
         assert type(sys.stdout) is type(sys.stderr) is QueuedStream
@@ -135,7 +132,7 @@ def test_all_that_python_writes_goes_through_the_thread(
         thread.start()
         thread.join()
         monkeypatch.setattr(logging.getLogger("asyncio"), "propagate", False)
-        asyncio.run(fail_unseen())
+        asyncio.get_running_loop().call_exception_handler({"message": "of the loop"})
         sys.excepthook(ValueError, ValueError("of all"), None)
         assert writer.lost == 0
     assert not any(isinstance(stream, QueuedStream) for stream in (sys.stdout, sys.stderr))

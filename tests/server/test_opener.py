@@ -17,20 +17,18 @@ from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.sockets import open_all
 from hsdns.server.tcp_listener import TcpListener
 from hsdns.server.udp import UdpListener
-from tests.support.coroutines.event_loops import run
 from tests.support.servers.function_processor import asked_address, processor
-from tests.support.servers.udp_listeners import KINDS, serving_with
+from tests.support.servers.udp_listeners import each_kind, serving_with
 
 
 def make_opener(workers: int = 1) -> Opener:
     return Opener(Registry(), Tasks().spawn, time.monotonic, workers, Places(64))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_number_of_workers(kind: str) -> None:
-    with serving_with(kind):
-        opener = make_opener(workers=4)
-        found = [opener.count_workers(Settings(workers=number)) for number in (None, 3)]
+    opener = make_opener(workers=4)
+    found = [opener.count_workers(Settings(workers=number)) for number in (None, 3)]
     assert found == ([1, 1] if kind == "loop" else [4, 3])
 
 
@@ -39,8 +37,9 @@ def test_number_of_workers(kind: str) -> None:
     ("scheme", "kinds"),
     [("dns", ["UdpServer", "TcpServer"]), ("tls", ["TcpServer"]), ("https", ["DohServer"])],
 )
-def test_scheme_decides_what_reads(scheme: str, kinds: list[str]) -> None:
-    async def test() -> None:
+async def test_scheme_decides_what_reads(scheme: str, kinds: list[str]) -> None:
+
+    with serving_with("loop"):
         opener, listen = make_opener(), ListenAddress("127.0.0.1", 0, scheme)
         answers: Any = processor(asked_address, listen.server)
         sockets = opener.open_all(listen, (), 1)
@@ -48,9 +47,6 @@ def test_scheme_decides_what_reads(scheme: str, kinds: list[str]) -> None:
         assert [type(part).__name__ for part in listener.parts] == kinds
         listener.close()
         sockets.close()
-
-    with serving_with("loop"):
-        run(test())
 
 
 def test_no_rule_stands() -> None:

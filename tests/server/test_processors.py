@@ -111,7 +111,7 @@ def test_handler_that_raises(
     assert (record.exc_info is not None) is debugs
 
 
-def test_what_waits_does_so_in_the_configurations_own_tasks(
+async def test_what_waits_does_so_in_the_configurations_own_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So that a reload knows when no query needs the old plugins any more."""
@@ -125,14 +125,11 @@ def test_what_waits_does_so_in_the_configurations_own_tasks(
     monkeypatch.setattr(Whoami, "waits", True, raising=False)
     monkeypatch.setattr(chain, "_known", {})
 
-    async def test() -> None:
-        made = Made(". {\nwhoami\n}\n")
-        asking = asyncio.create_task(made.ask("dns://:53", "a.org"))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert len(made.runtime.queries) == 1
-        go_on.set()
-        assert (await asking).startswith("1 NOERROR")
-        assert len(made.runtime.queries) == 0
-
-    asyncio.run(test())
+    made = Made(". {\nwhoami\n}\n")
+    asking = asyncio.create_task(made.ask("dns://:53", "a.org"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(made.runtime.queries) == 1
+    go_on.set()
+    assert (await asking).startswith("1 NOERROR")
+    assert len(made.runtime.queries) == 0

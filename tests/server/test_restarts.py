@@ -22,7 +22,7 @@ from loadtest.ports import free_port
 from tests.server.loopback import WHOAMI, ReloadableServer, fetch, running
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import until
 
 
 class Scripted:
@@ -105,102 +105,92 @@ class Scripted:
         (["die 10s", "hang", "queue-full", "drop"], "killed at 0, back at 10"),
     ],
 )  # fmt: skip
-def test_times(rules: list[str], done: str) -> None:
-    async def test() -> None:
-        process = Scripted()
-        for each in rules:
-            process.add(each)
-        await process.until(100.0)
-        assert ", ".join(process.done) == done
-        assert sum(rule.hits for rule in process.rules.all) == done.count("killed")
+async def test_times(rules: list[str], done: str) -> None:
 
-    asyncio.run(test())
+    process = Scripted()
+    for each in rules:
+        process.add(each)
+    await process.until(100.0)
+    assert ", ".join(process.done) == done
+    assert sum(rule.hits for rule in process.rules.all) == done.count("killed")
 
 
-def test_each_time_so_many_are_pending() -> None:
-    async def test() -> None:
-        process = Scripted()
-        process.add("die 10s pending 5 after 1s times 2 named full")
-        process.pending = 4
-        await process.until(3.0)
-        assert process.done == []
-        process.pending = 5
-        await process.until(3.0 + POLL)
-        (killed,) = process.done
-        process.pending = 0
-        await process.until(20.0)
-        process.pending = 9
-        await process.until(40.0)
-        assert [each.split()[0] for each in process.done] == ["killed", "back"] * 2
-        (rule,) = process.rules.ended
-        assert (rule.hits, rule.ended, killed) == (2, "spent", process.done[0])
+async def test_each_time_so_many_are_pending() -> None:
 
-    asyncio.run(test())
+    process = Scripted()
+    process.add("die 10s pending 5 after 1s times 2 named full")
+    process.pending = 4
+    await process.until(3.0)
+    assert process.done == []
+    process.pending = 5
+    await process.until(3.0 + POLL)
+    (killed,) = process.done
+    process.pending = 0
+    await process.until(20.0)
+    process.pending = 9
+    await process.until(40.0)
+    assert [each.split()[0] for each in process.done] == ["killed", "back"] * 2
+    (rule,) = process.rules.ended
+    assert (rule.hits, rule.ended, killed) == (2, "spent", process.done[0])
 
 
 @pytest.mark.parametrize("ends", ["removed", "expired", "closed"])
-def test_the_end_of_a_rule_brings_it_back(ends: str) -> None:
-    async def test() -> None:
-        process = Scripted()
-        process.add("die 1h for 5m named gone")
-        process.add("restart after 10m for 20m")
-        await process.until(60.0)
-        assert (process.restarts.is_restarting, process.done) == (True, ["killed at 0"])
-        if ends == "removed":
-            process.remove("gone")
-        elif ends == "expired":
-            process.now = 300.0
-            process.rules.expire(300.0)
-            process.restarts.look()
-        else:
-            process.restarts.close()
-        await process.turns()
-        assert process.done[1] == f"back at {process.now:g}"
-        await process.until(3600.0)
-        assert len(process.done) == (2 if ends == "closed" else 4)
+async def test_the_end_of_a_rule_brings_it_back(ends: str) -> None:
 
-    asyncio.run(test())
+    process = Scripted()
+    process.add("die 1h for 5m named gone")
+    process.add("restart after 10m for 20m")
+    await process.until(60.0)
+    assert (process.restarts.is_restarting, process.done) == (True, ["killed at 0"])
+    if ends == "removed":
+        process.remove("gone")
+    elif ends == "expired":
+        process.now = 300.0
+        process.rules.expire(300.0)
+        process.restarts.look()
+    else:
+        process.restarts.close()
+    await process.turns()
+    assert process.done[1] == f"back at {process.now:g}"
+    await process.until(3600.0)
+    assert len(process.done) == (2 if ends == "closed" else 4)
 
 
-def test_a_process_that_ends_does_not_restart() -> None:
-    async def test() -> None:
-        process = Scripted()
-        process.serves = False
-        process.add("restart")
-        await process.until(10.0)
-        assert (process.done, process.rules.standing["restart-1"].hits) == ([], 0)
+async def test_a_process_that_ends_does_not_restart() -> None:
 
-    asyncio.run(test())
+    process = Scripted()
+    process.serves = False
+    process.add("restart")
+    await process.until(10.0)
+    assert (process.done, process.rules.standing["restart-1"].hits) == ([], 0)
 
 
 @pytest.mark.parametrize(
     ("rule", "ends"),
     [("restart", "removed"), ("die 1h for 5m", "expired"), ("die 5s pending 5", "answered")],
 )
-def test_a_rule_that_ends_while_another_change_goes_on(
+async def test_a_rule_that_ends_while_another_change_goes_on(
     rule: str, ends: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        process = Scripted()
-        process.pending = 9
-        async with process.changing:
-            process.add(f"{rule} named late")
-            await process.turns()
-            assert process.restarts.is_restarting
-            if ends == "removed":
-                process.remove("late")
-            elif ends == "expired":
-                process.now = 300.0
-            else:
-                process.pending = 0
-        await process.turns()
-        assert (process.done, process.restarts.is_restarting) == ([], False)
-        assert "plugin/fault: the process is back" not in caplog.text
-        process.add("restart after 10m for 20m")
-        await process.until(3600.0)
-        assert len(process.done) == 2
 
-    asyncio.run(test())
+    process = Scripted()
+    process.pending = 9
+    async with process.changing:
+        process.add(f"{rule} named late")
+        await process.turns()
+        assert process.restarts.is_restarting
+        if ends == "removed":
+            process.remove("late")
+        elif ends == "expired":
+            process.now = 300.0
+        else:
+            process.pending = 0
+    await process.turns()
+    assert (process.done, process.restarts.is_restarting) == ([], False)
+    assert "plugin/fault: the process is back" not in caplog.text
+    process.add("restart after 10m for 20m")
+    await process.until(3600.0)
+    assert len(process.done) == 2
 
 
 # --- whole servers ---
@@ -217,40 +207,37 @@ async def killed(reloadable: ReloadableServer, rule: str) -> None:
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("signal", [True, False])
-def test_a_server_that_is_dead_ends_at_once(signal: bool, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
-            await killed(reloadable, "die 1h")
-            if signal:
-                await reloadable.server.shut_down()
-                assert await reloadable.server.run() == 0
+async def test_a_server_that_is_dead_ends_at_once(signal: bool, tmp_path: Path) -> None:
 
-    run(test())
+    async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
+        await killed(reloadable, "die 1h")
+        if signal:
+            await reloadable.server.shut_down()
+            assert await reloadable.server.run() == 0
 
 
 @pytest.mark.sockets
-def test_a_corefile_that_is_broken_meanwhile(
+async def test_a_corefile_that_is_broken_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is tried until it is served; nothing else could be."""
     monkeypatch.setattr(restarts, "INTERVAL", 0.001)
 
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
-            reloadable.write("{")
-            await killed(reloadable, "restart")
-            await until(lambda: caplog.text.count("does not start again") > 1, "tried twice")
-            whole = tmp_path / "whole"  # to be there at once, whenever it is read
-            whole.write_text(WHOAMI)
-            whole.replace(reloadable.path)
-            await until(lambda: reloadable.server.is_serving, "back")
-            assert (await reloadable.ask()).startswith("1 NOERROR")
-
-    run(test())
+    async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
+        reloadable.write("{")
+        await killed(reloadable, "restart")
+        await until(lambda: caplog.text.count("does not start again") > 1, "tried twice")
+        whole = tmp_path / "whole"  # to be there at once, whenever it is read
+        whole.write_text(WHOAMI)
+        whole.replace(reloadable.path)
+        await until(lambda: reloadable.server.is_serving, "back")
+        assert (await reloadable.ask()).startswith("1 NOERROR")
 
 
 @pytest.mark.sockets
-def test_a_start_that_fails_leaves_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_start_that_fails_leaves_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """But those of the control door, where they were."""
     found: list[list[bool]] = []
     health, door, other = free_port(), free_port(), free_port()
@@ -270,69 +257,60 @@ def test_a_start_that_fails_leaves_no_page(tmp_path: Path, monkeypatch: pytest.M
         """What waits between two tries."""
         found.append([await is_open(port) for port in (health, door, other)])
 
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
-            with socket.socket() as taken:
-                taken.bind(("127.0.0.1", 0))
-                taken.listen()
-                block = f"example.org:{taken.getsockname()[1]} {{\nbind 127.0.0.1\nwhoami\n}}\n"
-                reloadable.write(text.replace(str(door), str(other)) + block)
-                stand_in = SimpleNamespace(sleep=look, Event=asyncio.Event)
-                monkeypatch.setattr(restarts, "asyncio", stand_in)
-                await killed(reloadable, "restart")
-                await until(lambda: len(found) > 1, "tried twice")
-                assert found[:2] == [[False, True, False]] * 2
-
-    run(test())
-
-
-@pytest.mark.sockets
-def test_ports_that_the_kernel_has_chosen_stay(tmp_path: Path) -> None:
-    async def test() -> None:
-        text = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
-        async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
-            before = reloadable.server.addresses
+    async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            block = f"example.org:{taken.getsockname()[1]} {{\nbind 127.0.0.1\nwhoami\n}}\n"
+            reloadable.write(text.replace(str(door), str(other)) + block)
+            stand_in = SimpleNamespace(sleep=look, Event=asyncio.Event)
+            monkeypatch.setattr(restarts, "asyncio", stand_in)
             await killed(reloadable, "restart")
-            await until(lambda: reloadable.server.is_serving, "back")
-            assert reloadable.server.addresses == before
-            (listen,) = before
-            assert (type(listen), listen.port) == (ListenAddress, 0)
-
-    run(test())
+            await until(lambda: len(found) > 1, "tried twice")
+            assert found[:2] == [[False, True, False]] * 2
 
 
 @pytest.mark.sockets
-def test_a_reload_comes_after_it(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
-            server = reloadable.server
-            await killed(reloadable, "die 1h named gone")
-            reload = asyncio.create_task(server.reload())
-            assert server.faults is not None
-            server.faults.remove("gone", None)
-            assert await reload
-            assert server.is_serving
+async def test_ports_that_the_kernel_has_chosen_stay(tmp_path: Path) -> None:
 
-    run(test())
+    text = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
+    async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
+        before = reloadable.server.addresses
+        await killed(reloadable, "restart")
+        await until(lambda: reloadable.server.is_serving, "back")
+        assert reloadable.server.addresses == before
+        (listen,) = before
+        assert (type(listen), listen.port) == (ListenAddress, 0)
 
 
 @pytest.mark.sockets
-def test_queries_that_wait_are_pending(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
-            faults, configuration = reloadable.server.faults, reloadable.server.configuration
-            assert faults is not None
-            faults.add("delay 1m name late.test".split(), configuration)
-            rule = faults.add("die 0s pending 3 times 1".split(), configuration)
-            address = ("127.0.0.1", reloadable.port)
-            with UdpClient() as client:
-                for _ in range(2):
-                    client.sock.sendto(query("late.test").to_wire(), address)
-                async with TcpClient(address) as third:
-                    assert (rule.hits, (await reloadable.ask())[:9]) == (0, "1 NOERROR")
-                    third.send(query("late.test").to_wire())
-                    await until(lambda: rule.ended == "spent", "died and came back")
-                    assert await third.has_ended()
-            assert (await reloadable.ask()).startswith("1 NOERROR")
+async def test_a_reload_comes_after_it(tmp_path: Path) -> None:
 
-    run(test())
+    async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
+        server = reloadable.server
+        await killed(reloadable, "die 1h named gone")
+        reload = asyncio.create_task(server.reload())
+        assert server.faults is not None
+        server.faults.remove("gone", None)
+        assert await reload
+        assert server.is_serving
+
+
+@pytest.mark.sockets
+async def test_queries_that_wait_are_pending(tmp_path: Path) -> None:
+
+    async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
+        faults, configuration = reloadable.server.faults, reloadable.server.configuration
+        assert faults is not None
+        faults.add("delay 1m name late.test".split(), configuration)
+        rule = faults.add("die 0s pending 3 times 1".split(), configuration)
+        address = ("127.0.0.1", reloadable.port)
+        with UdpClient() as client:
+            for _ in range(2):
+                client.sock.sendto(query("late.test").to_wire(), address)
+            async with TcpClient(address) as third:
+                assert (rule.hits, (await reloadable.ask())[:9]) == (0, "1 NOERROR")
+                third.send(query("late.test").to_wire())
+                await until(lambda: rule.ended == "spent", "died and came back")
+                assert await third.has_ended()
+        assert (await reloadable.ask()).startswith("1 NOERROR")

@@ -60,72 +60,65 @@ def test_server_runtime_is_a_runtime() -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_tasks_are_held_until_they_end(loop: str) -> None:
-    async def test() -> None:
-        tasks, go_on = Tasks(), asyncio.Event()
+async def test_tasks_are_held_until_they_end(loop: str) -> None:
 
-        async def wait() -> int:
-            await go_on.wait()
-            return 7
+    tasks, go_on = Tasks(), asyncio.Event()
 
-        task = tasks.spawn(wait(), "seven")
-        assert (len(tasks), task.get_name()) == (1, "seven")
-        go_on.set()
-        assert await task == 7
-        await asyncio.sleep(0)
-        assert len(tasks) == 0
+    async def wait() -> int:
+        await go_on.wait()
+        return 7
 
-    run(test(), loop)
+    task = tasks.spawn(wait(), "seven")
+    assert (len(tasks), task.get_name()) == (1, "seven")
+    go_on.set()
+    assert await task == 7
+    await asyncio.sleep(0)
+    assert len(tasks) == 0
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_cancel_waits_for_the_end(loop: str) -> None:
-    async def test() -> list[str]:
-        tasks, ended, started = Tasks(), list[str](), asyncio.Event()
+async def test_cancel_waits_for_the_end(loop: str) -> None:
 
-        async def wait() -> None:
-            started.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await asyncio.sleep(0)
-                ended.append("tidied up")
+    tasks, ended, started = Tasks(), list[str](), asyncio.Event()
 
-        tasks.spawn(wait())
-        await started.wait()
-        await tasks.cancel()
-        await tasks.cancel()
-        assert len(tasks) == 0
-        return ended
+    async def wait() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("tidied up")
 
-    assert run(test(), loop) == ["tidied up"]
+    tasks.spawn(wait())
+    await started.wait()
+    await tasks.cancel()
+    await tasks.cancel()
+    assert len(tasks) == 0
+    assert ended == ["tidied up"]
 
 
-def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
+async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+
+    with caplog.at_level(logging.ERROR, "hsdns"):
+
         async def fail() -> None:
             raise ValueError("broken")
 
         tasks = Tasks()
         tasks.spawn(fail(), "cluster watch")
         await until(lambda: not len(tasks), "the task at its end")
-
-    with caplog.at_level(logging.ERROR, "hsdns"):
-        run(test())
     assert [record.getMessage() for record in caplog.records] == [
         "cluster watch ended with an error"
     ]
     assert caplog.records[0].exc_info is not None
 
 
-def test_runtime_tasks_end_with_the_configuration() -> None:
-    async def test() -> bool:
-        runtime = make_runtime()
-        task = runtime.spawn(asyncio.Event().wait(), "watch")
-        await runtime.tasks.cancel()
-        return task.cancelled()
+async def test_runtime_tasks_end_with_the_configuration() -> None:
 
-    assert run(test())
+    runtime = make_runtime()
+    task = runtime.spawn(asyncio.Event().wait(), "watch")
+    await runtime.tasks.cancel()
+    assert task.cancelled()
 
 
 # --- what plugins ask ---
@@ -192,7 +185,7 @@ def test_readiness_asks_every_block() -> None:
     assert runtime.readiness().unready == ["hosts", "kubernetes"]
 
 
-def test_resolve_asks_the_listener_of_the_request() -> None:
+async def test_resolve_asks_the_listener_of_the_request() -> None:
     def answering(rcode: int) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Reply:
             return Reply(rcode=rcode)
@@ -205,13 +198,10 @@ def test_resolve_asks_the_listener_of_the_request() -> None:
         "dns://:54": processor(answering(3)),
     }
 
-    async def test() -> list[int]:
-        return [
-            (await runtime.resolve(make_request("example.org", server=server))).rcode
-            for server in ("dns://:53", "dns://:54")
-        ]
-
-    assert run(test()) == [0, 3]
+    assert [
+        (await runtime.resolve(make_request("example.org", server=server))).rcode
+        for server in ("dns://:53", "dns://:54")
+    ] == [0, 3]
 
 
 def test_resolve_asks_the_resolver_of_the_request() -> None:
@@ -225,23 +215,20 @@ def test_resolve_asks_the_resolver_of_the_request() -> None:
     assert request.nested(request.query.qname, 1).resolver is request.resolver
 
 
-def test_what_runs_where_clusters_are_followed() -> None:
+async def test_what_runs_where_clusters_are_followed() -> None:
     async def seven() -> int:
         return 7
 
     async def fails() -> int:
         raise LookupError("no")
 
-    async def case() -> None:
-        runtime = make_runtime()
-        assert await runtime.in_watch(seven(), DEADLINE) == 7
-        with pytest.raises(LookupError):
-            await runtime.in_watch(fails(), DEADLINE)
-        with pytest.raises(TimeoutError):
-            await runtime.in_watch(asyncio.Event().wait(), 0.001)
-        await runtime.tasks.wait()
-
-    run(case())
+    runtime = make_runtime()
+    assert await runtime.in_watch(seven(), DEADLINE) == 7
+    with pytest.raises(LookupError):
+        await runtime.in_watch(fails(), DEADLINE)
+    with pytest.raises(TimeoutError):
+        await runtime.in_watch(asyncio.Event().wait(), 0.001)
+    await runtime.tasks.wait()
 
 
 def test_pages_are_added() -> None:
@@ -253,18 +240,15 @@ def test_pages_are_added() -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_wait_until(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wait_until(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POLL_INTERVAL", 0.0)
 
-    async def test() -> list[bool]:
-        runtime, looks = make_runtime(), iter([False, False, True])
-        return [
-            await runtime.wait_until(lambda: True, 0),
-            await runtime.wait_until(lambda: False, 0),
-            await runtime.wait_until(lambda: next(looks), DEADLINE),
-        ]
-
-    assert run(test(), loop) == [True, False, True]
+    runtime, looks = make_runtime(), iter([False, False, True])
+    assert [
+        await runtime.wait_until(lambda: True, 0),
+        await runtime.wait_until(lambda: False, 0),
+        await runtime.wait_until(lambda: next(looks), DEADLINE),
+    ] == [True, False, True]
 
 
 def test_reload_and_fail_are_passed_on() -> None:
@@ -283,62 +267,58 @@ def test_reload_and_fail_are_passed_on() -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> None:
-    async def test() -> None:
-        ended: list[str] = []
+async def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> None:
 
-        async def wait(name: str) -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.append(name)
+    ended: list[str] = []
 
-        lasting = Tasks()
-        runtime = ServerRuntime(
-            Registry(),
-            NoCounters(),
-            reload_if_changed=lambda: asyncio.sleep(0),
-            fail=pytest.fail,
-            spawn_watch=lasting.spawn,
-        )
-        runtime.spawn(wait("own"), "own")
-        running = runtime.spawn_watch(wait("lasting"), "lasting")
-        await asyncio.sleep(0)
-        await runtime.tasks.cancel()
-        assert ended == ["own"]
-        running.cancel()
-        await lasting.cancel()
-        assert ended == ["own", "lasting"]
-        alone = make_runtime()
-        alone.spawn_watch(wait("alone"), "alone")
-        await asyncio.sleep(0)
-        await alone.tasks.cancel()
-        assert ended[-1] == "alone"
+    async def wait(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
 
-    run(test(), loop)
+    lasting = Tasks()
+    runtime = ServerRuntime(
+        Registry(),
+        NoCounters(),
+        reload_if_changed=lambda: asyncio.sleep(0),
+        fail=pytest.fail,
+        spawn_watch=lasting.spawn,
+    )
+    runtime.spawn(wait("own"), "own")
+    running = runtime.spawn_watch(wait("lasting"), "lasting")
+    await asyncio.sleep(0)
+    await runtime.tasks.cancel()
+    assert ended == ["own"]
+    running.cancel()
+    await lasting.cancel()
+    assert ended == ["own", "lasting"]
+    alone = make_runtime()
+    alone.spawn_watch(wait("alone"), "alone")
+    await asyncio.sleep(0)
+    await alone.tasks.cancel()
+    assert ended[-1] == "alone"
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_what_a_task_does_to_end_is_not_cut_short(loop: str) -> None:
-    async def test() -> None:
-        tasks, ended, go_on = Tasks(), [], asyncio.Event()
+async def test_what_a_task_does_to_end_is_not_cut_short(loop: str) -> None:
 
-        async def save_at_the_end() -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await go_on.wait()
-                ended.append("saved")
+    tasks, ended, go_on = Tasks(), [], asyncio.Event()
 
-        task = tasks.spawn(save_at_the_end())
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.sleep(0)
-        go_on.set()
-        await tasks.cancel()
-        assert ended == ["saved"]
+    async def save_at_the_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await go_on.wait()
+            ended.append("saved")
 
-    run(test(), loop)
+    task = tasks.spawn(save_at_the_end())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    await tasks.cancel()
+    assert ended == ["saved"]
 
 
 def test_clocks_keep_no_configuration() -> None:
@@ -347,7 +327,7 @@ def test_clocks_keep_no_configuration() -> None:
     assert not hasattr(runtime.wall, "__self__")
 
 
-def test_queries_that_wait_without_a_task_are_counted_and_cancelled() -> None:
+async def test_queries_that_wait_without_a_task_are_counted_and_cancelled() -> None:
     delivered: list[object] = []
 
     async def wait_for(wait: Wait[str], queries: Queries) -> str:
@@ -357,23 +337,20 @@ def test_queries_that_wait_without_a_task_are_counted_and_cancelled() -> None:
         finally:
             queries.waits.discard(wait)
 
-    async def test() -> None:
-        queries = Queries()
-        waits: list[Wait[str]] = [Wait(), Wait()]
-        for wait in waits:
-            start(wait_for(wait, queries), delivered.append, queries.spawn)
-        queries.spawn(asyncio.sleep(60))
-        assert len(queries) == 3
-        waits[1].succeed("reply")
-        assert len(queries) == 2
-        await queries.cancel()
-        assert len(queries) == 0
-
-    asyncio.run(test())
+    queries = Queries()
+    waits: list[Wait[str]] = [Wait(), Wait()]
+    for wait in waits:
+        start(wait_for(wait, queries), delivered.append, queries.spawn)
+    queries.spawn(asyncio.sleep(60))
+    assert len(queries) == 3
+    waits[1].succeed("reply")
+    assert len(queries) == 2
+    await queries.cancel()
+    assert len(queries) == 0
     assert delivered == ["reply", None]
 
 
-def test_long_work_lets_others_run_in_between() -> None:
+async def test_long_work_lets_others_run_in_between() -> None:
     now, ran = 0.0, list[float]()
 
     async def other() -> None:
@@ -381,16 +358,12 @@ def test_long_work_lets_others_run_in_between() -> None:
             ran.append(now)
             await asyncio.sleep(0)
 
-    async def work() -> None:
-        nonlocal now
-        task = asyncio.create_task(other())
-        turn = Turn(lambda: now)
-        for _ in range(6):
-            now += MAX_TURN * 0.6
-            await turn.end_if_long()
-        task.cancel()
-
-    asyncio.run(work())
+    task = asyncio.create_task(other())
+    turn = Turn(lambda: now)
+    for _ in range(6):
+        now += MAX_TURN * 0.6
+        await turn.end_if_long()
+    task.cancel()
     assert [round(each / MAX_TURN, 1) for each in ran] == [1.2, 2.4, 3.6]
 
 
@@ -416,47 +389,40 @@ def test_a_turn_that_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rests == [0.001, 0.001]
 
 
-def test_a_long_list_is_freed_in_several_turns() -> None:
+async def test_a_long_list_is_freed_in_several_turns() -> None:
     """Each item takes as long as a turn may; the loop turns after each second one."""
+    now = 0.0
+    parts: list[Any] = [object() for _ in range(6)]
+    left: list[int] = []
 
-    async def test() -> list[int]:
-        now = 0.0
-        parts: list[Any] = [object() for _ in range(6)]
-        left: list[int] = []
+    def clock() -> float:
+        nonlocal now
+        now += MAX_TURN
+        return now
 
-        def clock() -> float:
-            nonlocal now
-            now += MAX_TURN
-            return now
+    async def look() -> None:
+        while parts:
+            left.append(len(parts))
+            await asyncio.sleep(0)
 
-        async def look() -> None:
-            while parts:
-                left.append(len(parts))
-                await asyncio.sleep(0)
-
-        looking = asyncio.create_task(look())
-        await take_apart(parts, clock)
-        await looking
-        return left
-
-    assert run(test()) == [4, 2]
+    looking = asyncio.create_task(look())
+    await take_apart(parts, clock)
+    await looking
+    assert left == [4, 2]
 
 
-def test_begin() -> None:
+async def test_begin() -> None:
     """The reply of a chain that waits for nothing is there at once, that of one that waits later; a lost one is None."""
 
     async def waiting(wait: Wait[int]) -> int:
         return await wait
 
-    async def case() -> None:
-        tasks = Tasks()
-        waits: list[Wait[int]] = [Wait() for _ in range(3)]
-        waits[0].succeed(1)
-        at_once, later, lost = (begin(waiting(wait), tasks.spawn) for wait in waits)
-        assert (at_once.done(), later.done(), lost.done()) == (True, False, False)
-        waits[1].succeed(2)
-        with contextlib.suppress(asyncio.CancelledError):  # it comes back, as from a task
-            waits[2].fail(asyncio.CancelledError())
-        assert (await at_once, await later, await lost) == (1, 2, None)
-
-    run(case())
+    tasks = Tasks()
+    waits: list[Wait[int]] = [Wait() for _ in range(3)]
+    waits[0].succeed(1)
+    at_once, later, lost = (begin(waiting(wait), tasks.spawn) for wait in waits)
+    assert (at_once.done(), later.done(), lost.done()) == (True, False, False)
+    waits[1].succeed(2)
+    with contextlib.suppress(asyncio.CancelledError):  # it comes back, as from a task
+        waits[2].fail(asyncio.CancelledError())
+    assert (await at_once, await later, await lost) == (1, 2, None)

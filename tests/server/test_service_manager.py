@@ -17,7 +17,6 @@ import pytest
 from hsdns.server.service_manager import ServiceManager
 from loadtest.ports import free_port
 from tests.server.loopback import WHOAMI, ReloadableServer, running
-from tests.support.coroutines.event_loops import run
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = "READY=1\nSTATUS=Serving"
@@ -107,56 +106,49 @@ def test_a_full_socket_stops_nothing(inbox: Inbox, caplog: pytest.LogCaptureFixt
     assert "cannot tell the service manager" in caplog.messages[0]
 
 
-def test_a_server(inbox: Inbox, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server(inbox: Inbox, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Its start, reloads with and without a change, a reload that fails, and its end."""
     caplog.set_level(logging.CRITICAL, "hsdns")
 
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, WHOAMI, manager(inbox))) as reloadable:
-            server = reloadable.server
-            assert inbox.all() == [READY]
-            assert await server.reload()
-            assert inbox.all() == [RELOADING, READY]
-            assert await server.reload(only_if_changed=True)
-            assert inbox.all() == []
-            reloadable.write(WHOAMI.replace("whoami", "whoami\nerrors"))
-            assert await server.reload(only_if_changed=True)
-            assert inbox.all() == [RELOADING, READY]
-            reloadable.write("whoam {\n")
-            assert not await server.reload(only_if_changed=True)
-            (told,) = inbox.all()
-            assert told.startswith(f"{READY}; the last reload failed: {reloadable.path}:1:")
-            reloadable.write(WHOAMI)
-            assert await server.reload()
-            assert inbox.all() == [RELOADING, READY]
-            await server.shut_down()
-            assert await server.run() == 0
-            assert inbox.all() == [STOPPING]
-
-    run(test())
-
-
-def test_a_failed_start(inbox: Inbox, tmp_path: Path) -> None:
-    async def test() -> None:
-        reloadable = ReloadableServer(tmp_path, ". {\nwhoam\n}\n", manager(inbox))
-        with pytest.raises(Exception, match="unknown directive"):
-            await reloadable.server.start()
-        assert not any("READY=1" in each for each in inbox.all())
-
-    run(test())
-
-
-def test_an_end_before_the_start_is_over(inbox: Inbox, tmp_path: Path) -> None:
-    async def test() -> None:
-        reloadable = ReloadableServer(tmp_path, WHOAMI, manager(inbox))
-        starting = asyncio.create_task(reloadable.server.start())
-        await asyncio.sleep(0)
-        await reloadable.server.shut_down()
-        await starting
-        assert await reloadable.server.run() == 0
+    async with running(ReloadableServer(tmp_path, WHOAMI, manager(inbox))) as reloadable:
+        server = reloadable.server
+        assert inbox.all() == [READY]
+        assert await server.reload()
+        assert inbox.all() == [RELOADING, READY]
+        assert await server.reload(only_if_changed=True)
+        assert inbox.all() == []
+        reloadable.write(WHOAMI.replace("whoami", "whoami\nerrors"))
+        assert await server.reload(only_if_changed=True)
+        assert inbox.all() == [RELOADING, READY]
+        reloadable.write("whoam {\n")
+        assert not await server.reload(only_if_changed=True)
+        (told,) = inbox.all()
+        assert told.startswith(f"{READY}; the last reload failed: {reloadable.path}:1:")
+        reloadable.write(WHOAMI)
+        assert await server.reload()
+        assert inbox.all() == [RELOADING, READY]
+        await server.shut_down()
+        assert await server.run() == 0
         assert inbox.all() == [STOPPING]
 
-    run(test())
+
+async def test_a_failed_start(inbox: Inbox, tmp_path: Path) -> None:
+
+    reloadable = ReloadableServer(tmp_path, ". {\nwhoam\n}\n", manager(inbox))
+    with pytest.raises(Exception, match="unknown directive"):
+        await reloadable.server.start()
+    assert not any("READY=1" in each for each in inbox.all())
+
+
+async def test_an_end_before_the_start_is_over(inbox: Inbox, tmp_path: Path) -> None:
+
+    reloadable = ReloadableServer(tmp_path, WHOAMI, manager(inbox))
+    starting = asyncio.create_task(reloadable.server.start())
+    await asyncio.sleep(0)
+    await reloadable.server.shut_down()
+    await starting
+    assert await reloadable.server.run() == 0
+    assert inbox.all() == [STOPPING]
 
 
 @pytest.mark.slow

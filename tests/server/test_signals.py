@@ -21,7 +21,7 @@ from tests.server.loopback import (
     is_free,
     running,
 )
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import until
 
 pytestmark = pytest.mark.sockets
 
@@ -39,51 +39,45 @@ pytestmark = pytest.mark.sockets
         pytest.param([signal.SIGHUP, signal.SIGUSR2, signal.SIGTERM], 0, id="hup-and-usr2-are-ignored"),
     ],
 )  # fmt: skip
-def test_signals(
+async def test_signals(
     numbers: list[signal.Signals],
     status: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def test() -> None:
-        http = free_port()
-        caplog.set_level(logging.INFO, "hsdns")
-        corefile = WHOAMI.replace("whoami", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}\nwhoami")
-        reloadable = ReloadableServer(tmp_path, corefile)
-        lameduck = Lameduck(monkeypatch)
-        monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
-        with default_signals(reloadable.server):
-            await reloadable.server.start()
-            served = asyncio.create_task(reloadable.server.run())
-            for number in numbers:
-                os.kill(os.getpid(), number)
-                if number in (signal.SIGTERM, signal.SIGINT):
-                    await until(
-                        lambda: bool(lameduck.seconds) or served.done(), "the lameduck period"
-                    )
-                elif number != signal.SIGQUIT:
-                    assert (await reloadable.ask()).startswith(NOERROR)
-            if status == 0 and signal.SIGQUIT not in numbers:
-                lameduck.over.set()
-            async with asyncio.timeout(30):
-                assert await served == status
-        assert is_free(reloadable.port)
-        quits = "SIGQUIT: Quitting process immediately" in caplog.messages
-        assert quits is (signal.SIGQUIT in numbers)
-        assert ("SIGINT: Force quit" in caplog.messages) is (status == 2)
 
-    run(test())
-
-
-def test_sigusr1_reloads(tmp_path: Path) -> None:
-    async def test() -> None:
-        reloadable = ReloadableServer(tmp_path, WHOAMI)
-        with default_signals(reloadable.server):
-            async with running(reloadable):
-                before = reloadable.server.configuration
-                os.kill(os.getpid(), signal.SIGUSR1)
-                await until(lambda: reloadable.server.configuration is not before, "a reload")
+    http = free_port()
+    caplog.set_level(logging.INFO, "hsdns")
+    corefile = WHOAMI.replace("whoami", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}\nwhoami")
+    reloadable = ReloadableServer(tmp_path, corefile)
+    lameduck = Lameduck(monkeypatch)
+    monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
+    with default_signals(reloadable.server):
+        await reloadable.server.start()
+        served = asyncio.create_task(reloadable.server.run())
+        for number in numbers:
+            os.kill(os.getpid(), number)
+            if number in (signal.SIGTERM, signal.SIGINT):
+                await until(lambda: bool(lameduck.seconds) or served.done(), "the lameduck period")
+            elif number != signal.SIGQUIT:
                 assert (await reloadable.ask()).startswith(NOERROR)
+        if status == 0 and signal.SIGQUIT not in numbers:
+            lameduck.over.set()
+        async with asyncio.timeout(30):
+            assert await served == status
+    assert is_free(reloadable.port)
+    quits = "SIGQUIT: Quitting process immediately" in caplog.messages
+    assert quits is (signal.SIGQUIT in numbers)
+    assert ("SIGINT: Force quit" in caplog.messages) is (status == 2)
 
-    run(test())
+
+async def test_sigusr1_reloads(tmp_path: Path) -> None:
+
+    reloadable = ReloadableServer(tmp_path, WHOAMI)
+    with default_signals(reloadable.server):
+        async with running(reloadable):
+            before = reloadable.server.configuration
+            os.kill(os.getpid(), signal.SIGUSR1)
+            await until(lambda: reloadable.server.configuration is not before, "a reload")
+            assert (await reloadable.ask()).startswith(NOERROR)

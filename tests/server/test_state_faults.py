@@ -19,11 +19,11 @@ from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running
 from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Asking, Timed
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import DEADLINE, run, until
+from tests.support.coroutines.event_loops import DEADLINE, until
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import cluster_objects
 from tests.support.servers.scripted_source import ScriptedSource
-from tests.support.servers.udp_listeners import KINDS, serving_with
+from tests.support.servers.udp_listeners import each_kind
 
 CLUSTERS = """cluster.local:53 shop.test:54 {
     kubernetes cluster.local {
@@ -38,58 +38,49 @@ example.org:53 {
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_state_that_stands_still(kind: str, tmp_path: Path) -> None:
+@each_kind
+async def test_a_state_that_stands_still(kind: str, tmp_path: Path) -> None:
     """Its block alone leaves the table; its end brings the newest state with the next query, and the table."""
-
-    async def test() -> None:
-        objects = cluster_objects(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-            asking = Asking(site, "udp")
-            await asking.ask(OUTSIDE)
-            asking.add("freeze named still")
-            for last in (2, 3):
-                changed = service("default/web", f"10.96.0.{last}", version=str(last))
-                site.apply(Upserted(changed))
-                assert await asking.ask(WEB) == ({"10.96.0.1"}, 0)
-            answers, hits = await asking.ask(OUTSIDE)
-            assert (answers, hits > 0) == ({RIGHT[OUTSIDE]}, True)
-            ((labels, seconds),) = site.value("hsdns_fault_behind_seconds", "gauge").items()
-            assert (labels, seconds > 0) == (("still",), True)
-            asking.clear()
-            answers, hits = await asking.ask(WEB)
-            assert (answers, hits > 0) == ({"10.96.0.3"}, True)
-            assert site.value("hsdns_fault_hits_total") == {("still",): 8}
-            assert site.value("hsdns_fault_behind_seconds", "gauge") == {}
-
-    with serving_with(kind):
-        run(test())
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+        asking = Asking(site, "udp")
+        await asking.ask(OUTSIDE)
+        asking.add("freeze named still")
+        for last in (2, 3):
+            changed = service("default/web", f"10.96.0.{last}", version=str(last))
+            site.apply(Upserted(changed))
+            assert await asking.ask(WEB) == ({"10.96.0.1"}, 0)
+        answers, hits = await asking.ask(OUTSIDE)
+        assert (answers, hits > 0) == ({RIGHT[OUTSIDE]}, True)
+        ((labels, seconds),) = site.value("hsdns_fault_behind_seconds", "gauge").items()
+        assert (labels, seconds > 0) == (("still",), True)
+        asking.clear()
+        answers, hits = await asking.ask(WEB)
+        assert (answers, hits > 0) == ({"10.96.0.3"}, True)
+        assert site.value("hsdns_fault_hits_total") == {("still",): 8}
+        assert site.value("hsdns_fault_behind_seconds", "gauge") == {}
 
 
 @pytest.mark.sockets
-def test_a_frozen_state_outlives_a_reload(tmp_path: Path) -> None:
+async def test_a_frozen_state_outlives_a_reload(tmp_path: Path) -> None:
     """If the kubernetes block is as it was; else the rule begins with what the new block reads."""
-
-    async def test() -> None:
-        objects = cluster_objects(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-            asking = Asking(site, "udp")
-            asking.add("freeze")
-            site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
-            site.write(BLOCKS.replace("192.0.2.1", "192.0.2.2"))
-            assert await site.server.reload()
-            assert await asking.ask(WEB) == ({"10.96.0.1"}, 0)
-            site.objects = cluster_objects(service("default/web", "10.96.0.3", version="3"))
-            site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
-            assert await site.server.reload()
-            assert await asking.ask(WEB) == ({"10.96.0.3"}, 0)
-
-    run(test())
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+        asking = Asking(site, "udp")
+        asking.add("freeze")
+        site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
+        site.write(BLOCKS.replace("192.0.2.1", "192.0.2.2"))
+        assert await site.server.reload()
+        assert await asking.ask(WEB) == ({"10.96.0.1"}, 0)
+        site.objects = cluster_objects(service("default/web", "10.96.0.3", version="3"))
+        site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
+        assert await site.server.reload()
+        assert await asking.ask(WEB) == ({"10.96.0.3"}, 0)
 
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("change", ["reload", "restart"])
-def test_what_a_new_block_reads_first_stands_still(
+async def test_what_a_new_block_reads_first_stands_still(
     change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if it changes before the block serves."""
@@ -97,26 +88,23 @@ def test_what_a_new_block_reads_first_stands_still(
     async def watch(self: ScriptedSource, deliver: Deliver, *_: object) -> None:
         deliver([Upserted(service("default/web", "10.96.0.4", version="4"))])
 
-    async def test() -> None:
-        objects = cluster_objects(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-            asking, before = Asking(site, "udp"), site.server.instance
-            asking.add("freeze")
-            monkeypatch.setattr(ScriptedSource, "watch", watch)
-            site.objects = cluster_objects(service("default/web", "10.96.0.3", version="3"))
-            if change == "reload":
-                site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
-                assert await site.server.reload()
-            else:
-                asking.add("restart")
-                await until(lambda: site.server.instance not in (None, before), "back")
-            assert await asking.ask(WEB) == ({"10.96.0.3"}, 0)
-
-    run(test())
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+        asking, before = Asking(site, "udp"), site.server.instance
+        asking.add("freeze")
+        monkeypatch.setattr(ScriptedSource, "watch", watch)
+        site.objects = cluster_objects(service("default/web", "10.96.0.3", version="3"))
+        if change == "reload":
+            site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
+            assert await site.server.reload()
+        else:
+            asking.add("restart")
+            await until(lambda: site.server.instance not in (None, before), "back")
+        assert await asking.ask(WEB) == ({"10.96.0.3"}, 0)
 
 
 @pytest.mark.sockets
-def test_a_watch_is_away_before_a_block_starts(
+async def test_a_watch_is_away_before_a_block_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = f"cluster.local:PORT {{\nbind 127.0.0.1\nkubernetes {{\nendpoint http://127.0.0.1:{free_port()}\nstartup_timeout 1ms\n}}\n}}\n"
@@ -127,78 +115,69 @@ def test_a_watch_is_away_before_a_block_starts(
         found.extend(each.by for each in self.source.obstacles.all)
         await start(self, runtime)
 
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
-            server = reloadable.server
-            assert server.faults is not None
-            server.faults.add("watch away named gone".split(), server.configuration)
-            monkeypatch.setattr(Kubernetes, "start", observed)
-            reloadable.write(text.replace("1ms", "2ms"))
-            assert await server.reload()
-            before = server.instance
-            server.faults.add(["restart"], server.configuration)
-            await until(lambda: server.instance not in (None, before), "back")
-            assert found == ['by the rule "gone" of fault'] * 2
-
-    run(test())
+    async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
+        server = reloadable.server
+        assert server.faults is not None
+        server.faults.add("watch away named gone".split(), server.configuration)
+        monkeypatch.setattr(Kubernetes, "start", observed)
+        reloadable.write(text.replace("1ms", "2ms"))
+        assert await server.reload()
+        before = server.instance
+        server.faults.add(["restart"], server.configuration)
+        await until(lambda: server.instance not in (None, before), "back")
+        assert found == ['by the rule "gone" of fault'] * 2
 
 
 @pytest.mark.sockets
-def test_a_rule_that_ends_while_a_reload_places_it(
+async def test_a_rule_that_ends_while_a_reload_places_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        objects = cluster_objects(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-            asking, faults, loop = (
-                Asking(site, "udp"),
-                site.server.faults,
-                asyncio.get_running_loop(),
-            )
-            assert faults is not None
-            asking.add("freeze")
-            touched, serving = faults._touched, site.server.configuration
 
-            def touched_then_removed(configuration: Configuration) -> set[int]:
-                found = touched(configuration)
-                if configuration is not serving and faults.rules.standing:
-                    removed = asyncio.run_coroutine_threadsafe(clear(), loop)
-                    removed.result(DEADLINE)
-                return found
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+        asking, faults, loop = (
+            Asking(site, "udp"),
+            site.server.faults,
+            asyncio.get_running_loop(),
+        )
+        assert faults is not None
+        asking.add("freeze")
+        touched, serving = faults._touched, site.server.configuration
 
-            async def clear() -> None:
-                faults.clear()
+        def touched_then_removed(configuration: Configuration) -> set[int]:
+            found = touched(configuration)
+            if configuration is not serving and faults.rules.standing:
+                removed = asyncio.run_coroutine_threadsafe(clear(), loop)
+                removed.result(DEADLINE)
+            return found
 
-            monkeypatch.setattr(faults, "_touched", touched_then_removed)
-            site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
-            assert await site.server.reload()
-            assert all(each.fault is None for each in site.server.configuration.blocks)
-            answers, hits = await asking.ask(WEB)
-            assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
-            site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
-            blocks = blocks_of(site.server.configuration.plugins)
-            assert [len(each.state.replaced) for each in blocks] == [0]
+        async def clear() -> None:
+            faults.clear()
 
-    run(test())
+        monkeypatch.setattr(faults, "_touched", touched_then_removed)
+        site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
+        assert await site.server.reload()
+        assert all(each.fault is None for each in site.server.configuration.blocks)
+        answers, hits = await asking.ask(WEB)
+        assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
+        site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
+        blocks = blocks_of(site.server.configuration.plugins)
+        assert [len(each.state.replaced) for each in blocks] == [0]
 
 
 @pytest.mark.sockets
-def test_a_rule_that_another_thread_spends(tmp_path: Path) -> None:
+async def test_a_rule_that_another_thread_spends(tmp_path: Path) -> None:
     """As rules about the watch are: what follows runs on the loop of the server."""
-
-    async def test() -> None:
-        async with ClusterServer(tmp_path, BLOCKS, cluster_objects(), faults=True) as site:
-            asking = Asking(site, "udp")
-            asking.add("rcode REFUSED times 1")
-            assert site.server.faults is not None
-            rules = site.server.faults.rules
-            (rule,) = rules.all
-            rule.hits = 1
-            await asyncio.to_thread(rules.on_spent)
-            await until(lambda: not rules.standing, "the rule ended")
-            assert all(each.fault is None for each in site.server.configuration.blocks)
-
-    run(test())
+    async with ClusterServer(tmp_path, BLOCKS, cluster_objects(), faults=True) as site:
+        asking = Asking(site, "udp")
+        asking.add("rcode REFUSED times 1")
+        assert site.server.faults is not None
+        rules = site.server.faults.rules
+        (rule,) = rules.all
+        rule.hits = 1
+        await asyncio.to_thread(rules.on_spent)
+        await until(lambda: not rules.standing, "the rule ended")
+        assert all(each.fault is None for each in site.server.configuration.blocks)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hsdns.assemble import ListenAddress
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
 from hsdns.server.udp import AGAIN, BATCH_LEN, TURN, UdpServer
-from tests.support.coroutines.event_loops import LOOPS, run
+from tests.support.coroutines.event_loops import LOOPS
 from tests.support.servers.function_processor import asked_address, processor
 from tests.support.servers.udp_listeners import listen_udp
 
@@ -20,26 +20,24 @@ pytestmark = pytest.mark.sockets
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_it_has_one_socket(loop: str) -> None:
-    async def test() -> None:
-        sockets = [open_udp(ListenAddress("127.0.0.1", 0)) for _ in range(2)]
-        answers = processor(asked_address)
-        server = listen_udp("loop", sockets, answers, Tasks().spawn, lambda: 0.0)
-        assert isinstance(server, UdpServer)
-        assert server.sockets == sockets[:1]
-        assert server.statistics() == (0, {})
-        server._batch.send([(b"reply", b"no address", b"")])
-        dropped, errors = server.statistics()
-        assert dropped == 0
-        assert sum(errors.values()) == 1
-        assert errno.EAGAIN not in errors
-        server.close()
-        sockets[1].close()
+async def test_it_has_one_socket(loop: str) -> None:
 
-    run(test(), loop)
+    sockets = [open_udp(ListenAddress("127.0.0.1", 0)) for _ in range(2)]
+    answers = processor(asked_address)
+    server = listen_udp("loop", sockets, answers, Tasks().spawn, lambda: 0.0)
+    assert isinstance(server, UdpServer)
+    assert server.sockets == sockets[:1]
+    assert server.statistics() == (0, {})
+    server._batch.send([(b"reply", b"no address", b"")])
+    dropped, errors = server.statistics()
+    assert dropped == 0
+    assert sum(errors.values()) == 1
+    assert errno.EAGAIN not in errors
+    server.close()
+    sockets[1].close()
 
 
-def test_the_buffer_is_read_for_most_of_an_iteration_under_a_flood() -> None:
+async def test_the_buffer_is_read_for_most_of_an_iteration_under_a_flood() -> None:
     """The kernel's buffer is one queue for all clients: while it is full, each of them waits for the others' queries."""
     now = 0.0
     read = 0
@@ -54,17 +52,12 @@ def test_the_buffer_is_read_for_most_of_an_iteration_under_a_flood() -> None:
             read += 1
             return [(b"", b"", b"")] * BATCH_LEN
 
-    async def test() -> None:
-        sock = open_udp(ListenAddress("127.0.0.1", 0))
-        server: Any = listen_udp(
-            "loop", [sock], processor(asked_address), Tasks().spawn, lambda: now
-        )
-        server._batch = Flood()
-        server._take = lambda: answered.append(read)
-        server._read_batch()
-        server.close()
-
-    run(test())
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: now)
+    server._batch = Flood()
+    server._take = lambda: answered.append(read)
+    server._read_batch()
+    server.close()
     assert answered[0] == 64
 
 
@@ -73,7 +66,7 @@ def test_the_buffer_is_read_for_most_of_an_iteration_under_a_flood() -> None:
     [(1.1 * AGAIN, [1, 2, 3]), (0.6 * AGAIN, [2])],
     ids=["long", "short"],
 )
-def test_the_buffer_is_read_between_misses(seconds: float, expected: list[int]) -> None:
+async def test_the_buffer_is_read_between_misses(seconds: float, expected: list[int]) -> None:
     """`expected`: how many misses had been answered at each reading."""
     now = 1.0
     answered = 0
@@ -84,30 +77,25 @@ def test_the_buffer_is_read_between_misses(seconds: float, expected: list[int]) 
             read.append(answered)
             return []
 
-    async def test() -> None:
-        sock = open_udp(ListenAddress("127.0.0.1", 0))
-        server: Any = listen_udp(
-            "loop", [sock], processor(asked_address), Tasks().spawn, lambda: now
-        )
-        server.start()
-        server._batch = Empty()
-        server._read()
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: now)
+    server.start()
+    server._batch = Empty()
+    server._read()
 
-        def answer(*miss: object) -> None:
-            nonlocal now, answered
-            now += seconds
-            answered += 1
+    def answer(*miss: object) -> None:
+        nonlocal now, answered
+        now += seconds
+        answered += 1
 
-        server._answer = answer
-        server._others.offer(0, [(b"query", b"", b"")] * 3)
-        server._take()
-        server.close()
-
-    run(test())
+    server._answer = answer
+    server._others.offer(0, [(b"query", b"", b"")] * 3)
+    server._take()
+    server.close()
     assert read == [0, *expected]
 
 
-def test_the_buffer_is_read_between_steps_of_connections() -> None:
+async def test_the_buffer_is_read_between_steps_of_connections() -> None:
     """What misses the table then is answered in the next iteration."""
     taken: list[int] = []
 
@@ -115,60 +103,46 @@ def test_the_buffer_is_read_between_steps_of_connections() -> None:
         def serve(self, table: object) -> list[tuple[bytes, bytes, bytes]]:
             return [(b"query", b"", b"")]
 
-    async def test() -> None:
-        sock = open_udp(ListenAddress("127.0.0.1", 0))
-        server: Any = listen_udp(
-            "loop", [sock], processor(asked_address), Tasks().spawn, lambda: 1.0
-        )
-        server.start()
-        (read,) = server._between.values()
-        server._batch = OneMiss()
-        server._take = lambda: taken.append(len(server._others.take(9)))
-        read()
-        assert taken == []
-        await asyncio.sleep(0)
-        server.close()
-        assert not server._between
-
-    run(test())
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 1.0)
+    server.start()
+    (read,) = server._between.values()
+    server._batch = OneMiss()
+    server._take = lambda: taken.append(len(server._others.take(9)))
+    read()
+    assert taken == []
+    await asyncio.sleep(0)
+    server.close()
+    assert not server._between
     assert taken == [1]
 
 
-def test_an_error_costs_the_queries_of_one_iteration_only() -> None:
+async def test_an_error_costs_the_queries_of_one_iteration_only() -> None:
     taken: list[int] = []
 
-    async def test() -> None:
-        sock = open_udp(ListenAddress("127.0.0.1", 0))
-        server: Any = listen_udp(
-            "loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0
-        )
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
 
-        def take() -> None:
-            taken.extend(each[0] for each in server._others.take(1))
-            if len(taken) == 2:
-                raise KeyError(taken)
+    def take() -> None:
+        taken.extend(each[0] for each in server._others.take(1))
+        if len(taken) == 2:
+            raise KeyError(taken)
 
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-        server._take = take
-        server._others.offer(0, [(b"query", b"", b"")] * 3)
-        server._read_batch()
-        for _ in range(4):
-            await asyncio.sleep(0)
-        server.close()
-
-    run(test())
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    server._take = take
+    server._others.offer(0, [(b"query", b"", b"")] * 3)
+    server._read_batch()
+    for _ in range(4):
+        await asyncio.sleep(0)
+    server.close()
     assert taken == [0, 0, 0]
 
 
-def test_closed_socket_is_not_read() -> None:
+async def test_closed_socket_is_not_read() -> None:
     """Its number may be another one's by then."""
-
-    async def test() -> None:
-        sock = open_udp(ListenAddress("127.0.0.1", 0))
-        server = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
-        server.start()
-        server.close()
-        server.stop_reading()
-        assert sock.fileno() == -1
-
-    run(test())
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
+    server.start()
+    server.close()
+    server.stop_reading()
+    assert sock.fileno() == -1

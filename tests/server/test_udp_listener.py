@@ -25,7 +25,7 @@ from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import until
 from tests.support.servers.function_processor import Answer, asked_address, processor
 from tests.support.servers.udp_listeners import KINDS, PLACES, listen_udp, twin_of
 
@@ -81,19 +81,17 @@ each_place = pytest.mark.parametrize(("kind", "loop"), PLACES)
         pytest.param("::", "::1", "AAAA", id="bound-to-all-ipv6", marks=IPV6),
     ],
 )
-def test_answer_leaves_from_the_address_that_was_asked(
+async def test_answer_leaves_from_the_address_that_was_asked(
     kind: str, loop: str, host: str, asked: str, rrtype: str
 ) -> None:
-    async def test() -> tuple[str, str]:
-        async with serving(host=host, kind=kind) as server:
-            family = socket.AF_INET6 if ":" in asked else socket.AF_INET
-            with UdpClient(family) as client:
-                wire, came_from = await client.ask(
-                    query(rrtype=rrtype).to_wire(), (asked, server.local.port)
-                )
-                return summary(wire), came_from
 
-    reply, came_from = run(test(), loop)
+    async with serving(host=host, kind=kind) as server:
+        family = socket.AF_INET6 if ":" in asked else socket.AF_INET
+        with UdpClient(family) as client:
+            wire, came_from = await client.ask(
+                query(rrtype=rrtype).to_wire(), (asked, server.local.port)
+            )
+            reply, came_from = (summary(wire), came_from)
     assert came_from == asked
     assert reply == f"1 NOERROR qr aa rd | example.org. 0 IN {rrtype} {asked} |  | "
 
@@ -107,7 +105,7 @@ def test_answer_leaves_from_the_address_that_was_asked(
         pytest.param("", socket.AF_INET6, "::1", id="all-ipv6", marks=IPV6),
     ],
 )
-def test_request_knows_both_ends(
+async def test_request_knows_both_ends(
     kind: str, host: str, family: socket.AddressFamily, asked: str
 ) -> None:
     seen: list[Request] = []
@@ -116,17 +114,14 @@ def test_request_knows_both_ends(
         seen.append(request)
         return Reply()
 
-    async def test() -> None:
-        async with serving(note, host, clock=lambda: 12.5, kind=kind) as server:
-            with UdpClient(family) as client:
-                client.sock.bind(("127.0.0.9" if family == socket.AF_INET else "::1", 0))
-                await client.ask(query().to_wire(), (asked, server.local.port))
-                request = seen[0]
-                assert tuple(request.client) == client.sock.getsockname()[:2]
-                assert tuple(request.local) == (asked, server.local.port)
-                assert (request.protocol, request.now) == ("udp", 12.5)
-
-    run(test())
+    async with serving(note, host, clock=lambda: 12.5, kind=kind) as server:
+        with UdpClient(family) as client:
+            client.sock.bind(("127.0.0.9" if family == socket.AF_INET else "::1", 0))
+            await client.ask(query().to_wire(), (asked, server.local.port))
+            request = seen[0]
+            assert tuple(request.client) == client.sock.getsockname()[:2]
+            assert tuple(request.local) == (asked, server.local.port)
+            assert (request.protocol, request.now) == ("udp", 12.5)
 
 
 # --- what a datagram may be ---
@@ -155,13 +150,11 @@ def padded(size: int) -> bytes:
         pytest.param(bytes.fromhex("0007 2900 0001 0000 0000 0000"), "0007 a804 0000 0000 0000 0000", id="update"),
     ],
 )  # fmt: skip
-def test_header_of_the_reply(kind: str, sent: bytes, reply: str) -> None:
-    async def test() -> bytes:
-        async with serving(kind=kind) as server:
-            with UdpClient() as client:
-                return (await client.ask(sent, ("127.0.0.1", server.local.port)))[0]
+async def test_header_of_the_reply(kind: str, sent: bytes, reply: str) -> None:
 
-    wire = run(test())
+    async with serving(kind=kind) as server:
+        with UdpClient() as client:
+            wire = (await client.ask(sent, ("127.0.0.1", server.local.port)))[0]
     assert wire[:12] == bytes.fromhex(reply)
     if wire[3] & 15:
         assert len(wire) == 12
@@ -176,78 +169,68 @@ def test_header_of_the_reply(kind: str, sent: bytes, reply: str) -> None:
         pytest.param(bytes.fromhex("0007 8100 0001 0000 0000 0000") + QUESTION, id="reply"),
     ],
 )
-def test_silence(kind: str, sent: bytes, loop: str) -> None:
-    async def test() -> bytes:
-        async with serving(kind=kind) as server:
-            with UdpClient() as client:
-                address = ("127.0.0.1", server.local.port)
-                client.sock.sendto(sent, address)
-                wire, _ = await client.ask(query(number=99).to_wire(), address)
-                assert server.pending == 0
-                return wire
+async def test_silence(kind: str, sent: bytes, loop: str) -> None:
 
     # What comes first is the answer to the question after it.
-    assert summary(run(test(), loop)).startswith("99 NOERROR")
+    async with serving(kind=kind) as server:
+        with UdpClient() as client:
+            address = ("127.0.0.1", server.local.port)
+            client.sock.sendto(sent, address)
+            wire, _ = await client.ask(query(number=99).to_wire(), address)
+            assert server.pending == 0
+            assert summary(wire).startswith("99 NOERROR")
 
 
 @each_kind
-def test_dropped_reply_is_silence(kind: str) -> None:
+async def test_dropped_reply_is_silence(kind: str) -> None:
     async def drop_first(request: Request) -> Reply:
         return Reply(dropped=request.query.id == 1)
 
-    async def test() -> bytes:
-        async with serving(drop_first, kind=kind) as server:
-            with UdpClient() as client:
-                address = ("127.0.0.1", server.local.port)
-                client.sock.sendto(query(number=1).to_wire(), address)
-                return (await client.ask(query(number=2).to_wire(), address))[0]
-
-    assert summary(run(test())) == "2 NOERROR qr rd |  |  | "
+    async with serving(drop_first, kind=kind) as server:
+        with UdpClient() as client:
+            address = ("127.0.0.1", server.local.port)
+            client.sock.sendto(query(number=1).to_wire(), address)
+            assert (
+                summary((await client.ask(query(number=2).to_wire(), address))[0])
+                == "2 NOERROR qr rd |  |  | "
+            )
 
 
 # --- many at once ---
 
 
 @each_place
-def test_burst_is_answered_whole(kind: str, loop: str) -> None:
+async def test_burst_is_answered_whole(kind: str, loop: str) -> None:
     count = 500
     assert count > BATCH_LEN
 
-    async def test() -> set[int]:
-        async with serving(host="", kind=kind) as server:
-            with UdpClient() as client:
-                for number in range(count):
-                    client.sock.sendto(
-                        query(number=number).to_wire(), ("127.0.0.1", server.local.port)
-                    )
-                return {
-                    int.from_bytes((await client.receive())[0][:2], "big") for _ in range(count)
-                }
-
-    assert run(test(), loop) == set(range(count))
+    async with serving(host="", kind=kind) as server:
+        with UdpClient() as client:
+            for number in range(count):
+                client.sock.sendto(query(number=number).to_wire(), ("127.0.0.1", server.local.port))
+            assert {
+                int.from_bytes((await client.receive())[0][:2], "big") for _ in range(count)
+            } == set(range(count))
 
 
 @each_place
-def test_who_goes_on_asking_keeps_no_port_open(kind: str, loop: str) -> None:
+async def test_who_goes_on_asking_keeps_no_port_open(kind: str, loop: str) -> None:
     """Each answer is followed by another query: what arrives while the port closes is not waited for."""
     asked = 0
 
-    async def test() -> None:
-        with UdpClient() as client:
+    with UdpClient() as client:
 
-            async def answer(request: Request) -> Reply:
-                nonlocal asked
-                asked += 1
-                assert asked < 100_000, "the port does not close"
-                client.sock.sendto(query(number=asked % 65536).to_wire(), server.local[:2])
-                return await asked_address(request)
+        async def answer(request: Request) -> Reply:
+            nonlocal asked
+            asked += 1
+            assert asked < 100_000, "the port does not close"
+            client.sock.sendto(query(number=asked % 65536).to_wire(), server.local[:2])
+            return await asked_address(request)
 
-            async with serving(answer, kind=kind) as server:
-                client.sock.sendto(query().to_wire(), server.local[:2])
-                await until(lambda: asked > 0, "a query answered")
-                server.stop_reading()
-
-    run(test(), loop)
+        async with serving(answer, kind=kind) as server:
+            client.sock.sendto(query().to_wire(), server.local[:2])
+            await until(lambda: asked > 0, "a query answered")
+            server.stop_reading()
     assert 0 < asked < 10_000
 
 
@@ -262,23 +245,18 @@ def test_who_goes_on_asking_keeps_no_port_open(kind: str, loop: str) -> None:
         pytest.param(4096, 100, id="edns-4096"),
     ],
 )
-def test_reply_is_cut_to_the_size_of_the_client(kind: str, payload: int | None, fits: int) -> None:
+async def test_reply_is_cut_to_the_size_of_the_client(
+    kind: str, payload: int | None, fits: int
+) -> None:
     async def hundred(request: Request) -> Reply:
         qname = request.query.qname
         return Reply(answer=tuple(RR(qname, 1, 5, bytes((10, 0, 0, n))) for n in range(100)))
 
-    async def test() -> bytes:
-        async with serving(hundred, kind=kind) as server:
-            with UdpClient() as client:
-                options: dict[str, Any] = (
-                    {} if payload is None else {"use_edns": 0, "payload": payload}
-                )
-                wire, _ = await client.ask(
-                    query(**options).to_wire(), ("127.0.0.1", server.local.port)
-                )
-                return wire
-
-    wire = run(test())
+    async with serving(hundred, kind=kind) as server:
+        with UdpClient() as client:
+            options: dict[str, Any] = {} if payload is None else {"use_edns": 0, "payload": payload}
+            wire, _ = await client.ask(query(**options).to_wire(), ("127.0.0.1", server.local.port))
+            wire = wire
     question = 12 + 17
     opt = 0 if payload is None else 11
     assert len(wire) == question + fits * 16 + opt <= max(512, payload or 0)
@@ -290,31 +268,29 @@ def test_reply_is_cut_to_the_size_of_the_client(kind: str, payload: int | None, 
 
 
 @each_place
-def test_a_query_that_waits_holds_up_nobody(kind: str, loop: str) -> None:
-    async def test() -> list[int]:
-        go_on = asyncio.Event()
+async def test_a_query_that_waits_holds_up_nobody(kind: str, loop: str) -> None:
 
-        async def wait_for_first(request: Request) -> Reply:
-            if request.query.id == 1:
-                await go_on.wait()
-            return Reply()
+    go_on = asyncio.Event()
 
-        async with serving(wait_for_first, host="", kind=kind) as server:
-            with UdpClient() as client:
-                address = ("127.0.0.2", server.local.port)
-                client.sock.sendto(query(number=1).to_wire(), address)
-                order = []
-                wire, _ = await client.ask(query(number=2).to_wire(), address)
-                order.append(wire[1])
-                assert server.pending == 1
-                go_on.set()
-                wire, came_from = await client.receive()
-                order.append(wire[1])
-                assert came_from == "127.0.0.2"
-                await until(lambda: server.pending == 0, "no query in work")
-                return order
+    async def wait_for_first(request: Request) -> Reply:
+        if request.query.id == 1:
+            await go_on.wait()
+        return Reply()
 
-    assert run(test(), loop) == [2, 1]
+    async with serving(wait_for_first, host="", kind=kind) as server:
+        with UdpClient() as client:
+            address = ("127.0.0.2", server.local.port)
+            client.sock.sendto(query(number=1).to_wire(), address)
+            order = []
+            wire, _ = await client.ask(query(number=2).to_wire(), address)
+            order.append(wire[1])
+            assert server.pending == 1
+            go_on.set()
+            wire, came_from = await client.receive()
+            order.append(wire[1])
+            assert came_from == "127.0.0.2"
+            await until(lambda: server.pending == 0, "no query in work")
+            assert order == [2, 1]
 
 
 # --- when there is too much to do ---
@@ -327,7 +303,7 @@ def misses(host: str, count: int) -> list[tuple[bytes, bytes, bytes]]:
 
 
 @each_kind
-def test_a_turn_ends_when_its_time_is_up(kind: str) -> None:
+async def test_a_turn_ends_when_its_time_is_up(kind: str) -> None:
     """However long queries take, TCP, timers and health checks get their turns between them."""
     now = 0.0
     asked = 0
@@ -338,20 +314,17 @@ def test_a_turn_ends_when_its_time_is_up(kind: str) -> None:
         now += 0.4 * TURN
         return Reply(dropped=True)
 
-    async def test() -> list[int]:
-        found = []
-        async with serving(take_long, clock=lambda: now, kind=kind) as server:
-            server._others.offer(0, misses("192.0.2.1", 7))
-            for _ in range(4):
-                server._take()
-                found.append(asked)
-        return found
-
-    assert run(test()) == [3, 6, 7, 7]
+    found = []
+    async with serving(take_long, clock=lambda: now, kind=kind) as server:
+        server._others.offer(0, misses("192.0.2.1", 7))
+        for _ in range(4):
+            server._take()
+            found.append(asked)
+    assert found == [3, 6, 7, 7]
 
 
 @each_kind
-def test_a_turn_has_a_batch_at_most(kind: str) -> None:
+async def test_a_turn_has_a_batch_at_most(kind: str) -> None:
     asked = 0
 
     async def count(request: Request) -> Reply:
@@ -359,38 +332,32 @@ def test_a_turn_has_a_batch_at_most(kind: str) -> None:
         asked += 1
         return Reply(dropped=True)
 
-    async def test() -> None:
-        async with serving(count, kind=kind) as server:
-            server._others.offer(0, misses("192.0.2.1", BATCH_LEN + 1))
-            server._take()
-            assert asked == BATCH_LEN
-
-    run(test())
+    async with serving(count, kind=kind) as server:
+        server._others.offer(0, misses("192.0.2.1", BATCH_LEN + 1))
+        server._take()
+        assert asked == BATCH_LEN
 
 
 @each_kind
-def test_who_asks_little_does_not_wait_for_who_asks_much(kind: str) -> None:
+async def test_who_asks_little_does_not_wait_for_who_asks_much(kind: str) -> None:
     seen: list[str] = []
 
     async def note(request: Request) -> Reply:
         seen.append(request.client.address)
         return Reply(dropped=True)
 
-    async def test() -> int:
-        async with serving(note, kind=kind) as server:
-            server._others.offer(0, misses("192.0.2.1", 20_000))
-            server._others.offer(0, misses("192.0.2.2", 5))
-            server._take()
-            return int(server.statistics()[0])
-
-    dropped = run(test())
+    async with serving(note, kind=kind) as server:
+        server._others.offer(0, misses("192.0.2.1", 20_000))
+        server._others.offer(0, misses("192.0.2.2", 5))
+        server._take()
+        dropped = int(server.statistics()[0])
     assert seen[:10] == ["192.0.2.1", "192.0.2.2"] * 5
     assert set(seen[10:]) == {"192.0.2.1"}
     assert dropped == 20_005 - 16_384
 
 
 @each_kind
-def test_names_of_services_have_half_of_each_turn(kind: str) -> None:
+async def test_names_of_services_have_half_of_each_turn(kind: str) -> None:
     """A flood of other names delays a Service's by half a turn, and names of Services cannot stop the others."""
     seen: list[str] = []
     now = 0.0
@@ -401,50 +368,42 @@ def test_names_of_services_have_half_of_each_turn(kind: str) -> None:
         seen.append(request.client.address[-1])
         return Reply(dropped=True)
 
-    async def test() -> list[str]:
-        turns = []
-        async with serving(note, clock=lambda: now, kind=kind) as server:
-            server._others.offer(0, misses("192.0.2.1", 100))
-            server._first.offer(0, misses("192.0.2.2", 5))
-            for _ in range(4):
-                server._take()
-                turns.append("".join(seen))
-                seen.clear()
-            assert server.statistics()[0] == 0
-        return turns
-
-    assert run(test()) == ["2211", "2211", "2111", "1111"]
+    turns = []
+    async with serving(note, clock=lambda: now, kind=kind) as server:
+        server._others.offer(0, misses("192.0.2.1", 100))
+        server._first.offer(0, misses("192.0.2.2", 5))
+        for _ in range(4):
+            server._take()
+            turns.append("".join(seen))
+            seen.clear()
+        assert server.statistics()[0] == 0
+    assert turns == ["2211", "2211", "2111", "1111"]
 
 
 @each_kind
-def test_queries_wait_in_the_queue_of_their_names(kind: str) -> None:
+async def test_queries_wait_in_the_queue_of_their_names(kind: str) -> None:
     twin = twin_of(kind)
     names = twin.ClusterNames()
 
     async def silent(request: Request) -> Reply:
         return Reply(dropped=True)
 
-    async def test() -> list[int]:
-        answering = with_table(kind, silent)
-        assert answering.table is not None
-        names.open = True
-        names.add_namespace(b"default")
-        names.add_service(b"default", b"web")
-        answering.table.add_negative_zone(b"\7cluster\5local\0", names, [], {1: 0}, -1)
-        async with serving(answering, kind=kind) as server:
-            server._take_some = bool  # nothing takes them
-            if kind == "workers":
-                for queue in (server._first, server._others):
-                    asyncio.get_running_loop().remove_reader(queue.fileno())
-            with UdpClient() as client:
-                for name in ("web.default.svc.cluster.local", "x.default.pod.cluster.local", "a.b"):
-                    client.sock.sendto(query(name).to_wire(), ("127.0.0.1", server.local.port))
-                await until(
-                    lambda: len(server._first) + len(server._others) == 3, "all of them wait"
-                )
-            return [len(server._first), len(server._others)]
-
-    assert run(test()) == [1, 2]
+    answering = with_table(kind, silent)
+    assert answering.table is not None
+    names.open = True
+    names.add_namespace(b"default")
+    names.add_service(b"default", b"web")
+    answering.table.add_negative_zone(b"\7cluster\5local\0", names, [], {1: 0}, -1)
+    async with serving(answering, kind=kind) as server:
+        server._take_some = bool  # nothing takes them
+        if kind == "workers":
+            for queue in (server._first, server._others):
+                asyncio.get_running_loop().remove_reader(queue.fileno())
+        with UdpClient() as client:
+            for name in ("web.default.svc.cluster.local", "x.default.pod.cluster.local", "a.b"):
+                client.sock.sendto(query(name).to_wire(), ("127.0.0.1", server.local.port))
+            await until(lambda: len(server._first) + len(server._others) == 3, "all of them wait")
+        assert [len(server._first), len(server._others)] == [1, 2]
 
 
 def with_table(kind: str, answer: Answer) -> QueryProcessor:
@@ -469,7 +428,7 @@ def with_table(kind: str, answer: Answer) -> QueryProcessor:
 
 
 @each_kind
-def test_what_compiled_code_can_make_needs_no_chain(kind: str) -> None:
+async def test_what_compiled_code_can_make_needs_no_chain(kind: str) -> None:
     """But a rule that sheds queries is asked first, by the chain's way."""
     asked: list[str] = []
 
@@ -477,31 +436,28 @@ def test_what_compiled_code_can_make_needs_no_chain(kind: str) -> None:
         asked.append(request.query.qname.to_text())
         return await asked_address(request)
 
-    async def test() -> list[list[str]]:
-        found = with_table(kind, note)
-        seen = []
+    found = with_table(kind, note)
+    seen = []
 
-        def make(wire: bytes, now: float) -> bool:
-            out = wire[:2] + b"\x85\0" + wire[4:]
-            return found.writer.table.store(  # type: ignore[union-attr]  # it was set
-                wire, out, [], Terms(0), size=len(out)
-            )
+    def make(wire: bytes, now: float) -> bool:
+        out = wire[:2] + b"\x85\0" + wire[4:]
+        return found.writer.table.store(  # type: ignore[union-attr]  # it was set
+            wire, out, [], Terms(0), size=len(out)
+        )
 
-        found.writer.make = make  # type: ignore[union-attr, method-assign]  # as above
-        async with serving(found, kind=kind) as server:
-            client = write_address(socket.AF_INET, ("127.0.0.2", 9))
-            for shed in (None, lambda *_: False, lambda *_: True):
-                server.faults = SimpleNamespace(shed=shed)
-                server._others.offer(0, [(query("www.test").to_wire(), client, b"")])
-                server._take()
-                seen.append(list(asked))
-        return seen
-
-    assert run(test()) == [[], ["www.test."], ["www.test."]]
+    found.writer.make = make  # type: ignore[union-attr, method-assign]  # as above
+    async with serving(found, kind=kind) as server:
+        client = write_address(socket.AF_INET, ("127.0.0.2", 9))
+        for shed in (None, lambda *_: False, lambda *_: True):
+            server.faults = SimpleNamespace(shed=shed)
+            server._others.offer(0, [(query("www.test").to_wire(), client, b"")])
+            server._take()
+            seen.append(list(asked))
+    assert seen == [[], ["www.test."], ["www.test."]]
 
 
 @each_kind
-def test_what_has_waited_is_looked_up_again(kind: str) -> None:
+async def test_what_has_waited_is_looked_up_again(kind: str) -> None:
     """Those who ask for what has just changed miss until one of them is answered; the chain is asked once for them."""
     seen: list[str] = []
     now = 0.0
@@ -512,66 +468,54 @@ def test_what_has_waited_is_looked_up_again(kind: str) -> None:
         seen.append(request.client.address)
         return await asked_address(request)
 
-    async def test() -> list[int]:
-        left = []
-        async with serving(with_table(kind, take_long), clock=lambda: now, kind=kind) as server:
-            one, other = (write_address(socket.AF_INET, (f"127.0.0.{host}", 9)) for host in (2, 3))
-            same, *others = (query(name).to_wire() for name in ("hot.test", "b.test", "c.test"))
-            server._others.offer(
-                0, [(same, one, b"")] * 40 + [(each, other, b"") for each in others]
-            )
-            for _ in range(4):
-                server._take()
-                left.append(len(server._others))
-        return left
-
-    assert run(test()) == [41, 40, 39 - KNOWN, 0], (
-        "what is known takes no turn, but for every KNOWN"
-    )
+    left = []
+    async with serving(with_table(kind, take_long), clock=lambda: now, kind=kind) as server:
+        one, other = (write_address(socket.AF_INET, (f"127.0.0.{host}", 9)) for host in (2, 3))
+        same, *others = (query(name).to_wire() for name in ("hot.test", "b.test", "c.test"))
+        server._others.offer(0, [(same, one, b"")] * 40 + [(each, other, b"") for each in others])
+        for _ in range(4):
+            server._take()
+            left.append(len(server._others))
+    assert left == [41, 40, 39 - KNOWN, 0], "what is known takes no turn, but for every KNOWN"
     assert seen == ["127.0.0.2", "127.0.0.3", "127.0.0.3"]
 
 
 @each_kind
-def test_what_waits_is_bounded_and_shared(kind: str) -> None:
+async def test_what_waits_is_bounded_and_shared(kind: str) -> None:
     """Of queries that wait for an upstream a client has half of the room, and others get in."""
 
     async def wait(request: Request) -> Reply:
         await asyncio.Event().wait()
         return Reply()
 
-    async def test() -> None:
-        async with serving(wait, kind=kind) as server:
-            server._pending = PendingQueries(8)
-            for host, count, pending, dropped in (
-                ("192.0.2.1", 9, 4, 5),
-                ("192.0.2.2", 1, 5, 5),
-                ("192.0.2.1", 1, 5, 6),
-            ):
-                server._others.offer(0, misses(host, count))
-                server._take()
-                assert (server.pending, server.statistics()[0]) == (pending, dropped)
-
-    run(test())
+    async with serving(wait, kind=kind) as server:
+        server._pending = PendingQueries(8)
+        for host, count, pending, dropped in (
+            ("192.0.2.1", 9, 4, 5),
+            ("192.0.2.2", 1, 5, 5),
+            ("192.0.2.1", 1, 5, 6),
+        ):
+            server._others.offer(0, misses(host, count))
+            server._take()
+            assert (server.pending, server.statistics()[0]) == (pending, dropped)
 
 
 @each_kind
-def test_processor_is_exchanged_between_two_datagrams(kind: str) -> None:
-    async def test() -> list[str]:
-        async def old(request: Request) -> Reply:
-            return Reply(rcode=3)
+async def test_processor_is_exchanged_between_two_datagrams(kind: str) -> None:
 
-        async with serving(old, kind=kind) as server:
-            with UdpClient() as client:
-                address = ("127.0.0.1", server.local.port)
-                first, _ = await client.ask(query(number=1).to_wire(), address)
-                server.processor = processor(asked_address)
-                second, _ = await client.ask(query(number=2).to_wire(), address)
-                return [summary(first), summary(second)]
+    async def old(request: Request) -> Reply:
+        return Reply(rcode=3)
 
-    assert run(test()) == [
-        "1 NXDOMAIN qr rd |  |  | ",
-        "2 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | ",
-    ]
+    async with serving(old, kind=kind) as server:
+        with UdpClient() as client:
+            address = ("127.0.0.1", server.local.port)
+            first, _ = await client.ask(query(number=1).to_wire(), address)
+            server.processor = processor(asked_address)
+            second, _ = await client.ask(query(number=2).to_wire(), address)
+            assert [summary(first), summary(second)] == [
+                "1 NXDOMAIN qr rd |  |  | ",
+                "2 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | ",
+            ]
 
 
 # --- what goes wrong ---
@@ -579,67 +523,59 @@ def test_processor_is_exchanged_between_two_datagrams(kind: str) -> None:
 
 @each_kind
 @pytest.mark.parametrize("has_delivered", [True, False])
-def test_fault_beside_the_handlers_is_counted_once(
+async def test_fault_beside_the_handlers_is_counted_once(
     kind: str, has_delivered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with serving(kind=kind) as server:
 
-            def fail(answer: Any, deliver: Callable[[None], None], spawn: object) -> None:
-                answer.close()
-                if has_delivered:
-                    deliver(None)
-                raise RuntimeError("broken")
+    async with serving(kind=kind) as server:
 
-            monkeypatch.setattr("hsdns.eager.start", fail)
-            server._answer(0, b"", b"?", b"")
-            assert server.pending == 0
+        def fail(answer: Any, deliver: Callable[[None], None], spawn: object) -> None:
+            answer.close()
+            if has_delivered:
+                deliver(None)
+            raise RuntimeError("broken")
 
-    run(test())
+        monkeypatch.setattr("hsdns.eager.start", fail)
+        server._answer(0, b"", b"?", b"")
+        assert server.pending == 0
 
 
 @each_kind
-def test_handler_that_raises_costs_one_query(kind: str) -> None:
+async def test_handler_that_raises_costs_one_query(kind: str) -> None:
     async def fail_first(request: Request) -> Reply:
         if request.query.id == 1:
             raise RuntimeError("broken")
         return Reply()
 
-    async def test() -> list[str]:
-        async with serving(fail_first, kind=kind) as server:
-            with UdpClient() as client:
-                address = ("127.0.0.1", server.local.port)
-                replies = [
-                    summary((await client.ask(query(number=number).to_wire(), address))[0])
-                    for number in (1, 2)
-                ]
-                assert server.pending == 0
-                return replies
-
-    assert run(test()) == ["1 SERVFAIL qr rd |  |  | ", "2 NOERROR qr rd |  |  | "]
+    async with serving(fail_first, kind=kind) as server:
+        with UdpClient() as client:
+            address = ("127.0.0.1", server.local.port)
+            replies = [
+                summary((await client.ask(query(number=number).to_wire(), address))[0])
+                for number in (1, 2)
+            ]
+            assert server.pending == 0
+            assert replies == ["1 SERVFAIL qr rd |  |  | ", "2 NOERROR qr rd |  |  | "]
 
 
 @each_kind
-def test_reply_that_no_datagram_holds_is_cut(kind: str) -> None:
+async def test_reply_that_no_datagram_holds_is_cut(kind: str) -> None:
     async def huge(request: Request) -> Reply:
         if request.query.id != 1:
             return Reply()
         # 65,522 octets with all around it: DNS has room for that, a datagram (65,507) has not, so it is cut.
         return Reply(answer=(RR(request.query.qname, 16, 0, bytes(65470)),))
 
-    async def test() -> None:
-        async with serving(huge, kind=kind) as server:
-            with UdpClient() as client:
-                client.sock.bind(("127.0.0.1", 0))
-                address = ("127.0.0.1", server.local.port)
-                big = query(number=1, use_edns=0, payload=65535).to_wire()
-                wire, _ = await client.ask(big, address)
-                assert wire[1] == 1
-                assert wire[2] & 2, "TC"
-                assert server.pending == 0
-                assert server.statistics() == (0, {})
-
-    run(test())
+    async with serving(huge, kind=kind) as server:
+        with UdpClient() as client:
+            client.sock.bind(("127.0.0.1", 0))
+            address = ("127.0.0.1", server.local.port)
+            big = query(number=1, use_edns=0, payload=65535).to_wire()
+            wire, _ = await client.ask(big, address)
+            assert wire[1] == 1
+            assert wire[2] & 2, "TC"
+            assert server.pending == 0
+            assert server.statistics() == (0, {})
 
 
 class Faulty(QueryProcessor):
@@ -656,71 +592,62 @@ class Faulty(QueryProcessor):
 
 
 @each_kind
-def test_fault_outside_of_the_chain_costs_one_query(
+async def test_fault_outside_of_the_chain_costs_one_query(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The others of the same batch are answered."""
     count, bad = 40, 7
 
-    async def test() -> set[int]:
-        tasks = Tasks()
-        sock = open_udp(ListenAddress("127.0.0.1", 0))
-        server = listen_udp(kind, [sock], Faulty(bad), tasks.spawn, lambda: 0.0)
-        with UdpClient() as client:
-            for number in range(count):  # all are there before it begins to read
-                client.sock.sendto(query(number=number).to_wire(), sock.getsockname())
-            server.start()
-            found = {(await client.receive())[0][1] for _ in range(count - 1)}
-            assert server.pending == 0
-            server.close()
-        await tasks.cancel()
-        return found
-
-    assert run(test()) == set(range(count)) - {bad}
+    tasks = Tasks()
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server = listen_udp(kind, [sock], Faulty(bad), tasks.spawn, lambda: 0.0)
+    with UdpClient() as client:
+        for number in range(count):  # all are there before it begins to read
+            client.sock.sendto(query(number=number).to_wire(), sock.getsockname())
+        server.start()
+        found = {(await client.receive())[0][1] for _ in range(count - 1)}
+        assert server.pending == 0
+        server.close()
+    await tasks.cancel()
+    assert found == set(range(count)) - {bad}
     assert "a fault of the spine" in caplog.text
 
 
 @each_kind
-def test_answer_after_the_end_is_sent_by_nobody(kind: str) -> None:
+async def test_answer_after_the_end_is_sent_by_nobody(kind: str) -> None:
     """The number of the closed socket may be another one's by then."""
+    go_on = asyncio.Event()
 
-    async def test() -> None:
-        go_on = asyncio.Event()
+    async def wait(request: Request) -> Reply:
+        await go_on.wait()
+        return Reply()
 
-        async def wait(request: Request) -> Reply:
-            await go_on.wait()
-            return Reply()
-
-        tasks = Tasks()
-        sock = open_udp(ListenAddress("127.0.0.1", 0))
-        server = listen_udp(kind, [sock], processor(wait), tasks.spawn, lambda: 0.0)
-        server.start()
-        with UdpClient() as client:
-            client.sock.sendto(query().to_wire(), sock.getsockname())
-            await until(lambda: server.pending == 1, "a query in work")
-            number = sock.fileno()
-            server.close()
-            others = [open_udp(ListenAddress("127.0.0.1", 0)) for _ in range(4)]
-            try:
-                assert number in {other.fileno() for other in others}
-                go_on.set()
-                await until(lambda: server.pending == 0, "no query in work")
-                with pytest.raises(BlockingIOError):
-                    client.sock.recvfrom(512)
-                assert server.statistics() == (0, {})
-            finally:
-                for other in others:
-                    other.close()
-        await tasks.cancel()
-
-    run(test())
+    tasks = Tasks()
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server = listen_udp(kind, [sock], processor(wait), tasks.spawn, lambda: 0.0)
+    server.start()
+    with UdpClient() as client:
+        client.sock.sendto(query().to_wire(), sock.getsockname())
+        await until(lambda: server.pending == 1, "a query in work")
+        number = sock.fileno()
+        server.close()
+        others = [open_udp(ListenAddress("127.0.0.1", 0)) for _ in range(4)]
+        try:
+            assert number in {other.fileno() for other in others}
+            go_on.set()
+            await until(lambda: server.pending == 0, "no query in work")
+            with pytest.raises(BlockingIOError):
+                client.sock.recvfrom(512)
+            assert server.statistics() == (0, {})
+        finally:
+            for other in others:
+                other.close()
+    await tasks.cancel()
 
 
 @each_kind
-def test_close_gives_the_port_back(kind: str) -> None:
-    async def test() -> None:
-        async with serving(kind=kind) as server:
-            port = server.local.port
-        open_udp(ListenAddress("127.0.0.1", port)).close()
+async def test_close_gives_the_port_back(kind: str) -> None:
 
-    run(test())
+    async with serving(kind=kind) as server:
+        port = server.local.port
+    open_udp(ListenAddress("127.0.0.1", port)).close()

@@ -32,10 +32,10 @@ from tests.server.loopback import (
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import until
 from tests.support.servers.cluster_server import BlockingClient, ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
-from tests.support.servers.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
+from tests.support.servers.udp_listeners import NEEDS_NATIVE, each_kind, serving_with
 
 pytestmark = pytest.mark.sockets
 
@@ -68,36 +68,31 @@ class Load:
         return count
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_reload_under_load_loses_no_query(kind: str, tmp_path: Path) -> None:
+@each_kind
+async def test_reload_under_load_loses_no_query(kind: str, tmp_path: Path) -> None:
     """At least 2,000 queries in three ways while tables, chains and plugins are exchanged; each is counted once."""
-
-    async def test() -> None:
-        async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=2) as reloadable:
-            load = Load(reloadable.address)
-            asking = [
-                asyncio.create_task(asyncio.to_thread(load.ask, way, wanted))
-                for way, wanted in (("udp", 800), ("udp", 800), ("tcp", 200), ("unusual", 200))
-            ]
-            for turn in range(1, 6):
-                before = load.answered
-                await until(lambda before=before: load.answered > before + 100, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
-                reloadable.write(KEPT.replace("pods insecure", f"pods insecure\nttl {turn}"))
-                assert await reloadable.server.reload()
-            load.over.set()
-            answered = sum(await asyncio.gather(*asking))
-            assert answered >= 2_000
-            assert reloadable.total("coredns_dns_requests_total") == answered
-            assert reloadable.total("coredns_reload_failed_total") == 0
-            assert reloadable.total("hsdns_udp_queue_drops_total") == 0
-            assert reloadable.hits() > answered / 4
-
-    with serving_with(kind):
-        run(test())
+    async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=2) as reloadable:
+        load = Load(reloadable.address)
+        asking = [
+            asyncio.create_task(asyncio.to_thread(load.ask, way, wanted))
+            for way, wanted in (("udp", 800), ("udp", 800), ("tcp", 200), ("unusual", 200))
+        ]
+        for turn in range(1, 6):
+            before = load.answered
+            await until(lambda before=before: load.answered > before + 100, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
+            reloadable.write(KEPT.replace("pods insecure", f"pods insecure\nttl {turn}"))
+            assert await reloadable.server.reload()
+        load.over.set()
+        answered = sum(await asyncio.gather(*asking))
+        assert answered >= 2_000
+        assert reloadable.total("coredns_dns_requests_total") == answered
+        assert reloadable.total("coredns_reload_failed_total") == 0
+        assert reloadable.total("hsdns_udp_queue_drops_total") == 0
+        assert reloadable.hits() > answered / 4
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_sigterm_while_busy(kind: str, tmp_path: Path) -> None:
+@each_kind
+async def test_sigterm_while_busy(kind: str, tmp_path: Path) -> None:
     """All threads end, whatever arrives meanwhile."""
 
     def flood(address: tuple[str, int], over: threading.Event) -> None:
@@ -108,47 +103,38 @@ def test_sigterm_while_busy(kind: str, tmp_path: Path) -> None:
                     with contextlib.suppress(OSError):  # nobody listens any more
                         sock.sendto(wire, address)
 
-    async def test() -> None:
-        over = threading.Event()
-        reloadable = ClusterServer(tmp_path, KEPT, OBJECTS, workers=2)
-        with default_signals(reloadable.server):
-            await reloadable.server.start()
-            served = asyncio.create_task(reloadable.server.run())
-            flooding = asyncio.create_task(asyncio.to_thread(flood, reloadable.address, over))
-            try:
-                await until(lambda: reloadable.hits() > 200, "queries answered")
-                os.kill(os.getpid(), signal.SIGTERM)
-                async with asyncio.timeout(10):
-                    assert await served == 0
-            finally:
-                over.set()
-                await flooding
-        names = [thread.name for thread in threading.enumerate()]
-        assert [name for name in names if name.startswith("udp worker")] == []
-        assert is_free(reloadable.port)
-
-    with serving_with(kind):
-        run(test())
+    over = threading.Event()
+    reloadable = ClusterServer(tmp_path, KEPT, OBJECTS, workers=2)
+    with default_signals(reloadable.server):
+        await reloadable.server.start()
+        served = asyncio.create_task(reloadable.server.run())
+        flooding = asyncio.create_task(asyncio.to_thread(flood, reloadable.address, over))
+        try:
+            await until(lambda: reloadable.hits() > 200, "queries answered")
+            os.kill(os.getpid(), signal.SIGTERM)
+            async with asyncio.timeout(10):
+                assert await served == 0
+        finally:
+            over.set()
+            await flooding
+    names = [thread.name for thread in threading.enumerate()]
+    assert [name for name in names if name.startswith("udp worker")] == []
+    assert is_free(reloadable.port)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_workers_share_a_port(kind: str, tmp_path: Path) -> None:
+@each_kind
+async def test_workers_share_a_port(kind: str, tmp_path: Path) -> None:
     """Where there are none the loop has one socket."""
-
-    async def test() -> None:
-        async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=3) as reloadable:
-            (udp,) = serving(reloadable.server).listeners.udp.values()
-            assert len(udp.sockets) == (1 if kind == "loop" else 3)
-            (labels,) = reloadable.value("hsdns_fastpath_info", "gauge")
-            assert labels == ("python" if kind == "loop" else "rust",)
-
-    with serving_with(kind):
-        run(test())
+    async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=3) as reloadable:
+        (udp,) = serving(reloadable.server).listeners.udp.values()
+        assert len(udp.sockets) == (1 if kind == "loop" else 3)
+        (labels,) = reloadable.value("hsdns_fastpath_info", "gauge")
+        assert labels == ("python" if kind == "loop" else "rust",)
 
 
 @NEEDS_NATIVE
 @pytest.mark.parametrize("is_patient", [True, False])
-def test_another_number_of_workers_loses_no_query(
+async def test_another_number_of_workers_loses_no_query(
     is_patient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel gives datagrams to the old sockets, too, until they close; the new ones' loop answers these."""
@@ -156,7 +142,7 @@ def test_another_number_of_workers_loses_no_query(
     monkeypatch.setattr(listeners, "LINGER_TIMEOUT", 20.0)
     text = WHOAMI.replace("whoami", "multisocket 2\nwhoami")
 
-    async def test() -> None:
+    with serving_with("workers"):
         go_on = asyncio.Event()
 
         async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
@@ -186,9 +172,6 @@ def test_another_number_of_workers_loses_no_query(
                     reply = summary((await client.receive())[0])
                     assert reply == "1 NXDOMAIN qr rd |  |  | "
                 await until(lambda: old.sock.fileno() == -1, "the old sockets closed")
-
-    with serving_with("workers"):
-        run(test())
 
 
 class Asked:
@@ -227,53 +210,49 @@ class Asked:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_twenty_reloads_and_one_sigterm_lose_nothing(kind: str, tmp_path: Path) -> None:
+@each_kind
+async def test_twenty_reloads_and_one_sigterm_lose_nothing(kind: str, tmp_path: Path) -> None:
     """Over UDP and 50 open connections; ready says no from SIGTERM on, and answers flow through the lameduck period."""
     health, ready = free_port(), free_port()
     pages = f"health 127.0.0.1:{health} {{\nlameduck 1s\n}}\nready 127.0.0.1:{ready}\n"
     text = KEPT.replace("loadbalance", f"{pages}loadbalance")
 
-    async def test() -> None:
-        reloadable = ClusterServer(tmp_path, text, OBJECTS, workers=2)
-        with default_signals(reloadable.server):
-            await reloadable.server.start()
-            served = asyncio.create_task(reloadable.server.run())
-            try:
-                asked = Asked(reloadable.address)
-                async with asyncio.TaskGroup() as group:
-                    for _ in range(4):
-                        group.create_task(asked.over_udp())
-                    for _ in range(asked.CONNECTIONS):
-                        group.create_task(asked.over_tcp())
-                    for turn in range(20):
-                        before = asked.answered
-                        await asked.until(before + 60)
-                        broken = turn == 10
-                        reloadable.write(
-                            ". {\nnonsense\n}\n"
-                            if broken
-                            else text.replace("pods", f"ttl {turn}\npods")
-                        )
-                        assert await reloadable.server.reload() is not broken
-                        assert await fetch(ready, "/ready") == "HTTP/1.1 200 OK"
-                    os.kill(os.getpid(), signal.SIGTERM)
-                    await until(lambda: reloadable.server.stopping, "SIGTERM heard")
-                    assert await fetch(ready, "/ready") == "HTTP/1.1 503 Service Unavailable"
-                    assert await fetch(health, "/health") == "HTTP/1.1 200 OK"
+    reloadable = ClusterServer(tmp_path, text, OBJECTS, workers=2)
+    with default_signals(reloadable.server):
+        await reloadable.server.start()
+        served = asyncio.create_task(reloadable.server.run())
+        try:
+            asked = Asked(reloadable.address)
+            async with asyncio.TaskGroup() as group:
+                for _ in range(4):
+                    group.create_task(asked.over_udp())
+                for _ in range(asked.CONNECTIONS):
+                    group.create_task(asked.over_tcp())
+                for turn in range(20):
                     before = asked.answered
-                    reloadable.apply(Upserted(service("default/web", "10.96.0.99", version="2")))
-                    with UdpClient() as client:
-                        wire, _ = await client.ask(ask(WEB), reloadable.address)
-                    assert "10.96.0.99" in summary(wire)
                     await asked.until(before + 60)
-                    assert not served.done()
-                    asked.over = True
-                assert await served == 0
-            finally:
-                await reloadable.server.close()
-        assert reloadable.total("coredns_reload_failed_total") == 1
-        assert reloadable.total("coredns_dns_requests_total") == asked.answered + 1
-
-    with serving_with(kind):
-        run(test())
+                    broken = turn == 10
+                    reloadable.write(
+                        ". {\nnonsense\n}\n"
+                        if broken
+                        else text.replace("pods", f"ttl {turn}\npods")
+                    )
+                    assert await reloadable.server.reload() is not broken
+                    assert await fetch(ready, "/ready") == "HTTP/1.1 200 OK"
+                os.kill(os.getpid(), signal.SIGTERM)
+                await until(lambda: reloadable.server.stopping, "SIGTERM heard")
+                assert await fetch(ready, "/ready") == "HTTP/1.1 503 Service Unavailable"
+                assert await fetch(health, "/health") == "HTTP/1.1 200 OK"
+                before = asked.answered
+                reloadable.apply(Upserted(service("default/web", "10.96.0.99", version="2")))
+                with UdpClient() as client:
+                    wire, _ = await client.ask(ask(WEB), reloadable.address)
+                assert "10.96.0.99" in summary(wire)
+                await asked.until(before + 60)
+                assert not served.done()
+                asked.over = True
+            assert await served == 0
+        finally:
+            await reloadable.server.close()
+    assert reloadable.total("coredns_reload_failed_total") == 1
+    assert reloadable.total("coredns_dns_requests_total") == asked.answered + 1

@@ -36,48 +36,46 @@ async def running() -> AsyncIterator[WatchLoop]:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_what_is_spawned_runs_in_another_thread_until_it_is_cancelled(loop: str) -> None:
-    async def test() -> None:
-        seen: dict[str, str] = {}
+async def test_what_is_spawned_runs_in_another_thread_until_it_is_cancelled(loop: str) -> None:
 
-        async def follow(name: str) -> None:
-            seen[name] = threading.current_thread().name
-            try:
-                await asyncio.Event().wait()
-            finally:
-                seen[name] = "ended"
+    seen: dict[str, str] = {}
 
-        async with running() as watch_loop:
-            one = watch_loop.spawn(follow("one"), "one")
-            watch_loop.spawn(follow("two"), "two")
-            await until(lambda: len(seen) == 2, "both begin")
-            assert seen == {"one": "watch", "two": "watch"}
-            one.cancel()
-            await until(lambda: seen["one"] == "ended", "the first one ends")
-            assert seen["two"] == "watch"
-        assert seen == {"one": "ended", "two": "ended"}
-        one.cancel()  # without effect
+    async def follow(name: str) -> None:
+        seen[name] = threading.current_thread().name
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen[name] = "ended"
 
-    run(test(), loop)
+    async with running() as watch_loop:
+        one = watch_loop.spawn(follow("one"), "one")
+        watch_loop.spawn(follow("two"), "two")
+        await until(lambda: len(seen) == 2, "both begin")
+        assert seen == {"one": "watch", "two": "watch"}
+        one.cancel()
+        await until(lambda: seen["one"] == "ended", "the first one ends")
+        assert seen["two"] == "watch"
+    assert seen == {"one": "ended", "two": "ended"}
+    one.cancel()  # without effect
 
 
-def test_it_goes_on_while_the_main_loop_stands_still() -> None:
-    async def test() -> None:
-        turned = threading.Event()
+async def test_it_goes_on_while_the_main_loop_stands_still() -> None:
 
-        async def follow() -> None:
-            await asyncio.sleep(0)
-            turned.set()
+    turned = threading.Event()
 
-        async with running() as watch_loop:
-            watch_loop.spawn(follow(), "follow")
-            assert turned.wait(30), "this blocks the main loop"
+    async def follow() -> None:
+        await asyncio.sleep(0)
+        turned.set()
 
-    run(test())
+    async with running() as watch_loop:
+        watch_loop.spawn(follow(), "follow")
+        assert turned.wait(30), "this blocks the main loop"
 
 
-def test_an_error_is_logged_and_ends_only_its_task(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
+async def test_an_error_is_logged_and_ends_only_its_task(caplog: pytest.LogCaptureFixture) -> None:
+
+    with caplog.at_level(logging.ERROR):
+
         async def fail() -> None:
             raise ValueError("no such cluster")
 
@@ -91,9 +89,6 @@ def test_an_error_is_logged_and_ends_only_its_task(caplog: pytest.LogCaptureFixt
             await until(lambda: bool(caplog.messages), "the error")
             watch_loop.spawn(go_on(), "another")
             await until(lambda: bool(went_on), "the other one")
-
-    with caplog.at_level(logging.ERROR):
-        run(test())
     assert caplog.messages == ["the source ended with an error"]
 
 
@@ -114,34 +109,32 @@ def test_a_turn_in_time_renews_the_lease() -> None:
 
 
 @pytest.mark.parametrize("turns", [True, False])
-def test_queries_wait_for_the_next_turn_but_not_for_ever(
+async def test_queries_wait_for_the_next_turn_but_not_for_ever(
     turns: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        scripted = Scripted()
-        scripted.loop.beaten(0.0, True)
-        scripted.now = 5.0
-        slept: list[float] = []
-        sleep = asyncio.sleep
 
-        async def tick(seconds: float) -> None:
-            slept.append(seconds)
-            if turns and len(slept) == 3:
-                scripted.loop.beaten(scripted.now, True)
-            await sleep(0)
+    scripted = Scripted()
+    scripted.loop.beaten(0.0, True)
+    scripted.now = 5.0
+    slept: list[float] = []
+    sleep = asyncio.sleep
 
-        monkeypatch.setattr(asyncio, "sleep", tick)
-        waiting = [scripted.loop.late(scripted.now) for _ in range(3)]
-        answered = 0
-        for each in waiting:
-            assert each is not None
-            await each
-            answered += 1
-        assert answered == 3
-        assert sum(slept) == pytest.approx(0.06 if turns else PATIENCE), "all wait together"
-        assert (scripted.loop.late(scripted.now) is None) is turns
+    async def tick(seconds: float) -> None:
+        slept.append(seconds)
+        if turns and len(slept) == 3:
+            scripted.loop.beaten(scripted.now, True)
+        await sleep(0)
 
-    run(test())
+    monkeypatch.setattr(asyncio, "sleep", tick)
+    waiting = [scripted.loop.late(scripted.now) for _ in range(3)]
+    answered = 0
+    for each in waiting:
+        assert each is not None
+        await each
+        answered += 1
+    assert answered == 3
+    assert sum(slept) == pytest.approx(0.06 if turns else PATIENCE), "all wait together"
+    assert (scripted.loop.late(scripted.now) is None) is turns
 
 
 def test_a_query_waits_once_however_many_handlers_read_the_store() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from hsdns.metrics import Counter, Registry
 from hsdns.server.watch_loop import BEAT, LOG_PAUSE, STALL, Pulse, Watchdog
-from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.coroutines.event_loops import LOOPS, until
 
 
 def counter() -> Counter:
@@ -120,28 +120,26 @@ def test_a_loop_that_has_ended_is_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_loop_that_stands_still_is_noticed_by_the_thread(loop: str) -> None:
-    async def test() -> None:
-        metrics, noticed = Registry(), threading.Event()
-        dog = Watchdog(metrics)
-        counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
-        beats: list[bool] = []
-        dog.listen("main", lambda _, in_time: beats.append(in_time))
-        dog.start()
-        await until(lambda: beats == [True], "the first beat")
-        original = dog.look
+async def test_a_loop_that_stands_still_is_noticed_by_the_thread(loop: str) -> None:
 
-        def look() -> None:
-            original()
-            if stalls(counted):
-                noticed.set()
+    metrics, noticed = Registry(), threading.Event()
+    dog = Watchdog(metrics)
+    counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
+    beats: list[bool] = []
+    dog.listen("main", lambda _, in_time: beats.append(in_time))
+    dog.start()
+    await until(lambda: beats == [True], "the first beat")
+    original = dog.look
 
-        dog.look = look  # type: ignore[method-assign]
-        assert noticed.wait(30), "this blocks the loop until the thread has counted it"
-        await asyncio.sleep(0)
-        await until(lambda: False in beats, "the late beat")
-        assert stalls(counted) == 1
-        dog.stop()
-        dog.stop()
+    def look() -> None:
+        original()
+        if stalls(counted):
+            noticed.set()
 
-    run(test(), loop)
+    dog.look = look  # type: ignore[method-assign]
+    assert noticed.wait(30), "this blocks the loop until the thread has counted it"
+    await asyncio.sleep(0)
+    await until(lambda: False in beats, "the late beat")
+    assert stalls(counted) == 1
+    dog.stop()
+    dog.stop()

@@ -24,7 +24,7 @@ from hsdns.wire.message import Reply
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import DEADLINE, run, until
+from tests.support.coroutines.event_loops import DEADLINE, until
 from tests.support.servers.function_processor import asked_address, processor
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, twin_of
@@ -86,193 +86,164 @@ def received(server: UdpWorkers) -> list[int]:
     return [worker.statistics().received for worker in server._workers]
 
 
-def test_threads_answer_what_was_learned(workers: ModuleType) -> None:
+async def test_threads_answer_what_was_learned(workers: ModuleType) -> None:
     memory_server = make_memory_server()
 
-    async def test() -> None:
-        with (
-            serving(workers, memory_server.runtime.processors[memory_server.server]) as server,
-            UdpClient() as client,
-        ):
-            replies = [
-                (await client.ask(ask(WEB, query_id=number), address_of(server)))[0]
-                for number in range(3)
-            ]
-            assert [reply[1] for reply in replies] == [0, 1, 2]
-            assert len({reply[2:] for reply in replies}) == 1
-            assert memory_server.writer.table.statistics().hits == 2
-
-    run(test())
+    with (
+        serving(workers, memory_server.runtime.processors[memory_server.server]) as server,
+        UdpClient() as client,
+    ):
+        replies = [
+            (await client.ask(ask(WEB, query_id=number), address_of(server)))[0]
+            for number in range(3)
+        ]
+        assert [reply[1] for reply in replies] == [0, 1, 2]
+        assert len({reply[2:] for reply in replies}) == 1
+        assert memory_server.writer.table.statistics().hits == 2
     memory_server.writer.hits.count()
     requests = memory_server.runtime.metrics.counter("coredns_dns_requests_total", "").values
     assert requests == {("dns://:53", ".", "", "udp", "1", "A"): 3}
 
 
-def test_threads_answer_while_the_loop_is_busy(workers: ModuleType) -> None:
+async def test_threads_answer_while_the_loop_is_busy(workers: ModuleType) -> None:
     memory_server = make_memory_server()
 
-    async def test() -> None:
-        with (
-            serving(workers, memory_server.runtime.processors[memory_server.server]) as server,
-            UdpClient() as client,
-        ):
-            await client.ask(ask(WEB), address_of(server))
-            client.sock.setblocking(True)
-            client.sock.settimeout(DEADLINE)
-            for number in range(100):  # not one turn of the loop in here
-                client.sock.sendto(ask(WEB, query_id=number), address_of(server))
-                assert client.sock.recv(512)[1] == number
-
-    run(test())
+    with (
+        serving(workers, memory_server.runtime.processors[memory_server.server]) as server,
+        UdpClient() as client,
+    ):
+        await client.ask(ask(WEB), address_of(server))
+        client.sock.setblocking(True)
+        client.sock.settimeout(DEADLINE)
+        for number in range(100):  # not one turn of the loop in here
+            client.sock.sendto(ask(WEB, query_id=number), address_of(server))
+            assert client.sock.recv(512)[1] == number
 
 
-def test_every_worker_answers_and_sends_its_own(workers: ModuleType) -> None:
+async def test_every_worker_answers_and_sends_its_own(workers: ModuleType) -> None:
     """With 64 clients the kernel spreads them over the sockets; each reply comes from the port that was asked."""
     memory_server = make_memory_server()
 
-    async def test() -> None:
-        answering = memory_server.runtime.processors[memory_server.server]
-        with serving(workers, answering, 3) as server, contextlib.ExitStack() as stack:
-            clients = [stack.enter_context(UdpClient()) for _ in range(64)]
-            for _ in range(2):
-                for client in clients:
-                    wire, came_from = await client.ask(ask(WEB), address_of(server))
-                    assert came_from == "127.0.0.1"
-                    assert summary(wire).startswith("7 NOERROR")
-            counts = received(server)
-            assert len(counts) == 3
-            assert sum(counts) == 128
-            assert all(counts)
-            assert [sock.getsockname()[1] for sock in server.sockets] == [server.local.port] * 3
-
-    run(test())
+    answering = memory_server.runtime.processors[memory_server.server]
+    with serving(workers, answering, 3) as server, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(UdpClient()) for _ in range(64)]
+        for _ in range(2):
+            for client in clients:
+                wire, came_from = await client.ask(ask(WEB), address_of(server))
+                assert came_from == "127.0.0.1"
+                assert summary(wire).startswith("7 NOERROR")
+        counts = received(server)
+        assert len(counts) == 3
+        assert sum(counts) == 128
+        assert all(counts)
+        assert [sock.getsockname()[1] for sock in server.sockets] == [server.local.port] * 3
 
 
-def test_table_is_exchanged_with_the_processor(workers: ModuleType) -> None:
+async def test_table_is_exchanged_with_the_processor(workers: ModuleType) -> None:
     first, second = make_memory_server(), make_memory_server()
 
-    async def test() -> None:
-        with (
-            serving(workers, first.runtime.processors[first.server]) as server,
-            UdpClient() as client,
-        ):
-            for memory_server in (first, second):
-                server.processor = memory_server.runtime.processors[memory_server.server]
-                for _ in range(3):
-                    await client.ask(ask(WEB), address_of(server))
-            server.processor = processor(asked_address)
-            wire, _ = await client.ask(query().to_wire(), address_of(server))
-            assert summary(wire).startswith("1 NOERROR")
-
-    run(test())
+    with (
+        serving(workers, first.runtime.processors[first.server]) as server,
+        UdpClient() as client,
+    ):
+        for memory_server in (first, second):
+            server.processor = memory_server.runtime.processors[memory_server.server]
+            for _ in range(3):
+                await client.ask(ask(WEB), address_of(server))
+        server.processor = processor(asked_address)
+        wire, _ = await client.ask(query().to_wire(), address_of(server))
+        assert summary(wire).startswith("1 NOERROR")
     for memory_server in (first, second):
         assert memory_server.writer.table.statistics().hits == 2
 
 
-def test_queue_that_is_full_drops_and_counts(
+async def test_queue_that_is_full_drops_and_counts(
     workers: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room, sent = 8, 100
     real = workers.MissQueue
     monkeypatch.setattr(workers, "MissQueue", lambda: real(room))
 
-    async def test() -> None:
-        with serving(workers, processor(asked_address)) as server, UdpClient() as client:
-            for number in range(sent):
-                client.sock.sendto(query(number=number).to_wire(), address_of(server))
-            spin(lambda: sum(received(server)) == sent, "all received")
-            spin(lambda: server.statistics()[0] == sent - room, "all but a few dropped")
-            first = {(await client.receive())[0][1] for _ in range(room)}
-            assert len(first) == room
-            for number in (200, 201):  # it is not stuck
-                wire, _ = await client.ask(query(number=number).to_wire(), address_of(server))
-                assert wire[1] == number
-            assert server.statistics() == (sent - room, {})
-            assert server.pending == 0
-
-    run(test())
+    with serving(workers, processor(asked_address)) as server, UdpClient() as client:
+        for number in range(sent):
+            client.sock.sendto(query(number=number).to_wire(), address_of(server))
+        spin(lambda: sum(received(server)) == sent, "all received")
+        spin(lambda: server.statistics()[0] == sent - room, "all but a few dropped")
+        first = {(await client.receive())[0][1] for _ in range(room)}
+        assert len(first) == room
+        for number in (200, 201):  # it is not stuck
+            wire, _ = await client.ask(query(number=number).to_wire(), address_of(server))
+            assert wire[1] == number
+        assert server.statistics() == (sent - room, {})
+        assert server.pending == 0
 
 
-def test_loop_takes_a_batch_a_turn(workers: ModuleType) -> None:
+async def test_loop_takes_a_batch_a_turn(workers: ModuleType) -> None:
     """Timers and TCP get their turns between."""
     count = 3 * BATCH_LEN
     turns: list[int] = []
 
-    async def test() -> None:
-        answered = 0
+    answered = 0
 
-        async def note(request: Request) -> Reply:
-            nonlocal answered
-            answered += 1
-            return Reply()
+    async def note(request: Request) -> Reply:
+        nonlocal answered
+        answered += 1
+        return Reply()
 
-        with serving(workers, processor(note)) as server, UdpClient() as client:
-            for number in range(count):
-                client.sock.sendto(query(number=number % 256).to_wire(), address_of(server))
-            spin(lambda: sum(received(server)) == count, "all received")
-            while answered < count:
-                await asyncio.sleep(0)
-                turns.append(answered)
-
-    run(test())
+    with serving(workers, processor(note)) as server, UdpClient() as client:
+        for number in range(count):
+            client.sock.sendto(query(number=number % 256).to_wire(), address_of(server))
+        spin(lambda: sum(received(server)) == count, "all received")
+        while answered < count:
+            await asyncio.sleep(0)
+            turns.append(answered)
     steps = [after - before for before, after in zip([0, *turns], turns, strict=False)]
     assert max(steps) <= BATCH_LEN
     assert turns[-1] == count
 
 
-def test_close_while_busy_ends_the_threads(workers: ModuleType) -> None:
+async def test_close_while_busy_ends_the_threads(workers: ModuleType) -> None:
     memory_server = make_memory_server()
 
-    async def test() -> None:
-        stop = threading.Event()
-        sender = socket.socket(type=socket.SOCK_DGRAM)
+    stop = threading.Event()
+    sender = socket.socket(type=socket.SOCK_DGRAM)
 
-        def flood(address: tuple[str, int]) -> None:
-            unknown = ask("there.is.no.such.name.example.")
-            while not stop.is_set():
-                for wire in (ask(WEB), unknown):
-                    with contextlib.suppress(OSError):  # nobody listens any more
-                        sender.sendto(wire, address)
+    def flood(address: tuple[str, int]) -> None:
+        unknown = ask("there.is.no.such.name.example.")
+        while not stop.is_set():
+            for wire in (ask(WEB), unknown):
+                with contextlib.suppress(OSError):  # nobody listens any more
+                    sender.sendto(wire, address)
 
-        with serving(workers, memory_server.runtime.processors[memory_server.server], 2) as server:
-            thread = threading.Thread(target=flood, args=(address_of(server),), daemon=True)
-            thread.start()
-            try:
-                await until(lambda: sum(received(server)) > 200, "queries received")
-                assert len(thread_names()) == 2
-                server.close()
-                assert thread_names() == []
-                assert [sock.fileno() for sock in server.sockets] == [-1, -1]
-            finally:
-                stop.set()
-                thread.join()
-                sender.close()
-
-    run(test())
+    with serving(workers, memory_server.runtime.processors[memory_server.server], 2) as server:
+        thread = threading.Thread(target=flood, args=(address_of(server),), daemon=True)
+        thread.start()
+        try:
+            await until(lambda: sum(received(server)) > 200, "queries received")
+            assert len(thread_names()) == 2
+            server.close()
+            assert thread_names() == []
+            assert [sock.fileno() for sock in server.sockets] == [-1, -1]
+        finally:
+            stop.set()
+            thread.join()
+            sender.close()
 
 
-def test_close_before_the_start(workers: ModuleType) -> None:
-    async def test() -> None:
-        sock = open_udp(ListenAddress("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-        server = workers.UdpWorkers([sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
-        server.close()
-        open_udp(ListenAddress("127.0.0.1", port)).close()
+async def test_close_before_the_start(workers: ModuleType) -> None:
 
-    run(test())
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    port = sock.getsockname()[1]
+    server = workers.UdpWorkers([sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
+    server.close()
+    open_udp(ListenAddress("127.0.0.1", port)).close()
 
 
-def test_reply_that_cannot_be_sent_is_counted(workers: ModuleType) -> None:
+async def test_reply_that_cannot_be_sent_is_counted(workers: ModuleType) -> None:
     """To port 0 nothing can be sent."""
-
-    async def test() -> None:
-        with serving(workers, processor(asked_address)) as server:
-            address = (
-                socket.AF_INET.to_bytes(2, "little") + bytes(2) + bytes((127, 0, 0, 1)) + bytes(8)
-            )
-            server._workers[0].send([(b"a reply", address, b"")])
-            dropped, errors = server.statistics()
-            assert dropped == 0
-            assert sum(errors.values()) == 1
-
-    run(test())
+    with serving(workers, processor(asked_address)) as server:
+        address = socket.AF_INET.to_bytes(2, "little") + bytes(2) + bytes((127, 0, 0, 1)) + bytes(8)
+        server._workers[0].send([(b"a reply", address, b"")])
+        dropped, errors = server.statistics()
+        assert dropped == 0
+        assert sum(errors.values()) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -24,16 +23,13 @@ IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT":
         pytest.param(ConnectionOptions(("conf", "lab"), ("192.0.2.1",)), False, "the API server of kubeconfig conf", id="kubeconfig counts more"),
     ],
 )  # fmt: skip
-def test_which_server_the_options_select(
+async def test_which_server_the_options_select(
     words: ConnectionOptions, in_cluster: bool, server: str, tmp_path: Path
 ) -> None:
     access = ApiAccess(words, IN_CLUSTER, str(tmp_path))
     assert access.is_in_cluster is in_cluster
 
-    async def run() -> None:
-        transport = access(FakeRuntime(), lambda level, message: None)
-        assert isinstance(transport, ApiClient)
-        assert transport.server == server
-        await transport.close()
-
-    asyncio.run(run())
+    transport = access(FakeRuntime(), lambda level, message: None)
+    assert isinstance(transport, ApiClient)
+    assert transport.server == server
+    await transport.close()

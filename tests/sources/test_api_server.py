@@ -153,107 +153,89 @@ ALL = ["+EndpointSlice other/web-x", "+EndpointSlice shop/web-x", "+Namespace ot
         pytest.param(WatchOptions(namespaces=("shop",)), ALL, id="allowed namespaces are watched like others"),
     ],
 )  # fmt: skip
-def test_what_is_watched(options: WatchOptions, expected: list[str]) -> None:
-    async def run() -> None:
-        cluster = small_cluster()
-        if options.imports:
-            cluster.apply({**service("all"), "kind": "ServiceImport"})
-        if not options.endpoints and options.imports:
-            labels = {"multicluster.kubernetes.io/service-name": "all"}
-            meta = {"name": "all-x", "namespace": "shop", "labels": labels}
-            cluster.apply({"kind": "EndpointSlice", "metadata": meta, "addressType": "IPv4"})
-        async with watching(cluster, options) as harness:
-            await harness.until(lambda: "synced" in harness.events)
-            assert harness.events[-1] == "synced"
-            assert sorted(harness.events[:-1]) == sorted(expected)
-            assert harness.settled == 1
-
-    asyncio.run(run())
+async def test_what_is_watched(options: WatchOptions, expected: list[str]) -> None:
+    cluster = small_cluster()
+    if options.imports:
+        cluster.apply({**service("all"), "kind": "ServiceImport"})
+    if not options.endpoints and options.imports:
+        labels = {"multicluster.kubernetes.io/service-name": "all"}
+        meta = {"name": "all-x", "namespace": "shop", "labels": labels}
+        cluster.apply({"kind": "EndpointSlice", "metadata": meta, "addressType": "IPv4"})
+    async with watching(cluster, options) as harness:
+        await harness.until(lambda: "synced" in harness.events)
+        assert harness.events[-1] == "synced"
+        assert sorted(harness.events[:-1]) == sorted(expected)
+        assert harness.settled == 1
 
 
-def test_synced_comes_once_and_after_everything() -> None:
-    async def run() -> None:
-        cluster = small_cluster()
-        cluster.hold_sync()
-        async with watching(cluster, WatchOptions()) as harness:
-            await harness.until(lambda: len(harness.events) == len(ALL))
-            assert "synced" not in harness.events
-            cluster.release_sync()
-            await harness.until(lambda: "synced" in harness.events)
-            cluster.expire_watches()
-            cluster.apply(service("late"))
-            await harness.until(lambda: "+Service shop/late" in harness.events)
-            assert harness.events.count("synced") == 1
-
-    asyncio.run(run())
+async def test_synced_comes_once_and_after_everything() -> None:
+    cluster = small_cluster()
+    cluster.hold_sync()
+    async with watching(cluster, WatchOptions()) as harness:
+        await harness.until(lambda: len(harness.events) == len(ALL))
+        assert "synced" not in harness.events
+        cluster.release_sync()
+        await harness.until(lambda: "synced" in harness.events)
+        cluster.expire_watches()
+        cluster.apply(service("late"))
+        await harness.until(lambda: "+Service shop/late" in harness.events)
+        assert harness.events.count("synced") == 1
 
 
-def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> None:
-    async def run() -> None:
-        cluster = small_cluster()
-        for plural in ("services", "endpointslices"):
-            cluster.grant(plural, "shop", "empty")
-        cluster.revoke("namespaces")
-        async with watching(cluster, WatchOptions(namespaces=("shop", "empty"))) as harness:
-            await harness.until(lambda: "synced" in harness.events)
-            assert sorted(harness.events) == [
-                "+EndpointSlice shop/web-x",
-                "+Namespace empty",
-                "+Namespace shop",
-                "+Service shop/web",
-                "synced",
-            ]
-            cluster.apply(service("late"))
-            await harness.until(lambda: "+Service shop/late" in harness.events)
-            assert sorted(line for line in harness.log if "watch services" in line) == [
-                "this account may not watch services in the whole cluster; "
-                "watching namespaces shop empty instead"
-            ]
-            assert [line for line in harness.log if "assuming that it exists" in line]
-
-    asyncio.run(run())
+async def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> None:
+    cluster = small_cluster()
+    for plural in ("services", "endpointslices"):
+        cluster.grant(plural, "shop", "empty")
+    cluster.revoke("namespaces")
+    async with watching(cluster, WatchOptions(namespaces=("shop", "empty"))) as harness:
+        await harness.until(lambda: "synced" in harness.events)
+        assert sorted(harness.events) == [
+            "+EndpointSlice shop/web-x",
+            "+Namespace empty",
+            "+Namespace shop",
+            "+Service shop/web",
+            "synced",
+        ]
+        cluster.apply(service("late"))
+        await harness.until(lambda: "+Service shop/late" in harness.events)
+        assert sorted(line for line in harness.log if "watch services" in line) == [
+            "this account may not watch services in the whole cluster; "
+            "watching namespaces shop empty instead"
+        ]
+        assert [line for line in harness.log if "assuming that it exists" in line]
 
 
-def test_an_event_that_cannot_be_handled_is_dropped_alone(
+async def test_an_event_that_cannot_be_handled_is_dropped_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def run() -> None:
-        cluster = small_cluster()
-        async with watching(cluster, WatchOptions()) as harness:
-            await harness.until(lambda: "synced" in harness.events)
-            harness.broken = "bad"
-            cluster.apply(service("bad"))
-            cluster.apply(service("good"))
-            await harness.until(lambda: "+Service shop/good" in harness.events)
-        assert "cannot handle shop/bad; it is ignored" in caplog.text
-
-    asyncio.run(run())
+    cluster = small_cluster()
+    async with watching(cluster, WatchOptions()) as harness:
+        await harness.until(lambda: "synced" in harness.events)
+        harness.broken = "bad"
+        cluster.apply(service("bad"))
+        cluster.apply(service("good"))
+        await harness.until(lambda: "+Service shop/good" in harness.events)
+    assert "cannot handle shop/bad; it is ignored" in caplog.text
 
 
-def test_a_malformed_object_is_reported() -> None:
-    async def run() -> None:
-        cluster = small_cluster()
-        async with watching(cluster, WatchOptions()) as harness:
-            await harness.until(lambda: "synced" in harness.events)
-            cluster.apply({**service("bad"), "spec": 5})
-            await harness.until(lambda: bool(harness.log))
-            assert harness.log == [
-                "Service shop/bad: Expected `object`, got `int` - at `$.object.spec`"
-            ]
-
-    asyncio.run(run())
+async def test_a_malformed_object_is_reported() -> None:
+    cluster = small_cluster()
+    async with watching(cluster, WatchOptions()) as harness:
+        await harness.until(lambda: "synced" in harness.events)
+        cluster.apply({**service("bad"), "spec": 5})
+        await harness.until(lambda: bool(harness.log))
+        assert harness.log == [
+            "Service shop/bad: Expected `object`, got `int` - at `$.object.spec`"
+        ]
 
 
-def test_silence_and_check() -> None:
-    async def run() -> None:
-        async with watching(small_cluster(), WatchOptions()) as harness:
-            assert harness.source.silence(0.0) == float("inf")
-            await harness.until(lambda: "synced" in harness.events)
-            now = asyncio.get_running_loop().time()
-            assert harness.source.silence(now + 7) == pytest.approx(7.0, abs=1.0)
-            assert harness.source.check() == ["no token"]
-
-    asyncio.run(run())
+async def test_silence_and_check() -> None:
+    async with watching(small_cluster(), WatchOptions()) as harness:
+        assert harness.source.silence(0.0) == float("inf")
+        await harness.until(lambda: "synced" in harness.events)
+        now = asyncio.get_running_loop().time()
+        assert harness.source.silence(now + 7) == pytest.approx(7.0, abs=1.0)
+        assert harness.source.check() == ["no token"]
 
 
 def test_nothing_is_delivered_before_the_first_response() -> None:

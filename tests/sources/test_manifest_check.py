@@ -16,29 +16,7 @@ from hsdns.sources.manifest_check import (
     is_written_by_hand,
     unknown_fields,
 )
-from hsdns.sources.manifest_file import read_manifest_file
 from tests.support.apiserver.real_api import RealApi, missing_assets
-
-
-@pytest.mark.parametrize(
-    ("api_version", "kind", "sentence"),
-    [
-        pytest.param("v1", "Servcie", 'kind "Servcie" of v1 is not known, so the object is ignored; did you mean "Service"?', id="letters swapped"),
-        pytest.param("v1", "service", 'kind "service" of v1 is not known, so the object is ignored; did you mean "Service"?', id="lower case"),
-        pytest.param("v1", "POD", 'kind "POD" of v1 is not known, so the object is ignored; did you mean "Pod"?', id="upper case"),
-        pytest.param("apps/v1", "StatefullSet", 'kind "StatefullSet" of apps/v1 is not known, so the object is ignored; did you mean "StatefulSet"?', id="a letter twice"),
-        pytest.param("discovery.k8s.io/v1", "EndpointsSlice", 'kind "EndpointsSlice" of discovery.k8s.io/v1 is not known, so the object is ignored; did you mean "EndpointSlice"?', id="a letter more"),
-        pytest.param("v1", "Lisst", 'kind "Lisst" of v1 is not known, so the object is ignored; did you mean "List"?', id="list"),
-        pytest.param("extensions/v1beta1", "Deployment", "Deployment is not of apiVersion extensions/v1beta1, so it is ignored; write apps/v1", id="a former group"),
-        pytest.param("app/v1", "StatefulSet", "StatefulSet is not of apiVersion app/v1, so it is ignored; write apps/v1", id="misspelt group"),
-        pytest.param("apps/v1", "Service", "Service is not of apiVersion apps/v1, so it is ignored; write v1", id="another group"),
-    ],
-)  # fmt: skip
-def test_misspelt_kinds(api_version: str, kind: str, sentence: str) -> None:
-    text = f"\napiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\n"
-    found = read_manifest_file(text.encode(), "a.yaml")
-    line = 3 if sentence.startswith("kind") else 2
-    assert (found.warnings, found.problems) == ([f"a.yaml:{line}: {sentence}"], [])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ from hsdns.sources.manifest_folder import (
     settings_remark,
     standard_input,
 )
+from tests.support.tables import Row, columns, rows
+
+HERE = Path(__file__).parent
 
 
 def write(folder: Path, *names: str) -> None:
@@ -27,50 +31,17 @@ def write(folder: Path, *names: str) -> None:
         path.write_text("")
 
 
-@pytest.mark.parametrize(
-    ("files", "paths", "found"),
-    [
-        pytest.param(
-            ["b.yaml", "a.yml", "c.json"], ["."], ["a.yml", "b.yaml", "c.json"], id="by name"
-        ),
-        pytest.param(["README.md", "a.yaml~", "a.yaml"], ["."], ["a.yaml"], id="other endings"),
-        pytest.param(
-            ["b/x.yaml", "a.yaml", "c.yaml"],
-            ["."],
-            ["a.yaml", "b/x.yaml", "c.yaml"],
-            id="folders below",
-        ),
-        pytest.param([".git/a.yaml", ".b.yaml", "..data/c.yaml"], ["."], [], id="hidden"),
-        pytest.param(["b/x.yaml", "a/x.yaml"], ["b", "a"], ["b/x.yaml", "a/x.yaml"], id="as given"),
-        pytest.param(["dump.txt"], ["dump.txt"], ["dump.txt"], id="a file that is named"),
-        pytest.param(["a.yaml"], ["a.yaml", "."], ["a.yaml"], id="each once"),
-        pytest.param(["a.yaml"], ["gone", "a.yaml"], ["a.yaml"], id="missing"),
-        pytest.param(
-            [
-                "a.yaml",
-                "chart/Chart.yaml",
-                "chart/templates/b.yaml",
-                "chart/charts/c/d.yaml",
-                "z.yaml",
-            ],
-            ["."],
-            ["a.yaml", "z.yaml"],
-            id="a chart",
-        ),
-        pytest.param(
-            ["kustomization.yaml", "a.yaml"],
-            ["."],
-            ["a.yaml", "kustomization.yaml"],
-            id="a kustomization",
-        ),
-    ],
-)
-def test_manifest_paths(
-    tmp_path: Path, files: list[str], paths: list[str], found: list[str]
-) -> None:
+@pytest.mark.parametrize("row", rows(HERE / "manifest_folders.txt"))
+def test_manifest_paths(tmp_path: Path, row: Row) -> None:
+    files, paths = map(shlex.split, row.given.splitlines())
     write(tmp_path, *files)
-    listed = manifest_paths([os.path.normpath(tmp_path / path) for path in paths])
-    assert [os.path.relpath(path, tmp_path) for path in listed] == found
+    remarks: list[str] = []
+    listed = manifest_paths([os.path.normpath(tmp_path / path) for path in paths * 2], remarks)
+    found = [os.path.relpath(path, tmp_path) for path in listed]
+    shown = [
+        f"? {each.replace(f'{tmp_path}/', '').replace(str(tmp_path), '.')}" for each in remarks
+    ]
+    assert [shlex.join(found) or "none", *shown] == row.expected
 
 
 def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> None:
@@ -79,51 +50,6 @@ def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> Non
     (tmp_path / "also").symlink_to(tmp_path / "real")
     listed = [os.path.relpath(path, tmp_path) for path in manifest_paths([str(tmp_path)])]
     assert listed == ["also/a.yaml", "real/a.yaml"]
-
-
-@pytest.mark.parametrize(
-    ("files", "path", "remarks"),
-    [
-        pytest.param(["a.yaml"], ".", [], id="plain"),
-        pytest.param(
-            ["web/Chart.yaml", "web/charts/db/Chart.yaml"],
-            "web",
-            [
-                "source manifests: web is a Helm chart, whose templates are not manifests, so it is not read; "
-                "serve what it renders: helm template web web | hsdns serve --source manifests -"
-            ],
-            id="chart, with its own charts",
-        ),
-        pytest.param(
-            ["b c/kustomization.yml"],
-            ".",
-            [
-                "source manifests: ./b c holds a kustomization, and its files are read as they are; "
-                "serve what it renders: kubectl kustomize './b c' | hsdns serve --source manifests -"
-            ],
-            id="kustomization below, to be quoted",
-        ),
-        pytest.param(
-            ["Kustomization", "x/kustomization.yaml", ".git/kustomization.yaml"],
-            ".",
-            [
-                "source manifests: . holds a kustomization, and its files are read as they are; "
-                "serve what it renders: kubectl kustomize . | hsdns serve --source manifests -",
-                "source manifests: ./x holds a kustomization, and its files are read as they are; "
-                "serve what it renders: kubectl kustomize ./x | hsdns serve --source manifests -",
-            ],
-            id="two kustomizations",
-        ),
-    ],
-)
-def test_folders_that_are_to_be_rendered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], path: str, remarks: list[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, *files)
-    found: list[str] = []
-    manifest_paths([path, path], found)
-    assert found == remarks
 
 
 def test_fingerprint_sees_what_links_lead_to(tmp_path: Path) -> None:
@@ -137,28 +63,11 @@ def test_fingerprint_sees_what_links_lead_to(tmp_path: Path) -> None:
     assert fingerprint([str(tmp_path)]) != before
 
 
-@pytest.mark.parametrize(
-    ("changed", "paths", "expected"),
-    [
-        pytest.param("a.yaml", ["."], True, id="a manifest"),
-        pytest.param("sub/a.json", ["."], True, id="a manifest below"),
-        pytest.param("notes.md", ["."], False, id="another file"),
-        pytest.param("newfolder", ["."], True, id="may be a folder"),
-        pytest.param(".git/index", ["."], False, id="hidden folder"),
-        pytest.param(".git/a.yaml", ["."], False, id="manifest in a hidden folder"),
-        pytest.param("..data", ["."], True, id="a ConfigMap's link"),
-        pytest.param("..data", ["sub"], False, id="not below the folder"),
-        pytest.param("dump.txt", ["dump.txt"], True, id="the file that is named"),
-        pytest.param("other.yaml", ["dump.txt"], False, id="a neighbour of that file"),
-        pytest.param("..data", ["dump.txt"], True, id="a ConfigMap's link beside that file"),
-        pytest.param("b.yaml", ["sub", "b.yaml"], True, id="any of the paths"),
-    ],
-)
-def test_is_relevant(tmp_path: Path, changed: str, paths: list[str], expected: bool) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(HERE / "relevant_changes.txt", "changes"))
+def test_is_relevant(tmp_path: Path, given: str, expected: str) -> None:
     write(tmp_path, "notes.md", "dump.txt", "sub/x.yaml", ".git/index")
-    assert (
-        is_relevant(str(tmp_path / changed), [str(tmp_path / path) for path in paths]) is expected
-    )
+    changed, *paths = (str(tmp_path / path) for path in given.split())
+    assert str(is_relevant(changed, paths)) == expected
 
 
 # Which files of a folder are settings of other programs.

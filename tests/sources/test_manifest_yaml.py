@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.sources.manifest_yaml import (
     MAX_DEPTH,
     MAX_NODES,
-    MAX_NUMBER_LEN,
     ManifestLoader,
     TooLarge,
     decode_json,
@@ -23,6 +23,7 @@ from hsdns.sources.manifest_yaml import (
     json_node,
     key_line,
 )
+from tests.support.tables import columns, section
 
 HEAD = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"
 TOO_MANY = "there are too many values for the length of the file; is it a manifest?"
@@ -43,15 +44,6 @@ def aliases(first: str, level: str, times: int = 9, levels: int = 8) -> str:
         pytest.param(aliases("[a, a, a, a, a, a, a, a, a]", "[{}]"), f"9: the aliases of the file stand for more than {MAX_NODES} values; write it out", id="billion-laughs"),
         pytest.param(aliases("{a: b}", "{{<<: [{}]}}"), f"9: the aliases of the file stand for more than {MAX_NODES} values; write it out", id="merge-keys"),
         pytest.param(aliases("[a]", "[{}]", 1, 500), f"{4 + MAX_DEPTH - 1}: it is nested more than {MAX_DEPTH} levels deep through aliases; write it out", id="chain-of-aliases"),
-        pytest.param(HEAD + "a: &x {b: [*x]}", "4: it contains itself through an alias; write it out", id="cycle"),
-        pytest.param(HEAD + "a: " + "[" * 100_000, f"4: it is nested more than {MAX_DEPTH} levels deep; correct the file", id="deep-lists"),
-        pytest.param("{a: " * 100_000, f"1: it is nested more than {MAX_DEPTH} levels deep; correct the file", id="deep-mappings"),
-        pytest.param("- " * 100_000, f"1: it is nested more than {MAX_DEPTH} levels deep; correct the file", id="deep-block-lists"),
-        pytest.param("? " * 100_000, f"1: it is nested more than {MAX_DEPTH} levels deep; correct the file", id="deep-keys"),
-        pytest.param("a: 1" + ":1" * 50_000, f"1: a number has more than {MAX_NUMBER_LEN} characters; put it in quotes", id="base-60"),
-        pytest.param("a: 1" + ":1" * 50_000 + ".5", f"1: a number has more than {MAX_NUMBER_LEN} characters; put it in quotes", id="base-60-float"),
-        pytest.param("a: !!int " + "1" * 5_000, f"1: a number has more than {MAX_NUMBER_LEN} characters; put it in quotes", id="long-number"),
-        pytest.param("{[a]: b}", "1: a key is not text; write a word", id="list-as-key"),
     ],
 )  # fmt: skip
 def test_refused(text: str, problem: str) -> None:
@@ -130,56 +122,19 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 # Lines of fields, in YAML and JSON.
 
 
-TEXT = """\
-kind: Service
-metadata:
-  labels:
-    app.kubernetes.io/name: web
-    a/b: 1
-spec:
-  ports:
-  - name: http
-    port: 80
-  - {name: dns,
-     port: 53}
-  base: &base
-    type: x
-  copy:
-    <<: *base
-"""
+LINES = Path(__file__).with_name("field_lines.txt")
+TEXT = section(LINES, "text")
 
 
-@pytest.mark.parametrize(
-    ("field", "line"),
-    [
-        pytest.param("kind", 1, id="top"),
-        pytest.param("spec.ports[0].port", 9, id="list item"),
-        pytest.param("spec.ports[1].port", 11, id="flow style"),
-        pytest.param("spec.ports[1]", 10, id="whole item"),
-        pytest.param("metadata.labels[app.kubernetes.io/name]", 4, id="key with dots"),
-        pytest.param("metadata.labels", 5, id="the label that is no text"),
-        pytest.param("spec.ports[0].targetPort", 8, id="absent field"),
-        pytest.param("spec.ports[7].port", 8, id="absent item"),
-        pytest.param("status.phase", 1, id="absent parent"),
-        pytest.param("kind.of.nothing", 1, id="below a scalar"),
-    ],
-)
-def test_line(field: str, line: int) -> None:
-    assert field_line(yaml.compose(TEXT, Loader=yaml.SafeLoader), field) == line
+@pytest.mark.parametrize(("field", "line"), columns(LINES, "fields"))
+def test_line(field: str, line: str) -> None:
+    assert field_line(yaml.compose(TEXT, Loader=yaml.SafeLoader), field) == int(line)
 
 
-@pytest.mark.parametrize(
-    ("parent", "key", "line"),
-    [
-        pytest.param("", "spec", 6, id="top, whose value is in the next line"),
-        pytest.param("spec", "ports", 7, id="one level below"),
-        pytest.param("spec.ports[1]", "port", 11, id="list item"),
-        pytest.param("spec", "absent", 1, id="absent key"),
-        pytest.param("absent[0].parent", "key", 1, id="absent parent"),
-    ],
-)
-def test_line_of_a_key(parent: str, key: str, line: int) -> None:
-    assert key_line(yaml.compose(TEXT, Loader=yaml.SafeLoader), parent, key) == line
+@pytest.mark.parametrize(("place", "line"), columns(LINES, "keys"))
+def test_line_of_a_key(place: str, line: str) -> None:
+    parent, _, key = place.rpartition(" ")
+    assert key_line(yaml.compose(TEXT, Loader=yaml.SafeLoader), parent, key) == int(line)
 
 
 def test_json() -> None:
@@ -188,98 +143,9 @@ def test_json() -> None:
     assert json_node(b"{") is None
 
 
-# Keys that a mapping has twice: refused, with both lines.
-
-
-SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
-SET = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\n"
-OBJECT = '"apiVersion": "v1", "kind": "Service"'
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "problems"),
-    [
-        pytest.param(
-            "a.yaml", SERVICE + SET, ['a.yaml:4: the key "apiVersion" is already in line 1; write "---" between two objects'],
-            id="two manifests in one document",
-        ),
-        pytest.param(
-            "a.yaml",
-            f"{SERVICE}spec:\n  type: ClusterIP\n  ports: []\n  type: NodePort\n---\n{SERVICE}{SET}",
-            [
-                'a.yaml:7: the key "type" is already in line 5; remove one of the two',
-                'a.yaml:12: the key "apiVersion" is already in line 9; write "---" between two objects',
-            ],
-            id="each document by itself",
-        ),
-        pytest.param(
-            "values.yaml", "image:\n  kind: a\n  kind: b\n",
-            ['values.yaml:3: the key "kind" is already in line 2; remove one of the two'], id="no manifest",
-        ),
-        pytest.param(
-            "a.yaml", "a: {8080: x, '8080': y}\n", ['a.yaml:1: the key "8080" is already in line 1; remove one of the two'],
-            id="a number and its text",
-        ),
-        pytest.param(
-            "a.yaml", "yes: 1\ntrue: 2\n", ['a.yaml:2: the key "true" is already in line 1; remove one of the two'],
-            id="two words for true",
-        ),
-        pytest.param("a.yaml", "=: 1\n'=': 2\n", ['a.yaml:2: the key "=" is already in line 1; remove one of the two'], id="equals sign"),
-        pytest.param(
-            "a.yaml", "x: &x {a: 1}\ny:\n  <<: [*x, {b: 1, b: 2}]\n  a: 2\n",
-            ['a.yaml:3: the key "b" is already in line 3; remove one of the two'], id="within a merge key",
-        ),
-        pytest.param("a.yaml", f"\"{'k' * 70}\": 1\n" * 2, [f'a.yaml:2: the key "{"k" * 60}..." is already in line 1; remove one of the two'], id="long key"),
-        pytest.param("a.yaml", '"a\\nb": 1\n"a\\nb": 2\n', ['a.yaml:2: the key "a\\nb" is already in line 1; remove one of the two'], id="key of two lines"),
-        pytest.param(
-            "a.json", f'\n{{{OBJECT}, "metadata": {{"name": "a"}},\n "spec": {{}},\n "spec": {{}}\n}}',
-            ['a.json:4: the key "spec" is already in line 3; remove one of the two'], id="JSON",
-        ),
-        pytest.param(
-            "a.json",
-            f'{{"apiVersion": "v1", "kind": "List", "items": [\n {{{OBJECT}, "metadata": {{"name": "a",\n "name": "b"}}}},\n'
-            f' {{{OBJECT}, "metadata": {{"name": "a"}}}}]}}',
-            ['a.json:3: the key "name" is already in line 2; remove one of the two'], id="JSON, in an item",
-        ),
-        pytest.param(
-            "a.json",
-            f'{{"apiVersion": "v1", "kind": "List",\n"items": [\n{{{OBJECT}, "metadata": {{"name": "a"}}}}],\n"items": [\n]}}',
-            ['a.json:4: the key "items" is already in line 2; remove one of the two'], id="JSON, two lists of items",
-        ),
-    ],
-)  # fmt: skip
-def test_refused_of_duplicate_keys(name: str, text: str, problems: list[str]) -> None:
-    assert read_manifest_file(text.encode(), name).problems == problems
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("x: &x {a: 1, b: 2}\ny: {<<: *x, a: 3}\nz: {a: 3, <<: *x}\n", id="merge key"),
-        pytest.param(
-            "x: &x {a: 1}\ny: &y {<<: *x, a: 2}\nz: {<<: *y, a: 3}\n",
-            id="merge key of a mapping that has one",
-        ),
-        pytest.param(
-            "x: &x {a: 1}\ny: &y {a: 2}\nz: {<<: [*x, *y]}\n", id="two mappings in a merge key"
-        ),
-        pytest.param("x: &x {a: 1}\ny: &y {b: 2}\nz: {<<: *x, <<: *y}\n", id="two merge keys"),
-        pytest.param("a: {x: 1}\nb: {x: 1}\n", id="other mappings"),
-        pytest.param(SERVICE + "---\n" + SERVICE, id="other documents"),
-    ],
-)
-def test_accepted(text: str) -> None:
-    assert read_manifest_file(text.encode(), "a.yaml").problems == []
-
-
-def test_the_other_documents_are_read() -> None:
-    found = read_manifest_file(f"{SERVICE}{SET}---\n{SET}".encode(), "a.yaml")
-    assert [str(document) for document in found.documents] == ["StatefulSet default/db"]
-
-
 def test_json_beyond_the_limits_of_yaml_has_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_yaml, "MAX_DEPTH", 2)
-    text = f'{{{OBJECT}, "metadata": {{"labels": {{"a": {{}}}}, "name": "a", "name": "b"}}}}'
+    text = '{"apiVersion": "v1", "kind": "Service", "metadata": {"labels": {"a": {}}, "name": "a", "name": "b"}}'
     assert read_manifest_file(text.encode(), "a.json").problems == [
         "a.json:1: a mapping has a key twice; remove one of the two"
     ]

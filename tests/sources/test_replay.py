@@ -12,7 +12,6 @@ import pytest
 
 from hsdns.cluster.objects import Deleted, Event, Service, Synced, Upserted
 from hsdns.cluster.source import Lead, Reading
-from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.replay import REDUCED, Course, Replay
 from tests.recording.recorded import HEADER, recorded, to_octets, write
 from tests.support.cluster.objects import deletes, service, upserts
@@ -29,13 +28,11 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(Path("shop.rec"), [*STATE, Synced()], *CHANGES)
 
 
-def setup(line: str) -> Replay:
-    """Set up from the words of a line that begins in column 1."""
-    tokens, column = [], 1
-    for word in line.split(" "):
-        tokens.append(Token(word, Position("Corefile", 3, column)))
-        column += len(word) + 1
-    return Replay.setup(tokens[0], tokens[1:], "/etc")
+def fill(octets: bytes | None) -> None:
+    """Replace the recording."""
+    Path("shop.rec").unlink()
+    if octets is not None:
+        Path("shop.rec").write_bytes(octets)
 
 
 class Case:
@@ -79,25 +76,6 @@ class Case:
         return list(names)
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("replay", 'Corefile:3:1: source "replay" needs the file of a recording: replay FILE'),
-        ("replay a spede=2", 'Corefile:3:10: unknown setting "spede" of source "replay"; did you mean "speed"?'),
-        ("replay a b", 'Corefile:3:10: unknown setting "b" of source "replay"; known are speed, at, paused'),
-        ("replay a at", 'Corefile:3:10: "at" has no value; write at=VALUE'),
-        ("replay a speed=2 speed=3", 'Corefile:3:18: "speed" is given twice; remove one of them'),
-        ("replay a speed=fast", 'Corefile:3:16: "fast" is not a number'),
-        ("replay a at=soon", 'Corefile:3:13: "soon" is not a duration; write a number and a unit such as "5s"'),
-        ("replay a paused=1", 'Corefile:3:17: "1" is not one of: true, false'),
-    ],
-)  # fmt: skip
-def test_faults_of_settings(line: str, sentence: str) -> None:
-    with pytest.raises(CorefileError) as caught:
-        setup(line)
-    assert str(caught.value) == sentence
-
-
 def test_the_first_state_is_served_at_once() -> None:
     case = Case(Replay("shop.rec", is_paused=True))
     run(shown(case))
@@ -120,71 +98,58 @@ def test_for_a_command_it_is_at_its_end(at: float | None, services: list[str]) -
     assert case.services == services
 
 
-def test_changes_and_then_the_last_state() -> None:
-    async def scenario() -> None:
-        case = Case(Replay("shop.rec", speed=0))
-        async with case.watched():
-            await until(lambda: len(case.reports) == 2, "it ends")
-            assert case.services == ["db"]
-            sentence = "source replay: shop.rec ends here, after 2 changes (interrupted); its last state is served from now on"
-            assert case.reports[1] == (logging.INFO, sentence)
-            assert (await case.source.course()).state == "over"
-
-    run(scenario())
+async def test_changes_and_then_the_last_state() -> None:
+    case = Case(Replay("shop.rec", speed=0))
+    async with case.watched():
+        await until(lambda: len(case.reports) == 2, "it ends")
+        assert case.services == ["db"]
+        sentence = "source replay: shop.rec ends here, after 2 changes (interrupted); its last state is served from now on"
+        assert case.reports[1] == (logging.INFO, sentence)
+        assert (await case.source.course()).state == "over"
 
 
-def test_commands() -> None:
-    async def scenario() -> None:
-        case = Case(Replay("shop.rec", is_paused=True))
-        async with case.watched():
-            before = await case.source.course()
-            assert before == Course("shop.rec", HEADER.began, "paused", 1.0, 0.0, 9.0, 0, 2, 1, "")
-            stepped = await case.source.step(1)
-            assert (stepped.at, stepped.applied, case.services) == (1.0, 1, ["web", "db"])
-            assert (await case.source.set_speed(0.5)).speed == 0.5
-            assert (await case.source.run()).state == "running"
-            assert (await case.source.pause()).state == "paused"
-            await case.source.set_speed(0)
-            await case.source.run()
-            await until(lambda: case.services == ["db"], "it goes on")
-
-    run(scenario())
+async def test_commands() -> None:
+    case = Case(Replay("shop.rec", is_paused=True))
+    async with case.watched():
+        before = await case.source.course()
+        assert before == Course("shop.rec", HEADER.began, "paused", 1.0, 0.0, 9.0, 0, 2, 1, "")
+        stepped = await case.source.step(1)
+        assert (stepped.at, stepped.applied, case.services) == (1.0, 1, ["web", "db"])
+        assert (await case.source.set_speed(0.5)).speed == 0.5
+        assert (await case.source.run()).state == "running"
+        assert (await case.source.pause()).state == "paused"
+        await case.source.set_speed(0)
+        await case.source.run()
+        await until(lambda: case.services == ["db"], "it goes on")
 
 
-def test_objects_are_read_as_they_are_at_its_place() -> None:
-    async def scenario() -> None:
-        case = Case(Replay("shop.rec", is_paused=True))
-        lead = Lead(services=((b"shop", b"db"),))
+async def test_objects_are_read_as_they_are_at_its_place() -> None:
+    case = Case(Replay("shop.rec", is_paused=True))
+    lead = Lead(services=((b"shop", b"db"),))
+    assert (await case.source.read(lead)).objects == ()
+    async with case.watched():
         assert (await case.source.read(lead)).objects == ()
-        async with case.watched():
-            assert (await case.source.read(lead)).objects == ()
-            await case.source.step(1)
-            assert await case.source.read(lead) == Reading((DB,))
-            of_state = await case.source.read(Lead(services=((b"shop", b"web"),)))
-            assert (len(of_state.objects), of_state.faults) == (1, (REDUCED,))
-
-    run(scenario())
+        await case.source.step(1)
+        assert await case.source.read(lead) == Reading((DB,))
+        of_state = await case.source.read(Lead(services=((b"shop", b"web"),)))
+        assert (len(of_state.objects), of_state.faults) == (1, (REDUCED,))
 
 
-def test_a_file_that_was_cut() -> None:
+async def test_a_file_that_was_cut() -> None:
     """What is whole is served, and where it ends is said at once and when it is there."""
     octets = to_octets(recorded([*STATE, Synced()], CHANGES), flushes=True)
-    Path("shop.rec").write_bytes(octets[:-150])
-
-    async def scenario() -> None:
-        case = Case(Replay("shop.rec", speed=0))
-        async with case.watched():
-            await until(lambda: len(case.reports) == 3, "it ends")
-            problem = f"shop.rec was cut at octet {len(octets) - 150}; line 4 is the last whole one"
-            assert [message for _, message in case.reports] == [
-                f"source replay: {problem}; what is whole is replayed",
-                "source replay: shop.rec: serving the state of 2026-01-01T00:00:00.000+00:00 at 0s; 1 changes follow, up to 1s",
-                f"source replay: shop.rec ends here, after 1 changes: {problem}; its last state is served from now on",
-            ]
-            assert case.services == ["web", "db"]
-            assert (await case.source.course()).problem == problem
-
-    run(scenario())
+    fill(octets[:-150])
+    case = Case(Replay("shop.rec", speed=0))
+    async with case.watched():
+        await until(lambda: len(case.reports) == 3, "it ends")
+        problem = f"shop.rec was cut at octet {len(octets) - 150}; line 4 is the last whole one"
+        assert [message for _, message in case.reports] == [
+            f"source replay: {problem}; what is whole is replayed",
+            "source replay: shop.rec: serving the state of 2026-01-01T00:00:00.000+00:00 at 0s; 1 changes follow, up to 1s",
+            f"source replay: shop.rec ends here, after 1 changes: {problem}; its last state is served from now on",
+        ]
+        assert case.services == ["web", "db"]
+        assert (await case.source.course()).problem == problem
 
 
 @pytest.mark.parametrize(
@@ -194,14 +159,10 @@ def test_a_file_that_was_cut() -> None:
         (b"hello\n", "source replay: shop.rec is no recording of hsdns record"),
     ],
 )
-def test_a_file_that_cannot_be_replayed(octets: bytes | None, sentence: str) -> None:
-    Path("shop.rec").unlink() if octets is None else Path("shop.rec").write_bytes(octets)
-
-    async def scenario() -> None:
-        case = Case(Replay("shop.rec"))
-        assert case.source.check() == [sentence]
-        async with case.watched():
-            assert (case.events, case.reports) == ([], [(logging.ERROR, sentence)])
-            assert not case.source.is_loaded
-
-    run(scenario())
+async def test_a_file_that_cannot_be_replayed(octets: bytes | None, sentence: str) -> None:
+    fill(octets)
+    case = Case(Replay("shop.rec"))
+    assert case.source.check() == [sentence]
+    async with case.watched():
+        assert (case.events, case.reports) == ([], [(logging.ERROR, sentence)])
+        assert not case.source.is_loaded

@@ -5,44 +5,47 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from hsdns.cluster.source import Lead
+from hsdns.cluster.source import Lead, NamedSource
 from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.sources import SOURCES, source_from
+from hsdns.sources import source_from
 from hsdns.sources.push import PushSource
+from hsdns.sources.replay import Replay
+from hsdns.sources.synthetic import Shape, Synthetic
 from tests.support.cluster.objects import deletes, service, upserts
+from tests.support.tables import columns
 
 
-def token(text: str, column: int = 9) -> Token:
-    return Token(text, Position("Corefile", 3, column))
+def set_up(line: str) -> NamedSource:
+    """The source that a line names, whose first word is in column 1."""
+    tokens, column = [], 1
+    for word in line.split(" "):
+        tokens.append(Token(word, Position("Corefile", 3, column)))
+        column += len(word) + 1
+    return source_from(tokens[0], tokens[1:], ".")
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        pytest.param("manifest", 'unknown source "manifest"; did you mean "manifests"?', id="near"),
-        pytest.param(
-            "kubeconfig",
-            '"kubeconfig" is a property of its own: write "kubeconfig FILE" into the kubernetes block of '
-            "a Corefile, in place of a source; a command takes the Corefile with -conf",
-            id="property",
-        ),
-        pytest.param(
-            "etcd", 'unknown source "etcd"; known are manifests, replay, synthetic', id="far"
-        ),
-    ],
+    ("line", "sentence"), columns(Path(__file__).with_name("setup_errors.txt"), "sources")
 )
-def test_unknown_source(name: str, sentence: str) -> None:
+def test_refused(line: str, sentence: str) -> None:
     with pytest.raises(CorefileError) as caught:
-        source_from(token(name), [], ".")
-    assert str(caught.value) == f"Corefile:3:9: {sentence}"
+        set_up(line)
+    assert str(caught.value) == sentence
 
 
-def test_a_known_source_is_set_up() -> None:
-    found = source_from(token("synthetic"), [token("services=5")], ".")
-    assert type(found).__name__ == SOURCES["synthetic"]
+def test_settings() -> None:
+    synthetic = set_up(
+        "synthetic services=5 endpoints=2 headless=0.5 dual_stack=1 changes=1.5 seed=7"
+    )
+    assert isinstance(synthetic, Synthetic)
+    assert (synthetic.shape, synthetic.changes) == (Shape(5, 2, 0.5, 1.0, 7), 1.5)
+    replay = set_up("replay /a/../b.rec speed=2 at=1m paused=true")
+    assert isinstance(replay, Replay)
+    assert (replay.path, replay.speed, replay.at, replay.is_paused) == ("/b.rec", 2.0, 60.0, True)
 
 
 def test_sources_are_imported_when_they_are_used() -> None:

@@ -9,93 +9,18 @@ from itertools import islice
 import pytest
 
 from hsdns.cluster.objects import EndpointSlice, Event, Object, Service, Synced, Upserted
-from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.synthetic import Pace, Shape, Synthetic, SyntheticCluster
 from tests.support.cluster.object_lines import object_lines
 from tests.support.plugins.runtime import FakeRuntime
-
-
-def setup(line: str) -> Synthetic:
-    """Set up from the words of a line that begins in column 1."""
-    tokens, column = [], 1
-    for word in line.split(" "):
-        tokens.append(Token(word, Position("Corefile", 3, column)))
-        column += len(word) + 1
-    return Synthetic.setup(tokens[0], tokens[1:], ".")
 
 
 def no_report(level: int, message: str) -> None:
     raise AssertionError(message)
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        pytest.param(
-            "synthetic servces=5",
-            'Corefile:3:11: unknown setting "servces" of source "synthetic"; did you mean "services"?',
-            id="near",
-        ),
-        pytest.param(
-            "synthetic 5000",
-            'Corefile:3:11: unknown setting "5000" of source "synthetic"; '
-            "known are services, endpoints, headless, dual_stack, changes, seed",
-            id="far",
-        ),
-        pytest.param(
-            "synthetic seed=1 services",
-            'Corefile:3:18: "services" has no value; write services=VALUE',
-            id="no value",
-        ),
-        pytest.param(
-            "synthetic seed=1 seed=2",
-            'Corefile:3:18: "seed" is given twice; remove one of them',
-            id="twice",
-        ),
-        pytest.param(
-            "synthetic services=many", 'Corefile:3:20: "many" is not a whole number', id="no number"
-        ),
-        pytest.param(
-            "synthetic services=1048577",
-            "Corefile:3:20: 1048577 is out of range, allowed is 0 to 1048576",
-            id="too many services",
-        ),
-        pytest.param(
-            "synthetic headless=1.5",
-            "Corefile:3:20: 1.5 is out of range, allowed is 0 to 1",
-            id="share above one",
-        ),
-        pytest.param(
-            "synthetic dual_stack=-1",
-            "Corefile:3:22: -1 is out of range, allowed is 0 to 1",
-            id="share below zero",
-        ),
-        pytest.param(
-            "synthetic changes=100001",
-            "Corefile:3:19: 100001 is out of range, allowed is 0 to 100000",
-            id="rate too high",
-        ),
-        pytest.param(
-            "synthetic services=1000000 endpoints=100",
-            "Corefile:3:1: 100000000 endpoints are more than the 16711680 available addresses; lower services or endpoints",
-            id="too many endpoints",
-        ),
-        pytest.param(
-            "synthetic endpoints=0 changes=1",
-            "Corefile:3:1: without services and endpoints there is nothing to change; remove changes",
-            id="nothing to change",
-        ),
-    ],
-)
-def test_mistakes(line: str, sentence: str) -> None:
-    with pytest.raises(CorefileError) as caught:
-        setup(line)
-    assert str(caught.value) == sentence
-
-
 def test_load_delivers_everything_and_then_synced() -> None:
     batches: list[Sequence[Event]] = []
-    setup("synthetic services=3000 endpoints=1").load(batches.append, no_report)
+    Synthetic(Shape(services=3000, endpoints=1)).load(batches.append, no_report)
     events = [event for batch in batches for event in batch]
     assert events[-1] == Synced()
     assert len(batches) > 2
@@ -130,7 +55,7 @@ def test_watch_delivers_changes_until_it_is_cancelled() -> None:
                 enough.set()
 
         watching = asyncio.create_task(
-            setup("synthetic services=3 changes=1000").watch(deliver, no_report, FakeRuntime())
+            Synthetic(Shape(services=3), changes=1000).watch(deliver, no_report, FakeRuntime())
         )
         async with asyncio.timeout(10):
             await enough.wait()
@@ -145,18 +70,15 @@ def test_watch_delivers_changes_until_it_is_cancelled() -> None:
     )
 
 
-def test_watch_without_changes_waits() -> None:
-    async def run() -> None:
-        watching = asyncio.create_task(
-            setup("synthetic").watch(lambda _: None, no_report, FakeRuntime())
-        )
-        await asyncio.wait([watching], timeout=0.01)
-        assert not watching.done()
-        watching.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await watching
-
-    asyncio.run(run())
+async def test_watch_without_changes_waits() -> None:
+    watching = asyncio.create_task(
+        Synthetic(Shape()).watch(lambda _: None, no_report, FakeRuntime())
+    )
+    await asyncio.wait([watching], timeout=0.01)
+    assert not watching.done()
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
 
 
 # The generated cluster: names, shares, addresses, changes.

@@ -1,7 +1,8 @@
-"""What CoreDNS replied, recorded, so that every run is held against it and not only those that have its binary.
+"""What CoreDNS and an API server replied, recorded, so that every run is held against it, not only one that has the binaries.
 
-Path: `make peer-record` -> the tests that ask CoreDNS -> save() -> tests/peer_replies/replies.jsonl.zst -> found() in every run.
-Rule 1: with HSDNS_PEER the binary is asked and the recording is held against it; without, the recording answers in its place.
+Path: `make peer-record` -> the tests that ask the real ones -> hold() -> tests/peer_replies/*.jsonl.zst -> found() in every run.
+Rule 1: with HSDNS_PEER or KUBEBUILDER_ASSETS the binary is asked and the recording is held against it; without, the
+        recording answers in its place.
 Rule 2: with HSDNS_PEER_RECORD=1 as well, what the binary replies takes the place of what was recorded under that key.
 """
 
@@ -25,10 +26,10 @@ import pytest
 
 from hsdns.recording.frames import zstd
 
-FILE: Final = Path(__file__).parents[1] / "peer_replies" / "replies.jsonl.zst"
+FOLDER: Final = Path(__file__).parents[1] / "peer_replies"
 PEER: Final = os.environ.get("HSDNS_PEER", "")
-IS_RECORDING: Final = bool(PEER) and os.environ.get("HSDNS_PEER_RECORD") == "1"
-COMMAND: Final = "make peer-record HSDNS_PEER=/path/to/coredns"
+ASSETS: Final = os.environ.get("KUBEBUILDER_ASSETS", "")
+IS_RECORDING: Final = os.environ.get("HSDNS_PEER_RECORD") == "1"
 asks_peer: Final = pytest.mark.skipif(not PEER, reason="HSDNS_PEER names no CoreDNS binary")
 
 
@@ -48,29 +49,61 @@ class Heading(msgspec.Struct):
     command: str
 
 
-@functools.cache
-def _recorded() -> dict[str, Entry]:
-    _, *lines = zstd.decompress(FILE.read_bytes()).splitlines()
-    return {each.key: each for each in map(msgspec.json.Decoder(Entry).decode, lines)}
+class Recording:
+    """A file of entries, which `command` makes anew from what the program replies that `version` asks for its version."""
+
+    def __init__(self, file: str, version: list[str], command: str) -> None:
+        self._file, self._version, self.command = FOLDER / file, version, command
+        self._saved: dict[str, Entry] = {}
+        atexit.register(self._write)
+
+    @functools.cached_property
+    def _recorded(self) -> dict[str, Entry]:
+        if IS_RECORDING and not self._file.exists():
+            return {}
+        _, *lines = zstd.decompress(self._file.read_bytes()).splitlines()
+        return {each.key: each for each in map(msgspec.json.Decoder(Entry).decode, lines)}
+
+    def found(self, key: str) -> Entry:
+        """What is recorded under a key; fail with what to do if there is nothing."""
+        entry = self._recorded.get(key)
+        assert entry is not None, f"no reply is recorded for {key}: run {self.command}"
+        return entry
+
+    def save(self, entry: Entry) -> None:
+        """Keep what the program replied, to be written when all tests have run."""
+        self._saved[entry.key] = entry
+
+    def _write(self) -> None:
+        if not self._saved:
+            return
+        entries = self._recorded | self._saved
+        printed = subprocess.run(self._version, capture_output=True, text=True, check=True).stdout
+        version = printed.splitlines()[0]
+        first = Heading(version, f"{datetime.now(UTC):%Y-%m-%d}", self.command)
+        lines = [first, *(entries[key] for key in sorted(entries))]
+        written = b"".join(msgspec.json.encode(each) + b"\n" for each in lines)
+        self._file.write_bytes(zstd.compress(written, 19))
 
 
-_saved: dict[str, Entry] = {}
-
-
-def found(key: str) -> Entry:
-    """What is recorded under a key; fail with what to do if there is nothing."""
-    entry = _recorded().get(key)
-    assert entry is not None, f"no reply of CoreDNS is recorded for {key}: run {COMMAND}"
-    return entry
+COREDNS: Final = Recording(
+    "replies.jsonl.zst", [PEER, "-version"], "make peer-record HSDNS_PEER=/path/to/coredns"
+)
+API_SERVER: Final = Recording(
+    "api.jsonl.zst",
+    [f"{ASSETS}/kube-apiserver", "--version"],
+    "make peer-record KUBEBUILDER_ASSETS=/path/to/assets",
+)
+found: Final = COREDNS.found
 
 
 def hold(key: str, replies: Sequence[bytes], data: Any = None) -> None:
-    """Save what the binary replied, or hold the recording against it."""
+    """Save what CoreDNS replied, or hold the recording against it."""
     if IS_RECORDING:
-        _saved[key] = Entry(key, list(replies), data)
+        COREDNS.save(Entry(key, list(replies), data))
         return
     before = found(key)
-    assert [*map(_shape, before.replies)] == [*map(_shape, replies)], f"{key}: {COMMAND}"
+    assert [*map(_shape, before.replies)] == [*map(_shape, replies)], f"{key}: {COREDNS.command}"
 
 
 def _shape(wire: bytes) -> object:
@@ -97,7 +130,7 @@ class Replayed:
     def reply(self, wire: bytes) -> bytes:
         """The reply to a query, with its ID; b"" where CoreDNS was silent."""
         recorded = next(self._replies, None)
-        stale = f"{self._key} asks other questions than it did when CoreDNS replied: run {COMMAND}"
+        stale = f"{self._key} asks other questions than when CoreDNS replied: run {COREDNS.command}"
         assert recorded is not None, stale
         assert len(wire) < 13 or recorded[12:14] in (b"", wire[12:14]), stale
         return recorded and wire[:2] + recorded[2:]
@@ -113,16 +146,3 @@ class Replayed:
 
     def advance(self, seconds: float) -> None:
         raise AssertionError("only the scripted clock can advance")
-
-
-@atexit.register
-def _write() -> None:
-    if not _saved:
-        return
-    entries = (_recorded() if FILE.exists() else {}) | _saved
-    printed = subprocess.run([PEER, "-version"], capture_output=True, text=True, check=True).stdout
-    version = printed.split()[0]
-    first = Heading(version, f"{datetime.now(UTC):%Y-%m-%d}", COMMAND)
-    lines = [first, *(entries[key] for key in sorted(entries))]
-    written = b"".join(msgspec.json.encode(each) + b"\n" for each in lines)
-    FILE.write_bytes(zstd.compress(written, 19))

@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from hsdns.cli.command import Command
     from hsdns.load.cli.cluster import LoadCluster
     from hsdns.load.cli.settings import ReplaySettings
+    from hsdns.load.plan import Target
     from hsdns.load.questions import Question, Questions
     from hsdns.load.report import Machine, OfServer, PlanReport, Report
     from hsdns.load.results import Results
-    from hsdns.load.target import Target
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.wire.message import Reply
 
@@ -206,26 +206,20 @@ def _load(
 ) -> tuple[list[OfServer], PlanReport]:
     from hsdns.load.cli.cluster import following_changes
     from hsdns.load.cli.progress import live
-    from hsdns.load.plan import Plan, transport_words
+    from hsdns.load.plan import Plan, place_to_text, transport_words
     from hsdns.load.report import OfServer, PlanReport
     from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, RunOptions, carry_out
     from hsdns.load.send.process import SenderProcess
     from hsdns.load.send.udp import sockets_for, window_for
-    from hsdns.load.target import place_to_text
     from hsdns.load.verify.verifier import Verifier
 
     schedule = settings.schedule
     queries = [each.query(settings.flags.edns) for each in questions.all]
-    if settings.streams is not None:
-        allow_connections(settings.streams, schedule.fastest, settings.timeout)
-    places = [_find(settings, each, questions, cluster) for each in settings.targets]
     fastest = schedule.fastest if settings.replay is None else settings.replay.replay.fastest
     sockets = sockets_for(fastest, settings.timeout, settings.sockets)
-    if settings.streams is None:
-        allow_sockets(sockets)
-    elif settings.streams.for_truncated:
-        allow_sockets(sockets, settings.streams.connections)
+    allow_descriptors(settings, sockets)
+    places = [_find(settings, each, questions, cluster) for each in settings.targets]
     truth = cluster.truth if cluster is not None else None
     with ExitStack() as stack:
         loaded = []
@@ -390,16 +384,22 @@ class Termination:
 SPARE: Final = 32  # descriptors for everything else
 
 
-def allow_sockets(sockets: int, connections: int = 0) -> None:
+def allow_descriptors(settings: LoadSettings, sockets: int) -> None:
     """Raise the limit of descriptors for sockets and connections; raise FlagError if it is too low."""
-    beside = f" and {connections} connections" if connections else ""
-    _allow(sockets + connections, f"-sockets: {sockets} sockets{beside}", "ask from fewer")
-
-
-def allow_connections(streams: StreamPlan, fastest: float, timeout: float) -> None:
-    """Raise the limit of descriptors for connections; raise FlagError if it is too low; `timeout` in seconds."""
-    needed = descriptors_needed(streams, fastest, timeout)
-    _allow(needed, f"{needed} connections", "lower -connections, -idle or -rate")
+    streams, fastest = settings.streams, settings.schedule.fastest
+    needed = 0 if streams is None else descriptors_needed(streams, fastest, settings.timeout)
+    what, remedy = f"{needed} connections", "lower -connections, -idle or -rate"
+    if streams is None or streams.for_truncated:
+        beside = f" and {what}" if needed else ""
+        what, remedy = f"-sockets: {sockets} sockets{beside}", "ask from fewer"
+        needed += sockets
+    raise_limit()
+    limit = descriptor_limit()
+    if needed + SPARE > limit:
+        raise FlagError(
+            f"{what} may be open at once, and a process here may have {limit} descriptors (ulimit -Hn); "
+            f"raise the limit, or {remedy}"
+        )
 
 
 def descriptors_needed(streams: StreamPlan, fastest: float, timeout: float) -> int:
@@ -408,13 +408,3 @@ def descriptors_needed(streams: StreamPlan, fastest: float, timeout: float) -> i
         return streams.connections
     lingering = fastest / streams.queries * (streams.idle / 1e9 + timeout)
     return streams.connections + int(lingering) + 1
-
-
-def _allow(needed: int, what: str, remedy: str) -> None:
-    raise_limit()
-    limit = descriptor_limit()
-    if needed + SPARE > limit:
-        raise FlagError(
-            f"{what} may be open at once, and a process here may have {limit} descriptors (ulimit -Hn); "
-            f"raise the limit, or {remedy}"
-        )

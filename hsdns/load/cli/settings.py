@@ -23,6 +23,9 @@ from hsdns.load.plan import (
     DOH,
     DOT,
     GET,
+    HIGHEST_RATE,
+    MOST_RATE,
+    MOST_SECONDS,
     PATH,
     PORTS,
     POST,
@@ -31,6 +34,9 @@ from hsdns.load.plan import (
     TRANSPORTS,
     UDP,
     StreamPlan,
+    Target,
+    check_schedule,
+    read_targets,
 )
 from hsdns.load.pods import FORMS, RESOLVERS, PodPlan, check_lengths, resolv_confs
 from hsdns.load.questions import Questions, read_shares
@@ -44,14 +50,6 @@ from hsdns.load.schedule import (
     read_arrival,
     read_portion,
     read_stages,
-)
-from hsdns.load.target import (
-    HIGHEST_RATE,
-    MOST_RATE,
-    MOST_SECONDS,
-    Target,
-    check_schedule,
-    read_targets,
 )
 from hsdns.load.verify.verifier import SLACK
 from hsdns.resolver import MODELS

@@ -8,8 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from hsdns.load.counters import (
+    FAILED,
+    NONE,
+    UNFINISHED,
+    ConnectionsReport,
+    LookupPartReport,
+    LookupsReport,
+)
 from hsdns.load.histogram import us_to_text
-from hsdns.load.outcome import FAILED, NONE, UNFINISHED
 from hsdns.load.output.words import (
     Shown,
     age,
@@ -31,10 +38,7 @@ from hsdns.load.report import (
     ServerReport,
 )
 from hsdns.load.results import (
-    ConnectionsReport,
     Counts,
-    LookupPartReport,
-    LookupsReport,
     PropagationReport,
     StaleReport,
     VerdictReport,

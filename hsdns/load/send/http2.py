@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple
 
 from hsdns import http2
-from hsdns.load.outcome import CLOSED
+from hsdns.load.counters import CLOSED
 from hsdns.load.plan import GET
 from hsdns.load.send.connection import QueryResult, Session
 from hsdns.load.send.loop import HEADER_LEN, Query

@@ -22,19 +22,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from hsdns.fastpath import LoadCounts
+from hsdns.load.counters import ConnectionsReport, LookupsReport, encode
 from hsdns.load.outcome import (
     ANSWERS,
     CONNECTIONS,
     COUNTS,
     LOOKUPS,
     OUTCOMES,
-    Fact,
-    Lookup,
     RecentReplies,
     forget_frame,
     frame,
-    pack_facts,
-    pack_lookups,
     pack_outcome,
     reply_frame,
 )
@@ -78,16 +75,13 @@ class Query:
 
 
 class Receiver(Protocol):
-    """Receives the results of queries and the facts of connections."""
+    """Receives the results of queries."""
 
     def reply(self, query: Query, message: bytes, received: int) -> None:
         """Receive a reply; its ID means nothing."""
 
     def without_reply(self, query: Query, why: int) -> None:
         """Receive that a query gets no reply: LOST or NOT_SENT."""
-
-    def fact(self, fact: Fact) -> None:
-        """Receive a fact of a connection."""
 
 
 class Transport(Protocol):
@@ -123,8 +117,8 @@ class Reporter:
         self._kinds = kinds
         self._counts: Compiled | None = None
         self._outcomes = bytearray()  # packed one by one: packing all together would delay queries
-        self._facts: list[Fact] = []
-        self._lookups: list[Lookup] = []
+        self.connections = ConnectionsReport()
+        self.lookups = LookupsReport()
         self._replies = RecentReplies[int]()
         self._reply_count = 0
         self._reported = 0
@@ -134,14 +128,6 @@ class Reporter:
         self._reported = begin
         if self._kinds and LoadCounts is not None:
             self._counts = LoadCounts(self._kinds, begin)
-
-    def fact(self, fact: Fact) -> None:
-        """Add a fact of a connection."""
-        self._facts.append(fact)
-
-    def lookup(self, found: Lookup) -> None:
-        """Add a lookup of a pod."""
-        self._lookups.append(found)
 
     def reply(self, query: Query, message: bytes, received: int) -> None:
         """Add a reply."""
@@ -177,12 +163,14 @@ class Reporter:
         if self._outcomes:
             self.emit(frame(OUTCOMES if self._counts is None else ANSWERS, self._outcomes))
             self._outcomes.clear()
-        if self._lookups:
-            self.emit(frame(LOOKUPS, pack_lookups(self._lookups)))
-            self._lookups.clear()
-        if self._facts:
-            self.emit(frame(CONNECTIONS, pack_facts(self._facts)))
-            self._facts.clear()
+
+    def finish(self) -> None:
+        """Emit all messages, and at last what was counted."""
+        self.report()
+        if self.connections != ConnectionsReport():
+            self.emit(frame(CONNECTIONS, encode(self.connections)))
+        if self.lookups.whole.ends:
+            self.emit(frame(LOOKUPS, encode(self.lookups)))
 
     def _new_reply(self, question: int, content: bytes) -> int:
         number = self._reply_count = self._reply_count + 1
@@ -250,7 +238,7 @@ class Sender(Loop):
         self._reporter.begin(begin)
         self.loop()
         self._transport.close()
-        self._reporter.report()
+        self._reporter.finish()
 
     def send_due(self, now: int) -> int | None:
         """Pass the queries that are due to the transport."""

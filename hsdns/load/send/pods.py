@@ -17,25 +17,23 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
-from hsdns.load.outcome import (
-    ENDS,
-    LOST,
-    NOT_SENT,
-    QUESTION,
-    UNFINISHED,
-    Fact,
-    Lookup,
-    RecentReplies,
-    end_of,
-    frame,
-    kinds_of,
-    pack_question,
-)
+from hsdns.load.counters import FAILED, FOUND, NONE, UNFINISHED, Lookup
+from hsdns.load.outcome import LOST, NOT_SENT, QUESTION, RecentReplies, frame, pack_question
 from hsdns.load.pods import SEARCH, PodLookup, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.send.loop import HEADER_LEN, Loop, Query, Ready, Reporter, Transport
-from hsdns.resolver.model import CLOSED, Answer, Arrival, Model, Packet, answer_of, wire_of
+from hsdns.resolver import cares, glibc, go, musl
+from hsdns.resolver.model import (
+    CLOSED,
+    Answer,
+    Arrival,
+    Model,
+    Packet,
+    Result,
+    answer_of,
+    wire_of,
+)
 from hsdns.wire.decode import BadReply
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
@@ -46,6 +44,18 @@ LONGEST_WAIT: Final = 20_000_000  # maximum nanoseconds of one wait
 DRAIN: Final = (
     7 * SECOND
 )  # nanoseconds, in addition to the timeout of a query, until the last lookup must have ended
+
+
+_NO_NAME: Final = frozenset(
+    (glibc.NONAME, glibc.NODATA, musl.NONAME, musl.NODATA, go.NO_HOST, cares.NODATA, cares.NOT_FOUND)
+)  # fmt: skip
+
+
+def end_of(result: Result) -> str:
+    """The end of a lookup with a result."""
+    if result.addresses:
+        return FOUND
+    return NONE if result.error in _NO_NAME else FAILED
 
 
 class Connection(Protocol):
@@ -152,7 +162,7 @@ class PodSender(Loop):
             if running.planned + self._drain <= now:
                 self._end(running, UNFINISHED, now)
         self._transport.close()
-        self._reporter.report()
+        self._reporter.finish()
 
     def send_due(self, now: int) -> int | None:
         """Begin the lookups that are due; return when there is something to do."""
@@ -311,10 +321,6 @@ class PodSender(Loop):
         """Count a query; its lookup waits as long as its resolver does."""
         self._reporter.without_reply(query, why)
 
-    def fact(self, fact: Fact) -> None:
-        """Count a fact of a connection."""
-        self._reporter.fact(fact)
-
     def _answer(self, query: PodQuery, octets: bytes) -> Answer | None:
         """The content of a reply; None if it is none to this query, but then it may be one to another query."""
         found = self._answers.get(octets[2:])
@@ -334,10 +340,11 @@ class PodSender(Loop):
             connection.close()
         wanted = running.wanted
         self._pods.release(wanted.pod, running.model)
-        self._reporter.lookup(
+        self._reporter.lookups.add(
             Lookup(
-                *kinds_of(running.model.name, wanted),
-                ENDS.index(end),
+                running.model.name,
+                wanted.form,
+                end,
                 running.queries,
                 running.wasted,
                 running.again,

@@ -17,23 +17,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from hsdns.load.outcome import (
-    AGAIN,
+from hsdns.load.counters import (
     AT_END,
     CLOSED,
-    ENDED,
     IDLE,
-    LATE,
-    LOST,
-    NOT_DNS,
-    NOT_OPENED,
-    NOT_SENT,
-    OPENED,
     RESET,
     SILENT,
     SPENT,
-    Fact,
+    ConnectionsReport,
+    count,
 )
+from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.plan import STAYS, StreamPlan
 from hsdns.load.send.connection import TRIES, Client, Connection, Link, QueryResult
 from hsdns.load.send.loop import Query, Receiver
@@ -74,15 +68,20 @@ class Pool:
         # A query that was sent over UDP before is lost if this machine has no socket for it.
         self._refused = LOST if plan.for_truncated else NOT_SENT
         self.turn = TURN
+        self.counts = ConnectionsReport()
         self.waits = 0  # queries
 
     def ask(self, query: Query) -> None:
         """Take a query; it counts as sent at the next flush()."""
         self._taken.append(query)
-        self.take(query)
+        self._take(query)
 
-    def take(self, query: Query) -> None:
-        """Take a query; when it was sent stays."""
+    def take_truncated(self, query: Query) -> None:
+        """Take a query whose answer over UDP was truncated; when it was sent stays."""
+        self.counts.fell += 1
+        self._take(query)
+
+    def _take(self, query: Query) -> None:
         self.waits += 1
         self._order.append(query)
         self._place(query)
@@ -229,7 +228,7 @@ class Pool:
         if connection.broken and not connection.is_up:
             self._end(connection, connection.broken)
         elif connection.is_up and not was_up:
-            self._receiver.fact(Fact(OPENED, self._clock() - connection.began))
+            self.counts.open_after(self._clock() - connection.began)
         self._mark_dirty(connection)
 
     def _deliver(self, connection: Connection, found: list[QueryResult]) -> None:
@@ -239,14 +238,14 @@ class Pool:
         reply = self._receiver.reply
         for query, message, why in found:
             if query is None or query.is_over:
-                self._receiver.fact(Fact(LATE))
+                self.counts.late += 1
             elif message is not None:
                 query.is_over = True
                 self.waits -= 1
                 reply(query, message, now)
             elif why:
                 self._finish(query)
-                self._receiver.fact(Fact(NOT_DNS, 0, why))
+                count(self.counts.without_answer, why)
                 self._receiver.without_reply(query, LOST)
             else:
                 self._again(query)
@@ -295,11 +294,11 @@ class Pool:
         link.close()
         rest = connection.rest()
         if connection.is_up:
-            self._receiver.fact(Fact(ENDED, 0, why))
+            count(self.counts.ended, why)
             for query in rest:
                 self._again(query)
             return
-        self._receiver.fact(Fact(NOT_OPENED, 0, why))
+        count(self.counts.not_opened, why)
         for query in rest:
             if not query.is_over:
                 self._finish(query)
@@ -314,7 +313,7 @@ class Pool:
             self._finish(query)
             self._receiver.without_reply(query, LOST)
         else:
-            self._receiver.fact(Fact(AGAIN))
+            self.counts.asked_again += 1
             self._place(query)
 
     def _time_out(self, query: Query) -> None:

@@ -13,8 +13,9 @@ from typing import Final
 
 import msgspec
 
+from hsdns.load.counters import CLOSED, RESET, SILENT
 from hsdns.load.errors import LoadError
-from hsdns.load.outcome import AT_END, CLOSED, NOT_SENT, RESET, SILENT, Fact
+from hsdns.load.outcome import NOT_SENT
 from hsdns.load.plan import TCP, TRANSPORTS, StreamPlan
 from hsdns.load.send.loop import Query as Sent
 from hsdns.load.send.sockets import Links, make_pool
@@ -164,11 +165,6 @@ class _Result:
         self.message = b""
         self.why = ""
 
-    def fact(self, fact: Fact) -> None:
-        """Store the last reason."""
-        if fact.why != AT_END:
-            self.why = fact.why or self.why
-
     def reply(self, query: Sent, message: bytes, now: int) -> None:
         """Store the reply."""
         self.message = message
@@ -190,6 +186,8 @@ def _ask(plan: StreamPlan, family: int, address: tuple[str | int, ...], query: Q
         select.select([links.fileno()], [], [], 0.01)
         links.serve(pool.can_read, pool.can_write)
         pool.expire(time.monotonic_ns())
+    counts = pool.counts
+    result.why = next(iter((*counts.without_answer, *counts.not_opened, *counts.ended)), result.why)
     pool.close()
     links.close()
     return result

@@ -350,6 +350,7 @@ def _in_python(
     if streams is not None:
         links = Links(plan.family, plan.address)
         transport = pool = make_pool(streams, plan.timeout, links, reporter, clock)
+        reporter.connections = pool.counts
         selector.register(links, EVENT_READ, partial(links.serve, pool.can_read, pool.can_write))
     if streams is None or streams.for_truncated:
         sockets = [UdpSocket(plan.family, plan.address) for _ in first_ids]

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from hsdns.load.outcome import FELL, LOST, NOT_SENT, Fact
+from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.send.loop import HEADER_LEN, Query, Receiver, Transport
 
 IDS: Final = 65_536
@@ -48,7 +48,7 @@ class Datagrams(Protocol):
 class Fallback(Transport, Protocol):
     """The interface of Pool for queries that were sent over UDP."""
 
-    def take(self, query: Query) -> None:
+    def take_truncated(self, query: Query) -> None:
         """Take a query; when it was sent stays."""
 
 
@@ -120,8 +120,7 @@ class UdpTransport:
                 if query is None:
                     continue
                 if self._fallback is not None and octets[2] & TRUNCATED:
-                    self._receiver.fact(Fact(FELL))
-                    self._fallback.take(query)
+                    self._fallback.take_truncated(query)
                 else:
                     at = max(received, query.sent) if received else now
                     self._receiver.reply(query, octets, at)

@@ -23,7 +23,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from hsdns.cluster.value import Key
-from hsdns.load.outcome import Fact, frame, reply_frame
+from hsdns.load.outcome import frame, reply_frame
 from hsdns.load.send.loop import LONGEST, Loop, Query, Ready, Receiver, Transport
 from hsdns.load.verify.judge import Answer
 
@@ -158,9 +158,6 @@ class _Server:
 
     def without_reply(self, query: Query, why: int) -> None:
         """A probe without an answer says nothing."""
-
-    def fact(self, fact: Fact) -> None:
-        """There are no connections."""
 
 
 MOST_EVENTS: Final = 50_000  # per run

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from hsdns.assemble import Configuration
-from hsdns.cli.offline import CannotTell, configure
+from hsdns.cli.offline import configure
 from hsdns.corefile.tree import Position, Token
 from hsdns.load.cli.cluster import LoadCluster, following_changes
 from hsdns.load.cluster.names import cluster_questions
@@ -64,32 +64,6 @@ def test_without_truth_and_api() -> None:
         assert (found.truth, found.api) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("words", "error", "sentence"),
-    [
-        (("synthetic", "services=2", "changes=5"), LoadError, "-api serves a simulated cluster: add -source synthetic, without changes; -churn makes them"),
-        (("synthetic", "services=0"), LoadError, "the cluster has no names, so there is nothing to ask; -queries FILE asks those of a file"),
-    ],
-)  # fmt: skip
-def test_what_goes_wrong_is_raised_here(
-    words: tuple[str, ...], error: type[Exception], sentence: str
-) -> None:
-    with pytest.raises(error) as raised, cluster(*words):
-        pass
-    assert str(raised.value) == sentence
-
-
-def test_a_corefile_without_a_cluster(tmp_path: Path) -> None:
-    file = tmp_path / "Corefile"
-    file.write_text(". {\n    bind 127.0.0.1\n    whoami\n}\n")
-    configuration, _ = configure(str(file), None)
-    with (
-        pytest.raises(CannotTell, match="there is no kubernetes block, so there is no cluster"),
-        LoadCluster(configuration, choose, verifies=False),
-    ):
-        pass
-
-
 def corefile(folder: Path, api: RealApi, token: str) -> Configuration:
     """A Corefile with a kubeconfig for an API server."""
     kubeconfig, file = folder / "kubeconfig", folder / "Corefile"
@@ -137,14 +111,6 @@ def test_changes_through_a_real_api(tmp_path: Path) -> None:
 
 def names(api: RealApi, kind: str) -> list[str]:
     return [each["metadata"]["name"] for each in api.items(kind)]
-
-
-def test_changes_through_an_api_need_one() -> None:
-    configuration, _ = configure(
-        None, tuple(Token(word, Position("-source", 0, 0)) for word in SYNTHETIC)
-    )
-    with pytest.raises(LoadError, match=r"^-churn-api changes a cluster that is watched at its API server"), LoadCluster(configuration, choose, verifies=True, changes_api=True):  # fmt: skip
-        pass
 
 
 @pytest.mark.parametrize("words", ["-queries q", "-source synthetic -verify", "-source synthetic -api [::1]:0 -churn 5 -verify -probes 0"])  # fmt: skip

@@ -31,24 +31,3 @@ def test_names(files: list[str], names: list[str], capsys: pytest.CaptureFixture
     assert Compare.main([*files, "-html", "c.html"]) == 0
     assert capsys.readouterr().out.splitlines()[0].split("  ")[-2:] == names
     assert f'"name":"{names[1]}"' in Path("c.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ([], "there is nothing to compare: name the reports of two runs or more, that -json FILE wrote"),
-        (["a.json"], "there is nothing to compare: name the reports of two runs or more, that -json FILE wrote"),
-        (["a.json", "a.json"], "a report is given twice; name each file once"),
-        (["none.json", "a.json"], "none.json: no such file or directory"),
-        (["a.json", "old.json"], 'old.json: the report is of the format "hsdns load 1", and only "hsdns load 2" can be read; write it again with this version'),
-        (["a.json", "b.json", "-json", "c"], 'unknown flag -json; hsdns load compare -h lists the flags'),
-    ],
-)  # fmt: skip
-def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert Compare.main(words) == 2
-    assert capsys.readouterr() == ("", f"{sentence}\n")
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Compare.main(["-h"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: hsdns load compare FILE FILE... [FLAG...]\n")

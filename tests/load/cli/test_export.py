@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.command import FlagError
-from hsdns.load.cli.export import SUMMARY, Metrics, check_gateway, write_for_ci
+from hsdns.load.cli.export import SUMMARY, Metrics, write_for_ci
 from hsdns.load.cli.settings import ReportCommand
 from hsdns.load.errors import LoadError
 from hsdns.load.results import Results
@@ -97,21 +96,6 @@ def test_a_gateway_that_takes_nothing_is_told_at_the_end() -> None:
     metrics = Metrics("", f"http://127.0.0.1:{free_port()}")
     with pytest.raises(LoadError, match=r"has not taken the metrics: .*Connection refused"):
         metrics.finish({NAME: results()}, report(results()))
-
-
-@pytest.mark.parametrize(
-    ("url", "sentence"),
-    [
-        ("gateway:9091", '-push needs an address such as http://127.0.0.1:9091, found "gateway:9091"'),
-        ("ftp://gateway", '-push needs an address such as http://127.0.0.1:9091, found "ftp://gateway"'),
-        ("http://me:secret@gateway", "-push: the address of a gateway takes no user name and no password"),
-    ],
-)  # fmt: skip
-def test_no_gateway(url: str, sentence: str) -> None:
-    with pytest.raises(FlagError) as error:
-        check_gateway(url)
-    assert str(error.value) == sentence
-    assert (check_gateway(""), check_gateway("http://[::1]:9091")) == ("", "http://[::1]:9091")  # fmt: skip
 
 
 def test_files_for_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

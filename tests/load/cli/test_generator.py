@@ -56,16 +56,6 @@ def test_an_index_that_the_job_does_not_have(monkeypatch: pytest.MonkeyPatch) ->
     assert str(error.value) == "-job: the Job load has 4 completions, and no index 4"
 
 
-def test_outside_of_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(INDEX, raising=False)
-    with pytest.raises(LoadError, match="this is no pod of an Indexed Job"):
-        find_generator(Portion(), "", "load")
-    monkeypatch.setenv(INDEX, "0")
-    monkeypatch.delenv(access.HOST, raising=False)
-    with pytest.raises(LoadError, match="-job: not in a cluster: KUBERNETES_SERVICE_HOST is not set"):  # fmt: skip
-        find_generator(Portion(), "", "load")
-
-
 def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, text in (("token", "secret"), ("namespace", "load"), ("ca.crt", "")):
         (tmp_path / name).write_text(text)

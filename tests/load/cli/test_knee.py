@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cli.command import FlagError
-from hsdns.load.cli.knee import KneeSettings, find_knee, knee_settings
+from hsdns.load.cli.knee import find_knee
 from hsdns.load.cli.settings import LoadSettings
 from hsdns.load.errors import LoadError
-from hsdns.load.limits import read_limits
 from hsdns.load.outcome import LOST
 from hsdns.load.questions import Question
 from hsdns.load.report import OfServer, PlanReport
@@ -15,7 +13,7 @@ from hsdns.load.run import FELL_BEHIND, INTERRUPTED
 from hsdns.load.schedule import SECOND, Stage
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.cli.test_settings import flags, settings
+from tests.load.cli.test_settings import settings
 from tests.load.test_report import PLAN
 
 MS = SECOND // 1000
@@ -110,32 +108,3 @@ def test_a_server_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nothing listens\n" in capsys.readouterr().err
     with pytest.raises(LoadError, match="nothing listens"):
         find_knee(settings("-queries q -find-knee -rate 400"), load)
-
-
-def test_flags() -> None:
-    limits = read_limits("p99>5ms,loss>0.01%", verifies=False)
-    assert knee_settings(flags("-find-knee"), STAGES, 1) == KneeSettings(limits, 400, 1e5, 2.0)
-    with pytest.raises(FlagError, match="a recording has its own; leave -replay out"):
-        knee_settings(flags("-find-knee -replay q.pcap"), STAGES, 1)
-    assert knee_settings(flags(""), STAGES, 1) is None
-    assert settings("-queries q -find-knee -time 5s -max-rate 9000").knee == KneeSettings(
-        limits, 1000, 9000, 5.0
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("-knee-limits p99<5ms", "-knee-limits needs -find-knee"),
-        ("-find-knee -part 0/2", "-find-knee: one generator searches, at its own times; leave -part out"),
-        ("-find-knee -start-at +9s", "-find-knee: one generator searches, at its own times; leave -start-at out"),
-        ("-source synthetic -find-knee -pods 10", "-find-knee finds a rate of queries, and pods make lookups; leave -pods out"),
-        ("-find-knee -rate 5..9", "-find-knee begins at one rate and finds the others; give one as -rate"),
-        ("-find-knee -rate 5,9", "-find-knee begins at one rate and finds the others; give one as -rate"),
-        ("-find-knee -server ::1 -server 127.0.0.1", "-find-knee loads one server, for each has a knee of its own; give one -server"),
-    ],
-)  # fmt: skip
-def test_what_does_not_go_together(text: str, sentence: str) -> None:
-    with pytest.raises(FlagError) as error:
-        settings(text if "-source" in text else f"-queries q {text}")
-    assert str(error.value) == sentence

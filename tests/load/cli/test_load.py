@@ -20,22 +20,14 @@ from typing import Any
 import pytest
 
 from hsdns import cli
-from hsdns.cli.command import FlagError
-from hsdns.load.cli import generator, load
+from hsdns.load.cli import generator
 from hsdns.load.cli.load import (
-    SPARE,
     Load,
     Termination,
-    allow_connections,
-    allow_sockets,
-    descriptors_needed,
 )
 from hsdns.load.cluster.job import reports_of
-from hsdns.load.plan import StreamPlan
 from hsdns.load.report import FORMAT, read_report
-from hsdns.load.schedule import SECOND
 from hsdns.load.send import probe
-from loadtest.ports import free_port
 from tests.load import servers
 from tests.load.cluster.test_job import STARTED, api
 from tests.load.servers import answer, server
@@ -184,17 +176,6 @@ def test_files_beside_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.sockets
-def test_more_sockets_than_a_process_may_have(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(load, "raise_limit", lambda: None)
-    monkeypatch.setattr(load, "descriptor_limit", lambda: 64)
-    with server() as port:
-        assert Load.main(["-p", str(port), "-queries", "q.txt", "-sockets", "40"]) == 2
-    assert capsys.readouterr().err.startswith("-sockets: 40 sockets may be open at once, and a ")
-
-
-@pytest.mark.sockets
 @pytest.mark.slow
 def test_each_socket_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """16 queries from one, then as many from the next."""
@@ -291,23 +272,6 @@ def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
     assert (report.plan.part, report.servers[0].counts.sent) == ("1/4", 5)
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["-queries", "q.txt"], "nothing listens on UDP at 127.0.0.1 port {}; check -server and -p, or give it more time with -wait"),
-        (["-queries", "none.txt"], "none.txt: no such file or directory"),
-        (["-source", "synthetic", "-api", "127.0.0.1:0", "-conf", "none"], "none:1:1: cannot read the Corefile: No such file or directory"),
-        (["-source", "manifests", "web.yaml", "-api", "127.0.0.1:0"], "-api serves a simulated cluster: add -source synthetic, without changes; -churn makes them"),
-        (["-o", "xml"], '-o needs text or json, found "xml"'),
-    ],
-)  # fmt: skip
-def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    port = free_port()
-    assert Load.main([*words, "-p", str(port)]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == sentence.format(port)
-
-
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert Load.main(["-h"]) == 0
     assert capsys.readouterr().out.startswith("Usage: hsdns load -queries FILE [FLAG...]\n")
@@ -326,57 +290,3 @@ def test_in_a_load_it_is_noted_until_it_is_asked_for() -> None:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         assert [termination.take(), termination.take()] == [True, False]
-
-
-@pytest.fixture(autouse=True)
-def raised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Where a process may have 256 descriptors; how often that was asked for."""
-    found: list[int] = []
-    monkeypatch.setattr(load, "raise_limit", lambda: found.append(1))
-    monkeypatch.setattr(load, "descriptor_limit", lambda: 256)
-    return found
-
-
-def test_as_many_as_a_process_may_have(raised: list[int]) -> None:
-    allow_sockets(256 - SPARE)
-    allow_sockets(100, 124)
-    assert raised == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("sockets", "connections", "sentence"),
-    [
-        (225, 0, "-sockets: 225 sockets may be open at once, and a process here may have 256 descriptors (ulimit -Hn); raise the limit, or ask from fewer"),
-        (200, 25, "-sockets: 200 sockets and 25 connections may be open at once, and a process here may have 256 descriptors (ulimit -Hn); raise the limit, or ask from fewer"),
-    ],
-)  # fmt: skip
-def test_more_than_that(sockets: int, connections: int, sentence: str) -> None:
-    with pytest.raises(FlagError) as error:
-        allow_sockets(sockets, connections)
-    assert str(error.value) == sentence
-
-
-@pytest.mark.parametrize(
-    ("plan", "needed"),
-    [
-        (StreamPlan(connections=7), 7),
-        (StreamPlan(connections=7, idle=SECOND), 7),
-        (StreamPlan(connections=7, queries=1), 7),
-        (StreamPlan(connections=7, queries=10, idle=3 * SECOND), 7 + 100 // 10 * 5 + 1),
-    ],
-)
-def test_descriptors(plan: StreamPlan, needed: int) -> None:
-    assert descriptors_needed(plan, 100.0, 2.0) == needed
-
-
-def test_too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    sentence = (
-        "1000 connections may be open at once, and a process here may have 1024 descriptors (ulimit -Hn); "
-        "raise the limit, or lower -connections, -idle or -rate"
-    )
-    monkeypatch.setattr(load, "descriptor_limit", lambda: 132)
-    allow_connections(StreamPlan(connections=100), 1.0, 1.0)
-    monkeypatch.setattr(load, "descriptor_limit", lambda: 1024)
-    with pytest.raises(FlagError) as error:
-        allow_connections(StreamPlan(connections=1000), 1.0, 1.0)
-    assert str(error.value) == sentence

@@ -58,25 +58,3 @@ def test_config_maps_from_kubectl(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(listed)))
     assert Load.main(["merge", "-", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["generators"] == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("merge", "there is nothing to merge: name the reports that -json FILE wrote, or - for standard input"),
-        ("merge 0.json 0.json", "a report is given twice; name each file once"),
-        ("merge none.json", "none.json: no such file or directory"),
-        ("merge 1.json stale.json", "part 1/2 is there more than once: 1.json, stale.json"),
-        ("merge bad.json", "bad.json: that is no report of hsdns load (JSON is malformed: invalid character (byte 0)); -json FILE writes one"),
-        ("merge 0.json -live none", "unknown flag -live; hsdns load merge -h lists the flags"),
-    ],
-)  # fmt: skip
-def test_bad_input(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("bad.json").write_text("hello")
-    assert Load.main(words.split()) == 2
-    assert capsys.readouterr() == ("", f"{sentence}\n")
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Load.main(["merge", "-h"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: hsdns load merge FILE... [FLAG...]\n")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hsdns.cluster.objects import Endpoint, EndpointSlice, Event, ObjectMeta, Service, Upserted
 from hsdns.load.cluster.api import ClusterApi
-from hsdns.load.cluster.changes import DEFAULT, KINDS, Changes, read_kinds
+from hsdns.load.cluster.changes import DEFAULT, KINDS, Changes
 from hsdns.load.cluster.churn import TICK, Churn, OwnNamespace, Pace, Size
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape
@@ -115,27 +115,6 @@ def test_nothing_to_change() -> None:
     with pytest.raises(LoadError) as error:
         changes({"ready": 1}, endpoints=0)
     assert str(error.value) == "-churn: a cluster without endpoints has nothing to change"
-
-
-def test_kinds() -> None:
-    assert read_kinds("scale=3, ready=0") == {"scale": 3, "ready": 0}
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("scael=1", '-churn-kinds: "scael" is no kind of change; did you mean "scale"?'),
-        ("x=1", '-churn-kinds: "x" is no kind of change; there are scale, rollout, ready, kill, renumber'),
-        ("scale", '-churn-kinds: scale needs a share, such as scale=2; found ""'),
-        ("scale=-1", '-churn-kinds: scale needs a share, such as scale=2; found "-1"'),
-        ("scale=1,scale=2", "-churn-kinds: scale is given twice; remove one of them"),
-        ("scale=0", '-churn-kinds: the shares of "scale=0" are all 0, so nothing would change'),
-    ],
-)  # fmt: skip
-def test_bad_kinds(text: str, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read_kinds(text)
-    assert str(error.value) == sentence
 
 
 SHAPE = Shape(4, 2, seed=3)

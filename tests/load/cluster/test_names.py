@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from hsdns.load.cluster.names import KINDS, POD_KINDS, cluster_questions, cluster_targets, read_mix
+from hsdns.load.cluster.names import KINDS, POD_KINDS, cluster_questions, cluster_targets
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Questions
 from hsdns.plugins.kubernetes import Kubernetes
@@ -74,35 +74,6 @@ def test_without_headless_services() -> None:
     assert str(error.value) == "-mix: the cluster has no names of the kind headless; leave it out"
 
 
-def test_an_empty_cluster() -> None:
-    with pytest.raises(LoadError) as error:
-        questions(None, 0.0, 1, "synthetic", "services=0", "endpoints=0")
-    assert str(error.value) == (
-        "the cluster has no names, so there is nothing to ask; -queries FILE asks those of a file"
-    )
-
-
-def test_mix() -> None:
-    assert read_mix("headless=50, srv=20") == {"headless": 50, "srv": 20}
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("headles=5", '-mix: "headles" is no kind of name; did you mean "headless"?'),
-        ("xyz=5", f'-mix: "xyz" is no kind of name; there are {", ".join(KINDS)}'),
-        ("srv", '-mix: srv needs a share, such as srv=20; found ""'),
-        ("srv=much", '-mix: srv needs a share, such as srv=20; found "much"'),
-        ("srv=1,srv=2", "-mix: srv is given twice; remove one of them"),
-        ("srv=0", '-mix: the shares of "srv=0" are all 0, so nothing would be asked'),
-    ],
-)
-def test_bad_mixes(text: str, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read_mix(text)
-    assert str(error.value) == sentence
-
-
 def test_types() -> None:
     assert {each.qtype for each in questions({"srv": 1}).all} == {RRType.SRV}
 
@@ -137,25 +108,3 @@ def test_what_pods_look_up() -> None:
     assert {"svc-1-0.svc-1 ns-0", "svc-3-1.svc-3 ns-0"} <= endpoints
     assert shares == POD_KINDS
     assert targets({"headless": 7, "service": 0})[2] == {"headless": 7}
-
-
-@pytest.mark.parametrize(
-    ("mix", "sentence"),
-    [
-        ({"external": 1}, "-mix: the cluster has no names of the kind external; add -external NAME..., or leave it out"),
-    ],
-)  # fmt: skip
-def test_targets_that_are_not_there(mix: dict[str, int], sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        targets(mix)
-    assert str(error.value) == sentence
-
-
-def test_a_mix_of_what_pods_look_up() -> None:
-    assert read_mix("service=1,external=2", POD_KINDS) == {"service": 1, "external": 2}
-    with pytest.raises(LoadError) as error:
-        read_mix("srv=1", POD_KINDS)
-    assert str(error.value) == (
-        '-mix: "srv" is no kind of name that resolvers look addresses up of; there are service, headless, endpoint, '
-        "absent, external"
-    )

@@ -14,41 +14,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hsdns.load.histogram import Histogram, Percentile
-from hsdns.load.outcome import (
-    AGAIN,
-    CLOSED,
-    ENDED,
-    FELL,
-    LATE,
-    NOT_DNS,
-    NOT_OPENED,
-    OPENED,
-    SPENT,
-    Fact,
-)
+from hsdns.load.counters import CLOSED, SPENT, ConnectionsReport
+from hsdns.load.histogram import Histogram, Percentile, slot_of
 from hsdns.load.output.page import MOST, columns, comparison_page, page
 from hsdns.load.output.words import shown_together
 from hsdns.load.report import KneeReport, KneeStep, Report, ServerReport
 from hsdns.load.verify.propagation import propagation_report
 from tests.load.test_report import report, results
-from tests.load.test_results import LOOKED_UP, connections, lookups, stated
+from tests.load.test_results import LOOKED_UP, lookups, stated
 from tests.load.verify.test_propagation import QUESTIONS, shown
 from tests.support.browser.chromium import PROGRAM, tab
 
 MS = 1_000_000
 WHOLE = report(results(lost=2, stale=True))
-CONNECTED = connections(
-    *[Fact(OPENED, 2 * MS)] * 3,
-    Fact(OPENED, 900 * MS),
-    *[Fact(ENDED, 0, SPENT)] * 3,
-    Fact(ENDED, 0, CLOSED),
-    Fact(NOT_OPENED, 0, "<refused>"),
-    Fact(NOT_DNS, 0, "HTTP status 503"),
-    Fact(AGAIN),
-    Fact(LATE),
-    *[Fact(FELL)] * 2,
-).finish()
+CONNECTED = ConnectionsReport(
+    4, 4, {"<refused>": 1}, {SPENT: 3, CLOSED: 1}, {"HTTP status 503": 1}, 1, 1, 2, slots=Histogram([(slot_of(2000), 3), (slot_of(900_000), 1)])
+).finish()  # fmt: skip
 # A server of which everything was measured.
 RICH = replace(
     WHOLE.servers[0],

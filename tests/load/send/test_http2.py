@@ -1,4 +1,4 @@
-"""The client side of HTTP/2, and its requests."""
+"""The client side of HTTP/2 against the server side of another library, and against octets that no server should send."""
 
 from __future__ import annotations
 
@@ -9,42 +9,38 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.events import DataReceived, Event, RequestReceived, StreamEnded, StreamReset
+from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
-from hpack import Decoder
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.http2 import GOAWAY, HEADERS, MEDIA_TYPE, PING, SETTINGS, WINDOW_UPDATE
 from hsdns.load.plan import GET, POST
 from hsdns.load.send.connection import QueryResult
-from hsdns.load.send.http2 import (
-    Http2Session,
-    Request,
-    Requests,
-    frame_head,
-)
+from hsdns.load.send.http2 import Http2Session, Requests, frame_head
 from hsdns.load.send.loop import Query
 from tests.load.stream_peers import OCTETS, answer
 
 OK = [(":status", "200"), ("content-type", MEDIA_TYPE)]
+COMMON = {":scheme": "https", ":authority": "dns.test:8443", "accept": MEDIA_TYPE}
+Answers = Callable[["Server", int, bytes], None]
 
 
-def query(number: int = 0) -> Query:
-    return Query(OCTETS, number, 0, 0)
+def query(number: int = 0, octets: bytes = OCTETS) -> Query:
+    return Query(octets, number, 0, 0)
 
 
 class Server:
-    """The server's side; it answers every request unless it is told not to."""
+    """The server's side; it answers every request unless `answers` does something else, or nothing."""
 
-    def __init__(self, method: str = POST) -> None:
-        self.http = H2Connection(H2Configuration(client_side=False, header_encoding=None))
+    def __init__(self, method: str = POST, path: str = "/dns-query") -> None:
+        self.http = H2Connection(H2Configuration(client_side=False, header_encoding="ascii"))
         self.http.initiate_connection()
-        self.session = Http2Session(Requests("dns.test", "/dns-query", method))
+        self.session = Http2Session(Requests("dns.test:8443", path, method))
+        self.requests: dict[int, dict[str, str]] = {}
         self.bodies: dict[int, bytes] = {}
-        self.heard: list[QueryResult] = []
-        self.resets: list[int] = []
-        self.answers: Callable[[int, bytes], None] = self.answer
+        self.resets: list[int | None] = []
+        self.answers: Answers = Server.answer
 
     def set(self, **settings: int) -> None:
         """Change settings, once the connection stands."""
@@ -52,235 +48,197 @@ class Server:
         self.http.update_settings({SettingCodes[name]: value for name, value in settings.items()})
         self.turn()
 
+    def has_room(self) -> bool:
+        return self.session.has_room
+
     def answer(self, stream: int, body: bytes) -> None:
         self.http.send_headers(stream, OK)
         self.http.send_data(stream, answer(body), end_stream=True)
 
     def turn(self) -> list[QueryResult]:
-        """Pass octets on until nobody has any; return what was heard."""
-        self.heard = []
+        """Pass octets on until nobody has any; return the results."""
+        found: list[QueryResult] = []
         while True:
-            octets = bytes(self.session.out)
-            self.session.out.clear()
-            for event in self.http.receive_data(octets):
-                self._take(event)
+            self.take()
             back = self.http.data_to_send()
             if not back and not self.session.out:
-                return self.heard
-            self.heard += self.session.feed(back)
+                return found
+            found += self.session.feed(back)
 
-    def _take(self, event: Event) -> None:
-        if isinstance(event, RequestReceived):
-            self.bodies[event.stream_id or 0] = b""
-        elif isinstance(event, DataReceived):
-            self.bodies[event.stream_id or 0] += event.data or b""
-            self.http.acknowledge_received_data(
-                event.flow_controlled_length or 0, event.stream_id or 0
-            )
-        elif isinstance(event, StreamEnded):
-            self.answers(event.stream_id or 0, self.bodies[event.stream_id or 0])
-        elif isinstance(event, StreamReset):
-            self.resets.append(event.stream_id or 0)
+    def take(self) -> None:
+        """Take what the client has sent."""
+        octets = bytes(self.session.out)
+        self.session.out.clear()
+        for event in self.http.receive_data(octets):
+            stream = getattr(event, "stream_id", 0) or 0
+            if isinstance(event, RequestReceived):
+                self.requests[stream] = {str(name): str(value) for name, value in event.headers}
+                self.bodies[stream] = b""
+            elif isinstance(event, DataReceived):
+                self.bodies[stream] += event.data or b""
+                self.http.acknowledge_received_data(event.flow_controlled_length or 0, stream)
+            elif isinstance(event, StreamEnded):
+                self.answers(self, stream, self.bodies[stream])
+            elif isinstance(event, StreamReset):
+                self.resets.append(stream)
+
+
+def silent(server: Server, stream: int, body: bytes) -> None:
+    """Answer nothing."""
 
 
 @pytest.mark.parametrize("size", [4096, 65_536, 100, 0])
-def test_replies(size: int) -> None:
+@given(queries=st.lists(st.binary(min_size=10, max_size=300), min_size=1, max_size=4))
+def test_posts(size: int, queries: list[bytes]) -> None:
     """With a table of any size, also of one that shrinks while the connection stands."""
     server = Server()
-    for at in range(4):
+    for at in range(3):
         if at == 1:
             server.set(HEADER_TABLE_SIZE=size)
-        queries = [query(), query()]
-        for each in queries:
+        asked = [query(octets=each) for each in queries]
+        for each in asked:
             server.session.ask(each)
         found = server.turn()
-        assert [each.query for each in found] == queries
-        assert [each.message for each in found] == [answer(b"\0\0" + OCTETS)] * 2
+        assert [each.query for each in found] == asked
+        assert [each.message for each in found] == [answer(b"\0\0" + each) for each in queries]
+    expected = COMMON | {":method": "POST", ":path": "/dns-query", "content-type": MEDIA_TYPE}
+    for stream, body in zip(server.requests, [b"\0\0" + each for each in queries] * 3, strict=True):
+        assert server.bodies[stream] == body
+        assert server.requests[stream] == expected | {"content-length": str(len(body))}
     assert (server.session.broken, server.session.in_flight) == ("", {})
 
 
-def test_get_has_no_body() -> None:
-    server = Server(method=GET)
-    server.answers = lambda stream, body: server.answer(stream, bytes(12) if not body else b"")
-    server.session.ask(query())
-    assert server.turn()[0].message == answer(bytes(12))
+def test_a_get_has_no_body_and_what_is_repeated_is_short() -> None:
+    server = Server(GET, "/q?x=1")
+    server.answers = lambda server, stream, body: server.answer(stream, bytes(12))
+    sizes = []
+    for _ in range(2):
+        server.session.ask(query())
+        sizes.append(len(server.session.out))
+        assert server.turn()[0].message == answer(bytes(12))
+    assert sizes[1] < sizes[0] / 2
+    for found in server.requests.values():
+        path, _, text = found.pop(":path").partition("&dns=")
+        assert (path, urlsafe_b64decode(text + "==")) == ("/q?x=1", b"\0\0" + OCTETS)
+        assert found == COMMON | {":method": "GET"}
+    assert set(server.bodies.values()) == {b""}
 
 
-def test_out_of_order() -> None:
-    server = Server()
-    waiting: list[tuple[int, bytes]] = []
-    server.answers = lambda stream, body: waiting.append((stream, body))
-    queries = [query(at) for at in range(5)]
-    for each in queries:
-        server.session.ask(each)
-    assert server.turn() == []
-    for stream, body in reversed(waiting):
-        server.answer(stream, body)
-    assert [each.query for each in server.turn()] == queries[::-1]
+def refusing(*fields: tuple[str, str], data: bytes | None = b"sorry, no message") -> Answers:
+    def refuse(server: Server, stream: int, body: bytes) -> None:
+        server.http.send_headers(stream, list(fields), end_stream=data is None)
+        if data is not None:
+            server.http.send_data(stream, data, end_stream=True)
+
+    return refuse
+
+
+def resetting(code: int) -> Answers:
+    return lambda server, stream, body: server.http.reset_stream(stream, code)
 
 
 @pytest.mark.parametrize(
-    ("fields", "why"),
+    ("answers", "why"),
     [
-        ([(":status", "503")], "HTTP status 503"),
-        ([(":status", "404"), ("content-type", "text/plain")], "HTTP status 404"),
-        ([(":status", "200"), ("content-type", "text/html; charset=x")], 'HTTP content type "text/html"'),
-        ([(":status", "200")], 'HTTP content type ""'),
+        (refusing((":status", "503")), "HTTP status 503"),
+        (refusing((":status", "404"), ("content-type", "text/plain")), "HTTP status 404"),
+        (refusing((":status", "200"), ("content-type", "text/html; charset=x")), 'HTTP content type "text/html"'),
+        (refusing((":status", "200")), 'HTTP content type ""'),
+        (refusing(*OK, data=None), "HTTP reply without a message"),
+        (refusing(*OK, data=b"short"), "HTTP reply of 5 octets, which is no DNS message"),
+        (resetting(ErrorCodes.REFUSED_STREAM), ""),
+        (resetting(ErrorCodes.INTERNAL_ERROR), "stream reset (INTERNAL_ERROR)"),
+        (resetting(99), "stream reset (code 99)"),
     ],
 )  # fmt: skip
-def test_no_message(fields: list[tuple[str, str]], why: str) -> None:
+def test_no_message(answers: Answers, why: str) -> None:
     server = Server()
-
-    def refuse(stream: int, body: bytes) -> None:
-        server.http.send_headers(stream, fields)
-        server.http.send_data(stream, b"sorry", end_stream=True)
-
-    server.answers = refuse
+    server.answers = answers
     for _ in range(2):  # a header block that was seen before says the same
         asked = query()
         server.session.ask(asked)
         assert server.turn() == [QueryResult(asked, None, why)]
 
 
-def test_too_short_and_empty() -> None:
-    server = Server()
-
-    def reply(stream: int, body: bytes) -> None:
-        server.http.send_headers(stream, OK, end_stream=stream == 1)
-        if stream != 1:
-            server.http.send_data(stream, b"short", end_stream=True)
-
-    server.answers = reply
-    server.session.ask(query())
-    server.session.ask(query())
-    assert [each.why for each in server.turn()] == [
-        "HTTP reply without a message",
-        "HTTP reply of 5 octets, which is no DNS message",
-    ]
-
-
 def test_informational_headers_pieces_and_trailers() -> None:
-    server = Server()
-
-    def reply(stream: int, body: bytes) -> None:
+    def reply(server: Server, stream: int, body: bytes) -> None:
         server.http.send_headers(stream, [(":status", "103")])
         server.http.send_headers(stream, OK)
         for octet in answer(body):
             server.http.send_data(stream, bytes((octet,)), pad_length=3)
         server.http.send_headers(stream, [("x-done", "1")], end_stream=True)
 
+    server = Server()
     server.answers = reply
     server.session.ask(query())
     assert server.turn()[0].message == answer(b"\0\0" + OCTETS)
 
 
-def test_the_number_of_streams_is_the_server_s() -> None:
+def test_room() -> None:
+    """The number of streams and the window are the server's; what it may send is renewed."""
     server = Server()
+    server.answers = silent
     server.set(MAX_CONCURRENT_STREAMS=2)
-    server.answers = lambda stream, body: None
     for _ in range(2):
-        assert server.session.has_room
+        assert server.has_room()
         server.session.ask(query())
-    assert not server.session.has_room
+    assert not server.has_room()
     server.turn()
+    server.session._consumed = 1 << 29
     server.answer(1, bytes(12))
     server.turn()
-    assert server.session.has_room
-
-
-def test_windows() -> None:
-    """A server that gives no more room gets no more queries, until it does."""
-    server = Server()
-    server.turn()
-    server.session._window = 1090
-    for _ in range(3):
-        assert server.session.has_room
-        server.session.ask(query())
-    assert not server.session.has_room
-    server.session.feed(frame_head(WINDOW_UPDATE, 0, 4) + bytes(4) + (500).to_bytes(4, "big"))
-    assert server.session.has_room
-
-
-def test_the_server_gets_new_room() -> None:
-    server = Server()
+    assert (server.has_room(), server.session._consumed) == (True, 0)
+    server.session._window = 1030
     server.session.ask(query())
-    server.session._consumed = 1 << 29
     server.turn()
-    assert server.session._consumed == 0
+    server.answer(3, bytes(12))
+    server.session._window = 1000
+    server.turn()
+    assert not server.has_room()
+    server.session.feed(frame_head(WINDOW_UPDATE, 0, 4) + bytes(4) + (500).to_bytes(4, "big"))
+    assert server.has_room()
+    server.session._next = (1 << 31) - 1
+    server.session.ask(query())
+    assert (server.session.takes, server.session.leaves) == (False, "all its streams used")
 
 
 def test_cancelled() -> None:
     server = Server()
-    server.answers = lambda stream, body: None
+    server.answers = silent
     stream = server.session.ask(query())
     server.turn()
     server.session.forget(stream)
     server.turn()
     assert server.resets == [stream]
-    # What the server had already sent is a late reply; a second one has what was kept of the headers, too.
+    # What the server had already sent is a late reply.
     head = frame_head(HEADERS, 5, 1) + stream.to_bytes(4, "big") + b"\x88"
     assert server.session.feed(head) == [QueryResult(None, None)]
 
 
-@pytest.mark.parametrize(
-    ("code", "why"),
-    [(ErrorCodes.REFUSED_STREAM, ""), (ErrorCodes.INTERNAL_ERROR, "stream reset (INTERNAL_ERROR)"), (99, "stream reset (code 99)")],
-)  # fmt: skip
-def test_reset(code: int, why: str) -> None:
-    server = Server()
-    server.answers = lambda stream, body: server.http.reset_stream(stream, code)
-    asked = query()
-    server.session.ask(asked)
-    assert server.turn() == [QueryResult(asked, None, why)]
-
-
-@pytest.mark.parametrize(
-    ("code", "why"),
-    [
-        (0, "closed by the server (GOAWAY)"),
-        (11, "closed by the server (GOAWAY, ENHANCE_YOUR_CALM)"),
-    ],
-)
-def test_goaway(code: int, why: str) -> None:
+@pytest.mark.parametrize(("code", "more"), [(0, ""), (11, ", ENHANCE_YOUR_CALM")])
+def test_goaway(code: int, more: str) -> None:
     """What the server will answer still, it may; what it has not seen goes elsewhere."""
     server = Server()
-    server.answers = lambda stream, body: None
+    server.answers = silent
     queries = [query(at) for at in range(3)]
     for each in queries:
         server.session.ask(each)
     server.turn()
     goaway = frame_head(GOAWAY, 0, 8) + bytes(4) + (3).to_bytes(4, "big") + code.to_bytes(4, "big")
     assert server.session.feed(goaway) == [QueryResult(queries[2], None)]
-    assert (server.session.takes, server.session.has_room, server.session.leaves) == (
-        False,
-        False,
-        why,
-    )
+    assert (server.session.takes, server.session.has_room) == (False, False)
+    assert server.session.leaves == f"closed by the server (GOAWAY{more})"
     server.answer(1, bytes(12))
     assert [each.query for each in server.turn()] == [queries[0]]
 
 
-def test_ping() -> None:
+def test_ping_and_the_end() -> None:
     server = Server()
-    server.turn()
-    server.http.ping(b"12345678")
     server.turn()
     server.session.feed(frame_head(PING, 0, 8) + bytes(4) + b"abcdefgh")
-    assert bytes(server.session.out) == frame_head(PING, 1, 8) + bytes(4) + b"abcdefgh"
-
-
-def test_all_streams_used() -> None:
-    server = Server()
-    server.session._next = (1 << 31) - 1
-    server.session.ask(query())
-    assert (server.session.takes, server.session.leaves) == (False, "all its streams used")
-
-
-def test_the_end_is_said() -> None:
-    server = Server()
-    server.turn()
     server.session.end()
-    assert bytes(server.session.out) == frame_head(GOAWAY, 0, 8) + bytes(12)
+    ping, goaway = frame_head(PING, 1, 8) + bytes(4) + b"abcdefgh", frame_head(GOAWAY, 0, 8)
+    assert bytes(server.session.out) == ping + goaway + bytes(12)
 
 
 EMPTY = frame_head(SETTINGS, 0, 0) + bytes(4)
@@ -310,33 +268,32 @@ def test_headers_in_pieces() -> None:
     session = Http2Session(Requests("dns.test", "/dns-query", POST))
     asked = query()
     stream = session.ask(asked).to_bytes(4, "big")
-    octets = (
-        EMPTY
-        + frame_head(1, 1, 0)
-        + stream
-        + frame_head(9, 0, 0)
-        + stream
-        + frame_head(9, 4, 1)
-        + stream
-        + b"\x8d"
-    )
+    frames = [
+        (frame_head(1, 1, 0), b""),
+        (frame_head(9, 0, 0), b""),
+        (frame_head(9, 4, 1), b"\x8d"),
+    ]
+    octets = EMPTY + b"".join(head + stream + block for head, block in frames)
     assert session.feed(octets) == [QueryResult(asked, None, "HTTP status 404")]
 
 
 @given(data=st.data())
-def test_in_any_pieces(data: st.DataObject) -> None:
-    server = Server()
+def test_in_any_pieces_and_any_order(data: st.DataObject) -> None:
+    server, waiting = Server(), []
+    server.answers = lambda server, stream, body: waiting.append((stream, body))
     queries = [query(at) for at in range(4)]
     for each in queries:
         server.session.ask(each)
-    for event in server.http.receive_data(bytes(server.session.out)):
-        server._take(event)
+    server.take()
+    order = data.draw(st.permutations(range(4)))
+    for number in order:
+        server.answer(*waiting[number])
     octets, at, found = server.http.data_to_send(), 0, []
     while at < len(octets):
         length = data.draw(st.integers(1, len(octets) - at))
         found += server.session.feed(octets[at : at + length])
         at += length
-    assert [each.query for each in found] == queries
+    assert [each.query for each in found] == [queries[number] for number in order]
 
 
 @given(octets=st.binary(max_size=200))
@@ -346,71 +303,3 @@ def test_nothing_is_raised(octets: bytes) -> None:
     session.feed(EMPTY)
     session.feed(octets)
     session.feed(frame_head(octets[0] % 12 if octets else 0, 4, len(octets)) + b"\0\0\0\1" + octets)
-
-
-FRAME_HEAD = 9
-
-
-def fields(
-    decoder: Decoder, request: Request, form: tuple[bytes, bytes]
-) -> tuple[dict[str, str], bytes]:
-    """The fields of a request, and its body."""
-    octets = request.frames(form, 5)
-    length = int.from_bytes(octets[:3], "big")
-    assert octets[3:9] == bytes((1, 5 if request.data is None else 4, 0, 0, 0, 5))
-    found = decoder.decode(octets[FRAME_HEAD : FRAME_HEAD + length])
-    body = octets[FRAME_HEAD + length :]
-    if body:
-        assert body[:9] == (len(body) - FRAME_HEAD).to_bytes(3, "big") + bytes((0, 1, 0, 0, 0, 5))
-    return {str(name): str(value) for name, value in found}, body[FRAME_HEAD:]
-
-
-@given(queries=st.lists(st.binary(min_size=10, max_size=300), min_size=1, max_size=4))
-def test_post(queries: list[bytes]) -> None:
-    requests, decoder = Requests("dns.test:8443", "/dns-query", POST), Decoder()
-    for at, query in enumerate(queries):
-        made = requests.of(query)
-        assert made is requests.of(query)
-        found, body = fields(decoder, made, made.later if at else made.first)
-        assert body == b"\0\0" + query
-        assert found == {
-            ":method": "POST",
-            ":scheme": "https",
-            ":authority": "dns.test:8443",
-            ":path": "/dns-query",
-            "accept": MEDIA_TYPE,
-            "content-type": MEDIA_TYPE,
-            "content-length": str(len(body)),
-        }
-
-
-@given(queries=st.lists(st.binary(min_size=10, max_size=300), min_size=1, max_size=4))
-def test_get(queries: list[bytes]) -> None:
-    requests, decoder = Requests("dns.test", "/q?x=1", GET), Decoder()
-    for at, query in enumerate(queries):
-        made = requests.of(query)
-        found, body = fields(decoder, made, made.later if at else made.first)
-        assert body == b""
-        path, _, text = found.pop(":path").partition("&dns=")
-        assert (path, urlsafe_b64decode(text + "==")) == ("/q?x=1", b"\0\0" + query)
-        assert found == {
-            ":method": "GET",
-            ":scheme": "https",
-            ":authority": "dns.test",
-            "accept": MEDIA_TYPE,
-        }
-
-
-def test_what_is_repeated_is_short() -> None:
-    requests = Requests("dns.test", "/dns-query", POST)
-    made = requests.of(bytes(30))
-    assert len(made.first[1]) > 50
-    assert len(made.later[1]) < 15
-
-
-def test_without_a_table() -> None:
-    requests, decoder = Requests("dns.test", "/dns-query", POST), Decoder()
-    made = requests.of(bytes(30))
-    assert fields(decoder, made, made.plain)[0][":path"] == "/dns-query"
-    assert not decoder.header_table.dynamic_entries
-    assert decoder.header_table_size == 0

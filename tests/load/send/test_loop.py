@@ -1,11 +1,11 @@
-"""The loop over UDP and its compiled twin, over connections, and the messages, on clocks of the tests."""
+"""The loop over UDP and its compiled twin, and the messages, on clocks of the tests."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count, cycle, repeat
+from itertools import count, cycle
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hsdns.fastpath import LoadCounts, LoadSender
 from hsdns.load.outcome import (
     ANSWERS,
-    CONNECTIONS,
     COUNTS,
     FORGET,
     LOST,
@@ -27,17 +26,13 @@ from hsdns.load.outcome import (
     unpack_numbers,
     unpack_outcomes,
 )
-from hsdns.load.plan import StreamPlan
 from hsdns.load.questions import Question
-from hsdns.load.results import ConnectionsReport, Results, Second, kind_numbers
+from hsdns.load.results import Results, Second, kind_numbers
 from hsdns.load.schedule import SECOND
-from hsdns.load.send.connection import Connection, FramedSession
 from hsdns.load.send.loop import CATCH_UP, Query, Ready, Reporter, Sender
-from hsdns.load.send.pool import Pool
 from hsdns.load.send.udp import RUN, UdpTransport
-from hsdns.wire.framing import frame
 from hsdns.wire.name import Name
-from tests.load.stream_peers import MS, OCTETS, Link, answer
+from tests.load.stream_peers import MS
 
 BEGIN = 1_000_000_000
 TIMEOUT = 50_000_000
@@ -489,79 +484,3 @@ def test_a_question_without_a_kind() -> None:
     assert LoadCounts is not None
     with pytest.raises(ValueError, match="there is no such question"):
         LoadCounts([0], 0).add(1, 0, 0, 0, 0)
-
-
-OVER_TCP = 1000 * MS
-
-
-class StreamRun:
-    """A run of queries due at some milliseconds; each turn of the clock takes 1 ms."""
-
-    def __init__(self, times: list[int], plan: StreamPlan | None = None) -> None:
-        self.now = OVER_TCP
-        self.links: list[Link] = []
-        self.plan = plan or StreamPlan(connections=1)
-        self.emitted: list[bytes] = []
-        self.turn: Callable[[], bool] = self.serve
-        reporter = Reporter(self.emitted.append, replies=False)
-
-        def make(now: int) -> Connection:
-            return Connection(FramedSession(), None, self.plan.pipeline, self.plan.queries, now)
-
-        self.pool = Pool(self.plan, 100 * MS, make, self.open, reporter, lambda: self.now)
-        self.sender = Sender(
-            self.pool,
-            reporter,
-            [OCTETS],
-            iter([at * MS for at in times]),
-            repeat(0),
-            clock=lambda: self.now,
-            wait=self.wait,
-        )
-
-    def open(self, connection: Connection) -> Link:
-        self.links.append(Link(connection))
-        return self.links[-1]
-
-    def wait(self, nanoseconds: int) -> Ready:
-        assert nanoseconds >= 0
-        self.now += MS
-        return () if self.turn() else None
-
-    def serve(self) -> bool:
-        for link in self.links:
-            if not link.connection.is_linked:
-                self.pool.can_write(link.connection)
-            for query in link.queries():
-                link.given.append(frame(answer(query)))
-                self.pool.can_read(link.connection)
-        return True
-
-    def outcomes(self) -> list[Outcome]:
-        self.sender.run(OVER_TCP)
-        found, self.counts = [], ConnectionsReport()
-        for kind, content in Frames().feed(b"".join(self.emitted)):
-            if kind == OUTCOMES:
-                found += [Outcome(*each) for each in unpack_outcomes(content)]
-            elif kind == CONNECTIONS:
-                self.counts.add(content)
-        return found
-
-
-def in_ms(outcomes: list[Outcome]) -> list[tuple[int, int, int]]:
-    """Planned, sent and received in milliseconds from the begin, -1 for none."""
-    return [
-        ((each.planned - OVER_TCP) // MS, (each.sent - OVER_TCP) // MS, (each.received - OVER_TCP) // MS if each.received else -1)
-        for each in outcomes
-    ]  # fmt: skip
-
-
-def test_a_wait_for_the_connection_is_latency_and_not_lateness() -> None:
-    run = StreamRun([0, 2])
-
-    def turn() -> bool:
-        return run.now < OVER_TCP + 40 * MS or run.serve()
-
-    run.turn = turn
-    assert in_ms(run.outcomes()) == [(0, 0, 40), (2, 2, 40)]
-    assert run.counts.slots.percentile(50) == 40_031  # the highest of its slot

@@ -9,26 +9,20 @@ from heapq import heappop, heappush
 from ipaddress import ip_address
 from itertools import count
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.load.counters import FAILED, FOUND, UNFINISHED, Lookup, LookupsReport
 from hsdns.load.outcome import (
-    ENDS,
-    FAILED,
-    FOUND,
-    LOOKUPS,
     LOST,
     NOT_SENT,
     OUTCOMES,
     QUESTION,
     REPLY,
-    UNFINISHED,
     Frames,
-    Lookup,
     Outcome,
-    end_of,
-    unpack_lookups,
     unpack_outcomes,
     unpack_question,
 )
@@ -36,7 +30,7 @@ from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.send.loop import Ready, Reporter
-from hsdns.load.send.pods import Connection, PodSender
+from hsdns.load.send.pods import Connection, PodSender, end_of
 from hsdns.load.send.udp import UdpTransport
 from hsdns.resolver import USUAL
 from hsdns.resolver.model import Answer, Ended, Fate, Packet, Sent, steps
@@ -69,6 +63,16 @@ def addresses(*texts: str) -> Reply:
     )
 
 
+class EachLookup(LookupsReport):
+    """Keeps the lookups that it counts."""
+
+    each: list[Lookup] = msgspec.field(default_factory=list)
+
+    def add(self, found: Lookup) -> None:
+        self.each.append(found)
+        super().add(found)
+
+
 class World:
     """A clock, a server that answers after a millisecond, and what the sender tells."""
 
@@ -84,6 +88,7 @@ class World:
         self.frames = Frames()
         self.connections: list[Stream] = []
         self.refuses = False
+        self.lookups: list[Lookup] = []
 
     def clock(self) -> int:
         self.now += self.slow
@@ -138,6 +143,8 @@ class World:
     def make(self, asked: PodPlan, times: Sequence[int], timeout: int, wires: int) -> PodSender:
         pods = Pods(asked)
         self.sockets: list[object] = []
+        reporter = Reporter(self.emit, replies=True)
+        reporter.lookups = EachLookup(each=self.lookups)
 
         def open_transport(receiver: PodSender) -> UdpTransport:
             sockets = [Socket(self) for _ in range(wires)]
@@ -149,7 +156,7 @@ class World:
             pods,
             iter(times),
             pods.lookups(),
-            Reporter(self.emit, replies=True),
+            reporter,
             open_transport,
             self.connect,
             timeout=timeout,
@@ -157,15 +164,6 @@ class World:
             wait=lambda nanoseconds: self.wait(nanoseconds),
         )
         return self.sender
-
-    @property
-    def lookups(self) -> list[Lookup]:
-        return [
-            each
-            for kind, content in self.told
-            if kind == LOOKUPS
-            for each in unpack_lookups(content)
-        ]
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -218,7 +216,7 @@ def test_a_lookup() -> None:
     world.run(plan(forms={"namespace": 1}, count=1), [3 * MS])
     start = BEGIN + 3 * MS
     (found,) = world.lookups
-    assert found == Lookup(0, 1, ENDS.index(FOUND), 4, 2, 0, 0, start, start, start + 2 * MS)
+    assert found == Lookup("glibc", "namespace", FOUND, 4, 2, 0, 0, start, start, start + 2 * MS)
     assert [(each.name.to_text(), each.qtype, each.group) for each in world.questions] == [
         ("web.shop.shop.svc.cluster.local.", RRType.A, "search"),
         ("web.shop.shop.svc.cluster.local.", RRType.AAAA, "search"),
@@ -251,7 +249,7 @@ def test_a_slow_generator_is_late_and_says_so() -> None:
 def test_lookups_beside_each_other_have_ids_of_their_own() -> None:
     world = World(answers)
     world.run(plan(), [0] * 100)
-    assert [ENDS[each.end] for each in world.lookups] == [FOUND] * 100
+    assert [each.end for each in world.lookups] == [FOUND] * 100
     assert len(world.outcomes) == 200
     assert all(each.received == BEGIN + MS for each in world.outcomes)
     assert len(world.questions) == 2
@@ -262,7 +260,7 @@ def test_no_reply_at_all() -> None:
     world = World(lambda *_: None)
     world.run(plan(count=1, forms={"absolute": 1}), [0])
     (found,) = world.lookups
-    assert (ENDS[found.end], found.queries, found.again, found.ended) == (
+    assert (found.end, found.queries, found.again, found.ended) == (
         FAILED,
         4,
         2,
@@ -280,7 +278,7 @@ def test_what_does_not_end_in_time() -> None:
     world = World(lambda *_: None)
     world.run(plan(count=1, resolvers={"go": 1}), [0])
     (found,) = world.lookups
-    assert ENDS[found.end] == UNFINISHED
+    assert found.end == UNFINISHED
     assert found.ended > BEGIN + 12 * SECOND
 
 
@@ -292,7 +290,7 @@ def test_a_truncated_reply_leads_to_tcp() -> None:
     world = World(says)
     world.run(plan(count=1), [0])
     (found,) = world.lookups
-    assert (ENDS[found.end], found.queries, found.over_tcp, found.again) == (FOUND, 4, 2, 0)
+    assert (found.end, found.queries, found.over_tcp, found.again) == (FOUND, 4, 2, 0)
     assert [each.is_closed for each in world.connections] == [True]
     assert len(world.outcomes) == 4
 
@@ -316,12 +314,8 @@ def test_a_connection_that_ends() -> None:
 
     world_of_one.ask = ask  # type: ignore[method-assign] # a server that closes
     world_of_one.run(plan(count=1, resolvers={"musl": 1}), [0])
-    assert [(ENDS[each.end], each.ended - BEGIN) for each in world.lookups] == [
-        (FAILED, 5 * SECOND)
-    ]
-    assert [(ENDS[each.end], each.ended - BEGIN) for each in world_of_one.lookups] == [
-        (FAILED, 2 * MS)
-    ]
+    assert [(each.end, each.ended - BEGIN) for each in world.lookups] == [(FAILED, 5 * SECOND)]
+    assert [(each.end, each.ended - BEGIN) for each in world_of_one.lookups] == [(FAILED, 2 * MS)]
 
 
 def test_what_the_machine_cannot_send() -> None:
@@ -333,7 +327,7 @@ def test_what_the_machine_cannot_send() -> None:
     world.refuses = True
     world.run(plan(count=1, resolv_confs=["options use-vc\n"] * 2), [0])
     assert {each.received for each in world.outcomes} == {NOT_SENT}
-    assert [ENDS[each.end] for each in world.lookups] == [FAILED]
+    assert [each.end for each in world.lookups] == [FAILED]
 
 
 def test_it_ends_when_it_is_told_to() -> None:
@@ -390,7 +384,7 @@ def test_it_does_what_the_model_does(resolver: str, fates: list[str], name: str)
     (found,) = world.lookups
     end = expected[-1]
     assert isinstance(end, Ended)
-    assert ENDS[found.end] == end_of(end.result)
+    assert found.end == end_of(end.result)
     packets = [each.packet for each in expected if isinstance(each, Sent)]
     assert [(each.name, each.rrtype) for each in packets] == [each[1:] for each in world.packets]
     assert (found.ended - BEGIN) / SECOND == pytest.approx(end.at, abs=1e-6)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from hsdns.wire.name import Name
 from loadtest.ports import free_port
 from tests.load.servers import server
 from tests.load.stream_servers import stream_server
+from tests.support.upstreams.certificate import make_certificate
 
 QUERY = Query.ask(Name.from_text("www.a.test."), RRType.A)
 REMEDY = "; check -server and -p, or give it more time with -wait"
@@ -93,19 +96,22 @@ def test_targets() -> None:
         find_target("nowhere", 53)
 
 
+Handle = Callable[[socket.socket], None]
+
+
 def quiet(connection: socket.socket) -> None:
     while connection.recv(100):
         pass
 
 
-def greeting(connection: socket.socket) -> None:
-    connection.sendall(b"220 mail.example.com ESMTP\r\n")
-    quiet(connection)
+def saying(octets: bytes) -> Handle:
+    """Say something at once."""
 
+    def handle(connection: socket.socket) -> None:
+        connection.sendall(octets)
+        quiet(connection)
 
-def short(connection: socket.socket) -> None:
-    connection.recv(100)
-    connection.sendall(b"\0\2no")
+    return handle
 
 
 def echo(connection: socket.socket) -> None:
@@ -117,23 +123,37 @@ def ends(connection: socket.socket) -> None:
     connection.recv(100)
 
 
+def ends_tls(connection: socket.socket) -> None:
+    """End with the alert close_notify."""
+    with tempfile.TemporaryDirectory() as folder:
+        context = make_certificate(Path(folder), "dns.test").server_context()
+    with context.wrap_socket(connection, server_side=True) as tls:
+        tls.recv(100)
+        tls.unwrap()
+
+
 TARGET = "127.0.0.1 port {}"
+NOTHING = f"no reply came from {TARGET} over "
+ENDS = f"{TARGET} ends connections over "
+CERTIFICATE = "; check -tls-ca and -tls-name, or trust any certificate with -tls-insecure"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("transport", "handle", "sentence"),
     [
-        (TCP, quiet, "no reply came from " + TARGET + " over TCP to www.a.test." + REMEDY),
-        (TCP, greeting, "no reply came from " + TARGET + " over TCP to www.a.test." + REMEDY),
-        (TCP, ends, TARGET + " ends connections over TCP without a reply to www.a.test." + REMEDY),
-        (TCP, short, TARGET + " over TCP: sends what is no DNS message" + REMEDY),
-        (TCP, echo, "what answers at " + TARGET + " is no DNS server: reply is itself a query"),
-        (DOT, greeting, TARGET + " over DNS over TLS: what answers does not speak TLS" + REMEDY),
-        (DOT, quiet, "no reply came from " + TARGET + " over DNS over TLS to www.a.test." + REMEDY),
+        (TCP, quiet, f"{NOTHING}TCP to www.a.test.{REMEDY}"),
+        (TCP, saying(b"220 mail.example.com ESMTP\r\n"), f"{NOTHING}TCP to www.a.test.{REMEDY}"),
+        (TCP, ends, f"{ENDS}TCP without a reply to www.a.test.{REMEDY}"),
+        (TCP, saying(b"\0\2no"), f"{TARGET} over TCP: sends what is no DNS message{REMEDY}"),
+        (TCP, echo, f"what answers at {TARGET} is no DNS server: reply is itself a query"),
+        (DOT, saying(b"220 mail.example.com ESMTP\r\n"), f"{TARGET} over DNS over TLS: what answers does not speak TLS{REMEDY}"),
+        (DOT, saying(b"\x15\3\3\0\2\2\x28"), f"{TARGET} over DNS over TLS: sslv3 alert handshake failure{CERTIFICATE}"),
+        (DOT, quiet, f"{NOTHING}DNS over TLS to www.a.test.{REMEDY}"),
+        (DOT, ends_tls, f"{ENDS}DNS over TLS without a reply to www.a.test.{REMEDY}"),
     ],
 )  # fmt: skip
-def test_no_server(transport: str, handle: Callable[[socket.socket], None], sentence: str) -> None:
+def test_no_server(transport: str, handle: Handle, sentence: str) -> None:
     with stream_server(handle) as port:
         assert said(StreamPlan(transport, tls_insecure=True), port) == sentence.format(port)
 

@@ -16,13 +16,12 @@ from msgspec import structs
 
 from hsdns.fastpath import LoadSender
 from hsdns.limits import descriptor_limit, raise_limit
+from hsdns.load.counters import FOUND, ConnectionsReport, LookupsReport, add, decode
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
     CONNECTIONS,
     COUNTS,
     END,
-    ENDS,
-    FOUND,
     LATENESS,
     LOOKUPS,
     LOST_COUNT,
@@ -31,19 +30,16 @@ from hsdns.load.outcome import (
     RCODE,
     REPLY,
     Frames,
-    Lookup,
     Outcome,
     unpack_counts,
-    unpack_lookups,
     unpack_outcomes,
     unpack_question,
 )
 from hsdns.load.plan import DOH, DOT, GET, TCP, Plan, StreamPlan
 from hsdns.load.questions import order
-from hsdns.load.results import ConnectionsReport
 from hsdns.load.schedule import POISSON, Schedule, Stage
+from hsdns.load.send.probe import probe_over
 from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, pieces_of
-from hsdns.load.send.sockets import maker
 from hsdns.load.send.udp import LEAST_WINDOW
 from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
@@ -71,7 +67,7 @@ class Told:
         self.begin = 0
         self.outcomes: list[Outcome] = []
         self.replies: dict[int, bytes] = {}
-        self.lookups: list[Lookup] = []
+        self.lookups = LookupsReport()
         self.questions: set[str] = set()
         self.connections = ConnectionsReport()
 
@@ -91,11 +87,11 @@ class Told:
                 elif kind == REPLY:
                     self.replies[int.from_bytes(content[4:8], "big")] = b"\0\0" + content[8:]
                 elif kind == LOOKUPS:
-                    self.lookups += unpack_lookups(content)
+                    add(self.lookups, decode(content, LookupsReport))
                 elif kind == QUESTION:
                     self.questions.add(unpack_question(content)[1].name.to_text())
                 elif kind == CONNECTIONS:
-                    self.connections.add(content)
+                    add(self.connections, decode(content, ConnectionsReport))
 
     @classmethod
     def by(cls, of: Plan) -> Told:
@@ -222,28 +218,35 @@ def test_a_load(ports: Ports, streams: StreamPlan, queries: int) -> None:
     assert counts.opened == {0: 4, 1: 20, 6: 4}[queries]
 
 
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_a_certificate_for_another_name(ports: Ports) -> None:
-    ca = str(ports.certificate.cert)
-    told = load(ports, StreamPlan(DOT, connections=1, tls_ca=ca, tls_name="other.test"))
-    assert {each.received for each in told.outcomes} == {0}
-    sentence = "TLS: Hostname mismatch, certificate is not valid for 'other.test'"
-    assert list(told.connections.not_opened) == [sentence]
+OTHER = "certificate is not valid for"
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
-def test_another_path(ports: Ports) -> None:
-    told = load(ports, StreamPlan(DOH, connections=1, tls_insecure=True, path="/dns"))
+@pytest.mark.parametrize(
+    ("streams", "trusts", "port", "reason"),
+    [
+        (StreamPlan(DOT, tls_name="other.test"), True, DOT, f"Hostname mismatch, {OTHER} 'other.test'; check -tls-ca "),
+        (StreamPlan(DOT), True, DOT, f"IP address mismatch, {OTHER} '127.0.0.1'; check -tls-ca "),
+        (StreamPlan(DOT, tls_name=NAME), False, DOT, "self-signed certificate; check -tls-ca "),
+        (StreamPlan(DOH, tls_name=NAME), True, DOT, "the server does not choose h2 (ALPN); check -server"),
+        (StreamPlan(DOH, tls_name=NAME, path="/dns"), True, DOH, "HTTP status 404; check -doh-path and -doh-method"),
+    ],
+)  # fmt: skip
+def test_what_does_not_agree(
+    ports: Ports, streams: StreamPlan, trusts: bool, port: str, reason: str
+) -> None:
+    """The probe before the load says it in a sentence, the load counts it."""
+    number = ports.dot if port == DOT else ports.doh
+    streams = structs.replace(streams, tls_ca=str(ports.certificate.cert) if trusts else "")
+    with pytest.raises(LoadError) as error:
+        probe_over(streams, socket.AF_INET, ("127.0.0.1", number), QUERIES[0], 0.0)
+    assert reason in str(error.value)
+    told = Told.by(plan(number, streams=streams, sockets=1, seconds=0.02))
     assert {each.received for each in told.outcomes} == {0}
     counts = told.connections
-    assert (counts.without_answer, counts.opened) == ({"HTTP status 404": 20}, 1)
-
-
-def test_files_are_read_at_once(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match=r"^-tls-ca: there is no file "):
-        maker(StreamPlan(DOT, tls_ca=str(tmp_path / "none")), ("127.0.0.1", 853))
+    (why,) = counts.without_answer or counts.not_opened
+    assert why.removeprefix("TLS: ") == reason.partition(";")[0]
 
 
 @pytest.mark.sockets
@@ -266,10 +269,8 @@ def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
 def test_lookups_are_carried_out() -> None:
     with server() as port:
         told = Told.by(plan(port, 0.1, queries=[], pods=pod_plan(resolvers={"musl": 1})))
-    planned = sorted(each.planned - told.begin for each in told.lookups)
-    assert planned == [at * 5_000_000 for at in range(20)]
-    found = {(ENDS[each.end], each.queries, each.wasted, each.again) for each in told.lookups}
-    assert found == {(FOUND, 2, 0, 0)}
+    whole = told.lookups.whole
+    assert (whole.ends, whole.queries, whole.wasted, whole.again) == ({FOUND: 20}, 40, 0, 0)
     assert len(told.outcomes) == 40
     assert all(each.planned <= each.sent <= each.received for each in told.outcomes)
     assert told.questions == {"web.shop.svc.cluster.local."}

@@ -16,7 +16,7 @@ from hsdns.server.control import changes
 from hsdns.server.control import changes as change_follower
 from tests.server.control.served import BLOCK, Served, served
 from tests.support.cluster.objects import deletes, namespace, service, upserts
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import until
 
 pytestmark = pytest.mark.sockets
 DB = service("shop/db", "10.96.7.8", ports=["sql/TCP/5432"])
@@ -51,49 +51,35 @@ async def reading(server: Served) -> AsyncIterator[Reader]:
         yield Reader(response)
 
 
-def test_what_changes_is_told_as_it_happens() -> None:
-    async def case() -> None:
-        async with served() as server, reading(server) as reader:
-            assert await reader.line() == ZONES
-            server.apply(*upserts(DB))
-            assert [await reader.line(), await reader.line()] == ADDED
-            server.apply(*deletes(DB))
-            gone = [await reader.line(), await reader.line()]
-            assert gone == [{**line, "change": "removed"} for line in ADDED]
+async def test_what_changes_is_told_as_it_happens() -> None:
 
-    run(case())
+    async with served() as server, reading(server) as reader:
+        assert await reader.line() == ZONES
+        server.apply(*upserts(DB))
+        assert [await reader.line(), await reader.line()] == ADDED
+        server.apply(*deletes(DB))
+        gone = [await reader.line(), await reader.line()]
+        assert gone == [{**line, "change": "removed"} for line in ADDED]
 
 
-def test_the_stream_goes_on_at_a_reload() -> None:
+async def test_the_stream_goes_on_at_a_reload() -> None:
     """Also where the block has another configuration, and a cluster that is read again."""
-
-    async def case() -> None:
-        async with served() as server, reading(server) as reader:
-            assert await reader.line() == ZONES
-            server.reloadable.write(BLOCK.replace("source", "ttl 7\nsource"))
-            assert await server.reloadable.server.reload()
-            assert await reader.line() == ZONES
-            server.apply(*upserts(namespace("shop"), DB))
-            assert [await reader.line(), await reader.line()] == ADDED
-
-    run(case())
+    async with served() as server, reading(server) as reader:
+        assert await reader.line() == ZONES
+        server.reloadable.write(BLOCK.replace("source", "ttl 7\nsource"))
+        assert await server.reloadable.server.reload()
+        assert await reader.line() == ZONES
+        server.apply(*upserts(namespace("shop"), DB))
+        assert [await reader.line(), await reader.line()] == ADDED
 
 
-def test_names_of_a_cluster_that_is_read_are_no_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_names_of_a_cluster_that_is_read_are_no_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Those that come after it has been read are."""
     text = BLOCK.replace(
         "source manifests shop.yaml", "endpoint http://127.0.0.1:1\nstartup_timeout 0s"
     )
-
-    async def case() -> None:
-        async with served(text) as server, reading(server) as reader:
-            assert await reader.line() == ZONES
-            server.apply(*upserts(namespace("shop"), service("shop/web", "10.96.7.7")))
-            server.block.store.synced = True
-            seen = server.block.store.changes
-            await until(lambda: seen in _seen(), "the state is read")
-            server.apply(*upserts(DB))
-            assert [await reader.line(), await reader.line()] == ADDED
 
     known: list[change_follower._Followed] = []
     follow = change_follower._follow
@@ -107,27 +93,30 @@ def test_names_of_a_cluster_that_is_read_are_no_changes(monkeypatch: pytest.Monk
         return [each.seen for each in known if each.changes is not None]
 
     monkeypatch.setattr(change_follower, "_follow", note)
-    run(case())
+    async with served(text) as server, reading(server) as reader:
+        assert await reader.line() == ZONES
+        server.apply(*upserts(namespace("shop"), service("shop/web", "10.96.7.7")))
+        server.block.store.synced = True
+        seen = server.block.store.changes
+        await until(lambda: seen in _seen(), "the state is read")
+        server.apply(*upserts(DB))
+        assert [await reader.line(), await reader.line()] == ADDED
 
 
-def test_a_reader_that_has_gone_costs_nothing() -> None:
-    async def case() -> None:
-        async with served() as server:
-            async with reading(server) as reader:
-                await reader.line()
-                assert streams(server) == 1
-            await until(lambda: streams(server) == 0, "the stream ends")
+async def test_a_reader_that_has_gone_costs_nothing() -> None:
 
     def streams(server: Served) -> int:
         return sum(len(each.streams) for each in server.reloadable.server._http._open.values())
 
-    run(case())
-
-
-def test_the_end_of_the_server_does_not_wait_for_readers() -> None:
-    async def case() -> None:
-        async with served() as server, reading(server) as reader:
+    async with served() as server:
+        async with reading(server) as reader:
             await reader.line()
-            await asyncio.wait_for(server.reloadable.server.close(), 3)  # http.TIMEOUT is 5
+            assert streams(server) == 1
+        await until(lambda: streams(server) == 0, "the stream ends")
 
-    run(case())
+
+async def test_the_end_of_the_server_does_not_wait_for_readers() -> None:
+
+    async with served() as server, reading(server) as reader:
+        await reader.line()
+        await asyncio.wait_for(server.reloadable.server.close(), 3)  # http.TIMEOUT is 5

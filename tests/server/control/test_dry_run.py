@@ -11,7 +11,6 @@ import pytest
 from hsdns.server.control.faults import NOT_KEPT
 from tests.server.control.served import Answer, Served, served
 from tests.server.control.test_queries import GONE, TEXT, WEB, ask_all, keep
-from tests.support.coroutines.event_loops import run
 
 pytestmark = pytest.mark.sockets
 
@@ -42,39 +41,33 @@ def short(query: dict[str, Any]) -> tuple[str, ...]:
         ("queue-full seed 1", "1---2-"),
     ],
 )
-def test_last_queries(rule: str, hits: str) -> None:
+async def test_last_queries(rule: str, hits: str) -> None:
     """Three names over UDP and TCP each; the answer table has what was asked before."""
-
-    async def case() -> None:
-        async with served(TEXT, faults=True) as server:
-            keep(server)
-            await ask_all(server)
-            every = (await server.get("/v1/queries?last=1000")).lines
-            first, *lines = (await attempt(server, rule)).lines
-            expected = [
-                (short(each), int(hit)) for each, hit in zip(every, hits, strict=True) if hit != "-"
-            ]
-            assert [(short(each), each["hit"]) for each in lines] == expected
-            assert first["rule"].startswith(rule)
-            assert (first["queries"], first["hits"], first["may"]) == (6, len(lines), 0)
-            assert (await server.get("/v1/faults")).lines == []
-            assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
-
-    run(case())
+    async with served(TEXT, faults=True) as server:
+        keep(server)
+        await ask_all(server)
+        every = (await server.get("/v1/queries?last=1000")).lines
+        first, *lines = (await attempt(server, rule)).lines
+        expected = [
+            (short(each), int(hit)) for each, hit in zip(every, hits, strict=True) if hit != "-"
+        ]
+        assert [(short(each), each["hit"]) for each in lines] == expected
+        assert first["rule"].startswith(rule)
+        assert (first["queries"], first["hits"], first["may"]) == (6, len(lines), 0)
+        assert (await server.get("/v1/faults")).lines == []
+        assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
 
 
-def test_some_of_the_last() -> None:
-    async def case() -> None:
-        async with served(TEXT, faults=True) as server:
-            keep(server)
-            first, *lines = (await attempt(server, "drop", 2)).lines
-            assert (first["queries"], first["seconds"], lines) == (0, 0.0, [])
-            await ask_all(server)
-            first, *lines = (await attempt(server, "delay normal 1s 1s", 2)).lines
-            assert [each["name"] for each in lines] == [f"{GONE}."] * 2
-            assert all(each["drawn"] >= 0 for each in lines)
+async def test_some_of_the_last() -> None:
 
-    run(case())
+    async with served(TEXT, faults=True) as server:
+        keep(server)
+        first, *lines = (await attempt(server, "drop", 2)).lines
+        assert (first["queries"], first["seconds"], lines) == (0, 0.0, [])
+        await ask_all(server)
+        first, *lines = (await attempt(server, "delay normal 1s 1s", 2)).lines
+        assert [each["name"] for each in lines] == [f"{GONE}."] * 2
+        assert all(each["drawn"] >= 0 for each in lines)
 
 
 @pytest.mark.parametrize(
@@ -87,21 +80,17 @@ def test_some_of_the_last() -> None:
         ("DELETE", "dry-run=5", "", 400, "/v1/faults takes dry-run with POST"),
     ],
 )  # fmt: skip
-def test_refused(method: str, page: str, rule: str, status: int, error: str) -> None:
-    async def case() -> None:
-        async with served(TEXT, faults=True) as server:
-            keep(server)
-            body = json.dumps({"rule": rule}).encode() if rule else b""
-            found = await server.get(f"/v1/faults?{page}", method, body)
-            assert (found.status, found.lines) == (status, [{"error": error}])
+async def test_refused(method: str, page: str, rule: str, status: int, error: str) -> None:
 
-    run(case())
+    async with served(TEXT, faults=True) as server:
+        keep(server)
+        body = json.dumps({"rule": rule}).encode() if rule else b""
+        found = await server.get(f"/v1/faults?{page}", method, body)
+        assert (found.status, found.lines) == (status, [{"error": error}])
 
 
-def test_a_server_that_keeps_no_queries() -> None:
-    async def case() -> None:
-        async with served(TEXT, faults=True) as server:
-            found = await attempt(server, "drop")
-            assert (found.status, found.lines) == (404, [{"error": NOT_KEPT}])
+async def test_a_server_that_keeps_no_queries() -> None:
 
-    run(case())
+    async with served(TEXT, faults=True) as server:
+        found = await attempt(server, "drop")
+        assert (found.status, found.lines) == (404, [{"error": NOT_KEPT}])

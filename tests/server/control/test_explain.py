@@ -37,70 +37,60 @@ async def ask(server: Served, name: str, rrtype: str = "") -> dict[str, Any]:
     return found
 
 
-def test_from_manifests() -> None:
+async def test_from_manifests() -> None:
     Path("more.yaml").write_text(MORE)
 
-    async def case() -> None:
-        async with served(BLOCK.replace("shop.yaml", "shop.yaml more.yaml")) as server:
-            found = await ask(server, WEB)
-            assert (found["outcome"], found["service"]["clusterIps"]) == ("resolves", ["10.96.7.7"])
-            assert found["table"].startswith("stored once it was asked for")
-            found = await ask(server, "db.shop.svc.cluster.local")
-            assert found["cause"] == (
-                "NXDOMAIN: 0 of 1 endpoints of Service shop/db are ready (pod condition Ready is False: "
-                "ContainersNotReady); publishNotReadyAddresses is false"
-            )
-            assert (await ask(server, "10.96.7.7"))["type"] == "PTR"
-            assert (await ask(server, "a.test"))["rcode"] == "REFUSED"
-
-    run(case())
+    async with served(BLOCK.replace("shop.yaml", "shop.yaml more.yaml")) as server:
+        found = await ask(server, WEB)
+        assert (found["outcome"], found["service"]["clusterIps"]) == ("resolves", ["10.96.7.7"])
+        assert found["table"].startswith("stored once it was asked for")
+        found = await ask(server, "db.shop.svc.cluster.local")
+        assert found["cause"] == (
+            "NXDOMAIN: 0 of 1 endpoints of Service shop/db are ready (pod condition Ready is False: "
+            "ContainersNotReady); publishNotReadyAddresses is false"
+        )
+        assert (await ask(server, "10.96.7.7"))["type"] == "PTR"
+        assert (await ask(server, "a.test"))["rcode"] == "REFUSED"
 
 
-def test_what_the_answer_table_has() -> None:
+async def test_what_the_answer_table_has() -> None:
     """Once it was asked for, until an event; to explain it neither stores nor counts anything."""
-
-    async def case() -> None:
-        async with served() as server:
-            table = server.table
-            assert (await ask(server, WEB))["inTable"]["forms"] == []
-            assert await server.reloadable.ask(WEB)
-            before = table.statistics()
-            assert (await ask(server, WEB))["inTable"] == {
-                "forms": ["without EDNS"], "isDenial": False, "age": None, "left": None
-            }  # fmt: skip
-            assert table.statistics() == before
-            server.apply(Deleted(clustered("shop/web", "10.96.7.7")))
-            assert (await ask(server, WEB))["inTable"]["forms"] == []
-
-    run(case())
+    async with served() as server:
+        table = server.table
+        assert (await ask(server, WEB))["inTable"]["forms"] == []
+        assert await server.reloadable.ask(WEB)
+        before = table.statistics()
+        assert (await ask(server, WEB))["inTable"] == {
+            "forms": ["without EDNS"], "isDenial": False, "age": None, "left": None
+        }  # fmt: skip
+        assert table.statistics() == before
+        server.apply(Deleted(clustered("shop/web", "10.96.7.7")))
+        assert (await ask(server, WEB))["inTable"]["forms"] == []
 
 
 LOOKUP = "/v1/explain?name=web.shop&from=shop/db-0&resolver=musl"
 
 
-def test_the_lookup_of_a_pod() -> None:
+async def test_the_lookup_of_a_pod() -> None:
     """As a program in it asks: with its resolv.conf, by one resolver or all."""
     Path("more.yaml").write_text(MORE)
 
-    async def case() -> None:
-        async with served(BLOCK.replace("shop.yaml", "shop.yaml more.yaml")) as server:
-            (found,) = (await server.get("/v1/explain?name=web&from=shop/db-0")).lines
-            assert (found["outcome"], found["records"][0]["rdata"]) == ("resolves", "10.96.7.7")
-            assert len(found["asker"]["lookups"]) == 4
-            (found,) = (await server.get(f"{LOOKUP}&ndots=1")).lines
-            assert found["cause"].startswith(
-                'Pod shop/db-0 with musl gets "Try again": web.shop has 1 dot'
-            )
-            (found,) = (await server.get(f"{LOOKUP}&search=x.test&cluster-dns=192.0.2.9")).lines
-            assert found["asker"]["remarks"] == ["the cluster's DNS is 192.0.2.9, as given"]
-            assert "search x.test" in found["asker"]["resolvConf"]
-            refused = await server.get("/v1/explain?name=web&from=shop/db-1")
-            assert (refused.status, refused.lines) == (
-                400,
-                [{"error": 'the source has no pod shop/db-1; did you mean "shop/db-0"?'}],
-            )
-
-    run(case())
+    async with served(BLOCK.replace("shop.yaml", "shop.yaml more.yaml")) as server:
+        (found,) = (await server.get("/v1/explain?name=web&from=shop/db-0")).lines
+        assert (found["outcome"], found["records"][0]["rdata"]) == ("resolves", "10.96.7.7")
+        assert len(found["asker"]["lookups"]) == 4
+        (found,) = (await server.get(f"{LOOKUP}&ndots=1")).lines
+        assert found["cause"].startswith(
+            'Pod shop/db-0 with musl gets "Try again": web.shop has 1 dot'
+        )
+        (found,) = (await server.get(f"{LOOKUP}&search=x.test&cluster-dns=192.0.2.9")).lines
+        assert found["asker"]["remarks"] == ["the cluster's DNS is 192.0.2.9, as given"]
+        assert "search x.test" in found["asker"]["resolvConf"]
+        refused = await server.get("/v1/explain?name=web&from=shop/db-1")
+        assert (refused.status, refused.lines) == (
+            400,
+            [{"error": 'the source has no pod shop/db-1; did you mean "shop/db-0"?'}],
+        )
 
 
 def test_the_lookup_of_a_pod_that_an_api_server_has() -> None:
@@ -144,39 +134,34 @@ def test_the_lookup_of_a_pod_that_an_api_server_has() -> None:
         ("?name=a&type=qq", '"QQ" is not a record type; try A, AAAA, SRV, PTR or CNAME'),
     ],
 )
-def test_what_is_no_question(query: str, sentence: str) -> None:
-    async def case() -> None:
-        async with served() as server:
-            found = await server.get(f"/v1/explain{query}")
-            assert found.status == 400
-            assert found.lines[0]["error"].startswith(sentence)
+async def test_what_is_no_question(query: str, sentence: str) -> None:
 
-    run(case())
+    async with served() as server:
+        found = await server.get(f"/v1/explain{query}")
+        assert found.status == 400
+        assert found.lines[0]["error"].startswith(sentence)
 
 
-def test_it_is_none_of_the_queries_that_are_counted_and_cached() -> None:
+async def test_it_is_none_of_the_queries_that_are_counted_and_cached() -> None:
     front = "prometheus 127.0.0.1:0\nlog\ncache\n"
 
-    async def case() -> None:
-        async with served(BLOCK.replace("    kubernetes", f"{front}    kubernetes")) as server:
-            metrics = server.reloadable.server.metrics
+    async with served(BLOCK.replace("    kubernetes", f"{front}    kubernetes")) as server:
+        metrics = server.reloadable.server.metrics
 
-            def counted() -> dict[str, Any]:
-                found = {}
-                for each in (
-                    "coredns_dns_requests_total",
-                    "coredns_cache_misses_total",
-                    "coredns_cache_requests_total",
-                ):
-                    metric = metrics._metrics.get(each)
-                    found[each] = dict(metric.values) if metric is not None else {}
-                return found
+        def counted() -> dict[str, Any]:
+            found = {}
+            for each in (
+                "coredns_dns_requests_total",
+                "coredns_cache_misses_total",
+                "coredns_cache_requests_total",
+            ):
+                metric = metrics._metrics.get(each)
+                found[each] = dict(metric.values) if metric is not None else {}
+            return found
 
-            before = counted()
-            assert (await ask(server, WEB))["outcome"] == "resolves"
-            assert counted() == before
-
-    run(case())
+        before = counted()
+        assert (await ask(server, WEB))["outcome"] == "resolves"
+        assert counted() == before
 
 
 def test_from_an_api_server() -> None:
@@ -224,70 +209,58 @@ def test_from_an_api_server() -> None:
         run(case())
 
 
-def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explanations, "LONGEST", -1.0)
     monkeypatch.setattr(explanations, "REST", 0.0)
 
-    async def case() -> None:
-        text = BLOCK.replace("manifests shop.yaml", "synthetic services=9 endpoints=200 headless=1")
-        async with served(text) as server:
-            door = server.reloadable.server._door
-            asked = PageRequest(parameters={"name": "svc-1.ns-0.svc.cluster.local"})
-            with Beside() as beside:
-                (piece,) = [each async for each in explain(door, asked)]
-            assert beside.turns > 200
-            assert json.loads(piece)["outcome"] == "resolves"
-
-    run(case())
+    text = BLOCK.replace("manifests shop.yaml", "synthetic services=9 endpoints=200 headless=1")
+    async with served(text) as server:
+        door = server.reloadable.server._door
+        asked = PageRequest(parameters={"name": "svc-1.ns-0.svc.cluster.local"})
+        with Beside() as beside:
+            (piece,) = [each async for each in explain(door, asked)]
+        assert beside.turns > 200
+        assert json.loads(piece)["outcome"] == "resolves"
 
 
-def test_an_upstream_is_asked_and_told() -> None:
-    async def case() -> None:
-        async with serve(answer("a.test. 5 IN A 192.0.2.1")) as upstream:
-            text = (
-                f". {{\nbind 127.0.0.1\ncontrol c.sock\nforward . 127.0.0.1:{upstream.port}\n}}\n"
-            )
-            async with served(text) as server:
-                found = await ask(server, "a.test")
-                assert (found["outcome"], found["records"][0]["rdata"]) == ("resolves", "192.0.2.1")
-                assert re.fullmatch(
-                    rf"NOERROR: plugin forward asked 127.0.0.1:{upstream.port}, which took \d+\.\d ms; "
-                    "NOERROR with 1 record",
-                    found["cause"],
-                )
+async def test_an_upstream_is_asked_and_told() -> None:
 
-    run(case())
-
-
-def test_an_upstream_that_does_not_answer() -> None:
-    async def case() -> None:
-        text = f". {{\nbind 127.0.0.1\ncontrol c.sock\nforward . 127.0.0.1:{free_port()}\n}}\n"
+    async with serve(answer("a.test. 5 IN A 192.0.2.1")) as upstream:
+        text = f". {{\nbind 127.0.0.1\ncontrol c.sock\nforward . 127.0.0.1:{upstream.port}\n}}\n"
         async with served(text) as server:
             found = await ask(server, "a.test")
-            assert found["cause"].startswith("SERVFAIL: plugin forward asked 127.0.0.1:")
-            assert "refused" in found["cause"]
+            assert (found["outcome"], found["records"][0]["rdata"]) == ("resolves", "192.0.2.1")
+            assert re.fullmatch(
+                rf"NOERROR: plugin forward asked 127.0.0.1:{upstream.port}, which took \d+\.\d ms; "
+                "NOERROR with 1 record",
+                found["cause"],
+            )
 
-    run(case())
+
+async def test_an_upstream_that_does_not_answer() -> None:
+
+    text = f". {{\nbind 127.0.0.1\ncontrol c.sock\nforward . 127.0.0.1:{free_port()}\n}}\n"
+    async with served(text) as server:
+        found = await ask(server, "a.test")
+        assert found["cause"].startswith("SERVFAIL: plugin forward asked 127.0.0.1:")
+        assert "refused" in found["cause"]
 
 
 @pytest.mark.parametrize("as_search", [True, False], ids=["search", "resolv-conf"])
 @pytest.mark.parametrize(("count", "status"), [(32, 200), (33, 400)])
-def test_search_lists_are_bounded(as_search: bool, count: int, status: int) -> None:
+async def test_search_lists_are_bounded(as_search: bool, count: int, status: int) -> None:
     """Each domain costs a lookup of several names, and a request could have a thousand of them."""
     domains = [f"d{number}.test" for number in range(count)]
     text = ",".join(domains) if as_search else f"search {' '.join(domains)}\noptions ndots:5\n"
     words = f"search={quote(text)}&ndots=5" if as_search else f"resolv-conf={quote(text)}"
 
-    async def case() -> None:
-        async with served() as server:
-            found = await server.get(f"/v1/explain?name=web.shop&{words}")
-            assert found.status == status
-            if status == 400:
-                assert found.lines == [
-                    {
-                        "error": "the search list has 33 domains; leave some out: at most 32 are explained, "
-                        "as many as Kubernetes allows a Pod (glibc before 2.26 reads 6)"
-                    }
-                ]
-
-    run(case())
+    async with served() as server:
+        found = await server.get(f"/v1/explain?name=web.shop&{words}")
+        assert found.status == status
+        if status == 400:
+            assert found.lines == [
+                {
+                    "error": "the search list has 33 domains; leave some out: at most 32 are explained, "
+                    "as many as Kubernetes allows a Pod (glibc before 2.26 reads 6)"
+                }
+            ]

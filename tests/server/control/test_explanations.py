@@ -9,10 +9,11 @@ import pytest
 
 from hsdns.server.control import explain
 from hsdns.server.control.explain import LONGEST, import_explaining, resting
-from tests.support.coroutines.event_loops import run
 
 
-def test_the_code_is_imported_once_and_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_code_is_imported_once_and_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     imported: list[tuple[str, bool]] = []
 
     def import_module(name: str) -> ModuleType:
@@ -22,15 +23,12 @@ def test_the_code_is_imported_once_and_beside_the_loop(monkeypatch: pytest.Monke
     monkeypatch.setattr(explain, "import_module", import_module)
     monkeypatch.setattr(explain, "_imported", set())
 
-    async def case() -> None:
-        await import_explaining()
-        await import_explaining()
-
-    run(case())
+    await import_explaining()
+    await import_explaining()
     assert imported == [("hsdns.server.explaining", False)]
 
 
-def test_only_long_pieces_are_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_long_pieces_are_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[float] = []
     now = 0.0
 
@@ -40,11 +38,7 @@ def test_only_long_pieces_are_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("asyncio.sleep", sleep)
     pause = resting(lambda: now)
 
-    async def case() -> None:
-        nonlocal now
-        for seconds in (LONGEST / 2, LONGEST):
-            now += seconds
-            await pause()
-
-    run(case())
+    for seconds in (LONGEST / 2, LONGEST):
+        now += seconds
+        await pause()
     assert rests == [explain.REST]

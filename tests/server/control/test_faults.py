@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from tests.server.control.served import BLOCK, Answer, Served, served
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import until
 
 pytestmark = pytest.mark.sockets
 WEB = "web.shop.svc.cluster.local"
@@ -32,97 +32,87 @@ def short(answer: Answer) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_a_rule_comes_bites_and_goes() -> None:
-    async def case() -> None:
-        async with served(faults=True) as server:
-            assert (await server.get("/v1/faults")).lines == []
-            added = await add(server, f"rcode REFUSED name {WEB} seed 7 for 5m named x")
-            (rule,) = added.lines
-            assert added.status == 200
-            assert rule.pop("seconds_left") == pytest.approx(300, abs=5)
-            assert rule.pop("digest")
-            assert rule == {
-                "name": "x",
-                "rule": f"rcode REFUSED name {WEB}. seed 7 for 5m0s named x",
-                "state": "standing",
-                "hits": 0,
-                "queries": 0,
-                "counts": "queries",
-                "seed": 7,
-                "place": "control door",
-            }
-            assert (await server.reloadable.ask(WEB)).startswith("1 REFUSED")
-            await add(server, "delay 1ms type SRV named y")
-            found = await server.get("/v1/faults")
-            assert short(found) == [("x", "standing", 1, "control door"), ("y", "standing", 0, "control door")]  # fmt: skip
-            assert short(await server.get("/v1/faults?name=y")) == [("y", "standing", 0, "control door")]  # fmt: skip
-            removed = await server.get("/v1/faults?name=x", "DELETE")
-            assert short(removed) == [("x", "removed", 1, "control door")]
-            assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
-            assert short(await server.get("/v1/faults", "DELETE")) == [("y", "removed", 0, "control door")]  # fmt: skip
-            assert {each["state"] for each in (await server.get("/v1/faults")).lines} == {"removed"}
+async def test_a_rule_comes_bites_and_goes() -> None:
 
-    run(case())
+    async with served(faults=True) as server:
+        assert (await server.get("/v1/faults")).lines == []
+        added = await add(server, f"rcode REFUSED name {WEB} seed 7 for 5m named x")
+        (rule,) = added.lines
+        assert added.status == 200
+        assert rule.pop("seconds_left") == pytest.approx(300, abs=5)
+        assert rule.pop("digest")
+        assert rule == {
+            "name": "x",
+            "rule": f"rcode REFUSED name {WEB}. seed 7 for 5m0s named x",
+            "state": "standing",
+            "hits": 0,
+            "queries": 0,
+            "counts": "queries",
+            "seed": 7,
+            "place": "control door",
+        }
+        assert (await server.reloadable.ask(WEB)).startswith("1 REFUSED")
+        await add(server, "delay 1ms type SRV named y")
+        found = await server.get("/v1/faults")
+        assert short(found) == [("x", "standing", 1, "control door"), ("y", "standing", 0, "control door")]  # fmt: skip
+        assert short(await server.get("/v1/faults?name=y")) == [("y", "standing", 0, "control door")]  # fmt: skip
+        removed = await server.get("/v1/faults?name=x", "DELETE")
+        assert short(removed) == [("x", "removed", 1, "control door")]
+        assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
+        assert short(await server.get("/v1/faults", "DELETE")) == [("y", "removed", 0, "control door")]  # fmt: skip
+        assert {each["state"] for each in (await server.get("/v1/faults")).lines} == {"removed"}
 
 
-def test_rules_of_the_corefile_are_listed() -> None:
-    async def case() -> None:
-        text = BLOCK.replace("control", "fault rcode REFUSED type A named here\ncontrol")
-        async with served(text, faults=True) as server:
-            assert (await server.reloadable.ask(WEB)).startswith("1 REFUSED")
-            assert short(await server.get("/v1/faults")) == [("here", "standing", 1, "Corefile:3:5")]  # fmt: skip
-            found = await server.get("/v1/faults?name=here", "DELETE")
-            assert (found.status, found.lines[0]["error"]) == (
-                400,
-                'the rule "here" is written at Corefile:3:5; remove it there',
-            )
+async def test_rules_of_the_corefile_are_listed() -> None:
 
-    run(case())
+    text = BLOCK.replace("control", "fault rcode REFUSED type A named here\ncontrol")
+    async with served(text, faults=True) as server:
+        assert (await server.reloadable.ask(WEB)).startswith("1 REFUSED")
+        assert short(await server.get("/v1/faults")) == [("here", "standing", 1, "Corefile:3:5")]  # fmt: skip
+        found = await server.get("/v1/faults?name=here", "DELETE")
+        assert (found.status, found.lines[0]["error"]) == (
+            400,
+            'the rule "here" is written at Corefile:3:5; remove it there',
+        )
 
 
-def test_the_door_stays_while_the_process_is_dead() -> None:
-    async def case() -> None:
-        async with (
-            served(faults=True) as server,
-            server.client.get("http://localhost/v1/faults/hits") as stream,
-        ):
-            await add(server, "die 1h named x")
-            hit = json.loads(await stream.content.readline())
-            assert {name: hit[name] for name in hit if name != "time"} == {
-                "rule": "x", "hit": 1, "query": 1, "action": "die 1h0m0s",
-            }  # fmt: skip
-            assert short(await server.get("/v1/faults")) == [("x", "standing", 1, "control door")]
-            refused = await add(server, "drop")
-            assert refused.status == 503
-            removed = await server.get("/v1/faults?name=x", "DELETE")
-            assert short(removed) == [("x", "removed", 1, "control door")]
-            assert removed.lines[0]["counts"] == "restarts"
-            await until(lambda: server.reloadable.server.is_serving, "back")
-            assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
-            await add(server, "delay 0s times 1 named y")
-            await server.reloadable.ask(WEB)
-            assert json.loads(await stream.content.readline())["rule"] == "y"
+async def test_the_door_stays_while_the_process_is_dead() -> None:
 
-    run(case())
+    async with (
+        served(faults=True) as server,
+        server.client.get("http://localhost/v1/faults/hits") as stream,
+    ):
+        await add(server, "die 1h named x")
+        hit = json.loads(await stream.content.readline())
+        assert {name: hit[name] for name in hit if name != "time"} == {
+            "rule": "x", "hit": 1, "query": 1, "action": "die 1h0m0s",
+        }  # fmt: skip
+        assert short(await server.get("/v1/faults")) == [("x", "standing", 1, "control door")]
+        refused = await add(server, "drop")
+        assert refused.status == 503
+        removed = await server.get("/v1/faults?name=x", "DELETE")
+        assert short(removed) == [("x", "removed", 1, "control door")]
+        assert removed.lines[0]["counts"] == "restarts"
+        await until(lambda: server.reloadable.server.is_serving, "back")
+        assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
+        await add(server, "delay 0s times 1 named y")
+        await server.reloadable.ask(WEB)
+        assert json.loads(await stream.content.readline())["rule"] == "y"
 
 
-def test_hits_are_followed() -> None:
+async def test_hits_are_followed() -> None:
     """Those that happen from now on, of all rules."""
-
-    async def case() -> None:
-        text = BLOCK.replace("control", "fault delay 0s type A named here\ncontrol")
-        async with served(text, faults=True) as server:
-            await add(server, "ttl 1 type A named x")
+    text = BLOCK.replace("control", "fault delay 0s type A named here\ncontrol")
+    async with served(text, faults=True) as server:
+        await add(server, "ttl 1 type A named x")
+        await server.reloadable.ask(WEB)
+        async with server.client.get("http://localhost/v1/faults/hits") as stream:
             await server.reloadable.ask(WEB)
-            async with server.client.get("http://localhost/v1/faults/hits") as stream:
-                await server.reloadable.ask(WEB)
-                found = [json.loads(await stream.content.readline()) for _ in range(2)]
-            assert [(each["rule"], each["hit"], each["name"]) for each in found] == [
-                ("here", 2, f"{WEB}."), ("x", 2, f"{WEB}."),
-            ]  # fmt: skip
-            assert all(each["time"].endswith("+00:00") for each in found)
-
-    run(case())
+            found = [json.loads(await stream.content.readline()) for _ in range(2)]
+        assert [(each["rule"], each["hit"], each["name"]) for each in found] == [
+            ("here", 2, f"{WEB}."), ("x", 2, f"{WEB}."),
+        ]  # fmt: skip
+        assert all(each["time"].endswith("+00:00") for each in found)
 
 
 @pytest.mark.parametrize(
@@ -138,72 +128,62 @@ def test_hits_are_followed() -> None:
         ("POST", "/v1/faults/hits", "", 405, "/v1/faults/hits has no POST; it has GET"),
     ],
 )  # fmt: skip
-def test_refused(method: str, page: str, body: str, status: int, error: str) -> None:
-    async def case() -> None:
-        async with served(faults=True) as server:
-            found = await server.get(page, method, body.encode())
-            assert (found.status, found.lines) == (status, [{"error": error}])
-            assert (await server.get("/v1/faults")).lines == []
+async def test_refused(method: str, page: str, body: str, status: int, error: str) -> None:
 
-    run(case())
+    async with served(faults=True) as server:
+        found = await server.get(page, method, body.encode())
+        assert (found.status, found.lines) == (status, [{"error": error}])
+        assert (await server.get("/v1/faults")).lines == []
 
 
 @pytest.mark.parametrize(
     ("method", "page"),
     [("GET", "/v1/faults"), ("POST", "/v1/faults"), ("DELETE", "/v1/faults"), ("GET", "/v1/faults/hits")],
 )  # fmt: skip
-def test_a_server_that_was_not_started_for_it(method: str, page: str) -> None:
-    async def case() -> None:
-        async with served() as server:
-            found = await server.get(page, method, b'{"rule": "drop"}')
-            assert (found.status, found.lines) == (
-                403,
-                [{"error": "this server was not started for faults; start it with -faults, which hsdns serve does by itself"}],
-            )  # fmt: skip
-            assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
+async def test_a_server_that_was_not_started_for_it(method: str, page: str) -> None:
 
-    run(case())
+    async with served() as server:
+        found = await server.get(page, method, b'{"rule": "drop"}')
+        assert (found.status, found.lines) == (
+            403,
+            [{"error": "this server was not started for faults; start it with -faults, which hsdns serve does by itself"}],
+        )  # fmt: skip
+        assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
 
 
-def test_the_stream_ends_with_the_server() -> None:
-    async def case() -> None:
-        async with (
-            served(faults=True) as server,
-            server.client.get("http://localhost/v1/faults/hits") as response,
-        ):
-            await server.reloadable.server.close()
-            # By itself, or cut off: it depends on where the end finds it.
-            with contextlib.suppress(aiohttp.ClientPayloadError):
-                assert await response.content.read() == b""
+async def test_the_stream_ends_with_the_server() -> None:
 
-    run(case())
+    async with (
+        served(faults=True) as server,
+        server.client.get("http://localhost/v1/faults/hits") as response,
+    ):
+        await server.reloadable.server.close()
+        # By itself, or cut off: it depends on where the end finds it.
+        with contextlib.suppress(aiohttp.ClientPayloadError):
+            assert await response.content.read() == b""
 
 
-def test_an_explanation_names_the_rules_and_is_no_hit() -> None:
-    async def case() -> None:
-        async with served(faults=True) as server:
-            await add(server, f"drop name {WEB} share 0.5 named x")
-            (found,) = (await server.get(f"/v1/explain?name={WEB}")).lines
-            assert [(each["plugin"], each["did"]) for each in found["plugins"]] == [
-                ("fault", f'the rule "x" may do this: drop name {WEB}. share 0.5'),
-                ("kubernetes", "answered NOERROR with 1 record"),
-            ]
-            assert [(each["hits"], each["queries"]) for each in (await server.get("/v1/faults")).lines] == [(0, 0)]  # fmt: skip
+async def test_an_explanation_names_the_rules_and_is_no_hit() -> None:
 
-    run(case())
+    async with served(faults=True) as server:
+        await add(server, f"drop name {WEB} share 0.5 named x")
+        (found,) = (await server.get(f"/v1/explain?name={WEB}")).lines
+        assert [(each["plugin"], each["did"]) for each in found["plugins"]] == [
+            ("fault", f'the rule "x" may do this: drop name {WEB}. share 0.5'),
+            ("kubernetes", "answered NOERROR with 1 record"),
+        ]
+        assert [(each["hits"], each["queries"]) for each in (await server.get("/v1/faults")).lines] == [(0, 0)]  # fmt: skip
 
 
-def test_an_explanation_names_rules_beside_the_chain() -> None:
-    async def case() -> None:
-        async with served(faults=True) as server:
-            for rule in ("die 1s after 5m", "hang transport tcp", "queue-full"):
-                await add(server, f"{rule} named {rule.split()[0]}")
-            (found,) = (await server.get(f"/v1/explain?name={WEB}")).lines
-            assert [(each["plugin"], each["did"]) for each in found["plugins"]] == [
-                ("fault", 'the rule "hang" may do this to the connection of a query: hang transport tcp'),
-                ("fault", 'the rule "queue-full" may do this where the answer table has no reply: queue-full'),
-                ("fault", 'the rule "die" may do this to the process: die 1s after 5m0s'),
-                ("kubernetes", "answered NOERROR with 1 record"),
-            ]  # fmt: skip
+async def test_an_explanation_names_rules_beside_the_chain() -> None:
 
-    run(case())
+    async with served(faults=True) as server:
+        for rule in ("die 1s after 5m", "hang transport tcp", "queue-full"):
+            await add(server, f"{rule} named {rule.split()[0]}")
+        (found,) = (await server.get(f"/v1/explain?name={WEB}")).lines
+        assert [(each["plugin"], each["did"]) for each in found["plugins"]] == [
+            ("fault", 'the rule "hang" may do this to the connection of a query: hang transport tcp'),
+            ("fault", 'the rule "queue-full" may do this where the answer table has no reply: queue-full'),
+            ("fault", 'the rule "die" may do this to the process: die 1s after 5m0s'),
+            ("kubernetes", "answered NOERROR with 1 record"),
+        ]  # fmt: skip

@@ -126,11 +126,9 @@ def test_the_file_names_no_other_place() -> None:
     )
 
 
-def test_it_is_sent_as_it_is() -> None:
-    async def case() -> None:
-        assert [piece async for piece in page(NO_DOOR, PageRequest())] == [FILE.read_bytes()]
+async def test_it_is_sent_as_it_is() -> None:
 
-    run(case())
+    assert [piece async for piece in page(NO_DOOR, PageRequest())] == [FILE.read_bytes()]
 
 
 # --- in a browser ---
@@ -415,35 +413,32 @@ class TestBrowser:
 
         show(case, "evil.example")
 
-    def test_with_a_server(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_with_a_server(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A name that fails is shown, explained, and shown to resolve once the cluster has it; through a reload."""
         monkeypatch.chdir(tmp_path)
         text = BLOCK.replace("control c.sock", "dashboard 127.0.0.1:0").replace(", port: 80", "")
 
-        async def case() -> None:
-            write_manifest()
-            reloadable = ReloadableServer(tmp_path, text)
-            async with running(reloadable), tab() as opened:
-                host, port = reloadable.server._http.bound["127.0.0.1:0"]
-                await opened.open(f"http://{host}:{port}/")
-                await opened.until(LIVE)
-                assert "NXDOMAIN" in await reloadable.ask("db.shop.svc.cluster.local")
-                await opened.until("document.querySelector('#failing a')")
-                await opened.press("ArrowDown", "Enter")
-                await opened.until(EXPLAINED)
-                cause = "document.querySelector('#cause').textContent"
-                assert await opened.value(cause) == "NXDOMAIN: there is no Service shop/db"
-                assert await reloadable.server.reload()
-                block = kubernetes_blocks(serving(reloadable.server))[0]
-                block.store.apply(upserts(service("shop/db", "10.96.7.8")))
-                await opened.until(
-                    "document.querySelector('#changes').textContent.includes('10.96.7.8')"
-                )
-                await opened.press("/", "Enter")
-                await opened.until(f"{cause}.startsWith('NOERROR')")
-                assert opened.complaints == []
-
-        run(case())
+        write_manifest()
+        reloadable = ReloadableServer(tmp_path, text)
+        async with running(reloadable), tab() as opened:
+            host, port = reloadable.server._http.bound["127.0.0.1:0"]
+            await opened.open(f"http://{host}:{port}/")
+            await opened.until(LIVE)
+            assert "NXDOMAIN" in await reloadable.ask("db.shop.svc.cluster.local")
+            await opened.until("document.querySelector('#failing a')")
+            await opened.press("ArrowDown", "Enter")
+            await opened.until(EXPLAINED)
+            cause = "document.querySelector('#cause').textContent"
+            assert await opened.value(cause) == "NXDOMAIN: there is no Service shop/db"
+            assert await reloadable.server.reload()
+            block = kubernetes_blocks(serving(reloadable.server))[0]
+            block.store.apply(upserts(service("shop/db", "10.96.7.8")))
+            await opened.until(
+                "document.querySelector('#changes').textContent.includes('10.96.7.8')"
+            )
+            await opened.press("/", "Enter")
+            await opened.until(f"{cause}.startsWith('NOERROR')")
+            assert opened.complaints == []
 
 
 # The texts whose colour differs too little from what is behind them (WCAG 2.2, 1.4.3: 4.5 to 1), with the ratio.

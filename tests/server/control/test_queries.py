@@ -13,7 +13,6 @@ from hsdns.fastpath.tap import SAMPLE
 from hsdns.server.control import queries
 from hsdns.server.query_tap import QueryTap
 from tests.server.control.served import BLOCK, Served, served
-from tests.support.coroutines.event_loops import run
 
 pytestmark = pytest.mark.sockets
 WEB, GONE = "web.shop.svc.cluster.local", "gone.test.svc.cluster.local"
@@ -45,62 +44,56 @@ def keep(server: Served) -> None:
         pass
 
 
-def test_the_last_queries() -> None:
-    async def case() -> None:
-        async with served(TEXT) as server:
-            keep(server)
+async def test_the_last_queries() -> None:
+
+    async with served(TEXT) as server:
+        keep(server)
+        await ask_all(server)
+        found = (await server.get("/v1/queries?last=1000")).lines
+        members = ("transport", "name", "rcode", "answered_by")
+        assert [tuple(each[member] for member in members) for each in found] == [
+            ("udp", f"{WEB}.", "NOERROR", "chain"),
+            ("tcp", f"{WEB}.", "NOERROR", "table"),
+            ("udp", f"{WEB}.", "NOERROR", "table"),
+            ("tcp", f"{WEB}.", "NOERROR", "table"),
+            ("udp", f"{GONE}.", "NXDOMAIN", "chain"),
+            ("tcp", f"{GONE}.", "NXDOMAIN", "table"),
+        ]
+        port = server.reloadable.port
+        for each in found:
+            assert each["server"] == f"dns://127.0.0.1:{port}"
+            assert (each["client"], each["type"], each["truncated"]) == ("127.0.0.1", "A", False)  # fmt: skip
+            assert each["duration_ms"] >= 0
+            assert each["size"] > 50
+        assert (await server.get("/v1/queries?last=2")).lines == found[-2:]
+        for wanted in ("namespace=shop", f"name={WEB}"):
+            assert (await server.get(f"/v1/queries?last=1&{wanted}")).lines == found[3:4]
+
+
+async def test_queries_as_they_come() -> None:
+
+    async with served(TEXT) as server:
+        async with stream(server) as response:
+            lines = [json.loads(await response.content.readline())]
             await ask_all(server)
-            found = (await server.get("/v1/queries?last=1000")).lines
-            members = ("transport", "name", "rcode", "answered_by")
-            assert [tuple(each[member] for member in members) for each in found] == [
-                ("udp", f"{WEB}.", "NOERROR", "chain"),
-                ("tcp", f"{WEB}.", "NOERROR", "table"),
-                ("udp", f"{WEB}.", "NOERROR", "table"),
-                ("tcp", f"{WEB}.", "NOERROR", "table"),
-                ("udp", f"{GONE}.", "NXDOMAIN", "chain"),
-                ("tcp", f"{GONE}.", "NXDOMAIN", "table"),
-            ]
-            port = server.reloadable.port
-            for each in found:
-                assert each["server"] == f"dns://127.0.0.1:{port}"
-                assert (each["client"], each["type"], each["truncated"]) == ("127.0.0.1", "A", False)  # fmt: skip
-                assert each["duration_ms"] >= 0
-                assert each["size"] > 50
-            assert (await server.get("/v1/queries?last=2")).lines == found[-2:]
-            for wanted in ("namespace=shop", f"name={WEB}"):
-                assert (await server.get(f"/v1/queries?last=1&{wanted}")).lines == found[3:4]
-
-    run(case())
+            while len(lines) < 7:
+                line = await asyncio.wait_for(response.content.readline(), 20)
+                lines.append(json.loads(line))
+        assert lines[0]["share"] == 1
+        assert [each["name"] for each in lines[1:]] == [f"{WEB}."] * 4 + [f"{GONE}."] * 2
 
 
-def test_queries_as_they_come() -> None:
-    async def case() -> None:
-        async with served(TEXT) as server:
-            async with stream(server) as response:
-                lines = [json.loads(await response.content.readline())]
-                await ask_all(server)
-                while len(lines) < 7:
-                    line = await asyncio.wait_for(response.content.readline(), 20)
-                    lines.append(json.loads(line))
-            assert lines[0]["share"] == 1
-            assert [each["name"] for each in lines[1:]] == [f"{WEB}."] * 4 + [f"{GONE}."] * 2
+async def test_a_share_is_told() -> None:
 
-    run(case())
-
-
-def test_a_share_is_told() -> None:
-    async def case() -> None:
-        async with served(TEXT) as server, stream(server) as response:
-            await response.content.readline()
-            tap: QueryTap = server.reloadable.server._queries
-            for _ in range(4 * SAMPLE):  # in one turn of the loop
-                tap.tap.push(b"\0" * 17, b"\2\0" + bytes(14), source=0, flags=0, size=17, seconds=0.0, at=tap._clock(), is_tcp=False)  # fmt: skip
-            line = await asyncio.wait_for(response.content.readline(), 20)
-            found = json.loads(line)
-            assert found.keys() == {"time", "at", "share"}
-            assert found["share"] == 0.25
-
-    run(case())
+    async with served(TEXT) as server, stream(server) as response:
+        await response.content.readline()
+        tap: QueryTap = server.reloadable.server._queries
+        for _ in range(4 * SAMPLE):  # in one turn of the loop
+            tap.tap.push(b"\0" * 17, b"\2\0" + bytes(14), source=0, flags=0, size=17, seconds=0.0, at=tap._clock(), is_tcp=False)  # fmt: skip
+        line = await asyncio.wait_for(response.content.readline(), 20)
+        found = json.loads(line)
+        assert found.keys() == {"time", "at", "share"}
+        assert found["share"] == 0.25
 
 
 @pytest.mark.parametrize(
@@ -113,10 +106,8 @@ def test_a_share_is_told() -> None:
         ("/v1/queries?first=1", 400, "/v1/queries has no parameter first; it has last, namespace, name"),
     ],
 )  # fmt: skip
-def test_refusals(page: str, status: int, error: str) -> None:
-    async def case() -> None:
-        async with served(TEXT) as server:
-            found = await server.get(page)
-            assert (found.status, found.lines) == (status, [{"error": error}])
+async def test_refusals(page: str, status: int, error: str) -> None:
 
-    run(case())
+    async with served(TEXT) as server:
+        found = await server.get(page)
+        assert (found.status, found.lines) == (status, [{"error": error}])

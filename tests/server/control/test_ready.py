@@ -39,12 +39,9 @@ def test_it_waits_for_all_plugins() -> None:
 
 
 @pytest.mark.sockets
-def test_a_server_that_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    async def case() -> None:
-        async with served() as server:
-            found = await server.get("/ready")
-            assert found == (200, "text/plain", b"OK\n")
-
-    run(case())
+    async with served() as server:
+        found = await server.get("/ready")
+        assert found == (200, "text/plain", b"OK\n")

@@ -13,7 +13,6 @@ from hsdns.server.control.routes import NO_REPLAY
 from tests.recording.recorded import HEADER, write
 from tests.server.control.served import BLOCK, Answer, Served, served
 from tests.support.cluster.objects import deletes, namespace, service, upserts
-from tests.support.coroutines.event_loops import run
 
 pytestmark = pytest.mark.sockets
 WEB, DB = service("shop/web", "10.96.7.7"), service("shop/db", "10.96.7.8")
@@ -30,31 +29,27 @@ async def command(server: Served, body: Any) -> Answer:
     return await server.get("/v1/replay", "POST", json.dumps(body).encode())
 
 
-def test_commands() -> None:
+async def test_commands() -> None:
     """What a step changes is answered when it returns."""
-
-    async def case() -> None:
-        async with served(TEXT) as server:
-            ask = server.reloadable.ask
-            at_first = {
-                "file": "shop.rec", "recorded": HEADER.began, "state": "paused", "speed": 1.0, "at": 0.0, "end": 9.0,
-                "applied": 0, "changes": 2, "objects": 2, "problem": "",
-            }  # fmt: skip
-            assert (await server.get("/v1/replay")).lines == [at_first]
-            assert await ask("web.shop.svc.cluster.local")
-            stepped = {**at_first, "applied": 1, "at": 1.0, "objects": 3}
-            assert (await command(server, {"command": "step"})).lines == [stepped]
-            assert [str(each) for each in server.block.store.services.values] == ["(b'shop', b'web')", "(b'shop', b'db')"]  # fmt: skip
-            faster = {**stepped, "speed": 8.0}
-            assert (await command(server, {"command": "speed", "speed": 8})).lines == [faster]
-            (running,) = (await command(server, {"command": "run"})).lines
-            assert running["state"] == "running"
-            (paused,) = (await command(server, {"command": "pause"})).lines
-            assert (paused["state"], paused["at"] >= 1.0) == ("paused", True)
-            (over,) = (await command(server, {"command": "step", "count": 9})).lines
-            assert (over["state"], over["applied"], over["objects"]) == ("over", 2, 2)
-
-    run(case())
+    async with served(TEXT) as server:
+        ask = server.reloadable.ask
+        at_first = {
+            "file": "shop.rec", "recorded": HEADER.began, "state": "paused", "speed": 1.0, "at": 0.0, "end": 9.0,
+            "applied": 0, "changes": 2, "objects": 2, "problem": "",
+        }  # fmt: skip
+        assert (await server.get("/v1/replay")).lines == [at_first]
+        assert await ask("web.shop.svc.cluster.local")
+        stepped = {**at_first, "applied": 1, "at": 1.0, "objects": 3}
+        assert (await command(server, {"command": "step"})).lines == [stepped]
+        assert [str(each) for each in server.block.store.services.values] == ["(b'shop', b'web')", "(b'shop', b'db')"]  # fmt: skip
+        faster = {**stepped, "speed": 8.0}
+        assert (await command(server, {"command": "speed", "speed": 8})).lines == [faster]
+        (running,) = (await command(server, {"command": "run"})).lines
+        assert running["state"] == "running"
+        (paused,) = (await command(server, {"command": "pause"})).lines
+        assert (paused["state"], paused["at"] >= 1.0) == ("paused", True)
+        (over,) = (await command(server, {"command": "step", "count": 9})).lines
+        assert (over["state"], over["applied"], over["objects"]) == ("over", 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +65,11 @@ def test_commands() -> None:
         ({}, 'a command is {"command": "step", "count": 1}: Object missing required field `command`'),
     ],
 )  # fmt: skip
-def test_commands_that_are_none(body: Any, error: str) -> None:
-    async def case() -> None:
-        async with served(TEXT) as server:
-            found = await command(server, body)
-            assert (found.status, found.lines) == (400, [{"error": error}])
+async def test_commands_that_are_none(body: Any, error: str) -> None:
 
-    run(case())
+    async with served(TEXT) as server:
+        found = await command(server, body)
+        assert (found.status, found.lines) == (400, [{"error": error}])
 
 
 @pytest.mark.parametrize(
@@ -89,10 +82,8 @@ def test_commands_that_are_none(body: Any, error: str) -> None:
         ),
     ],
 )
-def test_where_nothing_is_replayed(corefile: str, error: str) -> None:
-    async def case() -> None:
-        async with served(corefile) as server:
-            found = await server.get("/v1/replay")
-            assert (found.status, found.lines) == (404, [{"error": error}])
+async def test_where_nothing_is_replayed(corefile: str, error: str) -> None:
 
-    run(case())
+    async with served(corefile) as server:
+        found = await server.get("/v1/replay")
+        assert (found.status, found.lines) == (404, [{"error": error}])

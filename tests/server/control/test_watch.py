@@ -17,7 +17,7 @@ from hsdns.server.control import watch
 from hsdns.server.control import watch as event_follower
 from tests.server.control.served import BLOCK, Beside, Served, served
 from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import until
 
 pytestmark = pytest.mark.sockets
 DB = service("shop/db", "10.96.7.8")
@@ -58,149 +58,128 @@ async def reading(server: Served, parameters: str = "") -> AsyncIterator[Reader]
         yield Reader(response)
 
 
-def test_the_objects_and_then_each_event() -> None:
+async def test_the_objects_and_then_each_event() -> None:
     text = BLOCK.replace("source", "pods insecure\nttl 7\nlabels app!=x\nsource")
 
-    async def case() -> None:
-        async with served(text) as server, reading(server) as reader:
-            header = await reader.line()
-            assert header.pop("began").endswith("+00:00")
-            assert header == {
-                "entry": "header", "format": "hsdns recording", "version": 1, "server": "0.1.0",
-                "source": "manifests shop.yaml", "zones": ["cluster.local.", "in-addr.arpa."],
-                "kubernetes": [["pods", "insecure"], ["ttl", "7"]], "anonymised": False,
-            }  # fmt: skip
-            assert await reader.state() == ["Namespace shop", "Service web"]
-            server.apply(*upserts(DB, endpoint_slice("shop/db-1", "db", "10.0.0.1")))
-            server.apply(*upserts(service("shop/db", "10.96.7.9", version="2")), Synced())
-            server.apply(*deletes(DB, DB))  # the second one tells nothing new
-            server.apply(*deletes(endpoint_slice("shop/db-1", "db", "10.0.0.1")))
-            found = [await reader.line() for _ in range(6)]
-            shown = [
-                (each["type"], each.get("object", {}).get("metadata", {}).get("name"))
-                for each in found
-            ]
-            assert shown == [
-                ("ADDED", "db"), ("ADDED", "db-1"), ("MODIFIED", "db"), ("SYNCED", None),
-                ("DELETED", "db"), ("DELETED", "db-1"),
-            ]  # fmt: skip
-            assert found[1]["object"]["endpoints"] == [{"addresses": ["10.0.0.1"]}]  # fmt: skip
-
-    run(case())
+    async with served(text) as server, reading(server) as reader:
+        header = await reader.line()
+        assert header.pop("began").endswith("+00:00")
+        assert header == {
+            "entry": "header", "format": "hsdns recording", "version": 1, "server": "0.1.0",
+            "source": "manifests shop.yaml", "zones": ["cluster.local.", "in-addr.arpa."],
+            "kubernetes": [["pods", "insecure"], ["ttl", "7"]], "anonymised": False,
+        }  # fmt: skip
+        assert await reader.state() == ["Namespace shop", "Service web"]
+        server.apply(*upserts(DB, endpoint_slice("shop/db-1", "db", "10.0.0.1")))
+        server.apply(*upserts(service("shop/db", "10.96.7.9", version="2")), Synced())
+        server.apply(*deletes(DB, DB))  # the second one tells nothing new
+        server.apply(*deletes(endpoint_slice("shop/db-1", "db", "10.0.0.1")))
+        found = [await reader.line() for _ in range(6)]
+        shown = [
+            (each["type"], each.get("object", {}).get("metadata", {}).get("name")) for each in found
+        ]
+        assert shown == [
+            ("ADDED", "db"), ("ADDED", "db-1"), ("MODIFIED", "db"), ("SYNCED", None),
+            ("DELETED", "db"), ("DELETED", "db-1"),
+        ]  # fmt: skip
+        assert found[1]["object"]["endpoints"] == [{"addresses": ["10.0.0.1"]}]  # fmt: skip
 
 
-def test_what_the_block_does_not_select_is_deleted() -> None:
+async def test_what_the_block_does_not_select_is_deleted() -> None:
     text = BLOCK.replace("source", "labels app=web\nsource")
 
-    async def case() -> None:
-        async with served(text) as server, reading(server) as reader:
-            await reader.line()
-            assert await reader.state() == ["Namespace shop"]
-            server.apply(*upserts(OTHER))
-            server.apply(*upserts(CHOSEN))
-            server.apply(*upserts(OTHER))
-            found = [await reader.line() for _ in range(2)]
-            assert [each["type"] for each in found] == ["ADDED", "DELETED"]
-            assert "labels" not in found[0]["object"]["metadata"]
-
-    run(case())
+    async with served(text) as server, reading(server) as reader:
+        await reader.line()
+        assert await reader.state() == ["Namespace shop"]
+        server.apply(*upserts(OTHER))
+        server.apply(*upserts(CHOSEN))
+        server.apply(*upserts(OTHER))
+        found = [await reader.line() for _ in range(2)]
+        assert [each["type"] for each in found] == ["ADDED", "DELETED"]
+        assert "labels" not in found[0]["object"]["metadata"]
 
 
-def test_a_reader_that_is_too_slow_gets_the_state_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_is_too_slow_gets_the_state_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(event_follower, "MOST", 1)
 
-    async def case() -> None:
-        async with served() as server, reading(server) as reader:
-            await reader.line()
-            await reader.state()
-            server.apply(*upserts(DB))
-            for name in ("a", "b"):  # in the same turn of the loop
-                server.apply(*upserts(service(f"shop/{name}", "10.96.7.8")))
-            assert (await reader.line())["object"]["metadata"]["name"] == "db"
-            assert await reader.line() == {"entry": "gap", "events": 2}
-            assert await reader.state() == ["Namespace shop", "Service web", "Service db", "Service a", "Service b"]  # fmt: skip
-            server.apply(*deletes(DB))
-            assert (await reader.line())["type"] == "DELETED"
-
-    run(case())
+    async with served() as server, reading(server) as reader:
+        await reader.line()
+        await reader.state()
+        server.apply(*upserts(DB))
+        for name in ("a", "b"):  # in the same turn of the loop
+            server.apply(*upserts(service(f"shop/{name}", "10.96.7.8")))
+        assert (await reader.line())["object"]["metadata"]["name"] == "db"
+        assert await reader.line() == {"entry": "gap", "events": 2}
+        assert await reader.state() == ["Namespace shop", "Service web", "Service db", "Service a", "Service b"]  # fmt: skip
+        server.apply(*deletes(DB))
+        assert (await reader.line())["type"] == "DELETED"
 
 
-def test_a_reload_goes_on() -> None:
+async def test_a_reload_goes_on() -> None:
     """With the same cluster, if only something else has changed; with the state again, if it is read again."""
-
-    async def case() -> None:
-        async with served() as server, reading(server) as reader:
-            await reader.line()
-            await reader.state()
-            server.reloadable.write(BLOCK.replace("control", "errors\ncontrol"))
-            assert await server.reloadable.server.reload()
-            server.apply(*upserts(DB))
-            assert (await reader.line())["type"] == "ADDED"
-            server.reloadable.write(BLOCK.replace("kubernetes {", "kubernetes cluster.local in-addr.arpa {"))  # fmt: skip
-            assert await server.reloadable.server.reload()
-            assert await reader.state() == ["Namespace shop", "Service web"]
-            server.apply(*upserts(DB))
-            assert (await reader.line())["type"] == "ADDED"
-
-    run(case())
+    async with served() as server, reading(server) as reader:
+        await reader.line()
+        await reader.state()
+        server.reloadable.write(BLOCK.replace("control", "errors\ncontrol"))
+        assert await server.reloadable.server.reload()
+        server.apply(*upserts(DB))
+        assert (await reader.line())["type"] == "ADDED"
+        server.reloadable.write(BLOCK.replace("kubernetes {", "kubernetes cluster.local in-addr.arpa {"))  # fmt: skip
+        assert await server.reloadable.server.reload()
+        assert await reader.state() == ["Namespace shop", "Service web"]
+        server.apply(*upserts(DB))
+        assert (await reader.line())["type"] == "ADDED"
 
 
-def test_another_block_ends_it() -> None:
-    async def case() -> None:
-        async with served() as server, reading(server) as reader:
-            await reader.line()
-            await reader.state()
-            server.reloadable.write(BLOCK.replace("source", "ttl 7\nsource"))
-            assert await server.reloadable.server.reload()
-            assert await reader.line() == {"entry": "end", "reason": watch.CHANGED}
-            assert await reader.content.readline() == b""
+async def test_another_block_ends_it() -> None:
 
-    run(case())
+    async with served() as server, reading(server) as reader:
+        await reader.line()
+        await reader.state()
+        server.reloadable.write(BLOCK.replace("source", "ttl 7\nsource"))
+        assert await server.reloadable.server.reload()
+        assert await reader.line() == {"entry": "end", "reason": watch.CHANGED}
+        assert await reader.content.readline() == b""
 
 
-def test_queries_are_answered_between_the_pieces() -> None:
+async def test_queries_are_answered_between_the_pieces() -> None:
     text = BLOCK.replace("manifests shop.yaml", "synthetic services=3000 endpoints=10")
 
-    async def case() -> None:
-        async with served(text) as server, reading(server) as reader:
-            with Beside() as beside:
-                await reader.line()
-                assert len(await reader.state()) > 6000
-            assert beside.turns > 20
-
-    run(case())
+    async with served(text) as server, reading(server) as reader:
+        with Beside() as beside:
+            await reader.line()
+            assert len(await reader.state()) > 6000
+        assert beside.turns > 20
 
 
-def test_a_reader_that_has_gone_is_forgotten() -> None:
-    async def case() -> None:
-        async with served() as server:
-            async with reading(server) as reader:
-                await reader.line()
-                await reader.state()
-                assert len(server.block.store._followers) == 1
+async def test_a_reader_that_has_gone_is_forgotten() -> None:
 
-            def is_forgotten() -> bool:
-                server.apply(*upserts(DB))
-                return not server.block.store._followers
+    async with served() as server:
+        async with reading(server) as reader:
+            await reader.line()
+            await reader.state()
+            assert len(server.block.store._followers) == 1
 
-            await until(is_forgotten, "it is forgotten")
+        def is_forgotten() -> bool:
+            server.apply(*upserts(DB))
+            return not server.block.store._followers
 
-    run(case())
+        await until(is_forgotten, "it is forgotten")
 
 
-def test_a_request_for_the_header_alone_leaves_nothing() -> None:
-    async def case() -> None:
-        async with served() as server:
-            async with server.client.head("http://localhost/v1/watch") as response:
-                assert response.status == 200
+async def test_a_request_for_the_header_alone_leaves_nothing() -> None:
 
-            def is_forgotten() -> bool:
-                server.apply(*upserts(DB))
-                return not server.block.store._followers
+    async with served() as server:
+        async with server.client.head("http://localhost/v1/watch") as response:
+            assert response.status == 200
 
-            await until(is_forgotten, "it is forgotten")
+        def is_forgotten() -> bool:
+            server.apply(*upserts(DB))
+            return not server.block.store._followers
 
-    run(case())
+        await until(is_forgotten, "it is forgotten")
 
 
 TWO = "a.test {\nbind 127.0.0.1\ncontrol c.sock\nkubernetes {\nsource manifests shop.yaml\n}\n}\nb.test {\nbind 127.0.0.1\nkubernetes {\nsource synthetic services=1\n}\n}\n"  # fmt: skip
@@ -217,33 +196,26 @@ NONE = "a.test {\nbind 127.0.0.1\ncontrol c.sock\nwhoami\n}\n"
         (BLOCK, "?name=x", 400, "/v1/watch has no parameter name; it has zone"),
     ],
 )  # fmt: skip
-def test_refusals(corefile: str, parameters: str, status: int, error: str) -> None:
-    async def case() -> None:
-        async with served(corefile) as server:
-            found = await server.get(f"/v1/watch{parameters}")
-            assert (found.status, found.lines) == (status, [{"error": error}])
+async def test_refusals(corefile: str, parameters: str, status: int, error: str) -> None:
 
-    run(case())
+    async with served(corefile) as server:
+        found = await server.get(f"/v1/watch{parameters}")
+        assert (found.status, found.lines) == (status, [{"error": error}])
 
 
-def test_a_zone_chooses_a_block() -> None:
-    async def case() -> None:
-        async with served(TWO) as server, reading(server, "?zone=B.test") as reader:
-            assert (await reader.line())["zones"] == ["b.test."]
-            assert "Service svc-0" in await reader.state()
+async def test_a_zone_chooses_a_block() -> None:
 
-    run(case())
+    async with served(TWO) as server, reading(server, "?zone=B.test") as reader:
+        assert (await reader.line())["zones"] == ["b.test."]
+        assert "Service svc-0" in await reader.state()
 
 
-def test_a_watch_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watch_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     async def late(*of: Any) -> Any:
         of[0].close()
         raise TimeoutError
 
-    async def case() -> None:
-        async with served() as server:
-            monkeypatch.setattr("hsdns.server.runtime.ServerRuntime.in_watch", lambda self, coro, seconds: late(coro))  # fmt: skip
-            found = await server.get("/v1/watch")
-            assert (found.status, found.lines) == (503, [{"error": watch.BUSY}])
-
-    run(case())
+    async with served() as server:
+        monkeypatch.setattr("hsdns.server.runtime.ServerRuntime.in_watch", lambda self, coro, seconds: late(coro))  # fmt: skip
+        found = await server.get("/v1/watch")
+        assert (found.status, found.lines) == (503, [{"error": watch.BUSY}])

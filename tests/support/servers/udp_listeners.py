@@ -31,6 +31,8 @@ KINDS: Final = [
     pytest.param("loop", id="loop"),
     pytest.param("workers", id="workers", marks=NEEDS_NATIVE),
 ]
+# The fixture `kind` makes the servers of a test use it (serving_with()).
+each_kind = pytest.mark.parametrize("kind", KINDS, indirect=True)
 PLACES: Final = [  # kind of listener, event loop
     pytest.param("loop", "asyncio", id="loop-asyncio"),
     pytest.param("loop", "uvloop", id="loop-uvloop"),

@@ -16,7 +16,6 @@ from hsdns.wire.name import Name
 from tests.server.control.served import MORE, Served, served
 from tests.server.loopback import serving
 from tests.support.cluster.objects import service, upserts
-from tests.support.coroutines.event_loops import run
 
 pytestmark = pytest.mark.sockets
 TEXT = ".:PORT {\nbind 127.0.0.1\ncontrol c.sock\nkubernetes cluster.local {\nsource manifests shop.yaml more.yaml\n}\n}\n"
@@ -52,69 +51,58 @@ def causes(server: Served) -> Causes:
         (FORWARD, failing(f"gone.{SHOP}"), "there is no Service shop/gone"),
     ],
 )  # fmt: skip
-def test_causes(corefile: str, asked: FailingName, sentence: str) -> None:
-    async def case() -> None:
-        async with served(corefile) as server:
-            assert await causes(server).of([asked]) == [sentence]
+async def test_causes(corefile: str, asked: FailingName, sentence: str) -> None:
 
-    run(case())
+    async with served(corefile) as server:
+        assert await causes(server).of([asked]) == [sentence]
 
 
-def test_the_nearest_name_is_told() -> None:
-    async def case() -> None:
-        async with served(TEXT) as server:
-            found = await causes(server).of([failing(f"wbe.{SHOP}"), failing(f"gone.{SHOP}")])
-            assert found == [
-                'there is no Service shop/wbe; web.shop.svc.cluster.local. exists (Service "wbe" is misspelt)',
-                "there is no Service shop/gone",
-            ]
+async def test_the_nearest_name_is_told() -> None:
 
-    run(case())
+    async with served(TEXT) as server:
+        found = await causes(server).of([failing(f"wbe.{SHOP}"), failing(f"gone.{SHOP}")])
+        assert found == [
+            'there is no Service shop/wbe; web.shop.svc.cluster.local. exists (Service "wbe" is misspelt)',
+            "there is no Service shop/gone",
+        ]
 
 
-def test_upstreams_that_fail() -> None:
-    async def case() -> None:
-        async with served(FORWARD) as server:
-            plugins = serving(server.reloadable.server).configuration.plugins
-            (forward,) = [each for each in plugins if isinstance(each, Forward)]
-            forward.routes[0].upstreams[1].failed = 3
-            assert await causes(server).of([failing("www.example.org.", "SERVFAIL")]) == [
-                f"{UPSTREAMS}; 3 queries have got no usable reply there"
-            ]
+async def test_upstreams_that_fail() -> None:
 
-    run(case())
+    async with served(FORWARD) as server:
+        plugins = serving(server.reloadable.server).configuration.plugins
+        (forward,) = [each for each in plugins if isinstance(each, Forward)]
+        forward.routes[0].upstreams[1].failed = 3
+        assert await causes(server).of([failing("www.example.org.", "SERVFAIL")]) == [
+            f"{UPSTREAMS}; 3 queries have got no usable reply there"
+        ]
 
 
-def test_a_cause_is_found_again_when_the_cluster_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cause_is_found_again_when_the_cluster_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """But not at each change."""
-
-    async def case() -> None:
-        async with served(TEXT) as server:
-            found = causes(server)
-            gone = failing(f"gone.{SHOP}")
-            before = await found.of([gone])
-            server.apply(*upserts(service("shop/gone", "10.96.0.9")))
-            assert await found.of([gone]) == before
-            monkeypatch.setattr(module, "REFRESH", 0.0)
-            assert await found.of([gone]) == ["asked from the server's own host, it has an answer now"]  # fmt: skip
-
-    run(case())
+    async with served(TEXT) as server:
+        found = causes(server)
+        gone = failing(f"gone.{SHOP}")
+        before = await found.of([gone])
+        server.apply(*upserts(service("shop/gone", "10.96.0.9")))
+        assert await found.of([gone]) == before
+        monkeypatch.setattr(module, "REFRESH", 0.0)
+        assert await found.of([gone]) == ["asked from the server's own host, it has an answer now"]  # fmt: skip
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_CAUSES", 2)
 
-    async def case() -> None:
-        async with served(TEXT) as server:
-            found = causes(server)
-            for number in range(4):
-                await found.of([failing(f"n{number}.{SHOP}"), failing(f"n.{SHOP}")])
-            assert len(found._known) <= 2
-
-    run(case())
+    async with served(TEXT) as server:
+        found = causes(server)
+        for number in range(4):
+            await found.of([failing(f"n{number}.{SHOP}"), failing(f"n.{SHOP}")])
+        assert len(found._known) <= 2
 
 
-def test_an_explanation_that_fails_costs_its_own_name(
+async def test_an_explanation_that_fails_costs_its_own_name(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     explain = Explainer.explain
@@ -127,13 +115,10 @@ def test_an_explanation_that_fails_costs_its_own_name(
 
     monkeypatch.setattr(Explainer, "explain", fail)
 
-    async def case() -> list[str]:
-        async with served(TEXT) as server:
-            return await causes(server).of([failing(f"bad.{SHOP}"), failing(f"gone.{SHOP}")])
-
     with caplog.at_level(logging.ERROR):
-        assert run(case()) == [
-            "this could not be explained; the server's log says why",
-            "there is no Service shop/gone",
-        ]
+        async with served(TEXT) as server:
+            assert (await causes(server).of([failing(f"bad.{SHOP}"), failing(f"gone.{SHOP}")])) == [
+                "this could not be explained; the server's log says why",
+                "there is no Service shop/gone",
+            ]
     assert f"bad.{SHOP} A could not be explained" in caplog.messages

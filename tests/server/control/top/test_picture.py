@@ -13,7 +13,6 @@ import pytest
 from hsdns.server.control import top
 from tests.server.control.served import BLOCK, Served, served
 from tests.support.cluster.objects import service, upserts
-from tests.support.coroutines.event_loops import run
 
 pytestmark = pytest.mark.sockets
 WEB, GONE = "web.shop.svc.cluster.local", "gone.shop.svc.cluster.local"
@@ -45,23 +44,21 @@ async def pictures(
                 return found
 
 
-def test_a_stream_of_pictures() -> None:
-    async def case() -> None:
-        async with served(TEXT) as server:
-            found = await pictures(server, "/v1/top", WEB, GONE, until=("failing", "changes"))
-            (failing,) = found["failing"]
-            assert failing["per_second"] > 0
-            assert failing["last"] <= found["time"]
-            kept = ("name", "type", "rcode", "cause")
-            assert [failing[each] for each in kept] == [
-                f"{GONE}.", "A", "NXDOMAIN", "there is no Service shop/gone",
-            ]  # fmt: skip
-            names = {each["name"] for each in found["slowest"]}
-            assert names == {f"{WEB}.", f"{GONE}."}
-            assert found["changes"][0]["record"] == "10.96.7.8"
-            assert (found["search_waste"], found["upstreams"]) == ([], [])
+async def test_a_stream_of_pictures() -> None:
 
-    run(case())
+    async with served(TEXT) as server:
+        found = await pictures(server, "/v1/top", WEB, GONE, until=("failing", "changes"))
+        (failing,) = found["failing"]
+        assert failing["per_second"] > 0
+        assert failing["last"] <= found["time"]
+        kept = ("name", "type", "rcode", "cause")
+        assert [failing[each] for each in kept] == [
+            f"{GONE}.", "A", "NXDOMAIN", "there is no Service shop/gone",
+        ]  # fmt: skip
+        names = {each["name"] for each in found["slowest"]}
+        assert names == {f"{WEB}.", f"{GONE}."}
+        assert found["changes"][0]["record"] == "10.96.7.8"
+        assert (found["search_waste"], found["upstreams"]) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -73,45 +70,35 @@ def test_a_stream_of_pictures() -> None:
         ("/v1/top?name=test.svc.cluster.local.&namespace=test", ["x.test.svc.cluster.local."]),
     ],
 )
-def test_filters(page: str, names: list[str]) -> None:
-    async def case() -> None:
-        async with served(TEXT) as server:
-            found = await pictures(
-                server, page, GONE, "x.test.svc.cluster.local", until=("failing",)
-            )
-            assert [each["name"] for each in found["failing"]] == names
+async def test_filters(page: str, names: list[str]) -> None:
 
-    run(case())
+    async with served(TEXT) as server:
+        found = await pictures(server, page, GONE, "x.test.svc.cluster.local", until=("failing",))
+        assert [each["name"] for each in found["failing"]] == names
 
 
-def test_once() -> None:
-    async def case() -> None:
-        async with served(TEXT) as server:
-            (found,) = (await server.get("/v1/top?once=1")).lines
-            assert found["rates"]["queries_per_second"] == 0
-            assert not server.reloadable.server._queries.is_open, "the reader has gone"
+async def test_once() -> None:
 
-    run(case())
+    async with served(TEXT) as server:
+        (found,) = (await server.get("/v1/top?once=1")).lines
+        assert found["rates"]["queries_per_second"] == 0
+        assert not server.reloadable.server._queries.is_open, "the reader has gone"
 
 
-def test_readers_of_a_selection_share_its_pictures() -> None:
+async def test_readers_of_a_selection_share_its_pictures() -> None:
     """`time` and `uptime_seconds` are those of the making: equal lines are one picture."""
-
-    async def case() -> None:
-        async with served(TEXT) as server, AsyncExitStack() as stack:
-            read = []
-            for page in ("/v1/top", "/v1/top", "/v1/top?namespace=shop"):
-                asked = server.client.get(f"http://localhost{page}")
-                read.append((await stack.enter_async_context(asked)).content.readline)
-            first, second, other = read
-            shared, own = await second(), await other()
-            seen = [await first()]
-            while seen[-1] < max(shared, own):
-                seen.append(await first())
-            assert shared in seen
-            assert own not in seen
-
-    run(case())
+    async with served(TEXT) as server, AsyncExitStack() as stack:
+        read = []
+        for page in ("/v1/top", "/v1/top", "/v1/top?namespace=shop"):
+            asked = server.client.get(f"http://localhost{page}")
+            read.append((await stack.enter_async_context(asked)).content.readline)
+        first, second, other = read
+        shared, own = await second(), await other()
+        seen = [await first()]
+        while seen[-1] < max(shared, own):
+            seen.append(await first())
+        assert shared in seen
+        assert own not in seen
 
 
 @pytest.mark.parametrize(
@@ -124,10 +111,8 @@ def test_readers_of_a_selection_share_its_pictures() -> None:
         ("/v1/top?zone=x", "/v1/top has no parameter zone; it has once, namespace, name"),
     ],
 )  # fmt: skip
-def test_refusals(page: str, error: str) -> None:
-    async def case() -> None:
-        async with served(TEXT) as server:
-            found = await server.get(page)
-            assert (found.status, found.lines) == (400, [{"error": error}])
+async def test_refusals(page: str, error: str) -> None:
 
-    run(case())
+    async with served(TEXT) as server:
+        found = await server.get(page)
+        assert (found.status, found.lines) == (400, [{"error": error}])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hsdns.server.control.top import STEP, steps
 from tests.server.control.top.seen import seen
-from tests.support.coroutines.event_loops import run
 
 
 class Turns:
@@ -17,11 +16,9 @@ class Turns:
         self.count += 1
 
 
-def test_steps() -> None:
-    async def case() -> None:
-        turns = Turns()
-        queries = [seen(f"n{number}.example NOERROR") for number in range(2 * STEP + 1)]
-        found = [each async for each in steps(queries, turns)]  # type: ignore[arg-type]
-        assert (found, turns.count) == (queries, 3)
+async def test_steps() -> None:
 
-    run(case())
+    turns = Turns()
+    queries = [seen(f"n{number}.example NOERROR") for number in range(2 * STEP + 1)]
+    found = [each async for each in steps(queries, turns)]  # type: ignore[arg-type]
+    assert (found, turns.count) == (queries, 3)

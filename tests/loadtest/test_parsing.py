@@ -127,16 +127,15 @@ def test_how_soon_changes_are_applied(
     assert between(scraped({"headless": start}), after) == applied
 
 
-NAME = Name.from_text("web-0.team-0.svc.cluster.local")
+ASKED = "web-0.team-0.svc.cluster.local"
+NAME = Name.from_text(ASKED)
 FIRST, SECOND = (RR(NAME, RRType.A, 30, bytes((10, 0, 0, last))) for last in (1, 2))
-ALIAS = RR(NAME, RRType.CNAME, 30, Name.from_text("alias.example").wire)
 
 
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
         (Reply(answer=(FIRST, SECOND)), {"10.0.0.1", "10.0.0.2"}),
-        (Reply(answer=(ALIAS, FIRST)), {"10.0.0.1"}),
         (Reply(answer=(FIRST,), additional=(SECOND,)), {"10.0.0.1"}),
         (Reply(), None),
         (Reply(Rcode.SERVFAIL, answer=(FIRST,)), None),
@@ -144,7 +143,7 @@ ALIAS = RR(NAME, RRType.CNAME, 30, Name.from_text("alias.example").wire)
     ],
 )
 def test_addresses_of_a_reply(reply: Reply, expected: set[str] | None) -> None:
-    found = addresses_of(encode(Query.ask(NAME, RRType.A), reply, MAX_TCP_LEN))
+    found = addresses_of(ASKED, encode(Query.ask(NAME, RRType.A), reply, MAX_TCP_LEN))
     assert found == (None if expected is None else frozenset(expected))
 
 

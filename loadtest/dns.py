@@ -12,6 +12,7 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Final, Self
 
@@ -57,10 +58,14 @@ def a_record_of(address: str) -> bytes:
     return b"\0\4" + IPv4Address(address).packed
 
 
+@lru_cache
+def _query_for_addresses(name: str) -> Query:
+    return Query.ask(Name.from_text(name), RRType.A)
+
+
 def addresses(name: str, reply: bytes) -> frozenset[str]:
     """The addresses of the A records of a reply; raise BadReply if it is not a reply to this question."""
-    query = Query.ask(Name.from_text(name), RRType.A)
-    records = decode_reply(reply, query).answer
+    records = decode_reply(reply, _query_for_addresses(name)).answer
     return frozenset(
         str(IPv4Address(record.rdata)) for record in records if record.rrtype == RRType.A
     )

@@ -46,6 +46,7 @@ QUESTIONS: Final = [
     )
 ]
 PROBE_EVERY: Final = 0.02  # seconds
+PROBE_TIMEOUT: Final = 2.0
 COREFILE: Final = """\
 .:{port} {{
     bind 127.0.0.1
@@ -108,7 +109,8 @@ def measure(dnsperf: str, folder: Path) -> Outcome:
                 _begin([*words, "-m", "udp", "-Q", str(RATE)]),
                 _begin([*words, "-m", "tcp", "-Q", str(TCP_RATE), "-c", str(CONNECTIONS)]),
             ]
-            with Probes(health, PROBE_EVERY) as healths, Probes(ready, PROBE_EVERY) as readies:
+            probes = (Probes(each, PROBE_EVERY, PROBE_TIMEOUT) for each in (health, ready))
+            with next(probes) as healths, next(probes) as readies:
                 for turn in range(RELOADS):
                     time.sleep(PAUSE)
                     if turn == RELOADS // 2:
@@ -135,7 +137,7 @@ def measure(dnsperf: str, folder: Path) -> Outcome:
 
 def _is_served(port: int, page: str) -> bool:
     """Whether there is an answer; 503 is one, and the right one after SIGTERM.  Raise OSError if it is refused."""
-    with socket.create_connection(("127.0.0.1", port), 2) as sock:
+    with socket.create_connection(("127.0.0.1", port), PROBE_TIMEOUT) as sock:
         sock.sendall(
             f"GET /{page} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
         )

@@ -15,7 +15,7 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 WITHOUT_ACTOR = ("whoever", "nobody")
 
 SENTENCE = re.compile(r"[A-Za-z,;:'-]+(?: [A-Za-z,;:'-]+){3,}")
-GOLDEN = {".txt", ".json", ".yaml"}
+GOLDEN = {".md", ".txt", ".json", ".yaml"}
 # How many pieces of sentences no test holds. The number may only fall.
 MOST_LOOSE = 850
 

@@ -28,16 +28,14 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from hsdns.apiserver.backoff import Backoff
-from hsdns.apiserver.resource import JSON, Resource, Scope, accepted, is_protobuf
+from hsdns.apiserver.resource import JSON, Scope, accepted, is_protobuf
 from hsdns.apiserver.watch_event import (
     IS_READ,
     MAX_LINE_LEN,
     Event,
     JsonEvents,
     MalformedEvent,
-    Page,
     ProtobufEvents,
-    ProtobufPage,
     Status,
     decode_page,
     decode_status,
@@ -315,7 +313,6 @@ class Reflector:
 
     def _handle_page(self) -> None:
         try:
-            read: Callable[[bytes, Resource], Page | ProtobufPage]
             read = read_protobuf_page if self._is_protobuf else decode_page
             page = read(bytes(self._body), self.scope.resource)
         except MalformedEvent as error:

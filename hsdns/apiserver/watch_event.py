@@ -11,7 +11,7 @@ Source: Kubernetes API concepts, "Efficient detection of changes"; metav1.WatchE
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -127,21 +127,11 @@ class Event(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page of a list; `following` is the continue token of the next one, "" after the last."""
+    """A page of a list: its objects as additions; `following` is the continue token of the next one, or empty."""
 
-    objects: list[Object]
+    events: Iterable[Event]
     resource_version: str
     following: str
-    faults: list[tuple[tuple[str, str], str]]  # malformed objects: key and reason
-
-    @property
-    def events(self) -> Iterator[Event]:
-        """The objects, then the malformed ones, as additions."""
-        for found in self.objects:
-            meta = found.metadata
-            yield Event("ADDED", found, meta.resource_version, _key(meta))
-        for key, fault in self.faults:
-            yield Event("ADDED", None, "", key, fault=fault)
 
 
 class _Line(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -238,31 +228,31 @@ def decode_page(body: bytes, resource: Resource) -> Page:
     """Decode a page of a list; raise MalformedEvent."""
     try:
         found = _list_decoder(resource.type).decode(body)
+        events = [_addition(each) for each in found.items or ()]
     except _FAULTS:
-        return _decode_malformed_page(body, resource)
-    meta = found.metadata
-    return Page(found.items or [], meta.resource_version, meta.continue_, [])
-
-
-def _decode_malformed_page(body: bytes, resource: Resource) -> Page:
-    """Decode a page object by object, to skip only the malformed ones."""
-    try:
-        found = _list_decoder(msgspec.Raw).decode(body)
-    except _FAULTS:
-        raise MalformedEvent(_excerpt(body)) from None
-    decoder = msgspec.json.Decoder(resource.type)
-    objects: list[Object] = []
-    faults = []
-    for item in found.items or ():
         try:
-            objects.append(decoder.decode(item))
-        except _FAULTS as error:
-            try:
-                meta = msgspec.json.decode(item, type=_AnyObject).metadata
-            except _FAULTS:
-                raise MalformedEvent(_excerpt(bytes(item))) from None
-            faults.append((_key(meta), str(error)))
-    return Page(objects, found.metadata.resource_version, found.metadata.continue_, faults)
+            found = _list_decoder(msgspec.Raw).decode(body)
+        except _FAULTS:
+            raise MalformedEvent(_excerpt(body)) from None
+        # Object by object, to skip only the malformed ones.
+        decoder = msgspec.json.Decoder(resource.type)
+        events = [_decode_item(item, decoder) for item in found.items or ()]
+    return Page(events, found.metadata.resource_version, found.metadata.continue_)
+
+
+def _addition(found: Object) -> Event:
+    return Event("ADDED", found, found.metadata.resource_version, _key(found.metadata))
+
+
+def _decode_item(item: msgspec.Raw, decoder: msgspec.json.Decoder[Object]) -> Event:
+    try:
+        return _addition(decoder.decode(item))
+    except _FAULTS as error:
+        try:
+            meta = msgspec.json.decode(item, type=_AnyObject).metadata
+        except _FAULTS:
+            raise MalformedEvent(_excerpt(bytes(item))) from None
+        return Event("ADDED", None, "", _key(meta), fault=str(error))
 
 
 def decode_status(text: str, code: int) -> Status:
@@ -311,22 +301,14 @@ class ProtobufEvents:
         return _before_fault(found, fault) if fault else found
 
 
-class ProtobufPage(NamedTuple):
-    """A page of a list: the events of its objects, and the other fields as in Page."""
-
-    events: Iterator[Event]
-    resource_version: str
-    following: str
-
-
-def read_protobuf_page(body: bytes, resource: Resource) -> ProtobufPage:
+def read_protobuf_page(body: bytes, resource: Resource) -> Page:
     """Read a page of a list; raise MalformedEvent."""
     assert read_page is not None, "protobuf was not asked for"
     try:
         version, following, events = read_page(body, resource.kind)
     except ValueError as error:
         raise MalformedEvent(str(error)) from None
-    return ProtobufPage(map(partial(_event, resource), events), version, following)
+    return Page(map(partial(_event, resource), events), version, following)
 
 
 def status_text(body: bytes) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from hsdns.corefile.tree import Directive, Line, Position, Token, did_you_mean
 from hsdns.wire import counted
@@ -25,25 +25,9 @@ from hsdns.wire import counted
 MAX_PATTERN_LEN: Final = 10_000  # characters; CoreDNS has the same limit in every plugin
 
 
-class Match(Protocol):
-    """One match of a pattern."""
-
-    def group(self, group: int, /) -> str | None:
-        """Return a group's text, None if it did not match; group 0 is the whole match."""
-
-    def groups(self) -> tuple[str | None, ...]:
-        """Return the text of groups 1 and up."""
-
-
-class Pattern(Protocol):
-    """A compiled pattern."""
-
-    pattern: str
-    groups: int
-    groupindex: dict[str, int]
-
-    def search(self, text: str, /) -> Match | None:
-        """Return the leftmost match."""
+# Those of re2 have what is used of these.
+Match = re.Match[str]
+Pattern = re.Pattern[str]
 
 
 def compile_pattern(text: str) -> Pattern:

@@ -37,6 +37,7 @@ from hsdns.load.outcome import (
     unpack_question,
 )
 from hsdns.load.questions import Question
+from hsdns.load.report import OfServer
 from hsdns.load.results import Results, limit_counts, measured_of, together, without_histograms
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.verifier import Verifier
@@ -132,9 +133,10 @@ class Sending(Protocol):
 
 
 class Loaded(NamedTuple):
-    """A server under load: its name, the process that sends to it, and the judge of its answers."""
+    """A server under load: its name, its address in words, the process that sends to it, the judge of its answers."""
 
     name: str
+    target: str
     sending: Sending
     verifier: Verifier | None = None
 
@@ -157,22 +159,13 @@ class RunOptions(NamedTuple):
     interrupted: Callable[[], bool] = lambda: False
 
 
-class Ended(NamedTuple):
-    """What ended the run of a server, "" if nothing did, and its length in seconds."""
-
-    name: str
-    why: str
-    seconds: float
-    results: Results
-
-
 class _ServerRun:
     """The progress of one server's run."""
 
     def __init__(
         self, loaded: Loaded, results: Results, end: int, limits: Sequence[Limit], timeout: float
     ) -> None:
-        self.name, self.sending, self.verifier = loaded
+        self.name, self.target, self.sending, self.verifier = loaded
         self.results = results
         self.failures = FailureWatch(timeout)
         self.abort = AbortWatch(limits, timeout)
@@ -212,7 +205,7 @@ def carry_out(
     options: RunOptions,
     clock: Callable[[], int],
     sleep: Callable[[float], None],
-) -> list[Ended]:
+) -> list[OfServer]:
     """Run a schedule of `seconds`; `timeout` is that of a query, `clock` gives nanoseconds of the monotonic clock.
 
     Raise LoadError.
@@ -250,7 +243,13 @@ def carry_out(
     for run in runs:
         run.results.add_changes(each for each in options.changes() if each * SECOND < run.end)
     return [
-        Ended(each.name, each.why, max(0.0, (each.end - begin) / SECOND), each.results)
+        OfServer(
+            each.name,
+            each.target,
+            each.why,
+            round(max(0.0, (each.end - begin) / SECOND), 3),
+            each.results,
+        )
         for each in runs
     ]
 

@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hsdns.apiserver.access import SERVICE_ACCOUNT, AccessSource, InCluster
@@ -83,6 +84,7 @@ class ConnectionOptions(NamedTuple):
     runs_code: bool = True  # whether a program that the kubeconfig names may run
 
 
+@dataclass(frozen=True)
 class ApiAccess:
     """Makes the transport to the API server; raises ValueError for a bad URL, or if kubeconfigs cannot be read.
 
@@ -91,36 +93,23 @@ class ApiAccess:
 
     ahead: ClassVar[dict[ApiAccess, Transport]] = {}
 
-    def __init__(
-        self,
-        options: ConnectionOptions,
-        environment: Mapping[str, str] = os.environ,
-        folder: str = SERVICE_ACCOUNT,
-    ) -> None:
-        self._options = options
-        self._environment = environment
-        self._folder = folder
+    options: ConnectionOptions
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, compare=False)
+    folder: str = SERVICE_ACCOUNT
+
+    def __post_init__(self) -> None:
+        """Find a bad URL, or that kubeconfigs cannot be read."""
         self.source(time.monotonic, time.time, lambda sentence: None)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether it is the same access to the same API server."""
-        return isinstance(other, ApiAccess) and (self._options, self._folder) == (
-            other._options,
-            other._folder,
-        )
-
-    def __hash__(self) -> int:
-        return hash((self._options, self._folder))
 
     def __str__(self) -> str:
         """Return the kubeconfig or the endpoint, else `in cluster`."""
-        words = (*self._options.kubeconfig, *self._options.endpoint[:1])
+        words = (*self.options.kubeconfig, *self.options.endpoint[:1])
         return " ".join(words) or "in cluster"
 
     @property
     def is_in_cluster(self) -> bool:
         """Whether the in-cluster configuration is used."""
-        return not self._options.kubeconfig and not self._options.endpoint
+        return not self.options.kubeconfig and not self.options.endpoint
 
     def check(self) -> list[str]:
         """Return a sentence for each missing part; does not contact the server."""
@@ -144,7 +133,7 @@ class ApiAccess:
         self, now: Callable[[], float], wall: Callable[[], float], warn: Callable[[str], None]
     ) -> AccessSource:
         """The address and the credentials; `now` and `wall` are clocks, `warn` takes sentences."""
-        options = self._options
+        options = self.options
         if options.kubeconfig:
             from hsdns.apiserver.kubeconfig import Kubeconfig  # noqa: PLC0415 - no pod needs it
 
@@ -154,4 +143,4 @@ class ApiAccess:
             from hsdns.apiserver.access import Endpoint  # noqa: PLC0415 - no pod needs it
 
             return Endpoint(options.endpoint, *options.tls)
-        return InCluster(self._environment, now, warn, self._folder)
+        return InCluster(self.environment, now, warn, self.folder)

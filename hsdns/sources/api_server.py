@@ -203,7 +203,8 @@ class _Reader:
         self._pending.append(resource)
         try:
             page = await get_page(self._transport, scope, query)
-            found, is_cut = page.objects, bool(page.following)
+            found = [each.object for each in page.events if isinstance(each.object, resource.type)]
+            is_cut = bool(page.following)
         except Unreachable as fault:
             self._faults.append(Fault(str(fault), resource.kind))
             found, is_cut = [], False

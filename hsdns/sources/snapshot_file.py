@@ -17,7 +17,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import IO, Any, Final
@@ -56,31 +56,27 @@ class SnapshotFile:
 
     def load(self, report: Report) -> tuple[Iterator[Object], float] | None:
         """Return the objects, decoded lazily, and the time of saving; report why and return None if there are none."""
-        try:
-            file = open(self.path, "rb", opener=_open_at_once)  # noqa: SIM115 - _objects() closes it
-        except FileNotFoundError:
-            report(logging.INFO, f'snapshot "{self.path}": it does not exist yet')
-            return None
-        except IsADirectoryError:
-            self._report_unusable(report, "it is not a file")
-            return None
-        except OSError as fault:
-            self._report_unreadable(report, fault)
-            return None
-        found: tuple[Iterator[Object], float] | None = None
-        try:
-            found = self._check(file, report)
-        except OSError as fault:
-            self._report_unreadable(report, fault)
-        except snapshot.BadSnapshot as fault:
-            self._report_unusable(report, str(fault))
-        finally:
-            if found is None:
-                file.close()
-        return found
+        with ExitStack() as opened:
+            try:
+                file = opened.enter_context(open(self.path, "rb", opener=_open_at_once))
+                header = self._check(file, report)
+            except FileNotFoundError:
+                report(logging.INFO, f'snapshot "{self.path}": it does not exist yet')
+                return None
+            except IsADirectoryError:
+                why = "it is not a file; starting without it, the next save replaces it"
+            except OSError as fault:
+                why = f"it cannot be read: {fault.strerror}; starting without it"
+            except snapshot.BadSnapshot as fault:
+                why = f"{fault}; starting without it, the next save replaces it"
+            else:
+                opened.pop_all()  # _objects() closes it
+                return _objects(file), header.saved
+        report(logging.WARNING, f'snapshot "{self.path}": {why}')
+        return None
 
-    def _check(self, file: IO[bytes], report: Report) -> tuple[Iterator[Object], float] | None:
-        """Return the objects of an opened file and its time; report and return None if its settings differ."""
+    def _check(self, file: IO[bytes], report: Report) -> snapshot.Header:
+        """Return the header of an opened file; raise BadSnapshot."""
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise snapshot.BadSnapshot("it is not a file")
@@ -94,37 +90,18 @@ class SnapshotFile:
                 f"(mode {status.st_mode & 0o777:04o}); give it mode 0600",
             )
         header = snapshot.check(file)
-        different = sorted(
-            name
-            for name in header.settings.keys() | self.settings.keys()
-            if header.settings.get(name) != self.settings.get(name)
-        )
+        different = {name for name, _ in header.settings.items() ^ self.settings.items()}
         if different:
-            report(
-                logging.WARNING,
-                f'snapshot "{self.path}": it was saved with other settings ({", ".join(different)}); '
-                "starting without it, the next save replaces it",
+            raise snapshot.BadSnapshot(
+                f"it was saved with other settings ({', '.join(sorted(different))})"
             )
-            return None
         written = datetime.fromtimestamp(header.saved, UTC).isoformat(" ", "seconds")
         report(
             logging.INFO,
             f'snapshot "{self.path}": serving the state of {written}, saved by hsdns {header.version}, '
             "until the cluster has been read",
         )
-        return _objects(file), header.saved
-
-    def _report_unreadable(self, report: Report, fault: OSError) -> None:
-        report(
-            logging.WARNING,
-            f'snapshot "{self.path}": it cannot be read: {fault.strerror}; starting without it',
-        )
-
-    def _report_unusable(self, report: Report, why: str) -> None:
-        report(
-            logging.WARNING,
-            f'snapshot "{self.path}": {why}; starting without it, the next save replaces it',
-        )
+        return header
 
     async def save_periodically(self, store: Store, report: Report, around: Surroundings) -> None:
         """Save after the first sync, then whenever the store has changed, and once more when cancelled."""

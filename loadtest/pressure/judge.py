@@ -36,7 +36,7 @@ from typing import Final, NamedTuple
 from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, WRONG, judge
 from hsdns.load.verify.judge import Answer as Said
 from loadtest.apiserver.objects import namespace_of
-from loadtest.dns import question, service_name
+from loadtest.dns import addresses, question, service_name
 from loadtest.figures import Spread
 from loadtest.pressure.priority import raise_priority
 from loadtest.process import BenchmarkError
@@ -197,27 +197,11 @@ _SWITCH_INTERVAL = (
 )
 
 
-def addresses_of(reply: bytes) -> frozenset[str] | None:
-    """The A records of a reply with one question; None if it failed, has none, or is truncated."""
-    count = reply[6] << 8 | reply[7]
-    if reply[3] & 15 or reply[2] & 2 or not count:
+def addresses_of(name: str, reply: bytes) -> frozenset[str] | None:
+    """The A records of a reply to the question for a name; None if it failed, has none, or is truncated."""
+    if reply[3] & 15 or reply[2] & 2:
         return None
-    found = []
-    at = _after_name(reply, 12) + 4
-    for _ in range(count):
-        at = _after_name(reply, at)
-        if reply[at : at + 4] == b"\0\1\0\1":
-            found.append(".".join(map(str, reply[at + 10 : at + 14])))
-        at += 10 + (reply[at + 8] << 8 | reply[at + 9])
-    return frozenset(found)
-
-
-def _after_name(reply: bytes, at: int) -> int:
-    while length := reply[at]:
-        if length >= 0xC0:
-            return at + 2
-        at += 1 + length
-    return at + 1
+    return addresses(name, reply) or None
 
 
 class Judge(threading.Thread):
@@ -247,9 +231,8 @@ class Judge(threading.Thread):
         self._rate = rate
         self._seconds = seconds
         self._among = among
-        self._queries = [
-            question(service_name(namespace_of(index), f"web-{index}")) for index in range(among)
-        ]
+        self._names = [service_name(namespace_of(each), f"web-{each}") for each in range(among)]
+        self._queries = [*map(question, self._names)]
         self._waiting: deque[Answer] = deque()
         self._sent: dict[tuple[int, int], tuple[int, float]] = {}
         self._unseen = Unseen()
@@ -334,14 +317,14 @@ class Judge(threading.Thread):
                 return
 
     def _take(self, which: int, reply: bytes, now: float) -> None:
-        found = self._sent.pop((which, reply[0] << 8 | reply[1]), None)
-        if found is None:
+        sent = self._sent.pop((which, reply[0] << 8 | reply[1]), None)
+        if sent is None:
             return
-        index, asked = found
-        addresses = addresses_of(reply)
-        self._waiting.append(Answer(f"web-{index}", asked, now, addresses))
-        if addresses is not None:
-            self._unseen.take(index, asked, addresses)
+        index, asked = sent
+        found = addresses_of(self._names[index], reply)
+        self._waiting.append(Answer(f"web-{index}", asked, now, found))
+        if found is not None:
+            self._unseen.take(index, asked, found)
 
     def _feed(self) -> None:
         """Fetch the changes, and judge the answers from before the request for them."""

@@ -33,8 +33,11 @@ class Probed(NamedTuple):
 class Probes(InThread):
     """Probes of one kind, one after the other; a context manager that ends them."""
 
-    def __init__(self, probe: Callable[[], bool], every: float = EVERY) -> None:
+    def __init__(
+        self, probe: Callable[[], bool], every: float = EVERY, within: float = TIMEOUT
+    ) -> None:
         super().__init__()
+        self._within = within
         self._probe = probe
         self._every = every
         self._sent = self._answered = 0
@@ -48,8 +51,9 @@ class Probes(InThread):
         """Probe until it is over."""
         raise_priority()
         while not self._over.wait(self._every):
+            began = time.monotonic()
             try:
-                answered = self._probe()
+                answered = self._probe() and time.monotonic() - began < self._within
             except OSError:
                 answered = False
             self._answered += answered
@@ -60,12 +64,10 @@ def health_probe(port: int) -> Callable[[], bool]:
     """Request /health."""
 
     def probe() -> bool:
-        began = time.monotonic()
         with socket.create_connection(("127.0.0.1", port), TIMEOUT) as sock:
             time.sleep(PAUSE)
             sock.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-            said = sock.recv(64).split(b" ")[1:2] == [b"200"]
-        return said and time.monotonic() - began < TIMEOUT
+            return sock.recv(64).split(b" ")[1:2] == [b"200"]
 
     return probe
 
@@ -74,11 +76,9 @@ def tcp_probe(port: int, query: bytes) -> Callable[[], bool]:
     """Send a query over TCP."""
 
     def probe() -> bool:
-        began = time.monotonic()
         with socket.create_connection(("127.0.0.1", port), TIMEOUT) as sock:
             sock.sendall(frame(query))
-            reply = sock.recv(4096)[2:]
-        return reply[:2] == query[:2] and time.monotonic() - began < TIMEOUT
+            return sock.recv(4096)[2:4] == query[:2]
 
     return probe
 
@@ -88,11 +88,9 @@ def dot_probe(port: int, query: bytes) -> Callable[[], bool]:
     context = _context("dot")
 
     def probe() -> bool:
-        began = time.monotonic()
         with _tls(context, port) as sock:
             sock.sendall(frame(query))
-            reply = sock.recv(4096)[2:]
-        return reply[:2] == query[:2] and time.monotonic() - began < TIMEOUT
+            return sock.recv(4096)[2:4] == query[:2]
 
     return probe
 
@@ -102,13 +100,13 @@ def doh_probe(port: int, query: bytes) -> Callable[[], bool]:
     context = _context("h2")
 
     def probe() -> bool:
-        began, received = time.monotonic(), bytearray()
+        received = bytearray()
         with _tls(context, port) as sock:
             sock.sendall(opening() + request(1, header_block(dns_path(query))))
             while data := sock.recv(4096):
                 received += data
                 if any(each.kind == DATA and each.payload for each in split(received)):
-                    return time.monotonic() - began < TIMEOUT
+                    return True
         return False
 
     return probe

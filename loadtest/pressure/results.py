@@ -7,6 +7,7 @@ Rule: a p99 under pressure is compared with the quiet one, or with that of an ot
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from loadtest.figures import Spread, ratio
@@ -34,11 +35,10 @@ class Outcome(NamedTuple):
     row: str
     server: str
     pressing: Counts
-    cluster: Honest | None = None  # queries a Service, from the answer table
-    external: Honest | None = None  # queries a cached name
-    chained: Honest | None = None  # queries another Pod each time, which no table has
-    health: Probed | None = None
-    tcp: Probed | None = None
+    clients: Mapping[str, Honest] = {}  # honest ones (run.HONEST_NAMES)
+    probed: Mapping[
+        str, Probed
+    ] = {}  # health, TCP, and with DoH also DoT and DoH from the address of the attackers
     events: Spread | None = None  # from the write to the API server to the first answer
     judged: dict[str, int] = {}  # noqa: RUF012 - a default that nothing changes
     worst_age: float = 0.0
@@ -50,13 +50,11 @@ class Outcome(NamedTuple):
     log_lines: int = 0  # under pressure
     late: float = 0.0  # seconds that an otherwise idle process was late under pressure (p99)
     ended: str = ""
-    dot: Probed | None = None  # from the address of the attackers
-    doh: Probed | None = None
 
     @property
     def honest(self) -> list[Honest]:
         """The honest clients of the row."""
-        return [each for each in (self.cluster, self.external, self.chained) if each is not None]
+        return list(self.clients.values())
 
     def figure(self, name: str) -> float | None:
         """A figure of goals.py by its name; None if it was not measured."""
@@ -64,8 +62,12 @@ class Outcome(NamedTuple):
         return found
 
 
-def _share(probed: Probed | None) -> float | None:
-    return None if probed is None or not probed.sent else probed.answered / probed.sent
+def _share(kind: str) -> Callable[[Outcome], float | None]:
+    def share(outcome: Outcome) -> float | None:
+        probed = outcome.probed.get(kind)
+        return None if probed is None or not probed.sent else probed.answered / probed.sent
+
+    return share
 
 
 def _slowdown(outcome: Outcome) -> float | None:
@@ -92,10 +94,7 @@ _FIGURES: Any = {
     ),
     "honest p99 / quiet p99": _slowdown,
     "honest worst, ms": _worst,
-    "health answered": lambda it: _share(it.health),
-    "TCP answered": lambda it: _share(it.tcp),
-    "DoT answered": lambda it: _share(it.dot),
-    "DoH answered": lambda it: _share(it.doh),
+    **{f"{each} answered": _share(each) for each in ("health", "TCP", "DoT", "DoH")},
     "peak RSS, MB": lambda it: it.memory_peak / MB,
     "RSS growth, MB": lambda it: (it.memory_after - it.memory_before) / MB,
     "CPU µs an answer": lambda it: (

@@ -111,10 +111,7 @@ class _Phase(NamedTuple):
     """The results of the honest clients, with or without pressure."""
 
     clients: dict[str, Counts]
-    health: Probed
-    tcp: Probed
-    dot: Probed | None
-    doh: Probed | None
+    probed: dict[str, Probed]
     judge: Judge
 
 
@@ -134,16 +131,12 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         spent = server.process.cpu() - cpu
         late = control.result().p99
     after = server.process.memory()
-    seen = {key: Honest(quiet.clients[key], pressed.clients[key]) for key in quiet.clients}
     return Outcome(
         row.key,
         program.key,
         counts[0] if counts else Counts(0, 0, 0),
-        seen.get("cluster"),
-        seen.get("external"),
-        seen.get("chained"),
-        pressed.health,
-        pressed.tcp,
+        {key: Honest(found, pressed.clients[key]) for key, found in quiet.clients.items()},
+        pressed.probed,
         pressed.judge.spread(),
         dict(pressed.judge.history.counts),
         pressed.judge.history.worst_age,
@@ -154,15 +147,13 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         after.peak,
         server.process.log_lines() - lines,
         late,
-        dot=pressed.dot,
-        doh=pressed.doh,
     )
 
 
 HONEST_NAMES: Final = {
-    "cluster": (service_name("team-1", "web-150"),),
+    "cluster": (service_name("team-1", "web-150"),),  # from the answer table
     "external": (CACHED,),
-    "chained": (f"#.team-1.pod.{ZONE}",),
+    "chained": (f"#.team-1.pod.{ZONE}",),  # another Pod each time, which no table has
 }
 
 
@@ -195,13 +186,12 @@ def run_phase(
 ) -> _Phase:
     """Run the honest clients and the judge for some seconds."""
     query = b"\0\7" + query_of(service_name("team-1", "web-151"), "A")[2:]
+    ports = server.ports
+    probes = {"health": health_probe(ports.health), "TCP": tcp_probe(ports.dns, query)}
+    if variation.doh:
+        probes |= {"DoT": dot_probe(ports.dot, query), "DoH": doh_probe(ports.doh, query)}
     with ExitStack() as stack:
-        health = stack.enter_context(Probes(health_probe(server.ports.health)))
-        tcp = stack.enter_context(Probes(tcp_probe(server.ports.dns, query)))
-        dot = doh = None
-        if variation.doh:
-            dot = stack.enter_context(Probes(dot_probe(server.ports.dot, query)))
-            doh = stack.enter_context(Probes(doh_probe(server.ports.doh, query)))
+        probing = {kind: stack.enter_context(Probes(probe)) for kind, probe in probes.items()}
         clients = {
             key: start(stack, bench.tools, server, flood, seconds, is_honest=True)
             for key, flood in floods.items()
@@ -211,8 +201,7 @@ def run_phase(
         counts = {key: client.counts() for key, client in clients.items()}
         judge.join()
         judge.spread()
-        dot_result, doh_result = dot.result if dot else None, doh.result if doh else None
-        return _Phase(counts, health.result, tcp.result, dot_result, doh_result, judge)
+        return _Phase(counts, {kind: each.result for kind, each in probing.items()}, judge)
 
 
 class Rewriter(InThread):

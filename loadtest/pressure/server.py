@@ -45,35 +45,25 @@ def corefile(
     ports: Ports, access: str, variation: Variation, files: CertificateFiles, serial: int = 0
 ) -> str:
     """Write the Corefile; each serial gives another configuration."""
-    text = ports.corefile(access)
-    if variation.doh:
-        text = _replaced(
-            text, f".:{ports.dns} {{", f".:{ports.dns} https://.:{ports.doh} tls://.:{ports.dot} {{"
-        )
-        text = _replaced(
-            text, "    errors\n", f"    errors\n    tls {files.certificate} {files.key}\n"
-        )
-    if variation.log:
-        text = _replaced(text, "    errors\n", "    errors\n    log\n")
-    if variation.debug:
-        text = _replaced(text, "    errors\n", "    errors\n    debug\n")
-    if variation.dashboard:
-        dashboard = f"    dashboard 127.0.0.1:{ports.health}\n"
-        text = _replaced(text, "    errors\n", f"    errors\n{dashboard}")
-    if variation.zonal:
-        text = _replaced(text, "        pods insecure\n", "        pods insecure\n        zonal\n")
-    if variation.unlimited:
-        text = _replaced(text, " {\n        max_concurrent 1000\n    }\n", "\n")
-    if variation.interval:
-        text = _replaced(text, "    reload\n", f"    reload {variation.interval} 1s\n")
+    text, errors, pods = ports.corefile(access), "    errors\n", "        pods insecure\n"
+    listen = f".:{ports.dns}"
+    secure = f"{listen} https://.:{ports.doh} tls://.:{ports.dot}"
+    for is_so, line, new in (
+        (variation.doh, f"{listen} {{", f"{secure} {{"),
+        (variation.doh, errors, f"{errors}    tls {files.certificate} {files.key}\n"),
+        (variation.log, errors, f"{errors}    log\n"),
+        (variation.debug, errors, f"{errors}    debug\n"),
+        (variation.dashboard, errors, f"{errors}    dashboard 127.0.0.1:{ports.health}\n"),
+        (variation.zonal, pods, f"{pods}        zonal\n"),
+        (variation.unlimited, " {\n        max_concurrent 1000\n    }\n", "\n"),
+        (variation.interval, "    reload\n", f"    reload {variation.interval} 1s\n"),
+    ):
+        if is_so:
+            if text.count(line) != 1:
+                raise ValueError(f"the Corefile of the benchmarks has no {line!r}")
+            text = text.replace(line, new)
     blocks = [_block(ports, number, serial) for number in range(variation.bulk // ZONE_OCTETS)]
     return text + "".join(blocks)
-
-
-def _replaced(text: str, old: str, new: str) -> str:
-    if text.count(old) != 1:
-        raise ValueError(f"the Corefile of the benchmarks has no {old!r}")
-    return text.replace(old, new)
 
 
 def _block(ports: Ports, number: int, serial: int) -> str:

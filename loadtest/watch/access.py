@@ -1,6 +1,6 @@
 """How the benchmark and the servers under test connect to an API server, and the EndpointSlices that it has.
 
-Path: created by real_api.py and fake_api_process.py; used by load.py, latency.py (changes a slice) and churn.py
+Path: created by real_api.py and fake_api_process.py; used by real_api.py, latency.py (changes a slice) and churn.py
       (compares all of them with the DNS answers).
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -20,6 +20,8 @@ from loadtest.process import BenchmarkError
 
 PAGE = 500  # objects in one answer to a list
 TIMEOUT = 120.0  # seconds for one answer
+# The response to a new object need not hold all of it.
+ACCEPT = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
 
 
 class Certificates(NamedTuple):
@@ -56,33 +58,65 @@ class Access(NamedTuple):
             lines.append(f"tls {files.certificate} {files.key} {files.authority}")
         return tuple(lines)
 
-    def connect(self) -> socket.socket:
-        """Open a connection, TLS included; raise OSError."""
-        sock = socket.create_connection(("127.0.0.1", self.port), TIMEOUT)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.certificates is None:
-            return sock
-        return self.certificates.context().wrap_socket(sock, server_hostname="127.0.0.1")
-
-    def _connection(self) -> http.client.HTTPConnection:
+    def connection(self) -> http.client.HTTPConnection:
+        """A connection, which opens when something is sent on it."""
         if self.certificates is None:
             return http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
-        return http.client.HTTPSConnection(
-            "127.0.0.1", self.port, timeout=TIMEOUT, context=self.certificates.context()
-        )
+        context = self.certificates.context()
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=TIMEOUT, context=context)
 
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Send one request and read its JSON; raise OSError, or BenchmarkError for another status than 2xx."""
-        return _asked(self._connection(), method, path, body)
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        connection: http.client.HTTPConnection | None = None,
+        taken: Collection[int] = (),
+    ) -> Any:
+        """Send one request and read its JSON, perhaps on an open connection.
+
+        Raises OSError, or BenchmarkError for another status than 2xx that is not in `taken`.
+        """
+        connection = connection or self.connection()
+        self.send(connection, method, path, body)
+        return self.receive(connection, f"{method} {path}", taken)
+
+    def send(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: object = None
+    ) -> None:
+        """Send one request; raise OSError, or BenchmarkError."""
+        headers = {"Accept": ACCEPT if method == "POST" else "application/json"}
+        if body is not None:
+            patch = "-patch+json" if method == "PATCH" else ""
+            headers["Content-Type"] = f"application/json{patch}"
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            connection.request(method, path, content, headers)
+        except http.client.HTTPException as error:
+            raise BenchmarkError(f"{method} {path}: cannot be sent: {error!r}") from None
+
+    def receive(
+        self, connection: http.client.HTTPConnection, what: str, taken: Collection[int] = ()
+    ) -> Any:
+        """Read the JSON of a response; raise as `ask` does."""
+        try:
+            response = connection.getresponse()
+            text = response.read()
+        except http.client.HTTPException as error:
+            raise BenchmarkError(f"{what}: no sense in the answer: {error!r}") from None
+        if response.status // 100 != 2 and response.status not in taken:
+            said = text[:300].decode(errors="replace")
+            raise BenchmarkError(f"{what}: status {response.status}: {said}")
+        return json.loads(text) if text.lstrip()[:1] in (b"{", b"[") else None
 
     def items(self, path: str, most: int | None = None) -> Iterator[dict[str, Any]]:
         """List at most `most` objects of a collection, in pages; raise as `ask` does."""
-        connection, token, given = self._connection(), "", 0
-        try:
+        connection, token, given = self.connection(), "", 0
+        with closing(connection):
             while True:
-                page = _asked(
-                    connection, "GET", f"{path}?limit={PAGE}&continue={quote(token, safe='')}"
-                )
+                pages = f"{path}?limit={PAGE}&continue={quote(token, safe='')}"
+                page = self.ask("GET", pages, connection=connection)
                 for item in page["items"] or ():
                     yield item
                     given += 1
@@ -91,27 +125,6 @@ class Access(NamedTuple):
                 token = page["metadata"].get("continue", "")
                 if not token:
                     return
-        finally:
-            connection.close()
-
-
-def _asked(
-    connection: http.client.HTTPConnection, method: str, path: str, body: object = None
-) -> Any:
-    content = None if body is None else json.dumps(body).encode()
-    headers = {"Accept": "application/json"}
-    if content is not None:
-        headers["Content-Type"] = "application/json"
-    try:
-        connection.request(method, path, content, headers)
-        response = connection.getresponse()
-        text = response.read()
-    except http.client.HTTPException as error:
-        raise BenchmarkError(f"{method} {path}: no sense in the answer: {error!r}") from None
-    if response.status // 100 != 2:
-        said = text[:200].decode(errors="replace")
-        raise BenchmarkError(f"{method} {path}: status {response.status}: {said}")
-    return json.loads(text) if text.lstrip()[:1] in (b"{", b"[") else None
 
 
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"

@@ -29,6 +29,7 @@ from loadtest.programs import ROOT, Program
 from loadtest.server import ServerUnderTest
 from loadtest.watch.access import slices
 from loadtest.watch.fake_api_process import Change, FakeApiProcess
+from loadtest.watch.report import MB, MS, Figure, figures
 
 ASK_EVERY = 0.001  # seconds
 SAMPLES = 200
@@ -50,21 +51,6 @@ class Load(NamedTuple):
     queries: float = 0.0
 
 
-class Churn(NamedTuple):
-    """The result.  Times in seconds; memory in octets: before, every ten seconds, and after."""
-
-    server: str
-    load: Load
-    reached: float  # changes a second that the API server made
-    delay: Spread | None  # where there were queries
-    memory: tuple[int, ...]
-    cpu: float
-    settled: (
-        float | None
-    )  # from the last change until its Service's answer showed it; None if it never did
-    wrong_names: int  # at the end
-
-
 class Sample(NamedTuple):
     """One observed Service: start and end of the observation, and the first reply that differed, if any."""
 
@@ -76,21 +62,14 @@ class Sample(NamedTuple):
 
 def measure(
     programs: list[Program], api: FakeApiProcess, load: Load, progress: Progress
-) -> list[Churn]:
+) -> list[Figure]:
     """Change the cluster for each server in turn."""
-    measured = []
+    measured: list[Figure] = []
     for program in programs:
         with ServerUnderTest(program, api.access) as server:
             server.wait_answering()
             with _queries(server.port, load):
-                found = _measure_one(server, api, load, progress)
-        measured.append(found)
-        delay = f"p99 {found.delay.p99 * 1e3:.1f} ms, " if found.delay else ""
-        progress.log(
-            f"{program.name}, {found.reached:,.0f} changes a second: {delay}"
-            f"{found.memory[0] / 1e6:.0f} to {found.memory[-1] / 1e6:.0f} MB, "
-            f"{found.wrong_names} names wrong at the end"
-        )
+                measured += _measure_one(server, api, load, progress)
     return measured
 
 
@@ -114,7 +93,7 @@ def _queries(port: int, load: Load) -> Iterator[None]:
 
 def _measure_one(
     server: ServerUnderTest, api: FakeApiProcess, load: Load, progress: Progress
-) -> Churn:
+) -> list[Figure]:
     memory, cpu = [server.process.memory().now], server.process.cpu()
     samples: list[Sample] = []
     with Watcher(server.port) as watcher:
@@ -139,16 +118,29 @@ def _measure_one(
     cpu = server.process.cpu() - cpu
     memory.append(server.process.memory().now)
     delays = match(changes, samples)
-    made = len(changes) - 1
-    return Churn(
+    made, wrong = len(changes) - 1, wrong_names(server.port, api)
+    reached = made / (changes[-1].time - changes[0].time) if made else 0.0
+    delay = Spread.of(delays) if delays else None
+    said = f"p99 {delay.p99 * MS:.1f} ms, " if delay else ""
+    progress.log(
+        f"{server.name}, {reached:,.0f} changes a second: {said}{memory[0] * MB:.0f} to {memory[-1] * MB:.0f} MB, "
+        f"{wrong} names wrong at the end"
+    )
+    beside = f", {load.queries:,.0f} queries/s" if load.queries else ""
+    return figures(
+        f"{load.rate:,.0f} changes/s for {load.seconds:.0f} s{beside}, {load.services:,} Services",
         server.name,
-        load,
-        made / (changes[-1].time - changes[0].time) if made else 0.0,
-        Spread.of(delays) if delays else None,
-        tuple(memory),
-        cpu,
-        None if shown is None else max(0.0, shown - last.time),
-        wrong_names(server.port, api),
+        ("changes a second reached", reached, 0),
+        ("event to answer, median, ms", delay and delay.median * MS, 2),
+        ("event to answer, p99, ms", delay and delay.p99 * MS, 2),
+        ("changes watched for", delay and delay.samples, 0),
+        ("resident before, MB", memory[0] * MB, 0),
+        ("resident after 10 s, MB", memory[1] * MB if load.seconds > MEMORY_EVERY else None, 0),
+        ("resident at the end, MB", memory[-1] * MB, 0),
+        ("most resident, every 10 s, MB", max(memory) * MB, 0),
+        ("CPU, s", cpu, 1),
+        ("last change shown at most after, ms", shown and max(0.0, shown - last.time) * MS, 0),
+        ("names wrong at the end", wrong, 0),
     )
 
 

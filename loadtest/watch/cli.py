@@ -33,7 +33,7 @@ def _measure(options: argparse.Namespace, words: Sequence[str]) -> int:
     assets = os.environ.get("KUBEBUILDER_ASSETS") or None
     results = run(plan, programs, assets, context, Progress(sys.stderr))
     sizes = [0, *plan.sizes] if START in plan.parts else plan.sizes
-    verdicts = judge(rows(results), plan.parts, sizes)
+    verdicts = judge(rows(results.figures), plan.parts, sizes)
     written = section(results, table(verdicts))
     print(written)
     bench.write_json(options.output, results)

@@ -14,12 +14,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Final
 
 from loadtest.bench import Progress
 from loadtest.process import BenchmarkError
 from loadtest.programs import HSDNS, Program
 from loadtest.server import COREFILE
+from loadtest.watch.report import MS, Figure, figures
 
 ROUNDS: Final = 9
 BEFORE: Final = (
@@ -33,24 +34,13 @@ _DIRECTIVE: Final = re.compile(r"^    (\w+)", re.MULTILINE)
 _SHOWN: Final = 6  # packages
 
 
-class Imports(NamedTuple):
-    """CPU time in seconds, and modules: of an interpreter alone, before the watches are open, and of all."""
-
-    server: str
-    alone: float
-    before: float
-    all: float
-    modules_before: int
-    modules: int
+def measure(programs: Sequence[Program], progress: Progress) -> list[Figure]:
+    """Measure hsdns, if it is among the programs."""
+    ours = [program for program in programs if program.name == HSDNS]
+    return _measure(_interpreter(ours[0]), progress) if ours else []
 
 
-def measure(programs: Sequence[Program], progress: Progress) -> list[Imports]:
-    """Measure hsdns, if it runs in an interpreter that can be found."""
-    found = [program for program in programs if program.name == HSDNS]
-    return [_measure(_interpreter(program), progress) for program in found]
-
-
-def _measure(python: str, progress: Progress) -> Imports:
+def _measure(python: str, progress: Progress) -> list[Figure]:
     everything = (*BEFORE, *_SERVER, *(f"hsdns.plugins.{name}" for name in directives()))
     codes = [
         f"import {', '.join(names)}" if names else "pass" for names in ((), BEFORE, everything)
@@ -64,13 +54,14 @@ def _measure(python: str, progress: Progress) -> Imports:
     alone, before, full = (median(each) for each in times)
     for line in _slowest(python, codes[2]):
         progress.log(f"imports: {line}")
-    return Imports(
+    return figures(
+        "imports",
         HSDNS,
-        alone,
-        before - alone,
-        full - alone,
-        _modules(python, codes[1]),
-        _modules(python, codes[2]),
+        ("an interpreter alone, CPU ms", alone * MS, 0),
+        ("before the watches are open, CPU ms", (before - alone) * MS, 0),
+        ("all for kubeadm's Corefile, CPU ms", (full - alone) * MS, 0),
+        ("modules before the watches are open", _modules(python, codes[1]), 0),
+        ("modules in all", _modules(python, codes[2]), 0),
     )
 
 
@@ -99,14 +90,9 @@ def _modules(python: str, code: str) -> int:
 
 
 def _slowest(python: str, code: str) -> list[str]:
-    """The packages that take most of the time, by `-X importtime`."""
+    """The packages that take most of the time, by `-X importtime`: the slowest first."""
     words = [python, "-X", "importtime", "-c", code]
     printed = subprocess.run(words, capture_output=True, text=True, check=True).stderr
-    return slowest(printed)
-
-
-def slowest(printed: str) -> list[str]:
-    """What `-X importtime` has printed, by package: the slowest first."""
     spent: dict[str, int] = {}
     for line in printed.splitlines():
         fields = line.removeprefix("import time:").split("|")

@@ -9,11 +9,12 @@ Rule 2: the API server has responded when the first octets of its response arriv
 
 from __future__ import annotations
 
-import json
+import http.client
 import select
 import socket
 import time
-from typing import NamedTuple, Self
+from collections.abc import Callable
+from typing import Self
 
 from loadtest.apiserver.objects import changed_address
 from loadtest.bench import Progress
@@ -23,6 +24,8 @@ from loadtest.process import BenchmarkError
 from loadtest.programs import Program
 from loadtest.server import ServerUnderTest
 from loadtest.watch.access import Access, WatchedSlice, slices
+from loadtest.watch.fake_api_process import FakeApiProcess
+from loadtest.watch.report import MS, Figure, figures
 from loadtest.watch.startup import Api
 
 TIMEOUT = 20.0  # seconds until a change that no answer shows is a failure
@@ -30,102 +33,48 @@ _REPLY_TIMEOUT = 1.0  # seconds until a question is asked again
 _TARGETS = 50  # slices that are changed in turn
 
 
-class Latency(NamedTuple):
-    """All delays of one server, in seconds; `early`: answers before the API server's response."""
-
-    server: str
-    services: int
-    delay: Spread
-    early: int
-    lost_replies: int
-
-
 class Patcher:
-    """One connection to an API server, which sends changes and detects the responses; a context manager."""
+    """One connection to an API server, which sends changes; a context manager."""
 
     def __init__(self, access: Access) -> None:
-        self._sock = access.connect()
-        self._data = b""
+        self._access = access
+        self._connection: http.client.HTTPConnection = access.connection()
 
     def __enter__(self) -> Self:
+        # TLS may send something of its own before the first response, which would be taken for it.
+        self._access.ask("GET", "/version", connection=self._connection)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._sock.close()
+        self._connection.close()
 
     def fileno(self) -> int:
-        """The file descriptor of the socket."""
-        return self._sock.fileno()
+        """The file descriptor of the socket, which is readable when the response to a change begins."""
+        return self._connection.sock.fileno()
 
     def send(self, target: WatchedSlice, position: int, address: str) -> None:
         """Send a JSON patch that replaces an address."""
         path = f"/endpoints/{position}/addresses/0"
-        self._request(
-            f"PATCH {target.path}",
-            "application/json-patch+json",
-            [{"op": "replace", "path": path, "value": address}],
-        )
-
-    def _request(self, line: str, kind: str, body: object) -> None:
-        content = json.dumps(body).encode()
-        head = (
-            f"{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n"
-            f"Content-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n"
-        )
-        self._data = b""
-        self._sock.settimeout(TIMEOUT)
-        self._sock.sendall(head.encode() + content)
-        self._sock.setblocking(False)
-
-    def answer(self) -> bool:
-        """Read available octets; return False if none of the response has arrived."""
-        try:
-            piece = self._sock.recv(65536)
-        except (BlockingIOError, OSError) as error:
-            # TLS says in its own words that what came was not yet a piece of the answer.
-            if isinstance(error, BlockingIOError) or "SSLWantRead" in type(error).__name__:
-                return False
-            raise
-        if not piece:
-            raise BenchmarkError("the API server ended the writer's connection")
-        self._data += piece
-        return True
+        patch = [{"op": "replace", "path": path, "value": address}]
+        self._access.send(self._connection, "PATCH", target.path, patch)
 
     def finish(self) -> None:
-        """Read the rest of the response; raise BenchmarkError if it is an error."""
-        self._sock.settimeout(TIMEOUT)
-        while not is_complete(self._data):
-            piece = self._sock.recv(65536)
-            if not piece:
-                raise BenchmarkError(
-                    "the API server ended the writer's connection within an answer"
-                )
-            self._data += piece
-        if self._data[9:10] != b"2":
-            raise BenchmarkError(
-                f"a change was refused: {self._data[:300].decode(errors='replace')}"
-            )
+        """Read the response; raise BenchmarkError if it is an error."""
+        self._access.receive(self._connection, "the change")
 
 
 class ControlPatcher(Patcher):
     """As Patcher, for the in-test API server, which makes changes on request."""
 
+    def __enter__(self) -> Self:
+        self._connection.connect()
+        return self
+
     def send(self, target: WatchedSlice, position: int, address: str) -> None:
         """Request a change of a Service; the server chooses the address, which is the expected one."""
         del position, address
         index = int(target.service.removeprefix("web-"))
-        self._request("POST /_control/change", "application/json", {"index": index})
-
-
-def is_complete(data: bytes) -> bool:
-    """Whether an HTTP/1.1 response is complete, with Content-Length or chunked."""
-    head, separator, body = data.partition(b"\r\n\r\n")
-    if not separator:
-        return False
-    fields = dict(line.lower().split(b":", 1) for line in head.split(b"\r\n")[1:])
-    if b"content-length" in fields:
-        return len(body) >= int(fields[b"content-length"])
-    return body.endswith(b"0\r\n\r\n")
+        self._access.send(self._connection, "POST", "/_control/change", {"index": index})
 
 
 def measure(
@@ -135,25 +84,30 @@ def measure(
     changes: int,
     rate: float,
     progress: Progress,
-    *,
-    controlled: bool,
-) -> list[Latency]:
-    """Make changes for every server in turn; `controlled`: by the in-test API server."""
+) -> list[Figure]:
+    """Make changes for every server in turn."""
     targets = list(slices(api.access, _TARGETS))
-    make = ControlPatcher if controlled else Patcher
-    measured, first = [], 0
+    make: Callable[[Access], Patcher] = ControlPatcher if isinstance(api, FakeApiProcess) else Patcher  # fmt: skip
+    measured: list[Figure] = []
+    first = 0
     for program in programs:
         with ServerUnderTest(program, api.access) as server, make(api.access) as writer:
             server.wait_answering()
-            found = _changes(server, writer, targets, range(first, first + changes), rate)
+            delays, lost = _changes(server, writer, targets, range(first, first + changes), rate)
             first += changes
-        delays, lost = found
         spread = Spread.of(delays)
-        early = sum(delay < 0 for delay in delays)
-        measured.append(Latency(program.name, services, spread, early, lost))
+        measured += figures(
+            f"write to answer, {services:,} Services",
+            program.name,
+            ("median, ms", spread.median * MS, 2),
+            ("p90, ms", spread.p90 * MS, 2),
+            ("p99, ms", spread.p99 * MS, 2),
+            ("changes", spread.samples, 0),
+            ("shown before the API server answered", sum(delay < 0 for delay in delays), 0),
+            ("replies that did not come", lost, 0),
+        )
         progress.log(
-            f"{program.name}, {changes} changes: median {spread.median * 1e3:.2f} ms, "
-            f"p99 {spread.p99 * 1e3:.2f} ms"
+            f"{program.name}, {changes} changes: median {spread.median * MS:.2f} ms, p99 {spread.p99 * MS:.2f} ms"
         )
     return measured
 
@@ -201,11 +155,11 @@ class Prober:
         query, wanted = question(target.dns_name), a_record_of(address)
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
-        poll.register(writer.fileno(), select.POLLIN)
         answered: float | None = None
         seen: float | None = None
         lost = 0
         writer.send(target, position, address)
+        poll.register(writer.fileno(), select.POLLIN)
         deadline = time.monotonic() + TIMEOUT
         asked = self._ask(query)
         while answered is None or seen is None:
@@ -217,9 +171,8 @@ class Prober:
                 )
             for descriptor, _ in ready:
                 if descriptor != self._sock.fileno():
-                    if writer.answer():
-                        answered = now
-                        poll.unregister(writer.fileno())
+                    answered = now
+                    poll.unregister(writer.fileno())
                     continue
                 reply = self._sock.recv(65535)
                 if reply[:2] != self._id.to_bytes(2, "big"):

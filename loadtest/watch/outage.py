@@ -12,7 +12,9 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Final, NamedTuple
+from math import inf
+from statistics import median
+from typing import Final
 
 from loadtest.apiserver.objects import changed_address
 from loadtest.bench import Progress
@@ -23,22 +25,13 @@ from loadtest.server import ServerUnderTest
 from loadtest.watch.access import WatchedSlice, slices
 from loadtest.watch.latency import Patcher
 from loadtest.watch.real_api import RealApi
+from loadtest.watch.report import Figure, figures
 
 TIMEOUT: Final = 120.0  # seconds for the API server to take a write, and for a server to show it
 _PAUSE: Final = 0.02  # seconds between two tries of a write
 _ASK_EVERY: Final = 0.005
 _SETTLE: Final = 3.0  # seconds before the API server is killed
 _NUMBER: Final = 1 << 17  # of the first address: one that no other part has written
-
-
-class Outage(NamedTuple):
-    """Seconds; `current` is None if the server did not show the write within TIMEOUT."""
-
-    server: str
-    services: int
-    away: float
-    round: int
-    current: float | None
 
 
 def measure(
@@ -48,9 +41,9 @@ def measure(
     away: float,
     rounds: int,
     progress: Progress,
-) -> list[Outage]:
+) -> list[Figure]:
     """Kill the API server `rounds` times, for `away` seconds each."""
-    measured = []
+    times: dict[str, list[float]] = {each.name: [] for each in programs}
     with ExitStack() as stack:
         servers = [stack.enter_context(ServerUnderTest(each, api.access)) for each in programs]
         for server in servers:
@@ -64,13 +57,20 @@ def measure(
             api.restart()
             address = changed_address(_NUMBER + number)
             since = _write(api, target, address)
-            for server, seconds in zip(
-                servers, _until_shown(servers, target, address, since), strict=True
-            ):
-                measured.append(Outage(server.name, services, away, number, seconds))
-                shown = "not at all" if seconds is None else f"after {seconds:.2f} s"
-                progress.log(f"{server.name}, round {number + 1}: current {shown}")
-    return measured
+            shown = _until_shown(servers, target, address, since)
+            for server, seconds in zip(servers, shown, strict=True):
+                times[server.name].append(inf if seconds is None else seconds)
+                said = "not at all" if seconds is None else f"after {seconds:.2f} s"
+                progress.log(f"{server.name}, round {number + 1}: current {said}")
+    part = f"API server away for {away:.0f} s, {services:,} Services"
+    what = "from its return until the state is current"
+    return [
+        figure
+        for name, found in times.items()
+        for figure in figures(
+            part, name, (f"{what}, s", median(found), 2), (f"{what}, longest, s", max(found), 2)
+        )
+    ]
 
 
 def _write(api: RealApi, target: WatchedSlice, address: str) -> float:
@@ -80,11 +80,8 @@ def _write(api: RealApi, target: WatchedSlice, address: str) -> float:
         try:
             with Patcher(api.access) as patcher:
                 patcher.send(target, 0, address)
-                while not patcher.answer():
-                    time.sleep(0.001)
-                now = time.monotonic()
                 patcher.finish()
-                return now
+                return time.monotonic()
         except (OSError, BenchmarkError) as error:
             api.check()
             if time.monotonic() > deadline:

@@ -8,21 +8,18 @@ Rule 2: the cluster grows from size to size; it is not created again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from loadtest.bench import Progress
 from loadtest.programs import PEER, Program
 from loadtest.watch import churn, imports, latency, outage, startup
-from loadtest.watch.churn import Churn, Load
+from loadtest.watch.churn import Load
 from loadtest.watch.fake_api_process import FakeApiProcess
-from loadtest.watch.latency import Latency
-from loadtest.watch.load import create_up_to
-from loadtest.watch.outage import Outage
 from loadtest.watch.real_api import RealApi
-from loadtest.watch.report import Results
-from loadtest.watch.startup import Api, Startup
+from loadtest.watch.report import Figure, Results
+from loadtest.watch.startup import Api
 
 IMPORTS, START, LATENCY, RETURN, CHURN, FLOOD = PARTS = (
     "imports",
@@ -45,8 +42,9 @@ class Plan(NamedTuple):
     long_idle: bool = True
     changes: int = 1_000
     rate: float = 100.0  # single writes a second
-    churn: Load = Load(10_000, 1_000.0, 20.0, 500.0)
-    flood: Load = Load(10_000, 5_000.0, 60.0)
+    loads: Mapping[str, Load] = MappingProxyType(
+        {CHURN: Load(10_000, 1_000.0, 20.0, 500.0), FLOOD: Load(10_000, 5_000.0, 60.0)}
+    )
     away: float = 20.0  # seconds for which the API server is killed
     outages: int = 3
 
@@ -58,8 +56,10 @@ class Plan(NamedTuple):
             long_idle=False,
             changes=100,
             outages=1,
-            churn=self.churn._replace(services=1_000, seconds=5.0),
-            flood=self.flood._replace(services=1_000, seconds=10.0),
+            loads={
+                part: load._replace(services=1_000, seconds=5.0 if part == CHURN else 10.0)
+                for part, load in self.loads.items()
+            },
         )
 
 
@@ -74,76 +74,52 @@ def run(
     if PEER not in context:
         progress.log("CoreDNS is missing: HSDNS_PEER is not set and coredns is not on PATH")
         context[PEER] = "missing: HSDNS_PEER was not set and coredns not on PATH"
-    started: list[Startup] = []
-    delays: list[Latency] = []
-    streams: list[Churn] = []
-    imported = imports.measure(programs, progress) if IMPORTS in plan.parts else []
-    outages: list[Outage] = []
+    found: dict[str, list[Figure]] = {part: [] for part in PARTS}
+    if IMPORTS in plan.parts:
+        found[IMPORTS] = imports.measure(programs, progress)
     if {START, LATENCY, RETURN} & set(plan.parts):
-        with ExitStack() as stack:
-            api, more = _api(plan, assets, progress, stack)
+        with _api(plan, assets, progress) as api:
             context["watched in starts and single writes"] = api.title
             for services in _sizes(plan):
-                more(services)
+                api.create_up_to(services, progress)
                 if START in plan.parts:
-                    started += startup.measure(
-                        programs,
-                        api,
-                        services,
-                        plan.rounds,
-                        progress,
-                        long_idle=plan.long_idle and services > 0,
+                    long_idle = plan.long_idle and services > 0
+                    found[START] += startup.measure(
+                        programs, api, services, plan.rounds, progress, long_idle=long_idle
                     )
-                if LATENCY in plan.parts and services == latency_size(plan.sizes):
-                    delays = latency.measure(
-                        programs,
-                        api,
-                        services,
-                        plan.changes,
-                        plan.rate,
-                        progress,
-                        controlled=isinstance(api, FakeApiProcess),
+                if services != latency_size(plan.sizes):
+                    continue
+                if LATENCY in plan.parts:
+                    found[LATENCY] = latency.measure(
+                        programs, api, services, plan.changes, plan.rate, progress
                     )
-                if RETURN in plan.parts and services == latency_size(plan.sizes):
-                    if isinstance(api, RealApi):
-                        outages = outage.measure(
-                            programs, api, services, plan.away, plan.outages, progress
-                        )
-                    else:
-                        progress.log("return is left out: it needs KUBEBUILDER_ASSETS")
-    loads = {CHURN: plan.churn, FLOOD: plan.flood}
-    wanted = [load for part, load in loads.items() if part in plan.parts]
-    if wanted:
+                if RETURN in plan.parts and isinstance(api, RealApi):
+                    found[RETURN] = outage.measure(
+                        programs, api, services, plan.away, plan.outages, progress
+                    )
+                elif RETURN in plan.parts:
+                    progress.log("return is left out: it needs KUBEBUILDER_ASSETS")
+    loads = {part: load for part, load in plan.loads.items() if part in plan.parts}
+    if loads:
         with FakeApiProcess(plan.endpoints) as changing:
             context["watched in streams of changes"] = changing.title
             progress.log("loading the in-test API server")
-            changing.create_up_to(max(load.services for load in wanted), progress)
-            for wanted_load in wanted:
-                load = wanted_load._replace(services=changing.services)  # changes go to all of them
-                streams += churn.measure(programs, changing, load, progress)
-    return Results(context, started, delays, streams, imported, outages)
+            changing.create_up_to(max(load.services for load in loads.values()), progress)
+            for part, load in loads.items():
+                wide = load._replace(services=changing.services)  # changes go to all of them
+                found[part] = churn.measure(programs, changing, wide, progress)
+    return Results(context, [figure for part in PARTS for figure in found[part]])
 
 
-def _api(
-    plan: Plan, assets: str | None, progress: Progress, stack: ExitStack
-) -> tuple[Api, Callable[[int], None]]:
-    """Start the API server for starts and single writes; return it with the function that grows the cluster."""
+def _api(plan: Plan, assets: str | None, progress: Progress) -> Api:
+    """The API server for starts and single writes."""
     if assets is None:
         progress.log(
             "KUBEBUILDER_ASSETS is not set: the in-test API server takes the place of a real one"
         )
-        fake = stack.enter_context(FakeApiProcess(plan.endpoints))
-        return fake, lambda services: fake.create_up_to(services, progress)
+        return FakeApiProcess(plan.endpoints)
     progress.log("starting etcd and kube-apiserver")
-    real = stack.enter_context(RealApi(assets))
-    created = 0
-
-    def more(services: int) -> None:
-        nonlocal created
-        create_up_to(real.access, created, services, plan.endpoints, progress)
-        created = max(created, services)
-
-    return real, more
+    return RealApi(assets, plan.endpoints)
 
 
 def _sizes(plan: Plan) -> list[int]:

@@ -9,8 +9,13 @@ Rule 2: etcd does not sync its files to disk, because its speed is not measured.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
+from loadtest.apiserver.objects import Created, endpoint_slice, namespaces, service
+from loadtest.bench import Progress
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Opened, Process
 from loadtest.programs import openssl
@@ -20,6 +25,9 @@ START_DEADLINE = 60.0  # seconds; a start takes five on an idle machine
 _PAUSE = 0.1
 _EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 _DAYS = ("-days", "2")
+_CONNECTIONS = 32
+_BATCH = 2_000  # Services that are created at once
+_EXISTS = 409  # the status
 
 
 def programs(assets: str) -> tuple[Path, Path]:
@@ -34,9 +42,11 @@ def programs(assets: str) -> tuple[Path, Path]:
 class RealApi(Opened):
     """The API server; a context manager."""
 
-    def __init__(self, assets: str) -> None:
+    def __init__(self, assets: str, endpoints: int) -> None:
         self._etcd_path, self._server_path = programs(assets)
         super().__init__()
+        self._endpoints = endpoints
+        self._services = 0  # so many are there
         self.access = Access(0)
         self.title = ""
 
@@ -101,6 +111,37 @@ class RealApi(Opened):
         version = self.access.ask("GET", "/version")
         # A build outside its repository has a placeholder behind the plus.
         self.title = f"kube-apiserver {version['gitVersion'].partition('+$')[0]} with etcd"
+
+    def create_up_to(self, services: int, progress: Progress) -> None:
+        """Create more Services, each with its slice, until there are so many; raise BenchmarkError.
+
+        Namespaces are created first, then Services and slices, in any order, over many connections.
+        """
+        first, self._services = self._services, max(self._services, services)
+        if first >= services:
+            return
+        progress.log(
+            f"creating Services {first:,} to {services:,} with {self._endpoints} endpoints"
+        )
+        self._create(list(namespaces(first, services)))
+        created = 0
+        for begin in range(first, services, _BATCH):
+            numbers = range(begin, min(begin + _BATCH, services))
+            slices = (endpoint_slice(number, self._endpoints) for number in numbers)
+            created += self._create([*map(service, numbers), *slices])
+            progress.count("objects created", created, 2 * (services - first))
+        progress.log(f"{services:,} Services and EndpointSlices exist")
+
+    def _create(self, objects: Sequence[Created]) -> int:
+        def send(share: Sequence[Created]) -> None:
+            with closing(self.access.connection()) as connection:
+                for path, manifest in share:
+                    self.access.ask("POST", path, manifest, connection=connection, taken=[_EXISTS])
+
+        shares = [objects[number::_CONNECTIONS] for number in range(_CONNECTIONS)]
+        with ThreadPoolExecutor(_CONNECTIONS) as senders:
+            list(senders.map(send, filter(None, shares)))
+        return len(objects)
 
     def _is_ready(self) -> bool:
         try:

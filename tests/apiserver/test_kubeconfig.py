@@ -23,6 +23,7 @@ from hsdns.apiserver.kubeconfig import (
     read_context,
 )
 from hsdns.apiserver.transport import Unreachable
+from tests.support.tables import Row, rows
 
 # Stands for the real process: prints the file `answer`, adds what it was given to the file `runs`.
 STAND_IN = """
@@ -401,24 +402,12 @@ def test_context_with_a_missing_entry(tmp_path: Path, name: str, sentence: str) 
     assert sentence in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        pytest.param("current-context: a\ncontexts: [{name: a, context: {}}, {name: b, context: {}}, {name: a, context: {}}]", 'kubeconfig PATH has two contexts named "a"; rename or remove one of them', id="two-of-one-name"),
-        pytest.param("users: []", 'kubeconfig PATH has no current-context; name one: "kubeconfig PATH CONTEXT" (it has none)', id="no-current"),
-        pytest.param("[1, 2]", "kubeconfig PATH is not a kubeconfig: it has no contexts", id="a-list"),
-        pytest.param("", "kubeconfig PATH is not a kubeconfig: it has no contexts", id="empty"),
-        pytest.param("a: b\ntoken: hunter2: x", "kubeconfig PATH:2:15 is not YAML: mapping values are not allowed here", id="no-yaml"),
-        pytest.param("current-context: a\ncontexts: [hunter2]", '"contexts" of kubeconfig PATH is malformed', id="entry"),
-        pytest.param("current-context: a\ncontexts: hunter2", '"contexts" of kubeconfig PATH is malformed', id="entries"),
-        pytest.param("a: \x07", "kubeconfig PATH is not YAML (ReaderError)", id="control-character"),
-    ],
-)  # fmt: skip
-def test_no_kubeconfig(tmp_path: Path, text: str, sentence: str) -> None:
-    path = write(tmp_path, text)
+@pytest.mark.parametrize("row", rows(Path(__file__).with_name("bad_kubeconfigs.txt")))
+def test_no_kubeconfig(tmp_path: Path, row: Row) -> None:
+    path = write(tmp_path, row.given)
     with pytest.raises(KubeconfigError) as caught:
         read_context(path)
-    assert str(caught.value) == sentence.replace("PATH", path)
+    assert [str(caught.value)] == [sentence.replace("PATH", path) for sentence in row.expected]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

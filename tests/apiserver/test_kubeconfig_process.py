@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from hsdns.apiserver.kubeconfig import COMMAND, plain_credentials, read_context
 from tests.support.apiserver.scripted_http import (
@@ -19,9 +20,9 @@ from tests.support.apiserver.scripted_http import (
     said,
     server_context,
 )
+from tests.support.tables import Row, rows
 
 JSON = "Content-Type: application/json"
-DATA = base64.b64encode(b"a PEM").decode()
 
 
 def write(folder: Path, user: dict[str, Any], cluster: dict[str, Any] | None = None) -> Path:
@@ -75,48 +76,13 @@ def run(
     return found
 
 
-@pytest.mark.parametrize(
-    ("cluster", "user", "expected"),
-    [
-        pytest.param({}, {}, {}, id="nobody"),
-        pytest.param(
-            {"certificate-authority": "ca.crt", "tls-server-name": "api", "proxy-url": "http://proxy:3128"},
-            {"client-certificate-data": DATA, "client-key": "/etc/key", "token": "abc"},
-            {
-                "authority": {"path": "FOLDER/ca.crt"},
-                "certificate": {"pem": "a PEM"},
-                "key": {"path": "/etc/key"},
-                "tls_server_name": "api",
-                "proxy": "http://proxy:3128",
-                "authorization": "Bearer abc",
-            },
-            id="all",
-        ),
-        pytest.param(
-            {"insecure-skip-tls-verify": True},
-            {"token": "abc", "tokenFile": "token", "as": "jane", "as-groups": ["a", "b"], "as-user-extra": {"x": ["y"]}},
-            {
-                "insecure": True,
-                "token_file": "FOLDER/token",
-                "headers": [
-                    ["Impersonate-User", "jane"],
-                    ["Impersonate-Group", "a"],
-                    ["Impersonate-Group", "b"],
-                    ["Impersonate-Extra-x", "y"],
-                ],
-            },
-            id="token-file-and-impersonation",
-        ),
-        pytest.param({}, {"username": "jane", "password": "pw"}, {"authorization": "Basic amFuZTpwdw=="}, id="password"),
-    ],
-)  # fmt: skip
-def test_plain_credentials(
-    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    path = str(write(tmp_path, user, cluster))
+@pytest.mark.parametrize("row", rows(Path(__file__).with_name("credentials.txt")))
+def test_plain_credentials(tmp_path: Path, row: Row) -> None:
+    given = yaml.safe_load(row.given)
+    path = str(write(tmp_path, given["user"], given["cluster"]))
     found = plain_credentials(read_context(path, "c"), path)
-    text = json.dumps({"server": "https://host:6443"} | expected).replace("FOLDER", str(tmp_path))
-    assert json.loads(msgspec.json.encode(found)) == json.loads(text)
+    (expected,) = (yaml.safe_load(each.replace("FOLDER", str(tmp_path))) for each in row.expected)
+    assert json.loads(msgspec.json.encode(found)) == {"server": "https://host:6443", **expected}
 
 
 class TestPlugin:

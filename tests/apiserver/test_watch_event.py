@@ -115,9 +115,11 @@ def test_a_malformed_object_does_not_hide_others() -> None:
         {"metadata": {"name": "b", "namespace": "n"}, "endpoints": None},
     ]
     body = json.dumps({"metadata": {"resourceVersion": "12"}, "items": items}).encode()
-    page = decode_page(body, ENDPOINT_SLICES)
-    assert page.objects == [EndpointSlice(ObjectMeta(name="b", namespace="n"))]
-    assert page.faults == [(("n", "a"), "Expected `array | null`, got `int` - at `$.endpoints`")]
+    fault = "Expected `array | null`, got `int` - at `$.endpoints`"
+    assert list(decode_page(body, ENDPOINT_SLICES).events) == [
+        Event("ADDED", None, "", ("n", "a"), fault=fault),
+        Event("ADDED", EndpointSlice(ObjectMeta(name="b", namespace="n")), "", ("n", "b")),
+    ]
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"items":5}', b'{"items":[5]}', b""])

@@ -12,7 +12,8 @@ from hsdns.audit.page import page
 from hsdns.audit.run import LOST, Result
 from hsdns.load.verify.judge import STALE
 from tests.audit.test_report import FINE, Given, report
-from tests.load.output.test_page import HOSTILE, SHOWN, data
+from tests.load.output.test_golden import data
+from tests.load.output.test_page import HOSTILE, SHOWN
 from tests.support.browser.chromium import PROGRAM, tab
 
 LAGGING = Given([Result(STALE, 3.0, 0.001, 0, 5), Result(LOST), FINE._replace(latency=0.5)])

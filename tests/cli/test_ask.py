@@ -63,21 +63,6 @@ def test_its_own_servers_are_asked(
     assert hosts == [("192.0.2.9", 53), ("fd00::9", 53)]
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ([], "hsdns ask needs a question: hsdns ask NAME/TYPE..."),
-        (["db"], 'hsdns ask needs NAME/TYPE, such as db.shop.svc.cluster.local/A, found "db"'),
-        (["db/AX"], 'hsdns ask needs NAME/TYPE, such as db.shop.svc.cluster.local/A, found "db/AX"'),
-        (["db..x/A"], 'hsdns ask needs NAME/TYPE, such as db.shop.svc.cluster.local/A, found "db..x/A"'),
-        (["db/A", "-server", "dns.example"], '-server needs an IP address, or one with a port, found "dns.example"'),
-    ],
-)  # fmt: skip
-def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["ask", *words]) == 2
-    assert capsys.readouterr().err == f"{sentence}\n"
-
-
 def test_a_pod_without_servers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -175,31 +175,9 @@ def test_again_and_again(
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("-source manifests web.yaml", "which servers? add -server ADDRESS..., or -service NAMESPACE/NAME"),
-        ("-server 127.0.0.1", "which cluster? add -source, -conf, or -contexts"),
-        ("-server dns.test -source manifests web.yaml", '"dns.test" is no IP address; -server takes one, such as 127.0.0.1'),
-        ("-server 192.0.2.1 -source manifests web.yaml", "192.0.2.1 is neither loopback nor private: load there is an attack unless the server is yours; if it is, add -i-own-this 192.0.2.1"),
-        ("-server ::1 ::1 -source manifests web.yaml", '-server: "::1 port 53" is given twice; give each server a name of its own, as NAME=ADDRESS'),
-        ("-service kube-dns -source manifests web.yaml", '-service needs NAMESPACE/NAME such as kube-system/kube-dns, found "kube-dns"'),
-        ("-service shop/none -source manifests web.yaml", "-service shop/none: the Service does not exist, so there is no server to ask"),
-        ("-service shop/web -source manifests web.yaml", "-service shop/web: the Service has no ready endpoint with a port over UDP, so there is no server to ask"),
-        ("-server ::1 -contexts a=::1", "-server and -contexts exclude each other; leave one out"),
-        ("-contexts east", '-contexts needs CONTEXT=ADDRESS,..., found "east"'),
-        ("-contexts a=::1 a=::1", '-contexts: "a" is given twice; list its servers with commas'),
-        ("-server ::1 -source manifests web.yaml -zone x", "-zone needs -contexts"),
-        ("-server ::1 -source manifests web.yaml -every 5s", "-every needs -watch"),
-        ("-server ::1 -source manifests web.yaml -slow never", '-slow needs a time such as 100ms, found "never"'),
-        ("-server ::1 -source manifests web.yaml -watch -metrics here", '-metrics needs an address such as :9154, found "here"'),
-        ("-server 127.0.0.1:{port} -source manifests web.yaml", "nothing listens on UDP at 127.0.0.1 port {port}; check -server and -p, or give it more time with -wait"),
-        ("-server ::1 -source manifests none.yaml", 'source manifests: there is no file or folder "none.yaml"; correct the path or create it'),
-    ],
-)  # fmt: skip
-def test_bad_input(line: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_listens(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
-    assert cli.main(["audit", *line.format(port=port).split()]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.splitlines()[-1] == sentence.format(port=port)
+    words = f"audit -server 127.0.0.1:{port} -source manifests web.yaml"
+    assert cli.main(words.split()) == 2
+    sentence = f"nothing listens on UDP at 127.0.0.1 port {port}; check -server and -p, or give it more time with -wait"
+    assert capsys.readouterr().err.splitlines()[-1] == sentence

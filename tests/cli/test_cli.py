@@ -54,22 +54,6 @@ def test_every_subcommand_says_what_it_does(capsys: pytest.CaptureFixture[str]) 
         assert all(f"\n  -{flag}" in shown for flag in cli.find_command(name).flags())
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        pytest.param("serv", 'unexpected word "serv"; did you mean "serve"?', id="command"),
-        pytest.param("help", 'unexpected word "help"; did you mean "-help"?', id="flag"),
-        pytest.param("-quiet serv", 'unexpected word "serv"; flags begin with a dash, hsdns -h lists them', id="later"),
-        pytest.param("serve xyz", 'unexpected word "xyz"; flags begin with a dash, hsdns serve -h lists them', id="of-a-command"),
-    ],
-)  # fmt: skip
-def test_words_that_belong_to_nothing(
-    line: str, error: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(line.split()) == 1
-    assert capsys.readouterr() == ("", f"{error}\n")
-
-
 def test_a_closed_standard_output_is_no_error() -> None:
     """As `hsdns -h | head -1`: no traceback, and a status that is not 0."""
     reader, writer = os.pipe()

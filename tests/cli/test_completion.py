@@ -127,22 +127,3 @@ def test_each_command_and_flag_is_in_the_script(
         assert command.name in script
         for name in command.flags:
             assert f"-{name}" in script or f"-o {name}" in script or f"-s {name}" in script
-
-
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        pytest.param("", "SHELL is missing; use bash, zsh or fish", id="none"),
-        pytest.param("bsh", '"bsh" is no shell that hsdns knows; did you mean "bash"?', id="misspelt"),
-        pytest.param("powershell", '"powershell" is no shell that hsdns knows; use bash, zsh or fish', id="other"),
-        pytest.param("bash zsh", 'unexpected word "zsh"; did you mean', id="two"),
-    ],
-)  # fmt: skip
-def test_errors(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["completion", *line.split()]) == 1
-    assert capsys.readouterr().err.startswith(error.partition("; did you mean")[0])
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["completion", "-h"]) == 0
-    assert "completions/hsdns.fish" in capsys.readouterr().out

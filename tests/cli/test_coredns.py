@@ -25,7 +25,6 @@ from hsdns.cli import coredns, launch
 from hsdns.cli.coredns import Coredns
 from hsdns.cli.launch import CorefileSource
 from hsdns.plugins import ORDER
-from hsdns.server import interfaces
 from hsdns.wire.framing import frame
 from loadtest.ports import free_port
 from tests.support.clients.messages import query, summary
@@ -107,127 +106,13 @@ def test_version_as_json(served: list[dict[str, Any]], capsys: pytest.CaptureFix
     assert not served
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("-o json", "-o has no meaning alone; use it with -validate, -version or -v"),
-        ("-validate -o yaml", '-o needs json, found "yaml"'),
-        ("-version -o", "-o needs FORMAT"),
-        (
-            "-control 127.0.0.1:9160",
-            '-control takes a path, found the address "127.0.0.1:9160"; '
-            "write control 127.0.0.1:PORT TOKENFILE in the Corefile, or use hsdns serve",
-        ),
-    ],
-)
-def test_refused(
-    line: str, sentence: str, served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert Coredns.main(line.split()) == 1
-    assert capsys.readouterr() == ("", f"{sentence}\n")
-    assert not served
-
-
 def test_plugins(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
     assert Coredns.main(["-plugins"]) == 0
     assert capsys.readouterr().out.splitlines() == sorted(ORDER)
     assert not served
 
 
-def test_wrong_flag(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
-    assert Coredns.main(["-cnof", "Corefile"]) == 1
-    printed = capsys.readouterr()
-    assert printed.err == 'unknown flag -cnof; did you mean "-conf"?\n'
-    assert printed.out == ""
-    assert not served
-
-
-@pytest.mark.parametrize("count", [0, 257])
-def test_number_of_workers_that_cannot_be(
-    count: int, served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert Coredns.main([f"-workers={count}"]) == 1
-    message = f'-workers needs a number from 1 to 256, found "{count}"\n'
-    assert capsys.readouterr().err == message
-    assert not served
-
-
 # --- -validate ---
-
-
-@pytest.mark.parametrize(
-    ("text", "status", "out", "err"),
-    [
-        pytest.param(". {\nwhoami\n}", 0, "Corefile: valid, 1 server block\n", "", id="valid"),
-        pytest.param("a.org {\nwhoami\n}\nb.org {\nlog\n}", 0, "Corefile: valid, 2 server blocks\n", "", id="two-blocks"),
-        pytest.param(
-            "# nothing\n", 0, "Corefile: valid, 1 server block\n",
-            "[WARNING] Corefile has no server block, so the default is served; choose another file with -conf\n",
-            id="fallback",
-        ),
-        pytest.param(
-            ". {\nhosts none.hosts\nimport none*\n}", 0, "Corefile: valid, 1 server block\n",
-            '[WARNING] Corefile:3:8: no file matches import pattern "none*" (looked for none*)\n'
-            "[WARNING] Corefile:2:7: hosts file none.hosts does not exist yet; it is read when it does\n",
-            id="warnings",
-        ),
-        pytest.param(
-            ". {\n    kubernets cluster.local\n}", 1, "",
-            'Corefile:2:5: unknown directive "kubernets"; did you mean "kubernetes"?\n',
-            id="directive",
-        ),
-        pytest.param(
-            ". {\n    kubernetes cluster.local {\n        ttll 5\n    }\n}", 1, "",
-            'Corefile:3:9: unknown property "ttll" of kubernetes; did you mean "ttl"?\n',
-            id="property",
-        ),
-        pytest.param(
-            ". {\n    etcd\n}", 1, "",
-            'Corefile:2:5: directive "etcd" exists in CoreDNS but not in hsdns yet; remove it\n',
-            id="not-yet",
-        ),
-        pytest.param(
-            "quic://. {\n    whoami\n}", 1, "",
-            'Corefile:1:1: "quic://.": hsdns has no quic:// listener, since Python has no maintained QUIC library that works with its ssl module; it has dns://, tls://, https://\n',
-            id="scheme",
-        ),
-        pytest.param(
-            ". {\n    bind eht0\n}", 1, "",
-            'Corefile:2:10: "eht0" is neither an IP address nor an interface of this machine\n',
-            id="interface",
-        ),
-        pytest.param(
-            ". {\n    forward . {$UPSTREAM_OF_NOTHING}\n    cache thirty\n    cach\n}", 1, "",
-            '[HINT] Corefile:3:11: "thirty" is taken for a zone; a TTL is a number of seconds without a unit, as in "cache 30"\n'
-            'Corefile:2:15: "" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53" '
-            "(the environment variable UPSTREAM_OF_NOTHING is not set)\n"
-            'Corefile:4:5: unknown directive "cach"; did you mean "cache"?\n'
-            "Corefile: 2 errors\n",
-            id="several",
-        ),
-        pytest.param(
-            ". {\n    kubernetes cluster.local {\n        kubeconfig none\n    }\n}", 0, "Corefile: valid, 1 server block\n",
-            "[WARNING] Corefile:3:9: cannot read kubeconfig none: No such file or directory; correct the path or its permissions\n",
-            id="kubeconfig",
-        ),
-        pytest.param(None, 1, "", "none:1:1: cannot read the Corefile: No such file or directory\n", id="no-file"),
-    ],
-)  # fmt: skip
-def test_validate(
-    text: str | None,
-    status: int,
-    out: str,
-    err: str,
-    served: list[dict[str, Any]],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(interfaces, "interface_addresses", lambda: {"lo": ["127.0.0.1"]})
-    Path("Corefile").write_text(text or "")
-    words = ["-validate"] if text is not None else ["-validate", "-conf", "none"]
-    assert Coredns.main(words) == status
-    assert capsys.readouterr() == (out, err)
-    assert not served
 
 
 def test_validate_kubeadm_touches_nothing(
@@ -261,16 +146,6 @@ def test_validate_kubeadm_touches_nothing(
     assert capsys.readouterr().out == "Corefile: valid, 1 server block\n"
     assert set(opened) <= {"Corefile", "/etc/resolv.conf"}
     assert not served
-
-
-def test_validate_reads_standard_input(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(". {\n    whoam\n}\n"))
-    assert Coredns.main(["-validate", "-conf", "stdin"]) == 1
-    assert (
-        capsys.readouterr().err == 'stdin:2:5: unknown directive "whoam"; did you mean "whoami"?\n'
-    )
 
 
 # --- the process ---

@@ -48,69 +48,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_text(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor", "-from", "dump.json"]) == 1
-    assert capsys.readouterr().out == (
-        "Names that fail now:\n"
-        '  HS131 Service lab/db: spec.externalName: "10.1.2.3" is an IP address, and a CNAME record needs a host name; '
-        "use a Service without selector, and an EndpointSlice with the address\n"
-        "\n"
-        "HS131 The target of an ExternalName Service is an IP address: https://hsdns.github.io/hsdns/rules/HS131.html\n"
-        "\n"
-        "not checked: HS231, HS232: answers: no DNS server is asked with -from, and the file has no answers\n"
-        "\n"
-        "1 finding, 1 more below the -level, 43 rules passed, in 3 objects of dump.json\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "codes"),
-    [
-        ([], 1, ["HS131"]),
-        (["-level", "note"], 1, ["HS131", "HS141"]),
-        (["lab/web"], 0, []),
-        (["lab/db"], 1, ["HS131"]),
-    ],
-)
-def test_json(
-    words: list[str], status: int, codes: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    target = [each for each in words if "/" in each]
-    flags = [each for each in words if "/" not in each]
-    assert cli.main(["doctor", *target, "-from", "dump.json", *flags, "-o", "json"]) == status
-    value = json.loads(capsys.readouterr().out)
-    assert [each["code"] for each in value["findings"]] == codes
-    assert [each["resource"] for each in value["unchecked"]] == ["answers"]
-    assert "HS111" in value["passed"]
-
-
-def test_without_the_right_to_list_pods(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    note = json.dumps({"pods": "no right to list pods (403)"})
-    (folder / "dump.json").write_text(DUMP.replace('"{}"', json.dumps(note)))
-    assert cli.main(["doctor", "-from", "dump.json"]) == 2
-    assert "not checked: HS101, HS102, HS105, HS106" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["a", "b"], 'hsdns doctor takes one namespace, Service or Pod, found also "b"'),
-        (["-level", "x"], '-level needs error, warning or note, found "x"'),
-        (["-from", "dump.json", "-save", "x"], "-save is for a cluster that is read, and -from reads a file; leave one of them out"),
-        (["-from", "dump.json", "-server", "192.0.2.1"], "-server is for a cluster that is read, and -from reads a file; leave one of them out"),
-        (["-server", "dns.example"], '-server needs an IP address, or one with a port, found "dns.example"'),
-        (["-server", "192.0.2.1", "-no-ask"], "-server and -no-ask exclude each other; leave one out"),
-        (["-from", "none"], "-from none: it cannot be read: No such file or directory"),
-        (["-from", "."], "-from .: this is a folder; give a file, or use hsdns lint ."),
-        (["lab/wbe", "-from", "dump.json"], 'there is no Service and no Pod "wbe" in namespace lab; did you mean "web"?'),
-        (["-kubeconfig", "none"], "there is no kubeconfig none; name one with -kubeconfig, or judge a file with -from"),
-    ],
-)  # fmt: skip
-def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor", *words]) == 2
-    assert capsys.readouterr().err == f"{sentence}\n"
-
-
 def test_a_cluster_is_read_and_saved(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,26 +69,6 @@ def last(here: str, there: str) -> str:
     return f"2 differences in 1 Service and 1 StatefulSet of {here} (here) and {there} (there)"
 
 
-def test_two_files(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor", "-from", "here.json", "-against", "there.json"]) == 1
-    printed = capsys.readouterr()
-    assert printed.out.splitlines() == [*LINES, "", last("here.json", "there.json")]
-    assert printed.err == ""
-
-
-def test_the_same_file(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["doctor", "shop", "-from", "here.json", "-against", "here.json", "-o", "json"]
-    assert cli.main(words) == 0
-    assert json.loads(capsys.readouterr().out)["differences"] == []
-
-
-def test_the_demo_cluster(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor", "-from", "demo", "-against", "demo"]) == 0
-    assert capsys.readouterr().out.endswith(
-        " of the demo cluster (here) and the demo cluster (there)\n"
-    )
-
-
 def test_two_contexts(asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]) -> None:
     words = ["doctor", "shop/db", "-kubeconfig", "config", "-against", "b", "-save", "saved"]
     assert cli.main(words) == 1
@@ -116,47 +96,3 @@ def test_a_context_and_a_file_of_its_name(
     assert cli.main([*words, "./b"]) == 0
     assert asked == [("a", ""), ("b", ""), ("a", "")]
     assert "of cluster a (here) and ./b (there)" in capsys.readouterr().out
-
-
-def test_stateful_sets_that_one_side_lacks(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    note = json.dumps({"statefulsets": "no right to list statefulsets (403)"})
-    (folder / "there.json").write_text(OTHER.replace('"{}"', json.dumps(note)))
-    assert cli.main(["doctor", "-from", "here.json", "-against", "there.json"]) == 1
-    printed = capsys.readouterr()
-    assert printed.out.splitlines() == [
-        LINES[0],
-        "",
-        "1 difference in 1 Service of here.json (here) and there.json (there)",
-    ]
-    assert printed.err == (
-        "StatefulSets are not compared: there (there.json) they could not be read: "
-        "no right to list statefulsets (403)\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["-against", "x"], '-against: there is no file "x", and there is no kubeconfig for a context of that name'),
-        (["-against", "x", "-kubeconfig", "config"], '-against: there is no file "x", and kubeconfig config has no context "x" (it has: a, b)'),
-        (["-against", "there.json", "-kubeconfig", "none"], "there is no kubeconfig none; name one with -kubeconfig, or judge a file with -from"),
-        (["-against", "there.json", "-level", "note"], "-level is for findings, and -against shows differences; leave one of them out"),
-        (["-against", "."], "-against .: this is a folder; give a file, or use hsdns lint ."),
-        (["-against", "empty"], "Services are not compared: there (empty) there are none in the file"),
-        (["lab", "-against", "there.json"], 'there is no Service and no StatefulSet in a namespace "lab" on either side'),
-    ],
-)  # fmt: skip
-def test_bad_input(
-    words: list[str], sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "empty").touch()
-    assert cli.main(["doctor", *words, "-from", "here.json"]) == 2
-    assert capsys.readouterr() == ("", f"{sentence}\n")
-
-
-def test_standard_input_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor", "-from", "-", "-against", "-"]) == 2
-    sentence = "standard input can be read once only; name a file on one side\n"
-    assert capsys.readouterr().err == sentence

@@ -13,8 +13,7 @@ import pytest
 import yaml
 
 from hsdns.cli import doctor as doctor_pod
-from hsdns.cli.command import FlagError
-from hsdns.cli.doctor import IMAGE, Doctor, NotAsked, PodView, pod_view
+from hsdns.cli.doctor import IMAGE, NotAsked, PodView
 
 FAKE = """#!/bin/sh
 echo "$*" >>"$FOLDER/calls"
@@ -175,30 +174,3 @@ def test_a_kubectl_that_cannot_be_started(folder: Path, monkeypatch: pytest.Monk
     (folder / "bin" / "kubectl").write_text("#!/none\n")
     with pytest.raises(NotAsked, match=r"^kubectl could not be started: "):
         VIEW.ask(["db/A"])
-
-
-@pytest.mark.parametrize(
-    ("flags", "view"),
-    [
-        ({}, None),
-        ({"from_pod": "shop/web-0"}, VIEW._replace(servers=[])),
-        ({"from_pod": "shop/web-0", "image": "x", "server": ["192.0.2.1"]}, VIEW._replace(image="x", servers=["192.0.2.1"])),
-    ],
-)  # fmt: skip
-def test_flags(flags: dict[str, Any], view: PodView | None) -> None:
-    assert pod_view(Doctor(**flags), ("config", "lab")) == view
-
-
-@pytest.mark.parametrize(
-    ("flags", "sentence"),
-    [
-        ({"image": "x", "given": {"image"}}, "-image is that of the container of -from-pod; add -from-pod"),
-        ({"from_pod": "web-0"}, '-from-pod needs NAMESPACE/POD, found "web-0"'),
-        ({"from_pod": "a/b/c"}, '-from-pod needs NAMESPACE/POD, found "a/b/c"'),
-        ({"from_pod": "a/b", "no_ask": True}, "-from-pod and -no-ask exclude each other; leave one out"),
-    ],
-)  # fmt: skip
-def test_bad_input(flags: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(FlagError) as caught:
-        pod_view(Doctor(**flags), ("", ""))
-    assert str(caught.value) == sentence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -33,55 +32,6 @@ def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], 
     status = main(["explain", *line.split()])
     captured = capsys.readouterr()
     return status, captured.out.splitlines(), captured.err
-
-
-@pytest.mark.parametrize(
-    ("line", "status", "first"),
-    [
-        (
-            WEB,
-            0,
-            "NOERROR: the cluster IP of Service shop/web, which is not headless: its pods are",
-        ),
-        (f"x{WEB}", 1, "NXDOMAIN: there is no Service shop/xweb"),
-        ("10.96.7.7", 0, "NOERROR: 1 PTR record of the cluster IP of Service shop/web"),
-        ("a.test", 1, "REFUSED: no server block has a zone for the name"),
-    ],
-)
-def test_status(line: str, status: int, first: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = run(f"{line} -source manifests shop.yaml", capsys)
-    assert (found[0], found[1][0], found[2]) == (status, first, "")
-
-
-def test_json(capsys: pytest.CaptureFixture[str]) -> None:
-    status, lines, _ = run(f"{WEB} -source manifests shop.yaml -o json", capsys)
-    found = json.loads("\n".join(lines))
-    assert (status, found["outcome"], found["service"]["clusterIps"]) == (
-        0,
-        "resolves",
-        ["10.96.7.7"],
-    )
-
-
-def test_another_server_is_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("Corefile").write_text(".:5301 {\nforward . 192.0.2.1\n}\n")
-    status, lines, _ = run("a.test -conf Corefile", capsys)
-    assert (status, lines[0]) == (
-        2,
-        "forward would ask 192.0.2.1:53, but an explanation asks no server",
-    )
-
-
-def test_a_cluster_that_cannot_be_seen(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hsdns.cli.offline.WAIT", 0.0)
-    Path("Corefile").write_text(
-        "cluster.local {\nkubernetes {\nendpoint http://127.0.0.1:1\n}\n}\n"
-    )
-    status, lines, _ = run(f"{WEB} -conf Corefile", capsys)
-    assert status == 2
-    assert lines[0].startswith("hsdns cannot see the cluster: ")
 
 
 @pytest.mark.sockets
@@ -128,44 +78,6 @@ def test_colours(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: tty)
     _, lines, _ = run(f"{WEB} -source manifests shop.yaml", capsys)
     assert lines[0].startswith("\x1b") is coloured
-
-
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("", "hsdns explain needs a name, and may have a type: hsdns explain NAME [TYPE]"),
-        ("a b c", "hsdns explain needs a name, and may have a type: hsdns explain NAME [TYPE]"),
-        (f"{WEB} QQ", '"QQ" is not a record type; try A, AAAA, SRV, PTR or CNAME'),
-        ("a..b", '"a..b" is not a domain name: '),
-        (f"{WEB} -o yaml", '-o needs text or json, found "yaml"'),
-        (f"{WEB} -source manifests nope.yaml", "nope.yaml"),
-        (
-            f"{WEB} -history -source manifests shop.yaml",
-            "-history is what a running server remembers; leave out -source and -conf to ask it",
-        ),
-        (f"{WEB} -server web", '-server needs an IP address, found "web"'),
-        (f"{WEB} -p 53", "-p is the port of -server; add -server ADDRESS, or leave -p out"),
-        (
-            f"{WEB} -control c.sock -conf nope",
-            "-control and -conf exclude each other; leave one out",
-        ),
-        (
-            WEB,
-            'no running server was found; start one with "hsdns serve", or name its control socket with -control PATH,'
-            " or read a source with -source or -conf",
-        ),
-        (
-            f"{WEB} -control c.sock",
-            "there is no control socket c.sock; start the server with -control c.sock",
-        ),
-        (f"{WEB} -conf nope", "nope:1:1: cannot read the Corefile: No such file or directory"),
-    ],
-)
-def test_error(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, lines, errors = run(line, capsys)
-    assert (status, lines) == (2, [])
-    assert error in errors
-    assert errors.count("\n") == 1
 
 
 # What repairs each case of the page that does not resolve.

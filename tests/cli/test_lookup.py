@@ -50,22 +50,6 @@ def test_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(test())
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        pytest.param("", "hsdns lookup needs a name, and may have a type: hsdns lookup NAME [TYPE]\n", id="no-name"),
-        pytest.param("a b c", "hsdns lookup needs a name, and may have a type: hsdns lookup NAME [TYPE]\n", id="words"),
-        pytest.param("a.org XYZ -server 127.0.0.1", "cannot ask 127.0.0.1 for a.org XYZ: DNS resource record type is unknown.\n", id="type"),
-        pytest.param("a..org -server 127.0.0.1", "cannot ask 127.0.0.1 for a..org A: A DNS label is empty.\n", id="name"),
-        pytest.param("a.org -server dns", "cannot ask dns for a.org A: 'dns' does not appear to be an IPv4 or IPv6 address\n", id="server"),
-        pytest.param("a.org -x", "unknown flag -x; hsdns lookup -h lists the flags\n", id="flag"),
-    ],
-)  # fmt: skip
-def test_errors(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["lookup", *line.split()]) == 1
-    assert capsys.readouterr() == ("", error)
-
-
 @pytest.mark.sockets
 def test_no_server_there(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()

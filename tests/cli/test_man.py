@@ -73,16 +73,3 @@ def test_groff_has_no_warning(command: Description) -> None:
         timeout=20,
     )
     assert found.stderr == ""
-
-
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        pytest.param("sreve", 'hsdns has no command "sreve"; did you mean "serve"?\n', id="misspelt"),
-        pytest.param("xyzzy", 'hsdns has no command "xyzzy"; hsdns -h lists them\n', id="unknown"),
-        pytest.param("serve -x", "unknown flag -x; hsdns man -h lists the flags\n", id="flag"),
-    ],
-)  # fmt: skip
-def test_errors(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["man", *line.split()]) == 1
-    assert capsys.readouterr() == ("", error)

@@ -91,21 +91,6 @@ def test_why_a_cluster_is_not_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert "config needs an exec plugin or OIDC, which -no-code does not run; use one with a token or a certificate" in capsys.readouterr().err  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("-no-code", "-no-code is for -validate; a server runs what its Corefile names\n"),
-        (
-            "doctor -from-pod a/b -no-code",
-            "-from-pod runs kubectl, and -no-code nothing; leave one of them out\n",
-        ),
-    ],
-)
-def test_error(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(line.split()) in (1, 2)
-    assert capsys.readouterr() == ("", error)
-
-
 def test_every_command_with_a_corefile_or_a_kubeconfig_has_it() -> None:
     """A server runs what its Corefile names."""
     found = {

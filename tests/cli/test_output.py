@@ -24,7 +24,6 @@ from hsdns.load.send import probe
 from hsdns.wire import printable
 from loadtest.ports import free_port
 from tests.cli.test_fault import HIT, RULE, TRIED
-from tests.cli.test_replay import COURSE
 from tests.cli.test_running_server import chunked, listening
 from tests.cli.test_top import PICTURE
 from tests.load.servers import server
@@ -65,7 +64,12 @@ MANIFESTS = [
     {"apiVersion": "v1", "kind": TEXT, "metadata": METADATA},
 ]  # fmt: skip
 COREFILE = f'. {{\n    whoami "{TEXT}"\n    "{TEXT}" x\n    forward "{TEXT}" 192.0.2.1\n    import "{TEXT}"\n}}\n'
-# A name of DNS with any octets, in presentation form, and one that is none.
+# What a server says of a replay.
+COURSE = {
+    "file": "shop.rec", "recorded": "2026-01-01T00:00:00.000+00:00", "state": "paused", "speed": 2.0, "at": 1.5,
+    "end": 65.0, "applied": 3, "changes": 9, "objects": 12, "problem": "",
+}  # fmt: skip
+# A name of DNS with any octets, in presentation form.
 QNAME = "\\010::error::\\027[31m\\127\\155.shop.svc.cluster.local."
 SOURCE = ("-source", "manifests", "evil")
 # Of each command, the command lines; -control c is a server whose answers have the text in all places.

@@ -141,23 +141,6 @@ def test_standard_output(
     assert "recorded: 1s, 1 objects, 1 events" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("", "hsdns record takes one file, such as: hsdns record shop.rec"),
-        ("a b", 'hsdns record takes one file, found "b", such as: hsdns record shop.rec'),
-        ("there", "there exists; remove it, or name another file"),
-        ("a -duration soon", '-duration needs a time such as 30s or 5m, found "soon"'),
-        ("a -duration 0s", '-duration needs a time such as 30s or 5m, found "0s"'),
-        ("a -anonymize", 'unknown flag -anonymize; did you mean "-anonymise"?'),
-        ("a -o yaml", '-o needs text or json, found "yaml"'),
-    ],
-)
-def test_error(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("there").touch()
-    assert run(line, capsys) == (1, "", f"{error}\n")
-
-
 def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     with telling(*BEGIN):
         status, _, errors = run("no/shop.rec -control c.sock -queries=false", capsys)
@@ -185,7 +168,3 @@ def test_a_server_that_tells_nothing(
         line = "shop.rec -control c.sock -queries=false -zone a.test"
         assert run(line, capsys) == (status, "", error)
     assert not Path("shop.rec").exists()
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("-h", capsys)[1].startswith("Usage: hsdns record FILE")

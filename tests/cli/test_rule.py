@@ -46,19 +46,3 @@ def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         set(each) == {"code", "name", "title", "level", "state", "repaired", "page"}
         for each in found
     )
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["HS1311"], 'there is no rule "HS1311"; did you mean "HS131"?'),
-        (
-            ["HS131", "HS132"],
-            'hsdns rule shows one rule, found also "HS132"; without one it lists them',
-        ),
-        (["-o", "yaml"], '-o needs text or json, found "yaml"'),
-    ],
-)
-def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["rule", *words]) == 2
-    assert capsys.readouterr().err == f"{sentence}\n"

@@ -65,9 +65,11 @@ def listening(path: Path, **pages: bytes) -> Iterator[None]:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        yield
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
+        try:
+            yield
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def test_the_one_that_runs_is_found(folder: Path) -> None:

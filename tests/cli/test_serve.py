@@ -95,31 +95,6 @@ def test_given_corefile(served: list[dict[str, Any]], tmp_path: Path) -> None:
     assert [plugin.name for plugin in build(call).plugins] == ["whoami"]
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        pytest.param("-soruce demo", 'unknown flag -soruce; did you mean "-source"?', id="unknown"),
-        pytest.param("-source", "-source needs NAME [ARGUMENT...]", id="no-source"),
-        pytest.param("-p port", '-p needs a port number from 0 to 65535, found "port"', id="port"),
-        pytest.param(
-            "-listen ::1 -conf Corefile", "-listen and -conf exclude each other; write bind in the Corefile",
-            id="listen-and-conf",
-        ),
-        pytest.param("-forward 192.0.2.1 -conf x", "-forward and -conf exclude each other; write forward in the Corefile", id="forward-and-conf"),
-        pytest.param("-log -conf x", "-log and -conf exclude each other; write log in the Corefile", id="log-and-conf"),
-        pytest.param("-forward /no/such", '-forward: "/no/such" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53"', id="forward"),
-        pytest.param("-listen nope", '-listen needs an IP address, localhost or an interface of this machine, found "nope"', id="listen"),
-        pytest.param("manifests", 'unexpected word "manifests"; flags begin with a dash, hsdns serve -h lists them', id="word"),
-    ],
-)  # fmt: skip
-def test_error(
-    line: str, error: str, served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert Serve.main(line.split()) == 1
-    assert capsys.readouterr() == ("", f"{error}\n")
-    assert not served
-
-
 def test_the_environment_has_the_default_of_listen(
     served: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,19 +105,6 @@ def test_a_server_that_cannot_be_asked(
     assert (status, errors.splitlines()[-1][: len(error)]) == (2, error)
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("", 'no running server was found; start one with "hsdns serve", or name its control socket with -control PATH'),
-        ("-control c", "there is no control socket c; start the server with -control c"),
-        ("-o yaml", '-o needs text or json, found "yaml"'),
-        ("-p 53", "unknown flag -p; hsdns top -h lists the flags"),
-    ],
-)  # fmt: skip
-def test_errors(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(line, capsys) == (2, "", f"{error}\n")
-
-
 def test_without_the_library(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

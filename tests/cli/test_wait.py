@@ -192,19 +192,3 @@ def test_nothing_listens(no_server: Path, capsys: pytest.CaptureFixture[str]) ->
     words = ["wait", "web", "-server", "127.0.0.1", "-p", str(port), "-timeout", "10ms"]
     assert cli.main(words) == 1
     assert f"nothing listens on UDP at 127.0.0.1 port {port}, wanted 1 or more" in capsys.readouterr().out  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("", "hsdns wait needs a name, and may have a type: hsdns wait NAME [TYPE]"),
-        ("web X", '"X" is not a record type; try A, AAAA, SRV, PTR or CNAME'),
-        ("web -server dns.test", '-server needs an IP address, found "dns.test"'),
-        ("web -count many", '-count needs a number such as 3, or 3+ for at least so many, found "many"'),
-        ("web -timeout soon", '-timeout needs a time such as 30s, found "soon"'),
-        ("web -server ::1 -source manifests none.yaml", 'source manifests: there is no file or folder "none.yaml"; correct the path or create it'),
-    ],
-)  # fmt: skip
-def test_bad_input(line: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["wait", *line.split()]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == sentence

@@ -152,6 +152,8 @@ class Scene:
                 found.refuses = "connection refused" if word == "refuse" else ""
                 found.room = numbers[1] if word == "room" else found.room
                 self.pool.can_write(found.connection)
+        elif link is not None and word == "broken":
+            link.given.append(BrokenPipeError(32, "Broken pipe"))
         elif link is not None and word == "reply":
             which = numbers[1:] or range(len(link.queries))
             replies = [answer(link.queries[at]) for at in which]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec import structs
 
@@ -33,73 +35,31 @@ MEASURED = Measured(
 UNFOUND = MEASURED._replace(knee=(4000, 8000))  # it is between these
 
 
-@pytest.mark.parametrize(
-    ("text", "met"),
-    [
-        ("p50>99us", True),
-        ("p50>100us", False),
-        ("p50>=100us", True),
-        ("p50<1ms", True),
-        ("p50<=0.1ms", True),
-        ("p99>0.4ms", False),
-        ("p99.99>1h", True),  # lost: above everything
-        ("p99.99<1h", False),
-        ("max>1ms", None),
-        ("late.p99>5us", True),
-        ("late.max > 10us", False),
-        ("loss>0", True),
-        ("loss>1", False),
-        ("loss>0.05%", True),
-        ("loss>0.1%", False),
-        ("loss>=0.1%", True),
-        ("stale>0", False),
-        ("right<100%", True),
-        ("servfail>1%", None),  # nothing was answered
-        ("servfail>0", False),
-        ("lookup.p50>99ms", True),
-        ("lookup.p50>100ms", False),
-        ("lookup.p99.99>1h", True),
-        ("lookup.max>1s", None),
-        ("lookup.failed>2", True),
-        ("lookup.failed>1%", False),
-        ("lookup.unfinished>0", False),
-        ("knee<5000", False),
-        ("knee<=5000", True),
-        ("knee<5001", True),
-        ("knee>4999.5", True),
-    ],
-)
-def test_limit(text: str, met: bool | None) -> None:
-    (limit,) = read(text)
-    assert is_met(limit, MEASURED) is met
+ROWS = Path(__file__).with_name("limits.txt").read_text().splitlines()
 
 
-def read(text: str, flag: str = "-fail-if") -> list[Limit]:
+def read(text: str) -> Limit:
     """Where everything is measured that there is."""
-    return read_limits(text, verifies=True, has_pods=True, finds_knee=True, flag=flag)
+    (limit,) = read_limits(text, verifies=True, has_pods=True, finds_knee=True)
+    return limit
 
 
-@pytest.mark.parametrize(
-    ("text", "met", "rate"),
-    [
-        ("knee<3000", False, 4000),
-        ("knee<4000", False, 4000),
-        ("knee<5000", None, None),
-        ("knee<8001", True, 8000),
-        ("knee>3000", True, 4000),
-        ("knee>8000", False, 8000),
-        ("knee>=6000", None, None),
-    ],
-)
-def test_a_knee_that_was_not_found(text: str, met: bool | None, rate: float | None) -> None:
-    (limit,) = read(text)
-    assert (is_met(limit, UNFOUND), knee_rate(limit, UNFOUND)) == (met, rate)
-    assert knee_rate(limit, MEASURED) == 5000
-    assert is_met(limit, Measured({}, (), ())) is None
+@pytest.mark.parametrize("row", [each for each in ROWS if each and each[0] != "#"])
+def test_limit(row: str) -> None:
+    """A row that begins with ? is of a knee that was not found."""
+    text, expected = row.removeprefix("? ").split(" => ")
+    limit, measured = read(text), UNFOUND if row[0] == "?" else MEASURED
+    told = str(is_met(limit, measured)).lower()
+    if row[0] == "?":
+        rate = knee_rate(limit, measured)
+        told += "" if rate is None else f" at {rate:g}"
+        assert knee_rate(limit, MEASURED) == 5000
+        assert is_met(limit, Measured({}, (), ())) is None
+    assert told == expected
 
 
 def test_percentiles_of_lookups_that_there_are_none_of() -> None:
-    (limit,) = read("lookup.p99>1s")
+    limit = read("lookup.p99>1s")
     without = MEASURED._replace(lookups=())
     assert (is_met(limit, without), figure_of(limit, without).us) == (None, None)
 

@@ -14,7 +14,6 @@ from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST
 from hsdns.load.questions import Question
 from hsdns.load.report import (
-    FORMAT,
     KneeReport,
     LimitReport,
     Machine,
@@ -88,40 +87,6 @@ def of_server(
     return server
 
 
-def test_report() -> None:
-    whole = report(results(lost=2, stale=True), "p50>1s,stale>0,loss>1%")
-    (found,) = whole.servers
-    assert (whole.format, found.name, found.ended, found.refused) == (FORMAT, TARGET, "", "")
-    counts = found.counts
-    assert (counts.due, counts.sent, counts.answered, counts.lost) == (200, 200, 198, 2)
-    assert counts.rcodes == {"NOERROR": 198}
-    assert {each.name: each.us or each.why for each in found.latency} == {
-        "p50": 1000, "p90": 1000, "p95": 1000, "p99": 1000, "p99.9": "lost", "p99.99": "lost", "max": "lost",
-    }  # fmt: skip
-    assert [(kind.group, kind.type, kind.counts.sent) for kind in found.kinds] == [
-        ("service", "A", 100),
-        ("srv", "SRV", 100),
-    ]
-    verdicts = found.verdicts
-    assert verdicts is not None
-    assert (verdicts.counts[RIGHT], verdicts.counts[STALE]) == (189, 10)
-    assert (verdicts.undecided, verdicts.changes, verdicts.slack_ms) == ({BEHIND: 1}, 2, 100)
-    assert [(each.type, each.count, each.worst_age_ms) for each in verdicts.stale_names] == [
-        ("SRV", 5, 1100.0 - 100),
-        ("A", 5, 900.0),
-    ]
-    assert [(each.second, each.counts.sent, each.changes, each.worst_age_ms) for each in found.per_second] == [
-        (0, 100, 1, 0),
-        (1, 100, 1, 1000),
-    ]  # fmt: skip
-    assert found.limits == [
-        LimitReport("p50>1s", False, us=1000),
-        LimitReport("stale>0", True, count=10, whole=200),
-        LimitReport("loss>1%", False, count=2, whole=200),
-    ]
-    assert exit_status(whole) == 1
-
-
 @pytest.mark.parametrize(("limits", "status"), [("", 0), ("stale>0", 0), ("p50>1h", 2), ("p50>1h,right>0", 1)])  # fmt: skip
 def test_a_generator_that_was_the_limit(limits: str, status: int) -> None:
     whole = report(results(late=5), limits)
@@ -178,10 +143,6 @@ def test_limits_on_lookups() -> None:
     ]
     again = merge([("a", found)])
     assert again.servers[0].limits == found.servers[0].limits
-
-
-def test_without_a_judge() -> None:
-    assert of_server(results(), slack=None).verdicts is None
 
 
 def test_schema() -> None:

@@ -27,6 +27,7 @@ from hsdns.load.outcome import (
     pack_question,
 )
 from hsdns.load.questions import Question
+from hsdns.load.report import OfServer
 from hsdns.load.results import Results
 from hsdns.load.run import (
     AHEAD,
@@ -35,7 +36,6 @@ from hsdns.load.run import (
     FELL_BEHIND,
     INTERRUPTED,
     AbortWatch,
-    Ended,
     FailureWatch,
     Loaded,
     RunOptions,
@@ -111,10 +111,10 @@ def run(
     options: RunOptions | None = None,
     seconds: float = 1.0,
     verifier: Verifier | None = None,
-) -> tuple[list[Ended], list[Sending]]:
+) -> tuple[list[OfServer], list[Sending]]:
     clock = Clock()
     sending = [Sending(steps, clock) for steps in servers]
-    loaded = [Loaded(f"s{number}", each, verifier) for number, each in enumerate(sending)]
+    loaded = [Loaded(f"s{number}", "", each, verifier) for number, each in enumerate(sending)]
     ended = carry_out(loaded, QUESTIONS, seconds, 0.5, options or RunOptions(), clock, clock.sleep)
     return ended, sending
 
@@ -125,7 +125,7 @@ def test_what_is_told_is_counted_and_shown() -> None:
         show=lambda servers, at: shown.append((at, servers["s0"].whole().counts.sent))
     )
     (ended,), _ = run([[outcomes((10, 12, 0x8400))], [outcomes((600, 0, 0))]], options=options)
-    assert (ended.name, ended.why, ended.seconds) == ("s0", "", 1.0)
+    assert (ended.name, ended.ended, ended.seconds) == ("s0", "", 1.0)
     whole = ended.results.whole()
     assert (whole.counts.answered, whole.counts.lost) == (1, 1)
     assert shown == [(0.5, 1), (1.0, 2), (1.5, 2)]
@@ -156,7 +156,7 @@ def test_several_servers_begin_at_one_time() -> None:
         [[outcomes((10, 0, 0))]],
     )
     assert [each.begin for each in sending] == [BEGIN, BEGIN]
-    assert [(each.name, each.why) for each in ended] == [("s0", ""), ("s1", "")]
+    assert [(each.name, each.ended) for each in ended] == [("s0", ""), ("s1", "")]
     assert [each.results.whole().counts.answered for each in ended] == [2, 0]
     assert [each.results.whole().counts.lost for each in ended] == [0, 1]
 
@@ -187,7 +187,7 @@ def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:
         options=RunOptions(limits=limits),
         seconds=9.0,
     )
-    assert [each.why for each in ended] == ["aborted by loss>1 (2)", ""]
+    assert [each.ended for each in ended] == ["aborted by loss>1 (2)", ""]
     assert [each.results.whole().counts.answered for each in ended] == [2, 1]
     assert [each.stopped for each in sending] == [2, 0]
     assert ended[0].seconds < ended[1].seconds == 9.0
@@ -200,7 +200,7 @@ def test_interrupted() -> None:
         [outcomes((20, 30, 0x8400))],
     ]
     (ended,), (sending,) = run(steps, seconds=60)
-    assert (ended.why, ended.seconds, sending.stopped) == (INTERRUPTED, 1.0, 1)
+    assert (ended.ended, ended.seconds, sending.stopped) == (INTERRUPTED, 1.0, 1)
     assert ended.results.whole().counts.answered == 2
 
 
@@ -213,13 +213,13 @@ def test_interrupted_by_what_is_asked() -> None:
     ]
     options = RunOptions(interrupted=lambda: next(said, False))
     (ended,), (sending,) = run(steps, options=options, seconds=60)
-    assert (ended.why, ended.seconds, sending.stopped) == (INTERRUPTED, 0.5, 1)
+    assert (ended.ended, ended.seconds, sending.stopped) == (INTERRUPTED, 0.5, 1)
     assert ended.results.whole().counts.answered == 2
 
 
 def test_what_was_over_before_an_interruption_is_whole() -> None:
     ended, _ = run([[outcomes((10, 12, 0x8400))]], [[], [], [], KeyboardInterrupt()], seconds=1)
-    assert [each.why for each in ended] == ["", INTERRUPTED]
+    assert [each.ended for each in ended] == ["", INTERRUPTED]
 
 
 def failing(count: int) -> list[list[Message] | BaseException]:
@@ -229,7 +229,7 @@ def failing(count: int) -> list[list[Message] | BaseException]:
 @pytest.mark.parametrize(("keeps_going", "why"), [(False, FAILING), (True, "")])
 def test_a_target_that_fails_everything(keeps_going: bool, why: str) -> None:
     (ended,), _ = run(failing(20), options=RunOptions(keeps_going=keeps_going), seconds=60)
-    assert ended.why == why
+    assert ended.ended == why
     assert ended.results.whole().counts.sent == 40
 
 
@@ -237,13 +237,13 @@ def test_a_server_that_fails_everything_ends_for_itself() -> None:
     well = [[outcomes((at * 1000, at * 1000 + 1, 0x8400))] for at in range(20)]
     bad: list[list[Message] | BaseException] = [[outcomes((at * 1000, 0, 0))] for at in range(20)]
     ended, sending = run(well, bad, seconds=60)
-    assert [each.why for each in ended] == ["", FAILING]
+    assert [each.ended for each in ended] == ["", FAILING]
     assert [each.stopped for each in sending] == [0, 1]
 
 
 def test_a_generator_that_does_not_come_to_an_end() -> None:
     (ended,), (sending,) = run([[]] * 30)
-    assert (ended.why, sending.stopped > 0) == (FELL_BEHIND, True)
+    assert (ended.ended, sending.stopped > 0) == (FELL_BEHIND, True)
 
 
 def test_answers_are_judged_and_changes_counted() -> None:

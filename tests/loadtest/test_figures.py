@@ -102,24 +102,24 @@ PRESSED = Outcome("fair", NATIVE, Counts(0, 0, 0))
         ((FAST, FAST, SLOW), 1.0, 2.0, 2.5),
         ((FAST, DROPPED, SLOW), 0.9, 2000.0, 1000.0),
         ((FAILED, FAST, FAST), 0.8, 1.0, 0.6),
-        ((None, None, None), None, None, None),
+        ((), None, None, None),
     ],
     ids=["fast", "slow", "drops", "fails", "none"],
 )
 def test_a_server_that_drops_honest_queries_is_not_fast(
-    clients: tuple[Honest | None, ...],
+    clients: tuple[Honest, ...],
     answered: float | None,
     slowdown: float | None,
     worst: float | None,
 ) -> None:
-    outcome = PRESSED._replace(cluster=clients[0], external=clients[1], chained=clients[2])
+    outcome = PRESSED._replace(clients={str(at): each for at, each in enumerate(clients)})
     figures = ("honest answered", "honest p99 / quiet p99", "honest worst, ms")
     assert tuple(map(outcome.figure, figures)) == pytest.approx((answered, slowdown, worst))
 
 
 @pytest.mark.parametrize(("late", "slowdown"), [(0.0003, 2.0), (0.0008, 1.25), (0.002, 0.5)])
 def test_what_any_process_waits_is_not_the_servers_delay(late: float, slowdown: float) -> None:
-    outcome = PRESSED._replace(cluster=SLOW, late=late)
+    outcome = PRESSED._replace(clients={"cluster": SLOW}, late=late)
     assert outcome.figure("honest p99 / quiet p99") == pytest.approx(slowdown)
 
 

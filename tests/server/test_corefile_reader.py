@@ -1,12 +1,104 @@
-"""When a Corefile is read anew, and how often a bad one is tried."""
+"""Whether the files of a Corefile have changed, and that an unchanged one is not parsed."""
+
+from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 
+from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, CorefileError, Position
 from hsdns.plugin import Plugin
+from hsdns.server.corefile_files import CorefileFiles
 from hsdns.server.corefile_reader import CorefileReader
+
+COREFILE = ". {\n    import part\n    import *.more\n}\n"
+
+
+class Disk:
+    """Files in memory."""
+
+    def __init__(self) -> None:
+        self.files = {"Corefile": COREFILE, "part": "whoami\n", "one.more": "errors\n"}
+        self.parsed = 0
+
+    def open_file(self, path: str) -> str:
+        if path not in self.files:
+            raise FileNotFoundError(2, "No such file or directory")
+        return self.files[path]
+
+    def list_files(self, pattern: str) -> Sequence[str]:
+        if "*" not in pattern:
+            return [pattern] if pattern in self.files else []
+        return sorted(path for path in self.files if path.endswith(pattern[1:]))
+
+
+def reader_of(disk: Disk) -> CorefileReader:
+    files = CorefileFiles(disk.open_file, disk.list_files)
+
+    def load() -> object:
+        disk.parsed += 1
+        files.start()
+        return parse(
+            "Corefile",
+            environ={},
+            known_directives=("whoami", "errors", "log"),
+            open_file=files.open_file,
+            list_files=files.list_files,
+        )
+
+    return CorefileReader(load, files.have_changed)  # type: ignore[arg-type]  # a Corefile
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_parsed", "is_new"),
+    [
+        pytest.param({}, False, False, id="nothing"),
+        pytest.param({"beside": "x"}, False, False, id="another-file"),
+        pytest.param({"Corefile": COREFILE + "# a comment\n"}, True, False, id="comment"),
+        pytest.param({"Corefile": COREFILE.replace(".", "a.org", 1)}, True, True, id="corefile"),
+        pytest.param({"part": "log\n"}, True, True, id="import"),
+        pytest.param({"two.more": "log\n"}, True, True, id="new-file-of-a-glob"),
+        pytest.param({"one.more": None}, True, True, id="file-of-a-glob-that-is-gone"),
+    ],
+)
+def test_only_a_change_is_parsed(
+    changed: dict[str, str | None], is_parsed: bool, is_new: bool
+) -> None:
+    disk = Disk()
+    reader = reader_of(disk)
+    assert reader.read() is not None
+    for path, text in changed.items():
+        if text is None:
+            del disk.files[path]
+        else:
+            disk.files[path] = text
+    assert (reader.read(only_if_changed=True) is not None) is is_new
+    assert disk.parsed == 1 + is_parsed
+    assert reader.read(only_if_changed=True) is None
+    assert disk.parsed == 1 + is_parsed
+
+
+def test_a_broken_file_is_parsed_once_and_again_when_it_is_mended() -> None:
+    disk = Disk()
+    reader = reader_of(disk)
+    reader.read()
+    text = disk.files.pop("Corefile")
+    with pytest.raises(CorefileError):
+        reader.read(only_if_changed=True)
+    assert reader.read(only_if_changed=True) is None
+    assert disk.parsed == 2
+    disk.files["Corefile"] = text + "# mended\n"
+    assert reader.read(only_if_changed=True) is not None
+
+
+def test_an_unchanged_file_is_parsed_when_the_operator_says_so() -> None:
+    disk = Disk()
+    reader = reader_of(disk)
+    reader.read()
+    assert reader.read() is not None
+    assert disk.parsed == 2
 
 
 class File:
@@ -19,16 +111,6 @@ class File:
         if not self.digest:
             raise CorefileError(Position("Corefile", 1, 1), "broken")
         return Corefile("Corefile", (), (), self.digest)
-
-
-def test_only_a_change_is_read() -> None:
-    file = File("one")
-    reader = CorefileReader(file.load)
-    assert reader.read() is not None
-    assert reader.read(only_if_changed=True) is None
-    assert reader.read() is not None
-    file.digest = "two"
-    assert reader.read(only_if_changed=True) is not None
 
 
 class Zone(Plugin):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.server.doh import BadRequest, make_reply, max_age, read_request
+from hsdns.server.doh import BadRequest, max_age, read_request
 from hsdns.wire.decode import decode
 from tests.support.clients.messages import query
 
@@ -105,20 +105,3 @@ SOA = "org. 30 IN SOA ns.org. a.org. 1 2 3 4 5"
 def test_age(wire: bytes, age: int) -> None:
     asked = query("example.org", "AXFR" if b"\0\xfc\0\1" in wire else "A", number=0)
     assert max_age(decode(asked.to_wire()), wire) == age
-
-
-def test_reply() -> None:
-    wire = reply("example.org. 300 IN A 192.0.2.1")
-    found = make_reply(decode(WIRE), wire)
-    assert (found.status, found.body) == (200, wire)
-    assert dict(found.headers) == {
-        "content-type": "application/dns-message",
-        "cache-control": "max-age=300",
-        "content-length": str(len(wire)),
-    }
-
-
-def test_silence() -> None:
-    found = make_reply(decode(WIRE), None)
-    assert (found.status, found.body) == (500, b"No response\n")
-    assert dict(found.headers) == {**ERROR_HEADERS, "content-length": "12"}

@@ -112,7 +112,6 @@ async def test_only_the_block_of_a_rule_leaves_the_table(
 
 @pytest.mark.sockets
 async def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
-
     objects = cluster_objects(service("default/web", "10.96.0.1"))
     async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
         asking = Asking(site, "udp")
@@ -127,7 +126,6 @@ async def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
 
 @pytest.mark.sockets
 async def test_a_spent_rule_gives_the_table_back(tmp_path: Path) -> None:
-
     objects = cluster_objects(service("default/web", "10.96.0.1"))
     async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
         asking = Asking(site, "udp")
@@ -301,7 +299,6 @@ async def test_hung_connections_leave_the_table_as_it_is(
 @pytest.mark.sockets
 @each_kind
 async def test_a_full_queue_sheds_what_the_table_does_not_know(kind: str, tmp_path: Path) -> None:
-
     objects = cluster_objects(service("default/web", "10.96.0.1"))
     async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
         asking = Asking(site, "udp")
@@ -346,7 +343,6 @@ async def refuses(site: ClusterServer) -> tuple[bool, bool, bool]:
 @pytest.mark.sockets
 @each_kind
 async def test_a_dead_process_comes_back_cold(kind: str, tmp_path: Path) -> None:
-
     objects = cluster_objects(service("default/web", "10.96.0.1"))
     async with ClusterServer(tmp_path, PAGES, objects, faults=True) as site:
         for way in WAYS:

@@ -385,13 +385,6 @@ async def test_who_is_being_answered_makes_no_room() -> None:
     await listeners.close()
 
 
-def test_two_directives_at_one_address_share_its_socket() -> None:
-    shared = HttpPages()
-    shared.serve(":8080", {"/health": page("OK")})
-    shared.serve(":8080", {"/ready": page("OK")})
-    assert [list(paths) for paths in shared.by_address.values()] == [["/health", "/ready"]]
-
-
 async def test_a_probe_that_stays_is_closed_with_its_socket() -> None:
     listeners = HttpListeners(Places(4))
     await listeners.open(pages(health=page("OK")))

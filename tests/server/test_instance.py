@@ -2,30 +2,7 @@
 
 import pytest
 
-from hsdns.server.instance import TRANSITIONS, Event, State
 from tests.server.stand_ins import Script, World
-
-FOLLOWING = {(row.state, row.event): row.following for row in TRANSITIONS}
-
-
-def test_no_row_contradicts_another() -> None:
-    assert len(FOLLOWING) == len(TRANSITIONS)
-    assert all(row.action for row in TRANSITIONS)
-
-
-def test_names_may_change_at_any_time() -> None:
-    for state in State:
-        assert FOLLOWING[state, Event.NAMES_CHANGED] is state
-
-
-def test_each_state_leads_to_the_end() -> None:
-    for state in State:
-        reached, seen = {state}, set[State]()
-        while reached - seen:
-            at = (reached - seen).pop()
-            seen.add(at)
-            reached |= {following for (before, _), following in FOLLOWING.items() if before is at}
-        assert State.STOPPED in reached
 
 
 @pytest.mark.parametrize("fault", ["bind", "http", "processors", "udp", "tcp"])

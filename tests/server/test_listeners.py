@@ -15,21 +15,31 @@ import pytest
 
 from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.corefile.parser import parse
+from hsdns.eager import Spawn
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.query import QueryProcessor
-from hsdns.server import listeners
-from hsdns.server.admission import Places
-from hsdns.server.listeners import Listener, Listeners, Opener
+from hsdns.server.admission import NO_FAULTS, ListenerFaults, Places
+from hsdns.server.listeners import (
+    DRAIN_TIMEOUT,
+    LINGER_TIMEOUT,
+    DrainConditions,
+    Listener,
+    Listeners,
+    Opener,
+)
 from hsdns.server.runtime import Tasks
-from hsdns.server.sockets import ListenError
+from hsdns.server.settings import DEFAULT_SETTINGS, Settings
+from hsdns.server.sockets import ListenError, open_all
 from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.udp import UdpListener
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
+from tests.server.stand_ins import ScriptedLoop
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.coroutines.event_loops import until
-from tests.support.servers.function_processor import Answer, processor
+from tests.support.servers.function_processor import Answer, asked_address, processor
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, each_kind, serving_with
 
 pytestmark = pytest.mark.sockets
@@ -122,7 +132,6 @@ OTHER = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
 
 @each_kind
 async def test_start_take_over_drain(kind: str) -> None:
-
     async with serving() as reloadable:
         await reloadable.change(BOUND)
         before = reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets
@@ -140,7 +149,6 @@ async def test_start_take_over_drain(kind: str) -> None:
 
 @each_kind
 async def test_drained_listener_answers_what_is_in_work(kind: str) -> None:
-
     go_on = asyncio.Event()
 
     async def wait(request: object) -> Reply:
@@ -190,41 +198,7 @@ async def test_old_socket_answers_for_the_new_one(kind: str) -> None:
         assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
 
 
-async def test_connections_end_without_a_reset() -> None:
-    """Also those with queries that nobody has read."""
-    async with serving() as reloadable:
-        await reloadable.change(BOUND)
-        async with TcpClient(("127.0.0.1", reloadable.port)) as client:
-            client.send(query().to_wire())
-            await client.receive()
-            (listener,) = reloadable.listeners
-            tcp_of(listener).end()
-            client.send(query().to_wire())
-            async with asyncio.timeout(30):
-                # An end of file, no ConnectionResetError.
-                assert await client.reader.read() == b""
-
-
-async def test_draining_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listeners, "DRAIN_TIMEOUT", 0.0)
-    monkeypatch.setattr(listeners, "LINGER_TIMEOUT", 0.0)
-
-    async def wait(request: object) -> Reply:
-        await asyncio.Event().wait()
-        return Reply()
-
-    async with serving() as reloadable:
-        await reloadable.change(BOUND, wait)
-        async with TcpClient(("127.0.0.1", reloadable.port)) as client:
-            client.send(query().to_wire())
-            (listener,) = reloadable.listeners
-            await until(lambda: listener.pending == 1, "a query in work")
-            await reloadable.listeners.shut_down(never, [])
-            assert await client.has_ended()
-
-
 async def test_tls_and_https_are_tcp_alone() -> None:
-
     async with serving() as reloadable:
         tls = f"tls {DATA}/server.pem {DATA}/server.key"
         text = f"tls://.:PORT https://.:0 {{\nbind 127.0.0.1\n{tls}\nwhoami\n}}\n"
@@ -245,7 +219,6 @@ async def test_tls_and_https_are_tcp_alone() -> None:
 
 
 async def test_what_cannot_be_opened() -> None:
-
     async with serving() as reloadable:
         await reloadable.change(BOUND)
         wrong = reloadable.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
@@ -268,7 +241,6 @@ def shared(sock: socket.socket) -> bool:
 @NEEDS_NATIVE
 @pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1), (2, 3)])
 async def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
-
     with serving_with("workers"):
         async with serving(workers=first) as reloadable:
             await reloadable.change(BOUND)
@@ -314,10 +286,105 @@ async def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) ->
             assert not shared(udp.sock)
 
 
-async def test_loop_has_one_socket() -> None:
+class Part:
+    """UDP or TCP, of which the order of calls is wanted."""
 
+    def __init__(self, log: list[str], name: str) -> None:
+        self.log, self.name = log, name
+        self.connections: set[int] = set()
+
+    def __getattr__(self, called: str) -> Any:
+        return lambda: self.log.append(f"{self.name} {called}")
+
+
+def drained(listener: Listener, is_needed: bool, is_forced: bool = False) -> float:
+    """Drain it; return how long that took."""
+    loop = ScriptedLoop(lambda: None)
+    try:
+        conditions = DrainConditions(loop.time, lambda: is_forced, lambda: is_needed)
+        loop.run_until_complete(listener.drain(conditions))
+        return loop.now
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize(
+    ("is_needed", "is_forced", "seconds"),
+    [(False, False, 0.0), (True, True, 0.0), (True, False, DRAIN_TIMEOUT + LINGER_TIMEOUT)],
+)
+def test_time_limits(is_needed: bool, is_forced: bool, seconds: float) -> None:
+    log: list[str] = []
+    udp: Any = Part(log, "udp")
+    tcp: Any = Part(log, "tcp")
+    assert drained(Listener(udp, tcp), is_needed, is_forced) == pytest.approx(seconds, abs=0.05)
+    assert log == ["tcp stop_accepting", "udp stop_reading", "tcp end", "udp close", "tcp close"]
+
+
+def test_connections_have_a_second_to_end() -> None:
+    tcp: Any = Part([], "tcp")
+    tcp.connections.add(1)
+    assert drained(Listener(None, tcp), is_needed=False) == pytest.approx(LINGER_TIMEOUT, abs=0.05)
+
+
+def test_replaced_workers_take_what_has_arrived_meanwhile() -> None:
+    log: list[str] = []
+    udp: Any = Part(log, "udp")
+    drained(Listener(udp, None), is_needed=False)
+    assert log == ["udp stop_reading", "udp stop_reading", "udp close"]
+
+
+def test_it_closes_whatever_goes_wrong() -> None:
+    log: list[str] = []
+    tcp: Any = Part(log, "tcp")
+
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    tcp.end = fail
+    with pytest.raises(RuntimeError, match="broken"):
+        asyncio.run(
+            Listener(None, tcp).drain(DrainConditions(lambda: 0.0, lambda: True, lambda: False))
+        )
+    assert log == ["tcp stop_accepting", "tcp close"]
+
+
+def make_opener(workers: int = 1) -> Opener:
+    return Opener(Registry(), Tasks().spawn, time.monotonic, workers, Places(64))
+
+
+@each_kind
+def test_number_of_workers(kind: str) -> None:
+    opener = make_opener(workers=4)
+    found = [opener.count_workers(Settings(workers=number)) for number in (None, 3)]
+    assert found == ([1, 1] if kind == "loop" else [4, 3])
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("scheme", "kinds"),
+    [("dns", ["UdpServer", "TcpServer"]), ("tls", ["TcpServer"]), ("https", ["DohServer"])],
+)
+async def test_scheme_decides_what_reads(scheme: str, kinds: list[str]) -> None:
     with serving_with("loop"):
-        async with serving(workers=4) as reloadable:
-            await reloadable.change(BOUND.replace("whoami", "multisocket 3\nwhoami"))
-            (udp,) = reloadable.listeners.udp.values()
-            assert len(udp.sockets) == 1
+        opener, listen = make_opener(), ListenAddress("127.0.0.1", 0, scheme)
+        answers: Any = processor(asked_address, listen.server)
+        sockets = opener.open_all(listen, (), 1)
+        listener = opener.make(sockets, answers, Settings())
+        assert [type(part).__name__ for part in listener.parts] == kinds
+        listener.close()
+        sockets.close()
+
+
+def test_no_rule_stands() -> None:
+    for each in (NO_FAULTS, ListenerFaults(), TcpListener.faults, UdpListener.faults):
+        assert (each.connect, each.shed) == (None, None)
+
+
+def test_the_listeners_of_a_process_have_one_in_common() -> None:
+    spawn: Spawn = Tasks().spawn
+    opener = Opener(Registry(), spawn, lambda: 0.0, 1, Places(4))
+    for scheme, server in (("dns", "dns://:53"), ("tls", "tls://:853"), ("https", "https://:443")):
+        sockets = open_all(ListenAddress("127.0.0.1", 0, scheme))
+        listener = opener.make(sockets, processor(asked_address, server), DEFAULT_SETTINGS)
+        assert {id(part.faults) for part in listener.parts} == {id(opener.faults)}
+        sockets.close()

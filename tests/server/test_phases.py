@@ -1,28 +1,68 @@
-"""The table of the process: which ends it has; test_histories.py runs by it."""
+"""The tables of transitions of the process and of a configuration; test_histories.py runs by both."""
+
+from enum import Enum, auto
+from typing import Any
 
 import pytest
 
-from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
-
-FOLLOWING = {(row.state, row.event): row.following for row in TRANSITIONS}
-
-
-def test_no_row_contradicts_another() -> None:
-    assert len(FOLLOWING) == len(TRANSITIONS)
-    assert all(row.action for row in TRANSITIONS)
+from hsdns.server import instance, phases
+from hsdns.server.instance import State
+from hsdns.server.phases import STOPPING, ImpossibleEventError, Phase, StateMachine, Transition
 
 
-@pytest.mark.parametrize("event", [Event.SHUT_DOWN, Event.CLOSE, Event.QUIT])
-def test_a_signal_may_come_at_any_time(event: Event) -> None:
-    assert {phase for phase in Phase if (phase, event) in FOLLOWING} == set(Phase)
+def following(table: Any) -> dict[tuple[Any, Any], Any]:
+    """State and event -> the state after it."""
+    return {(row.state, row.event): row.following for row in table}
+
+
+OF_PROCESS, OF_INSTANCE = following(phases.TRANSITIONS), following(instance.TRANSITIONS)
+
+
+@pytest.mark.parametrize("table", [phases.TRANSITIONS, instance.TRANSITIONS])
+def test_no_row_contradicts_another(table: Any) -> None:
+    assert len(following(table)) == len(table)
+    assert all(row.action for row in table)
+
+
+@pytest.mark.parametrize("event", [phases.Event.SHUT_DOWN, phases.Event.CLOSE, phases.Event.QUIT])
+def test_a_signal_may_come_at_any_time(event: phases.Event) -> None:
+    assert {phase for phase in Phase if (phase, event) in OF_PROCESS} == set(Phase)
 
 
 def test_what_is_stopping_serves_no_more() -> None:
-    for (phase, _), following in FOLLOWING.items():
-        assert phase not in STOPPING or following in STOPPING
+    for (phase, _), after in OF_PROCESS.items():
+        assert phase not in STOPPING or after in STOPPING
+        assert phase is not Phase.CLOSED or after is Phase.CLOSED
 
 
-def test_nothing_leaves_the_end() -> None:
-    assert {following for (phase, _), following in FOLLOWING.items() if phase is Phase.CLOSED} == {
-        Phase.CLOSED
-    }
+def test_names_may_change_at_any_time() -> None:
+    for state in State:
+        assert OF_INSTANCE[state, instance.Event.NAMES_CHANGED] is state
+
+
+def test_each_state_leads_to_the_end() -> None:
+    for state in State:
+        reached, seen = {state}, set[State]()
+        while reached - seen:
+            at = (reached - seen).pop()
+            seen.add(at)
+            reached |= {after for (before, _), after in OF_INSTANCE.items() if before is at}
+        assert State.STOPPED in reached
+
+
+class Lamp(Enum):
+    OFF = auto()
+    ON = auto()
+
+
+def test_a_machine_follows_its_table() -> None:
+    table = (
+        Transition(Lamp.OFF, phases.Event.START, Lamp.ON, "it is lit"),
+        Transition(Lamp.ON, phases.Event.START, Lamp.OFF, "it is dark"),
+    )
+    machine = StateMachine(table, Lamp.OFF)
+    for after in (Lamp.ON, Lamp.OFF):
+        assert machine.fire(phases.Event.START) is machine.state is after
+    with pytest.raises(ImpossibleEventError, match="Lamp OFF has no QUIT"):
+        machine.fire(phases.Event.QUIT)
+    assert machine.state is Lamp.OFF

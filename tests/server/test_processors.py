@@ -1,6 +1,9 @@
+"""Which plugins /metrics shows of a block."""
+
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,11 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
+from loadtest.ports import free_port
+from tests.server.loopback import (
+    ReloadableServer,
+    running,
+)
 from tests.support.clients.messages import query, summary
 from tests.support.coroutines.eager import finish
 
@@ -133,3 +141,34 @@ async def test_what_waits_does_so_in_the_configurations_own_tasks(
     go_on.set()
     assert (await asking).startswith("1 NOERROR")
     assert len(made.runtime.queries) == 0
+
+
+pytestmark = pytest.mark.sockets
+
+
+async def test_plugins_are_shown_for_a_block_s_first_key(tmp_path: Path) -> None:
+    http = free_port()
+    block = f"10.0.0.0/15 b.org {{\nbind 127.0.0.1\nprometheus 127.0.0.1:{http}\nwhoami\n}}\n"
+    async with running(ReloadableServer(tmp_path, block)) as reloadable:
+        shown = reloadable.server.metrics.gauge("coredns_plugin_enabled", "").values
+        server = f"dns://127.0.0.1:{reloadable.port}"
+        names = ("prometheus", "whoami")
+        assert set(shown) == {(server, "0.10.in-addr.arpa.", "", name) for name in names}
+
+
+async def test_plugins_of_a_chain_are_shown(tmp_path: Path) -> None:
+    http = free_port()
+    reloadable = ReloadableServer(
+        tmp_path,
+        f"a.org {{\nbind 127.0.0.1\nprometheus 127.0.0.1:{http}\nerrors\nwhoami\n}}\n"
+        "b.org {\nbind 127.0.0.1\nwhoami\n}\n",
+    )
+    async with running(reloadable):
+        shown = reloadable.server.metrics.gauge("coredns_plugin_enabled", "").values
+        server = f"dns://127.0.0.1:{reloadable.port}"
+        assert set(shown) == {
+            (server, "a.org.", "", name) for name in ("prometheus", "errors", "whoami")
+        }
+        await reloadable.ask("a.org")
+        responses = reloadable.server.metrics.counter("coredns_dns_responses_total", "").values
+        assert set(responses) == {(server, "a.org.", "", "NOERROR", "errors")}

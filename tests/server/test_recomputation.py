@@ -84,7 +84,6 @@ class Bench:
 
 
 async def test_what_an_event_has_ended_is_made_once_after_it() -> None:
-
     bench = Bench((1, 2), (2,), (3,))
     for index in (1, 2, ANYTHING):
         bench.recomputation.bump(index)
@@ -100,7 +99,6 @@ async def test_what_an_event_has_ended_is_made_once_after_it() -> None:
 
 @pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
 async def test_replies_are_stored_before_the_end_of_an_event() -> None:
-
     bench = Bench((1, 2), (2,), (3,))
     bench.writer.is_stale = lambda query: not bench.versions.held()
     bench.recomputation.hold()
@@ -118,7 +116,6 @@ async def test_replies_are_stored_before_the_end_of_an_event() -> None:
 
 
 async def test_a_batch_is_recomputed_at_its_end() -> None:
-
     bench = Bench((1,), (2,), (3,))
     for index, more, made in ((1, True, []), (2, False, [0, 1]), (3, True, [0, 1])):
         bench.recomputation.hold()
@@ -129,7 +126,6 @@ async def test_a_batch_is_recomputed_at_its_end() -> None:
 
 
 async def test_an_event_in_another_thread_is_recomputed_on_the_loop() -> None:
-
     bench = Bench((1,))
 
     def apply() -> None:
@@ -152,7 +148,6 @@ def test_compiled_code_increments_the_counters_of_the_answer_tables() -> None:
 
 
 async def test_what_is_asked_for_is_made_again_and_again() -> None:
-
     bench = Bench((1,))
     (query,) = bench.writer.queries
     for _ in range(3):
@@ -164,7 +159,6 @@ async def test_what_is_asked_for_is_made_again_and_again() -> None:
 async def test_replies_that_cannot_be_recomputed_are_left_to_the_next_query(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-
     bench = Bench((1,), (1,), (1,))
     writer = bench.writer
     writer.missing.add(writer.queries[0])
@@ -179,7 +173,6 @@ async def test_replies_that_cannot_be_recomputed_are_left_to_the_next_query(
 
 
 async def test_many_are_made_some_in_a_turn() -> None:
-
     bench = Bench(*[(1,)] * 7)
     bench.writer.seconds = TURN / 2.5
     bench.recomputation.bump(1)
@@ -191,7 +184,6 @@ async def test_many_are_made_some_in_a_turn() -> None:
 
 
 async def test_a_table_that_was_exchanged_is_left_alone() -> None:
-
     bench = Bench(*[(1,)] * 3)
     bench.writer.seconds = TURN
     bench.recomputation.bump(1)
@@ -201,7 +193,6 @@ async def test_a_table_that_was_exchanged_is_left_alone() -> None:
 
 
 async def test_counters_move_in_any_thread_and_without_a_loop() -> None:
-
     bench = Bench((1,))
     thread = threading.Thread(target=bench.recomputation.bump, args=(1,))
     thread.start()
@@ -229,7 +220,6 @@ async def test_the_thread_is_that_of_the_table(
 
 
 async def test_a_new_table_begins_with_what_the_last_one_was_asked_for() -> None:
-
     bench = Bench((1,), (2,))
     old = Writer((1,), (2,), (3,))
     del bench.writer.recomputed._added[1]

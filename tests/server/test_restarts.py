@@ -106,7 +106,6 @@ class Scripted:
     ],
 )  # fmt: skip
 async def test_times(rules: list[str], done: str) -> None:
-
     process = Scripted()
     for each in rules:
         process.add(each)
@@ -116,7 +115,6 @@ async def test_times(rules: list[str], done: str) -> None:
 
 
 async def test_each_time_so_many_are_pending() -> None:
-
     process = Scripted()
     process.add("die 10s pending 5 after 1s times 2 named full")
     process.pending = 4
@@ -136,7 +134,6 @@ async def test_each_time_so_many_are_pending() -> None:
 
 @pytest.mark.parametrize("ends", ["removed", "expired", "closed"])
 async def test_the_end_of_a_rule_brings_it_back(ends: str) -> None:
-
     process = Scripted()
     process.add("die 1h for 5m named gone")
     process.add("restart after 10m for 20m")
@@ -157,7 +154,6 @@ async def test_the_end_of_a_rule_brings_it_back(ends: str) -> None:
 
 
 async def test_a_process_that_ends_does_not_restart() -> None:
-
     process = Scripted()
     process.serves = False
     process.add("restart")
@@ -172,7 +168,6 @@ async def test_a_process_that_ends_does_not_restart() -> None:
 async def test_a_rule_that_ends_while_another_change_goes_on(
     rule: str, ends: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-
     process = Scripted()
     process.pending = 9
     async with process.changing:
@@ -208,7 +203,6 @@ async def killed(reloadable: ReloadableServer, rule: str) -> None:
 @pytest.mark.sockets
 @pytest.mark.parametrize("signal", [True, False])
 async def test_a_server_that_is_dead_ends_at_once(signal: bool, tmp_path: Path) -> None:
-
     async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
         await killed(reloadable, "die 1h")
         if signal:
@@ -272,7 +266,6 @@ async def test_a_start_that_fails_leaves_no_page(
 
 @pytest.mark.sockets
 async def test_ports_that_the_kernel_has_chosen_stay(tmp_path: Path) -> None:
-
     text = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
     async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
         before = reloadable.server.addresses
@@ -285,7 +278,6 @@ async def test_ports_that_the_kernel_has_chosen_stay(tmp_path: Path) -> None:
 
 @pytest.mark.sockets
 async def test_a_reload_comes_after_it(tmp_path: Path) -> None:
-
     async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
         server = reloadable.server
         await killed(reloadable, "die 1h named gone")
@@ -298,7 +290,6 @@ async def test_a_reload_comes_after_it(tmp_path: Path) -> None:
 
 @pytest.mark.sockets
 async def test_queries_that_wait_are_pending(tmp_path: Path) -> None:
-
     async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
         faults, configuration = reloadable.server.faults, reloadable.server.configuration
         assert faults is not None

@@ -15,12 +15,22 @@ from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.parser import parse
 from hsdns.eager import Wait, start
-from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
-from hsdns.plugin import Plugin, Runtime
+from hsdns.plugin import Plugin
 from hsdns.plugins import ORDER
+from hsdns.server import runtime
 from hsdns.server import runtime as module
-from hsdns.server.runtime import MAX_TURN, Queries, ServerRuntime, Tasks, Turn, begin, take_apart
+from hsdns.server.runtime import (
+    MAX_TURN,
+    FileLooks,
+    Look,
+    Queries,
+    ServerRuntime,
+    Tasks,
+    Turn,
+    begin,
+    take_apart,
+)
 from hsdns.wire.message import Reply
 from tests.support.coroutines.event_loops import DEADLINE, LOOPS, run, until
 from tests.support.plugins.requests import make_request
@@ -47,21 +57,11 @@ def configuration(corefile: str) -> Configuration:
     )
 
 
-def test_server_runtime_is_a_runtime() -> None:
-    runtime: Runtime = make_runtime()
-    assert runtime.stopping is False
-    assert 0 <= runtime.random.random() < 1
-    before = runtime.clock()
-    assert runtime.clock() >= before
-    assert runtime.wall() > 1_700_000_000
-
-
 # --- tasks ---
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_tasks_are_held_until_they_end(loop: str) -> None:
-
     tasks, go_on = Tasks(), asyncio.Event()
 
     async def wait() -> int:
@@ -78,7 +78,6 @@ async def test_tasks_are_held_until_they_end(loop: str) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_cancel_waits_for_the_end(loop: str) -> None:
-
     tasks, ended, started = Tasks(), list[str](), asyncio.Event()
 
     async def wait() -> None:
@@ -98,7 +97,6 @@ async def test_cancel_waits_for_the_end(loop: str) -> None:
 
 
 async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-
     with caplog.at_level(logging.ERROR, "hsdns"):
 
         async def fail() -> None:
@@ -111,14 +109,6 @@ async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> No
         "cluster watch ended with an error"
     ]
     assert caplog.records[0].exc_info is not None
-
-
-async def test_runtime_tasks_end_with_the_configuration() -> None:
-
-    runtime = make_runtime()
-    task = runtime.spawn(asyncio.Event().wait(), "watch")
-    await runtime.tasks.cancel()
-    assert task.cancelled()
 
 
 # --- what plugins ask ---
@@ -231,14 +221,6 @@ async def test_what_runs_where_clusters_are_followed() -> None:
     await runtime.tasks.wait()
 
 
-def test_pages_are_added() -> None:
-    page = HttpPage(lambda path: (200, "text/plain", b""))
-    runtime = make_runtime()
-    runtime.serve_http(":8080", {"/health": page})
-    runtime.serve_http(":8080", {"/ready": page})
-    assert runtime.pages.by_address == {":8080": {"/health": page, "/ready": page}}
-
-
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_wait_until(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POLL_INTERVAL", 0.0)
@@ -251,24 +233,11 @@ async def test_wait_until(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ] == [True, False, True]
 
 
-def test_reload_and_fail_are_passed_on() -> None:
-    heard: list[str] = []
-
-    async def reload() -> None:
-        heard.append("reload")
-
-    runtime = make_runtime(reload=reload, fail=heard.append)
-    run(runtime.reload_if_changed())
-    runtime.fail("loop found")
-    assert heard == ["reload", "loop found"]
-
-
 # --- tasks that outlive a configuration ---
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> None:
-
     ended: list[str] = []
 
     async def wait(name: str) -> None:
@@ -302,7 +271,6 @@ async def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> No
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_what_a_task_does_to_end_is_not_cut_short(loop: str) -> None:
-
     tasks, ended, go_on = Tasks(), [], asyncio.Event()
 
     async def save_at_the_end() -> None:
@@ -426,3 +394,63 @@ async def test_begin() -> None:
     with contextlib.suppress(asyncio.CancelledError):  # it comes back, as from a task
         waits[2].fail(asyncio.CancelledError())
     assert (await at_once, await later, await lost) == (1, 2, None)
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, periods: int) -> tuple[list[float], list[int]]:
+    """Let `periods` intervals pass at once; return the intervals, and how many looks each call of a thread had."""
+    slept: list[float] = []
+    calls: list[int] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) > periods:
+            raise asyncio.CancelledError
+
+    async def in_thread(function: Callable[[list[Look]], object], looks: list[Look]) -> object:
+        calls.append(len(looks))
+        return function(looks)
+
+    monkeypatch.setattr(runtime, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "to_thread", in_thread)
+    return slept, calls
+
+
+def look_all(looks: list[tuple[float, Look]]) -> None:
+    async def run() -> None:
+        tasks = Tasks()
+        files = FileLooks()
+        for seconds, look in looks:
+            files.add(seconds, look, tasks.spawn)
+        await tasks.wait()
+
+    asyncio.run(run())
+
+
+def test_one_thread_looks_for_all_of_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept, calls = scripted(monkeypatch, 1)
+    look_all([(5.0, lambda: None)] * 2300)
+    assert (slept, calls) == ([5.0, 5.0], [2300])
+
+
+def test_what_is_found_is_used_and_what_follows_is_done_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scripted(monkeypatch, 1)
+    done: list[str] = []
+
+    def rebuild() -> None:
+        done.append("rebuilt")
+
+    def changed(name: str) -> Look:
+        def use() -> Callable[[], None]:
+            done.append(name)
+            return rebuild
+
+        return lambda: use
+
+    def broken() -> None:
+        raise OSError("no such device")
+
+    look_all([(5.0, changed("a")), (5.0, broken), (5.0, lambda: None), (5.0, changed("b"))])
+    assert done == ["a", "b", "rebuilt"]
+    assert [record.message for record in caplog.records] == ["a file cannot be looked at"]

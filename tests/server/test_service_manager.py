@@ -133,7 +133,6 @@ async def test_a_server(inbox: Inbox, tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 async def test_a_failed_start(inbox: Inbox, tmp_path: Path) -> None:
-
     reloadable = ReloadableServer(tmp_path, ". {\nwhoam\n}\n", manager(inbox))
     with pytest.raises(Exception, match="unknown directive"):
         await reloadable.server.start()
@@ -141,7 +140,6 @@ async def test_a_failed_start(inbox: Inbox, tmp_path: Path) -> None:
 
 
 async def test_an_end_before_the_start_is_over(inbox: Inbox, tmp_path: Path) -> None:
-
     reloadable = ReloadableServer(tmp_path, WHOAMI, manager(inbox))
     starting = asyncio.create_task(reloadable.server.start())
     await asyncio.sleep(0)

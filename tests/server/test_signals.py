@@ -46,7 +46,6 @@ async def test_signals(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-
     http = free_port()
     caplog.set_level(logging.INFO, "hsdns")
     corefile = WHOAMI.replace("whoami", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}\nwhoami")
@@ -73,7 +72,6 @@ async def test_signals(
 
 
 async def test_sigusr1_reloads(tmp_path: Path) -> None:
-
     reloadable = ReloadableServer(tmp_path, WHOAMI)
     with default_signals(reloadable.server):
         async with running(reloadable):

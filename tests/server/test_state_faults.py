@@ -132,7 +132,6 @@ async def test_a_watch_is_away_before_a_block_starts(
 async def test_a_rule_that_ends_while_a_reload_places_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     objects = cluster_objects(service("default/web", "10.96.0.1"))
     async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
         asking, faults, loop = (

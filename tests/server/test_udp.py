@@ -21,7 +21,6 @@ pytestmark = pytest.mark.sockets
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_it_has_one_socket(loop: str) -> None:
-
     sockets = [open_udp(ListenAddress("127.0.0.1", 0)) for _ in range(2)]
     answers = processor(asked_address)
     server = listen_udp("loop", sockets, answers, Tasks().spawn, lambda: 0.0)

@@ -84,7 +84,6 @@ each_place = pytest.mark.parametrize(("kind", "loop"), PLACES)
 async def test_answer_leaves_from_the_address_that_was_asked(
     kind: str, loop: str, host: str, asked: str, rrtype: str
 ) -> None:
-
     async with serving(host=host, kind=kind) as server:
         family = socket.AF_INET6 if ":" in asked else socket.AF_INET
         with UdpClient(family) as client:
@@ -151,7 +150,6 @@ def padded(size: int) -> bytes:
     ],
 )  # fmt: skip
 async def test_header_of_the_reply(kind: str, sent: bytes, reply: str) -> None:
-
     async with serving(kind=kind) as server:
         with UdpClient() as client:
             wire = (await client.ask(sent, ("127.0.0.1", server.local.port)))[0]
@@ -170,7 +168,6 @@ async def test_header_of_the_reply(kind: str, sent: bytes, reply: str) -> None:
     ],
 )
 async def test_silence(kind: str, sent: bytes, loop: str) -> None:
-
     # What comes first is the answer to the question after it.
     async with serving(kind=kind) as server:
         with UdpClient() as client:
@@ -269,7 +266,6 @@ async def test_reply_is_cut_to_the_size_of_the_client(
 
 @each_place
 async def test_a_query_that_waits_holds_up_nobody(kind: str, loop: str) -> None:
-
     go_on = asyncio.Event()
 
     async def wait_for_first(request: Request) -> Reply:
@@ -526,7 +522,6 @@ async def test_processor_is_exchanged_between_two_datagrams(kind: str) -> None:
 async def test_fault_beside_the_handlers_is_counted_once(
     kind: str, has_delivered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with serving(kind=kind) as server:
 
         def fail(answer: Any, deliver: Callable[[None], None], spawn: object) -> None:
@@ -647,7 +642,6 @@ async def test_answer_after_the_end_is_sent_by_nobody(kind: str) -> None:
 
 @each_kind
 async def test_close_gives_the_port_back(kind: str) -> None:
-
     async with serving(kind=kind) as server:
         port = server.local.port
     open_udp(ListenAddress("127.0.0.1", port)).close()

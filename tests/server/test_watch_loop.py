@@ -12,6 +12,7 @@ import pytest
 
 from hsdns.metrics import Registry
 from hsdns.server.watch_loop import LEASE, PATIENCE, Watchdog, WatchLoop
+from hsdns.server.watch_thread import WatchThread
 from tests.support.coroutines.event_loops import LOOPS, run, until
 
 
@@ -37,7 +38,6 @@ async def running() -> AsyncIterator[WatchLoop]:
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_what_is_spawned_runs_in_another_thread_until_it_is_cancelled(loop: str) -> None:
-
     seen: dict[str, str] = {}
 
     async def follow(name: str) -> None:
@@ -60,7 +60,6 @@ async def test_what_is_spawned_runs_in_another_thread_until_it_is_cancelled(loop
 
 
 async def test_it_goes_on_while_the_main_loop_stands_still() -> None:
-
     turned = threading.Event()
 
     async def follow() -> None:
@@ -73,7 +72,6 @@ async def test_it_goes_on_while_the_main_loop_stands_still() -> None:
 
 
 async def test_an_error_is_logged_and_ends_only_its_task(caplog: pytest.LogCaptureFixture) -> None:
-
     with caplog.at_level(logging.ERROR):
 
         async def fail() -> None:
@@ -112,7 +110,6 @@ def test_a_turn_in_time_renews_the_lease() -> None:
 async def test_queries_wait_for_the_next_turn_but_not_for_ever(
     turns: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     scripted = Scripted()
     scripted.loop.beaten(0.0, True)
     scripted.now = 5.0
@@ -142,3 +139,27 @@ def test_a_query_waits_once_however_many_handlers_read_the_store() -> None:
     scripted.loop.beaten(0.0, True)
     scripted.now = 5.0 + PATIENCE
     assert scripted.loop.late(5.0) is None, "its time is over"
+
+
+def test_calls_and_end() -> None:
+    thread, seen, called = WatchThread(), list[str](), threading.Event()
+    assert not thread.has_started
+
+    def call() -> None:
+        seen.append(threading.current_thread().name)
+        called.set()
+
+    async def first() -> None:
+        seen.append("first")
+
+    async def second() -> None:
+        seen.append("second")
+
+    thread.start()
+    thread.start()
+    thread.call(call)
+    assert called.wait(20)
+    thread.at_end += [first, second]
+    thread.end()
+    assert thread.join(20)
+    assert seen == ["watch", "second", "first"]

@@ -121,7 +121,6 @@ def test_a_loop_that_has_ended_is_not_looked_at() -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_a_loop_that_stands_still_is_noticed_by_the_thread(loop: str) -> None:
-
     metrics, noticed = Registry(), threading.Event()
     dog = Watchdog(metrics)
     counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))

@@ -231,7 +231,6 @@ async def test_close_while_busy_ends_the_threads(workers: ModuleType) -> None:
 
 
 async def test_close_before_the_start(workers: ModuleType) -> None:
-
     sock = open_udp(ListenAddress("127.0.0.1", 0))
     port = sock.getsockname()[1]
     server = workers.UdpWorkers([sock], processor(asked_address), Tasks().spawn, lambda: 0.0)

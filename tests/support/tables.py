@@ -45,6 +45,11 @@ def rows(path: Path) -> list[ParameterSet]:
     return found
 
 
+def sections(path: Path) -> list[str]:
+    """The names of a file's sections."""
+    return [name for name, _ in _parts(path)]
+
+
 def section(path: Path, name: str) -> str:
     """The lines of a section, as they are."""
     return next(lines for found, lines in _parts(path) if found == name).rstrip("\n")

@@ -6,6 +6,8 @@ import asyncio
 import errno
 import functools
 from collections.abc import Callable, Coroutine
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +33,9 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
+from tests.support.tables import section, sections
 
+QUERIES = Path(__file__).with_name("queries.txt")
 WWW = Query.ask(Name.from_text("www.example.org."), RRType.A)
 
 
@@ -127,26 +131,26 @@ def spawn(coro: Coroutine[Any, Any, Any]) -> Any:
     raise AssertionError("a query needs no task")
 
 
-def in_loop(scenario: Callable[..., None]) -> Callable[..., None]:
-    """Run a scenario in a callback of a loop, as queries are, then what it has left for the next turn."""
+async def in_callback(call: Callable[[], object]) -> None:
+    """Call in a callback of the loop, as queries are, then let run what that has left for the next turn."""
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            over.set_exception(error)
+        else:
+            over.set_result(None)
+
+    asyncio.get_running_loop().call_soon(run)
+    await over
+
+
+def in_loop(scenario: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(scenario)
     def run(**given: Any) -> None:
-        async def in_callback() -> None:
-            over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-            def call() -> None:
-                try:
-                    scenario(**given)
-                except BaseException as error:
-                    over.set_exception(error)
-                else:
-                    over.set_result(None)
-
-            asyncio.get_running_loop().call_soon(call)
-            await over
-
-        asyncio.run(in_callback())
+        asyncio.run(in_callback(functools.partial(scenario, **given)))
 
     return run
 
@@ -293,82 +297,82 @@ async def test_few_queries_for_one_name_wait(
     assert len(setup.counts) == 801
 
 
-@in_loop
-def test_a_query_without_a_turn_has_not_been_lost_by_the_upstream() -> None:
-    setup = Setup(most=1)
-    first, second = setup.ask(seconds=1.0), setup.ask(WWW.replace(edns=Edns(1232)), seconds=0.5)
-    third = setup.ask(WWW.replace(edns=Edns(1233)), seconds=2.0)
-    setup.pass_time(0.6)
-    assert isinstance(setup.results[second], Displaced)
-    assert (setup.results[first], setup.results[third], len(setup.sent)) == (None, None, 1)
-    setup.pass_time(0.5)  # a time-out gives the turn to the next one
-    assert isinstance(setup.results[first], TimeoutError)
-    setup.sockets[0].receive(reply(setup.sent[1]))
-    assert setup.results[third] == reply(setup.sent[1])
-    setup.under_test.close()
-    assert (len(setup.under_test), setup.open) == (0, 0)
+ERRORS = {
+    "unreachable": lambda: OSError(errno.ENETUNREACH, ""),
+    "refused": ConnectionRefusedError,
+    "full": BlockingIOError,
+}
 
 
-@in_loop
-def test_a_query_that_has_had_its_turn_is_lost_with_its_last_asker() -> None:
-    setup, other = Setup(most=1), WWW.replace(edns=Edns(1232))
-    setup.ask()
-    hasty, patient = setup.ask(other, seconds=1.0), setup.ask(other, seconds=3.0)
-    setup.pass_time(0.5)
-    setup.sockets[0].receive(reply(setup.sent[0]))
-    setup.pass_time(0.6)
-    assert isinstance(setup.results[hasty], TimeoutError)
-    assert (setup.results[patient], len(setup.sent)) == (None, 2)
-    setup.sockets[0].receive(reply(setup.sent[1]))
-    assert setup.results[patient] == reply(setup.sent[1])
-    setup.under_test.close()
+class Script:
+    """Runs the steps of queries.txt; queries are asked without a task."""
+
+    def __init__(self, ports: int) -> None:
+        self.setup = Setup(most=ports)
+        self.messages: list[tuple[Socket, bytes]] = []  # in the order in which they were sent
+        self.askers: dict[str, int] = {}
+        self.waits: dict[str, Wait[Any]] = {}
+
+    def note_messages(self) -> None:
+        known = [message for _, message in self.messages]
+        sent = [(socket, message) for socket in self.setup.sockets for message in socket.sent]
+        self.messages += [each for each in sent if each[1] not in known]
+
+    def state(self) -> str:
+        self.note_messages()
+        ended = [
+            f"{who} {'reply' if isinstance(result, bytes) else type(result).__name__}"
+            for who, number in self.askers.items()
+            if (result := self.setup.results[number]) is not None
+        ]
+        words = f"{len(self.messages)} sent, {len(self.setup.under_test)} wait"
+        return f"{words}: {', '.join(ended)}" if ended else words
+
+    def step(self, word: str, *args: str) -> None:
+        setup = self.setup
+        match word, *args:
+            case "ask", who, name, seconds:
+                name, _, size = name.partition("/")
+                asked = WWW if name == "www" else query(int(name[1:]))
+                asked = asked.replace(edns=Edns(int(size))) if size else asked
+                before = set(setup.waits)
+                self.askers[who] = setup.ask(asked, float(seconds))
+                for wait in setup.waits - before:
+                    self.waits[who] = wait
+            case "pass", seconds:
+                setup.pass_time(float(seconds) + TICK)
+            case "reply", number:
+                socket, message = self.messages[int(number) - 1]
+                socket.receive(reply(message))
+            case "fail", port:
+                setup.sockets[int(port) - 1].fail(ConnectionRefusedError())
+            case "errors", port, *names:
+                setup.sockets[int(port) - 1].errors = [ERRORS[name]() for name in names]
+            case "cancel", who:
+                with pytest.raises(asyncio.CancelledError) as cancelled:
+                    self.waits[who].fail(asyncio.CancelledError())
+                setup.results[self.askers[who]] = cancelled.value
+            case "=>", *_:
+                assert self.state() == " ".join(args)
+        self.note_messages()
+
+    def run(self, lines: list[list[str]]) -> None:
+        for line in lines:
+            self.step(*line)
 
 
-@in_loop
-def test_a_lost_query_goes_to_the_end_of_those_that_wait() -> None:
-    """Whoever asks again and again, for what the upstream does not answer, does not keep others waiting."""
-    setup = Setup(most=1)
-    setup.ask(seconds=2.0)
-    setup.pass_time(1.0)
-    late = setup.ask(seconds=5.0)
-    other = setup.ask(WWW.replace(edns=Edns(1232)), seconds=5.0)
-    setup.pass_time(1.1)
-    (lost, sent) = setup.sent
-    assert len(lost) < len(sent)  # which has an OPT record
-    setup.sockets[0].receive(reply(setup.sent[1]))
-    assert setup.results[other] == reply(setup.sent[1])
-    setup.sockets[0].receive(reply(setup.sent[2]))
-    assert setup.results[late] == reply(setup.sent[2])
-    setup.under_test.close()
-
-
-@in_loop
-def test_a_query_that_cannot_be_sent_in_its_turn() -> None:
-    setup = Setup(most=1)
-    for k in range(3):
-        setup.ask(WWW.replace(edns=Edns(1232 + k)))
-    (socket,) = setup.sockets
-    socket.errors = [OSError(errno.ENETUNREACH, "")] * 2
-    socket.receive(reply(setup.sent[0]))
-    setup.sockets[-1].receive(reply(setup.sockets[-1].sent[-1]))
-    assert [type(setup.results[k]) for k in range(3)] == [bytes, OSError, bytes]
-    assert (len(setup.under_test), len(setup.waits)) == (0, 0)
-    setup.under_test.close()
-
-
-def test_a_cancelled_query_gives_its_turn_to_the_next() -> None:
-    setup = Setup(most=1)
-
-    def scenario() -> None:
-        setup.ask()
-        (wait,) = setup.waits
-        setup.ask(WWW.replace(edns=Edns(1232)))
-        with pytest.raises(asyncio.CancelledError):
-            wait.fail(asyncio.CancelledError())
-        setup.under_test.close()
-
-    in_loop(scenario)()
-    assert len(setup.sent) == 2
+@pytest.mark.parametrize("name", sections(QUERIES))
+async def test_queries(name: str) -> None:
+    lines = [line.split() for line in section(QUERIES, name).splitlines()]
+    script = Script(int(lines[0][1]) if lines[0][0] == "ports" else MAX_PORTS)
+    while lines:
+        turn = [*takewhile(lambda line: line != ["later"], lines)]
+        await in_callback(functools.partial(script.run, turn))
+        del lines[: len(turn) + 1]
+    script.setup.pass_time(100.0)
+    await in_callback(script.setup.under_test.close)
+    script.setup.pass_time(100.0)
+    assert (len(script.setup.waits), script.setup.open) == (0, 0)
 
 
 @in_loop
@@ -434,28 +438,6 @@ def test_few_names_are_suspected_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     for k in range(4):
         setup.ask(query(k))
     assert len(setup.streams) == 4 + 2
-    setup.under_test.close()
-
-
-@in_loop
-def test_each_asker_has_its_own_timeout_and_a_lost_query_is_sent_again() -> None:
-    setup = Setup(most=1)
-    first = setup.ask(seconds=2.0)
-    setup.pass_time(1.0)
-    hasty, late = setup.ask(seconds=0.5), setup.ask(seconds=2.0)
-    setup.pass_time(0.6)
-    assert isinstance(setup.results[hasty], TimeoutError)
-    assert (setup.results[first], len(setup.sent)) == (None, 1)
-    setup.pass_time(0.5)
-    assert isinstance(setup.results[first], TimeoutError)
-    assert (setup.results[late], len(setup.sent)) == (None, 2)
-    again = setup.ask()
-    assert len(setup.sent) == 2
-    assert setup.sent[0][:2] != setup.sent[1][:2]
-    setup.sockets[0].receive(reply(setup.sent[0]))  # too late
-    assert setup.results[late] is None
-    setup.sockets[0].receive(reply(setup.sent[1]))
-    assert setup.results[late] == setup.results[again] == reply(setup.sent[1])
     setup.under_test.close()
 
 
@@ -619,57 +601,6 @@ def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyP
 
 
 @in_loop
-def test_a_refusal_fails_the_queries_of_its_port_alone() -> None:
-    setup = Setup(most=2)
-    for k in range(8):
-        setup.ask(query(k))
-    setup.sockets[0].fail(ConnectionRefusedError())
-    refused = [k for k, result in setup.results.items() if result is not None]
-    assert len(refused) == len(setup.sockets[0].sent)
-    assert len(setup.under_test) == len(setup.sockets[1].sent)
-    setup.under_test.close()
-
-
-def test_an_error_of_earlier_datagrams_is_not_that_of_the_next() -> None:
-    setup = Setup(most=1)
-
-    def scenario() -> None:
-        first = setup.ask(query(1))
-        setup.sockets[0].errors = [ConnectionRefusedError()]
-        second = setup.ask(query(2))
-        assert setup.results == {first: None, second: None}
-        assert len(setup.sent) == 2
-
-    in_loop(scenario)()
-    assert [type(result) for result in setup.results.values()] == [
-        ConnectionRefusedError, type(None),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("errors", "result"),
-    [
-        pytest.param([OSError(errno.ENETUNREACH, "")] * 2, OSError, id="unreachable"),
-        pytest.param([BlockingIOError()], TimeoutError, id="no-room-is-a-loss"),
-        pytest.param([OSError(), BlockingIOError()], TimeoutError, id="no-room-after-an-error"),
-    ],
-)
-def test_what_cannot_be_sent(errors: list[OSError], result: type[Exception]) -> None:
-    setup = Setup(most=1)
-
-    def scenario() -> None:
-        setup.ask(query(1))
-        setup.sockets[0].errors = list(errors)
-        setup.ask(query(2))
-        setup.pass_time(2.0 + TICK)
-        setup.under_test.close()
-
-    in_loop(scenario)()
-    assert type(setup.results[1]) is result
-    assert len(setup.waits) == 0
-
-
-@in_loop
 def test_a_socket_that_cannot_be_opened_fails_one_query() -> None:
     def refuse(*_: object) -> Any:
         raise OSError(errno.EMFILE, "too many")
@@ -679,19 +610,6 @@ def test_a_socket_that_cannot_be_opened_fails_one_query() -> None:
     setup.ask()
     assert isinstance(setup.results[0], OSError)
     assert len(setup.under_test) == len(setup.waits) == 0
-
-
-@in_loop
-def test_a_cancelled_asker_leaves() -> None:
-    setup = Setup()
-    setup.ask()
-    setup.ask()
-    for wait in tuple(setup.waits):
-        with pytest.raises(asyncio.CancelledError):
-            wait.fail(asyncio.CancelledError())
-    assert len(setup.under_test) == len(setup.waits) == 0
-    setup.under_test.close()
-    assert setup.open == 0
 
 
 async def test_tasks_ask_through_futures() -> None:

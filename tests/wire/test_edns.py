@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import dns.message
 import pytest
 from hypothesis import given
 
 from hsdns.wire.edns import DO, Edns, read_options, with_options
 from tests import strategies
+from tests.support.tables import columns
 
 COOKIE = (10, b"12345678")
 
@@ -60,31 +63,14 @@ def test_the_version_of_the_client_is_not_sent_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wire", "found"),
-    [
-        (b"", ()),
-        (b"\0\3\0\0", ((3, b""),)),
-        (b"\0\x0a\0\1x\0\3\0\0", ((10, b"x"), (3, b""))),
-        (b"\0\3\0\0\0\3\0\0", ((3, b""), (3, b""))),
-        (b"\0", None),
-        (b"\0\3\0", None),
-        (b"\0\3\0\1", None),
-        (b"\0\3\0\0\0", None),
-    ],
-    ids=[
-        "none",
-        "empty",
-        "empty-last",
-        "twice",
-        "no-code",
-        "no-length",
-        "length-too-long",
-        "one-octet-left",
-    ],
+    ("octets", "expected"), columns(Path(__file__).with_name("answers.txt"), "EDNS options")
 )
-def test_read_options(wire: bytes, found: tuple[tuple[int, bytes], ...] | None) -> None:
+def test_read_options(octets: str, expected: str) -> None:
     """An empty option at the end counts: NSID, EXPIRE and keepalive are asked for that way."""
-    assert read_options(b"??" + wire + b"!!", 2, 2 + len(wire)) == found
+    wire = bytes.fromhex(octets)
+    found = read_options(b"??" + wire + b"!!", 2, 2 + len(wire))
+    shown = "refused" if found is None else " ".join(f"{code}:{data.hex()}" for code, data in found)
+    assert (shown or "none") == expected
 
 
 def test_more_options_follow_the_others() -> None:

@@ -207,7 +207,7 @@ def _load(
     from hsdns.load.cli.cluster import following_changes
     from hsdns.load.cli.progress import live
     from hsdns.load.plan import Plan, place_to_text, transport_words
-    from hsdns.load.report import OfServer, PlanReport
+    from hsdns.load.report import PlanReport
     from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, RunOptions, carry_out
     from hsdns.load.send.process import SenderProcess
@@ -246,7 +246,8 @@ def _load(
             # Nothing but counting is left for this process if no answer is judged.
             is_alone = truth is None and len(places) == 1
             sending = stack.enter_context(SenderProcess(plan, is_alone=is_alone))
-            loaded.append(Loaded(target.name, sending, verifier))
+            place = place_to_text(target.host, target.port)
+            loaded.append(Loaded(target.name, place, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, settings.flags.live))
         stack.enter_context(_churning(settings, cluster))
@@ -267,16 +268,15 @@ def _load(
         ended = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, options, time.monotonic_ns, time.sleep
         )  # fmt: skip
+    failure = "" if cluster is None else cluster.failure
     servers = [
-        OfServer(
-            each.name,
-            place_to_text(target.host, target.port),
-            each.why or ("" if cluster is None else cluster.failure),
-            round(each.seconds, 3),
-            each.results,
-            following.report(number, questions.all, each.results.begin / 1e9, each.seconds),
+        each._replace(
+            ended=each.ended or failure,
+            propagation=following.report(
+                number, questions.all, each.results.begin / 1e9, each.seconds
+            ),
         )
-        for number, (each, target) in enumerate(zip(ended, settings.targets, strict=True))
+        for number, each in enumerate(ended)
     ]
     return servers, PlanReport(
         transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,

@@ -45,7 +45,7 @@ def _suite(root: ET.Element, report: Report, server: ServerReport) -> None:
     for name, value in (
         ("target", server.target),
         ("transport", plan.transport),
-        ("rate", f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}"),
+        ("rate", f"{rates(plan.stages)}, {arrival(plan)}"),
         ("seed", str(plan.seed)),
         ("questions", plan.what),
     ):

@@ -15,6 +15,8 @@ from hsdns.load.report import Report
 from hsdns.wire import printable
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@-])")
+
+
 _MET: Final = {True: "FAILED", False: "held", None: "unknown"}
 
 
@@ -25,42 +27,35 @@ def markdown(report: Report) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     plan, servers = report.plan, report.servers
-    targets = ", ".join(server.target for server in servers)
-    yield f"### Load on {_text(targets)}"
+    yield f"### Load on {_text(', '.join(server.target for server in servers))}"
     yield ""
-    yield _text(
-        f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, over {plan.transport}: {plan.what}"
-    )
+    yield _text(f"{rates(plan.stages)}, {arrival(plan)}, over {plan.transport}: {plan.what}")
     for server in servers:
         of = f"{server.name}: " if len(servers) > 1 else ""
-        if server.ended:
-            yield ""
-            yield f"**Not whole:** {_text(f'{of}{server.ended} after {server.seconds:.1f} s')}"
-        if server.refused:
-            yield ""
-            yield f"**Left out:** {_text(of + server.refused)}"
-    limits = [(server, limit) for server in servers for limit in server.limits]
+        for word, told in (
+            ("Not whole", server.ended and f"{server.ended} after {server.seconds:.1f} s"),
+            ("Left out", server.refused),
+        ):
+            if told:
+                yield ""
+                yield f"**{word}:** {_text(of + told)}"
+    limits = [
+        (limit.limit, _MET[limit.met], limited(limit), server.name)
+        for server in servers
+        for limit in server.limits
+    ]
     if limits:
         yield ""
-        yield from _table(
-            ("limit", "", "measured", "server"),
-            [
-                (limit.limit, _MET[limit.met], limited(limit), server.name)
-                for server, limit in limits
-            ],
-        )
+        yield from _table(("limit", "", "measured", "server"), limits)
     yield ""
-    yield from _table(
-        ("", *(server.name for server in servers)),
-        [(label, *cells) for label, cells in comparison(shown(report))],
-    )
+    names = [server.name for server in servers]
+    yield from _table(("", *names), [(label, *cells) for label, cells in comparison(shown(report))])
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield _row(head)
     yield f"|{' --- |' * len(head)}"
-    for row in rows:
-        yield _row(row)
+    yield from map(_row, rows)
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -24,7 +24,15 @@ from typing import Any, Final
 import msgspec
 
 from hsdns.load.histogram import Histogram, Percentile, highest_in
-from hsdns.load.output.words import Shown, arrival, comparison, differences, limited, rates, shown
+from hsdns.load.output.words import (
+    Shown,
+    comparison,
+    differences,
+    limited,
+    plan_words,
+    rates,
+    shown,
+)
 from hsdns.load.report import Report, ServerReport, plain
 from hsdns.load.results import Second
 from hsdns.load.verify.judge import RIGHT, VERDICTS
@@ -276,9 +284,7 @@ def _plan(report: Report) -> Iterator[tuple[str, str]]:
             each.name if each.name != each.target else "target",
             f"{each.target} over {plan.transport}",
         )
-    portion = f", part {plan.part} of it" if plan.part else ""
-    rate = f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}{portion}"
-    yield "rate", rate
+    yield "rate", plan_words(plan)
     if report.generators > 1:
         yield "generators", str(report.generators)
     yield "questions", plan.what

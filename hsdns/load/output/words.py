@@ -10,10 +10,10 @@ Rule 2: other differences between the runs are stated, because they make the fig
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hsdns.load.histogram import Percentile, us_to_text
-from hsdns.load.report import KneeStep, LimitReport, Report, ServerReport
+from hsdns.load.report import KneeStep, LimitReport, PlanReport, Report, ServerReport
 from hsdns.load.results import Counts
 from hsdns.load.schedule import Stage
 from hsdns.load.verify.judge import VERDICTS
@@ -78,20 +78,24 @@ def rates(stages: Sequence[Stage]) -> str:
     """The rates of a schedule."""
     words = []
     for stage in stages:
-        rate = (
-            f"{stage.first:.10g}"
-            if stage.first == stage.last
-            else f"{stage.first:.10g}..{stage.last:.10g}"
-        )
-        words.append(f"{rate}/s for {stage.seconds:g} s")
+        ramp = "" if stage.first == stage.last else f"..{stage.last:.10g}"
+        words.append(f"{stage.first:.10g}{ramp}/s for {stage.seconds:g} s")
     return ", then ".join(words)
 
 
-def arrival(word: str, burst: int) -> str:
+def arrival(plan: PlanReport) -> str:
     """The arrival of queries."""
-    return f"bursts of {burst}" if word == "burst" else word
+    return f"bursts of {plan.burst}" if plan.arrival == "burst" else plan.arrival
 
 
+def plan_words(plan: PlanReport) -> str:
+    """The schedule of a plan."""
+    portion = f", part {plan.part} of it" if plan.part else ""
+    return f"{rates(plan.stages)}, {arrival(plan)}, seed {plan.seed}{portion}"
+
+
+# Whether a limit is met.
+LIMIT_WORDS: Final = {True: "FAILED", False: "held", None: "UNKNOWN"}
 _LATENCIES: Final = ("p50", "p99", "p99.9", "max")
 NOTHING: Final = "-"
 
@@ -135,7 +139,7 @@ def differences(servers: Sequence[Shown]) -> list[str]:
     found = []
     for label, values in (
         ("rate", [rates(each.stages) for each in plans]),
-        ("arrival", [arrival(each.arrival, each.burst) for each in plans]),
+        ("arrival", [arrival(each) for each in plans]),
         ("seed", [str(each.seed) for each in plans]),
         ("transport", [each.transport for each in plans]),
         ("questions", [each.what for each in plans]),
@@ -166,19 +170,23 @@ def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
         if any(each is not None and each.counts[word] for each in verdicts):
             yield word, [NOTHING if each is None else str(each.counts[word]) for each in verdicts]
     for label, name in (("stale by p50", "p50"), ("stale by at most", "max")):
-        ages = [NOTHING if each is None else _figure(each.stale_age, name) for each in verdicts]
-        yield label, ages
-    old = [None if each is None else each.old_for_s for each in verdicts]
+        yield label, [_figure(_of(each, "stale_age"), name) for each in verdicts]
+    old = [_of(each, "old_for_s") for each in verdicts]
     yield "stale answers over", [NOTHING if each is None else age(each * 1000) for each in old]
-    found = [each.propagation for each in servers]
-    for name in ("p50", "p99", "max"):
-        cells = [NOTHING if each is None else _figure(each.first_new, name) for each in found]
-        yield f"added: first new answer after {name}", cells
-    for name in ("p50", "p99", "max"):
-        cells = [NOTHING if each is None else _figure(each.last_old, name) for each in found]
-        yield f"removed: last old answer after {name}", cells
+    for label, part in (
+        ("added: first new answer", "first_new"),
+        ("removed: last old answer", "last_old"),
+    ):
+        for name in _LATENCIES[:2] + _LATENCIES[-1:]:
+            parts = [_of(each.propagation, part) for each in servers]
+            yield f"{label} after {name}", [_figure(each, name) for each in parts]
     yield "changes", [NOTHING if each is None else str(each.changes) for each in verdicts]
 
 
-def _figure(figures: Sequence[Percentile], name: str) -> str:
-    return next((duration(each) for each in figures if each.name == name), NOTHING)
+def _figure(figures: Sequence[Percentile] | None, name: str) -> str:
+    return next((duration(each) for each in figures or () if each.name == name), NOTHING)
+
+
+def _of(part: object, name: str) -> Any:
+    """The attribute of a part of a report, None without that part."""
+    return None if part is None else getattr(part, name)

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+from hsdns.load.counters import CLOSED, RESET
 from hsdns.load.send.loop import HEADER_LEN, Query
 from hsdns.load.send.tls import TlsFailure, TlsLayer
 from hsdns.wire.framing import FrameBuffer
@@ -173,8 +174,8 @@ class Connection:
         self.is_up = False
         self.broken = ""
         self.waiting: deque[Query] = deque()
-        # For pool.py: its client; its socket, whether that is connected, and the octets it did not take; whether there
-        # is more.
+        # For Streams: its socket, whether that is connected, and the octets it did not take; whether there is more.
+        # For pool.py: its client.
         self.client: Client
         self.link: Link
         self.is_linked = False
@@ -297,3 +298,134 @@ class Connection:
             do()
         except TlsFailure as error:
             self.broken = str(error)
+
+
+class Streams:
+    """Moves octets between connections and their links; `open_link` makes a connecting one, and may raise OSError."""
+
+    def __init__(self, open_link: Callable[[Connection], Link]) -> None:
+        self._open_link = open_link
+        self._open: set[Connection] = set()
+        self._dirty: list[Connection] = []
+
+    def set_up(self, connection: Connection) -> None:
+        """A connection is set up."""
+
+    def deliver(self, connection: Connection, found: list[QueryResult]) -> None:
+        """Results of queries have arrived."""
+        raise NotImplementedError
+
+    def review(self, connection: Connection) -> None:
+        """Octets have arrived on a connection that stays open."""
+
+    def end(self, connection: Connection, why: str) -> None:
+        """A connection has ended: its link is to be closed, and nobody answers the rest of its queries."""
+        raise NotImplementedError
+
+    def begin(self, connection: Connection) -> None:
+        """Open a connection; raise OSError if this machine cannot."""
+        connection.link = self._open_link(connection)
+        self._open.add(connection)
+
+    def mark_dirty(self, connection: Connection) -> None:
+        """There may be octets to send at the next flush()."""
+        if not connection.is_dirty:
+            connection.is_dirty = True
+            self._dirty.append(connection)
+
+    def flush(self) -> None:
+        """Send the pending octets of the connections."""
+        while self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for connection in dirty:
+                connection.is_dirty = False
+                if connection in self._open:
+                    self._write(connection)
+
+    def can_write(self, connection: Connection) -> None:
+        """Handle a connection that is connected, or has room again."""
+        if connection not in self._open:
+            return
+        if not connection.is_linked:  # the first time
+            fault = connection.link.fault()
+            if fault:
+                self.end(connection, fault)
+                return
+            connection.is_linked = True
+            connection.connect()
+            self._connected(connection)
+        self._write(connection)
+
+    def can_read(self, connection: Connection) -> None:
+        """Handle octets that have arrived on a connection."""
+        if connection not in self._open:
+            return
+        try:
+            octets = connection.link.receive()
+        except OSError as error:
+            self.end(connection, _reset(error))
+            return
+        if octets is None:
+            return
+        if not octets:
+            self.end(connection, connection.session.leaves or CLOSED)
+            return
+        was_up = connection.is_up
+        found = connection.receive(octets)
+        if not was_up:
+            self._connected(connection)
+        elif connection.may_send:
+            self.mark_dirty(connection)
+        if found:
+            self.deliver(connection, found)
+        if connection.broken:
+            self.end(connection, connection.broken)
+        elif connection.is_ended:
+            self.end(connection, connection.session.leaves or CLOSED)
+        else:
+            self.review(connection)
+
+    def close_link(self, connection: Connection) -> None:
+        """Announce the end of a connection, and close its link."""
+        self._open.discard(connection)
+        try:
+            last = connection.end()
+            if last:
+                connection.link.send(last)
+        except OSError:
+            pass  # the server has closed it
+        connection.link.close()
+
+    def _connected(self, connection: Connection) -> None:
+        if connection.broken and not connection.is_up:
+            self.end(connection, connection.broken)
+        elif connection.is_up:
+            self.set_up(connection)
+        self.mark_dirty(connection)
+
+    def _write(self, connection: Connection) -> None:
+        if not connection.is_linked:
+            return  # not connected yet
+        octets, had = connection.take(), bool(connection.unsent)
+        if connection.broken:
+            self.end(connection, connection.broken)
+            return
+        if had:
+            octets = connection.unsent + octets
+        elif not octets:
+            return
+        link = connection.link
+        try:
+            sent = link.send(octets)
+        except OSError as error:
+            self.end(connection, _reset(error))
+            return
+        connection.unsent = octets[sent:]
+        if bool(connection.unsent) != had:
+            link.watch_writing(is_on=not had)
+
+
+def _reset(error: OSError) -> str:
+    return (
+        RESET if isinstance(error, (ConnectionResetError, BrokenPipeError)) else f"{error.strerror}"
+    )

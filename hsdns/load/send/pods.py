@@ -1,7 +1,7 @@
 """Looks up names on schedule, like the resolvers of pods: open loop, with the models of resolver/ in real time.
 
 Path: process.py -> here; load/pods.py chooses pods and names, resolver/ the queries of a lookup -> udp.py,
-      PodTcp of sockets.py.
+      connection.py.
 Rule 1: a lookup begins when it is due, regardless of earlier ones.  A model's clock advances by due times, times of
         arrival and ends of waits, not by when this process handles them; the difference is reported as lateness.
 Rule 2: each query, including a retry, has a unique pair of socket and ID, so that it is known which one was answered.
@@ -12,17 +12,25 @@ Rule 3: a question is reported when it is first sent; its group is the kind of n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from heapq import heappop, heappush
-from typing import Final, Protocol
+from typing import Final
 
 from hsdns.load.counters import FAILED, FOUND, NONE, UNFINISHED, Lookup
 from hsdns.load.outcome import LOST, NOT_SENT, QUESTION, RecentReplies, frame, pack_question
 from hsdns.load.pods import SEARCH, PodLookup, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
-from hsdns.load.send.loop import HEADER_LEN, Loop, Query, Ready, Reporter, Transport
+from hsdns.load.send.connection import (
+    MOST_IN_FLIGHT,
+    Connection,
+    FramedSession,
+    Link,
+    QueryResult,
+    Streams,
+)
+from hsdns.load.send.loop import Loop, Query, Ready, Reporter, Transport
 from hsdns.resolver import cares, glibc, go, musl
 from hsdns.resolver.model import (
     CLOSED,
@@ -56,19 +64,6 @@ def end_of(result: Result) -> str:
     if result.addresses:
         return FOUND
     return NONE if result.error in _NO_NAME else FAILED
-
-
-class Connection(Protocol):
-    """A TCP connection; it opens without a call."""
-
-    def send(self, octets: bytes) -> None:
-        """Send a message."""
-
-    def receive(self) -> tuple[Sequence[bytes], bool]:
-        """The messages that have arrived, and whether the connection has ended."""
-
-    def close(self) -> None:
-        """Close it."""
 
 
 class _Running:
@@ -111,11 +106,51 @@ class PodQuery(Query):
         self.packet = packet
 
 
+class _LookupStreams(Streams):
+    """The TCP connections of lookups, after truncated replies; `ended` takes the queries that one has left."""
+
+    def __init__(
+        self,
+        open_link: Callable[[Connection], Link],
+        reply: Callable[[Query, bytes], None],
+        ended: Callable[[list[Query]], None],
+    ) -> None:
+        super().__init__(open_link)
+        self._reply = reply
+        self._ended = ended
+
+    def open(self) -> Connection:
+        """Open a connection; raise OSError if this machine cannot."""
+        connection = Connection(FramedSession(), None, MOST_IN_FLIGHT, 0, 0)
+        self.begin(connection)
+        return connection
+
+    def send(self, connection: Connection, query: Query) -> bool:
+        """Send a query; return False if the connection has ended."""
+        if connection not in self._open:
+            return False
+        connection.ask(query)
+        self.mark_dirty(connection)
+        return True
+
+    def deliver(self, connection: Connection, found: list[QueryResult]) -> None:
+        """Pass replies on."""
+        for query, message, _ in found:
+            if query is not None and message is not None:
+                self._reply(query, message)
+
+    def end(self, connection: Connection, why: str = "") -> None:
+        """Close a connection; calling it again has no effect."""
+        if connection in self._open:
+            self.close_link(connection)
+            self._ended(connection.rest())
+
+
 class PodSender(Loop):
     """Looks up `wanted` for `pods` at `times`; gives up unfinished lookups `timeout` and DRAIN after the last one.
 
-    `open_transport` makes the transport of datagrams, for a receiver; `connect` opens a TCP connection.  A query is
-    lost `timeout` nanoseconds after it was sent.
+    `open_transport` makes the transport of datagrams, for a receiver; `open_link` opens the socket of a connection.
+    A query is lost `timeout` nanoseconds after it was sent.
     """
 
     def __init__(
@@ -125,7 +160,7 @@ class PodSender(Loop):
         wanted: Iterator[PodLookup],
         reporter: Reporter,
         open_transport: Callable[[PodSender], Transport],
-        connect: Callable[[], Connection],
+        open_link: Callable[[Connection], Link],
         *,
         timeout: int,
         clock: Callable[[], int],
@@ -137,14 +172,13 @@ class PodSender(Loop):
         self._wanted = wanted
         self._reporter = reporter
         self._transport = open_transport(self)
-        self._connect = connect
+        self.streams = _LookupStreams(open_link, self._reply_now, self._ended)
         self._drain = timeout + DRAIN
         self._begin = self._last = 0
         self._due: int | None = None
         self._timers: list[tuple[float, int, _Running]] = []  # seconds from the begin
         self._timer_count = 0
         self._running: set[_Running] = set()
-        self._streams: dict[int, tuple[Connection, dict[int, PodQuery]]] = {}  # by id(), and ID
         self._unconnected: deque[tuple[PodQuery, int]] = deque()
         self._questions: dict[tuple[str, int, str], int] = {}
         self._octets: dict[tuple[object, ...], bytes] = {}
@@ -224,6 +258,7 @@ class PodSender(Loop):
             if not running.is_over and running.deadline == deadline:
                 running.deadline = None
                 self._resume(running, None, at, deadline)
+        self.streams.flush()
         self._transport.expire(now)
         self._reporter.report_at(now)
 
@@ -255,20 +290,14 @@ class PodSender(Loop):
         connections, port = query.running.connections, query.packet.port
         if port not in connections:
             try:
-                connections[port] = self._connect()
+                connections[port] = self.streams.open()
             except OSError:  # this machine has no socket left
                 self.without_reply(query, NOT_SENT)
                 self._unconnected.append((query, query.sent))
                 return
-            self._streams[id(connections[port])] = connections[port], {}
-        stream = self._streams.get(id(connections[port]))
-        if stream is None:  # it has closed
+        if not self.streams.send(connections[port], query):
             self.without_reply(query, LOST)
-            return
-        _, waiting = stream
-        query_id = len(waiting) + 1
-        waiting[query_id] = query
-        connections[port].send(query_id.to_bytes(2, "big") + query.octets)
+        self.streams.flush()
 
     def _message(self, packet: Packet) -> bytes:
         """The octets of a query without its ID."""
@@ -288,26 +317,18 @@ class PodSender(Loop):
             self._reporter.emit(frame(QUESTION, pack_question(number, question)))
         return number
 
-    def receive(self, connection: Connection) -> None:
-        """Receive what has arrived on a connection."""
-        stream = self._streams.get(id(connection))
-        if stream is None:  # it has closed
-            return
-        _, waiting = stream
-        messages, is_closed = connection.receive()
+    def _reply_now(self, query: Query, message: bytes) -> None:
+        self.reply(query, message, self._clock())
+
+    def _ended(self, rest: list[Query]) -> None:
+        """Continue the lookup of a connection that has ended; nobody answers the rest of its queries."""
         now = self._clock()
-        for octets in messages:
-            query_id = int.from_bytes(octets[:2], "big")
-            query = waiting.pop(query_id, None) if len(octets) >= HEADER_LEN else None
-            if query is not None:
-                self.reply(query, octets, now)
-        if is_closed and self._streams.pop(id(connection), None) is not None:
-            connection.close()
-            for query in waiting.values():
-                self.without_reply(query, LOST)
-            for query in waiting.values():
-                if not query.running.is_over:
-                    self._resume(query.running, (query.packet, CLOSED), now)
+        for query in rest:
+            self.without_reply(query, LOST)
+        for query in rest:
+            assert isinstance(query, PodQuery), "no other is sent"
+            if not query.running.is_over:
+                self._resume(query.running, (query.packet, CLOSED), now)
 
     def reply(self, query: Query, message: bytes, received: int) -> None:
         """Continue the lookup with a reply."""
@@ -334,10 +355,7 @@ class PodSender(Loop):
         running.is_over = True
         self._running.discard(running)
         for connection in running.connections.values():
-            _, waiting = self._streams.pop(id(connection), (connection, {}))
-            for query in waiting.values():
-                self.without_reply(query, LOST)
-            connection.close()
+            self.streams.end(connection)
         wanted = running.wanted
         self._pods.release(wanted.pod, running.model)
         self._reporter.lookups.add(

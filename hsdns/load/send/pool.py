@@ -19,9 +19,7 @@ from typing import Final
 
 from hsdns.load.counters import (
     AT_END,
-    CLOSED,
     IDLE,
-    RESET,
     SILENT,
     SPENT,
     ConnectionsReport,
@@ -29,7 +27,7 @@ from hsdns.load.counters import (
 )
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.plan import STAYS, StreamPlan
-from hsdns.load.send.connection import TRIES, Client, Connection, Link, QueryResult
+from hsdns.load.send.connection import TRIES, Client, Connection, Link, QueryResult, Streams
 from hsdns.load.send.loop import Query, Receiver
 
 TURN: Final = (
@@ -37,7 +35,7 @@ TURN: Final = (
 )
 
 
-class Pool:
+class Pool(Streams):
     """Connections by `plan`; `timeout` and `clock` in nanoseconds.
 
     `make` makes a connection at a given time, `open_link` a connecting socket (it may raise OSError).
@@ -52,18 +50,16 @@ class Pool:
         receiver: Receiver,
         clock: Callable[[], int],
     ) -> None:
+        super().__init__(open_link)
         self._idle_time = plan.idle
         self._timeout = timeout
         self._make = make
-        self._open_link = open_link
         self._receiver = receiver
         self._clock = clock
         self._free = deque(Client() for _ in range(plan.connections))
         self._backlog: deque[Query] = deque()
         self._order: deque[Query] = deque()
-        self._open: set[Connection] = set()
         self._idle: dict[Connection, int] = {}  # since when, in order
-        self._dirty: list[Connection] = []
         self._taken: list[Query] = []  # since the last flush
         # A query that was sent over UDP before is lost if this machine has no socket for it.
         self._refused = LOST if plan.for_truncated else NOT_SENT
@@ -88,59 +84,16 @@ class Pool:
 
     def flush(self) -> None:
         """Send the pending octets of the connections."""
-        while self._dirty:
-            dirty, self._dirty = self._dirty, []
-            for connection in dirty:
-                connection.is_dirty = False
-                if connection in self._open:
-                    self._write(connection)
+        super().flush()
         if self._taken:
             sent = self._clock()
             for query in self._taken:
                 query.sent = sent
             self._taken.clear()
 
-    def can_write(self, connection: Connection) -> None:
-        """Handle a connection that is connected, or has room again."""
-        if connection not in self._open:
-            return
-        if not connection.is_linked:  # the first time
-            fault = connection.link.fault()
-            if fault:
-                self._end(connection, fault)
-                return
-            connection.is_linked = True
-            connection.connect()
-            self._connected(connection, was_up=False)
-        self._write(connection)
-
     def can_read(self, connection: Connection) -> None:
         """Handle octets that have arrived on a connection."""
-        if connection not in self._open:
-            return
-        try:
-            octets = connection.link.receive()
-        except OSError as error:
-            self._end(connection, _reset(error))
-            return
-        if octets is None:
-            return
-        if not octets:
-            self._end(connection, connection.session.leaves or CLOSED)
-            return
-        was_up = connection.is_up
-        found = connection.receive(octets)
-        if not was_up:
-            self._connected(connection, was_up=False)
-        elif connection.may_send:
-            self._mark_dirty(connection)
-        self._deliver(connection, found)
-        if connection.broken:
-            self._end(connection, connection.broken)
-        elif connection.is_ended:
-            self._end(connection, connection.session.leaves or CLOSED)
-        else:
-            self._review(connection)
+        super().can_read(connection)
         self._serve_backlog()
 
     def expire(self, now: int) -> None:
@@ -156,7 +109,7 @@ class Pool:
                 connection, began = next(iter(self._idle.items()))
                 if began > since:
                     break
-                self._end(connection, SPENT if connection.is_spent else IDLE)
+                self.end(connection, SPENT if connection.is_spent else IDLE)
         self._serve_backlog()
 
     def close(self) -> None:
@@ -164,7 +117,7 @@ class Pool:
         for connection in list(self._open):
             for query in connection.rest():
                 query.is_over = True
-            self._end(connection, AT_END)
+            self.end(connection, AT_END)
 
     def _place(self, query: Query) -> None:
         """Assign a query to a client, or let it wait."""
@@ -183,8 +136,7 @@ class Pool:
             connection.ask(query)
             if self._idle:
                 self._idle.pop(connection, None)
-            if not connection.is_dirty:
-                self._mark_dirty(connection)
+            self.mark_dirty(connection)
             if connection.has_room:
                 client.is_listed = True
                 free.append(client)
@@ -197,7 +149,7 @@ class Pool:
         """Open a connection; if this machine cannot, the query is not sent."""
         connection = self._make(self._clock())
         try:
-            connection.link = self._open_link(connection)
+            self.begin(connection)
         except OSError:
             self._list(client)
             self._finish(query)
@@ -205,7 +157,6 @@ class Pool:
             return None
         connection.client = client
         client.connection = connection
-        self._open.add(connection)
         return connection
 
     def _list(self, client: Client) -> None:
@@ -224,16 +175,12 @@ class Pool:
                 backlog.rotate(1)
                 break
 
-    def _connected(self, connection: Connection, *, was_up: bool) -> None:
-        if connection.broken and not connection.is_up:
-            self._end(connection, connection.broken)
-        elif connection.is_up and not was_up:
-            self.counts.open_after(self._clock() - connection.began)
-        self._mark_dirty(connection)
+    def set_up(self, connection: Connection) -> None:
+        """Count a connection that is set up."""
+        self.counts.open_after(self._clock() - connection.began)
 
-    def _deliver(self, connection: Connection, found: list[QueryResult]) -> None:
-        if not found:
-            return
+    def deliver(self, connection: Connection, found: list[QueryResult]) -> None:
+        """Pass results on."""
         now = connection.replied = self._clock()
         reply = self._receiver.reply
         for query, message, why in found:
@@ -250,7 +197,7 @@ class Pool:
             else:
                 self._again(query)
 
-    def _review(self, connection: Connection) -> None:
+    def review(self, connection: Connection) -> None:
         """Close, replace or keep a connection after octets have arrived."""
         if not connection.session.takes:
             waiting = list(connection.waiting)
@@ -259,11 +206,11 @@ class Pool:
                 self._again(query)
         if connection.is_quiet:
             if not connection.session.takes:
-                self._end(connection, connection.session.leaves)
+                self.end(connection, connection.session.leaves)
                 return
             if connection.is_spent:
                 if self._idle_time == STAYS:
-                    self._end(connection, SPENT)
+                    self.end(connection, SPENT)
                     return
                 self._release(connection)
             if self._idle_time != STAYS and connection not in self._idle:
@@ -277,21 +224,13 @@ class Pool:
             client.connection = None
             self._list(client)
 
-    def _end(self, connection: Connection, why: str) -> None:
+    def end(self, connection: Connection, why: str) -> None:
         """Close a connection; its queries are sent again, unless it was never set up."""
         if connection not in self._open:
             return
-        self._open.discard(connection)
+        self.close_link(connection)
         self._idle.pop(connection, None)
         self._release(connection)
-        link = connection.link
-        try:
-            last = connection.end()
-            if last:
-                link.send(last)
-        except OSError:
-            pass  # the server has closed it
-        link.close()
         rest = connection.rest()
         if connection.is_up:
             count(self.counts.ended, why)
@@ -323,44 +262,12 @@ class Pool:
         connection = query.connection
         if connection is not None and connection in self._open:
             connection.forget(query)
-            self._mark_dirty(connection)
+            self.mark_dirty(connection)
             if connection.replied <= query.sent:
-                self._end(connection, SILENT)
+                self.end(connection, SILENT)
             else:
-                self._review(connection)
+                self.review(connection)
 
     def _finish(self, query: Query) -> None:
         query.is_over = True
         self.waits -= 1
-
-    def _mark_dirty(self, connection: Connection) -> None:
-        if not connection.is_dirty:
-            connection.is_dirty = True
-            self._dirty.append(connection)
-
-    def _write(self, connection: Connection) -> None:
-        if not connection.is_linked:
-            return  # not connected yet
-        octets, had = connection.take(), bool(connection.unsent)
-        if connection.broken:
-            self._end(connection, connection.broken)
-            return
-        if had:
-            octets = connection.unsent + octets
-        elif not octets:
-            return
-        link = connection.link
-        try:
-            sent = link.send(octets)
-        except OSError as error:
-            self._end(connection, _reset(error))
-            return
-        connection.unsent = octets[sent:]
-        if bool(connection.unsent) != had:
-            link.watch_writing(is_on=not had)
-
-
-def _reset(error: OSError) -> str:
-    return (
-        RESET if isinstance(error, (ConnectionResetError, BrokenPipeError)) else f"{error.strerror}"
-    )

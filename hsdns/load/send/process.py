@@ -19,7 +19,6 @@ import gc
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -44,7 +43,7 @@ from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.schedule import SECOND, Portion
 from hsdns.load.send.loop import Ready, Reporter, Sender, Transport
 from hsdns.load.send.pods import PodSender
-from hsdns.load.send.sockets import Links, PodTcp, UdpSocket, make_pool, open_socket
+from hsdns.load.send.sockets import Links, UdpSocket, make_pool, open_socket
 from hsdns.load.send.udp import IDS, UdpTransport
 
 if TYPE_CHECKING:
@@ -305,7 +304,7 @@ def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
 def _pods(plan: Plan, asked: PodPlan, stop: int, emit: Callable[[bytes], None]) -> PodSender:
     pods = Pods(asked)
     raise_limit()
-    selector = DefaultSelector()
+    selector, links = DefaultSelector(), Links(plan.family, plan.address)
 
     def open_transport(receiver: PodSender) -> Transport:
         sockets = [
@@ -317,25 +316,19 @@ def _pods(plan: Plan, asked: PodPlan, stop: int, emit: Callable[[bytes], None]) 
             selector.register(each.socket, EVENT_READ, partial(transport.receive, number))
         return transport
 
-    def watch(sock: socket.socket, connection: PodTcp | None, events: int) -> None:
-        if connection is None:
-            selector.unregister(sock)
-        elif sock.fileno() not in selector.get_map():
-            selector.register(sock, events, partial(sender.receive, connection))
-        else:
-            selector.modify(sock, events, partial(sender.receive, connection))
-
     sender = PodSender(
         pods,
         plan.times(),
         Portion(*plan.portion).of(pods.lookups()),
         Reporter(emit, replies=plan.replies),
         open_transport,
-        lambda: PodTcp(plan.family, plan.address, watch),
+        links.open,
         timeout=plan.timeout,
         clock=time.monotonic_ns,
         wait=_waiter(selector, stop),
     )
+    streams = sender.streams
+    selector.register(links, EVENT_READ, partial(links.serve, streams.can_read, streams.can_write))
     return sender
 
 

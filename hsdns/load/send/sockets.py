@@ -1,4 +1,4 @@
-"""The sockets of a load: for datagrams, for connections with one selector for all of them, and for those of pods.
+"""The sockets of a load: for datagrams, and for connections with one selector for all of them.
 
 Path: process.py, probe.py -> here -> udp.py, pool.py, pods.py.
 Rule 1: a UDP socket is connected, so that the kernel drops datagrams from other addresses.  An error that the kernel
@@ -27,7 +27,6 @@ from hsdns.load.send.http2 import Http2Session, Requests
 from hsdns.load.send.loop import Receiver
 from hsdns.load.send.pool import Pool
 from hsdns.load.send.tls import HTTP2, TlsLayer, client_context
-from hsdns.wire.framing import FrameBuffer, frame
 
 BUFFER: Final = 4 << 20  # octets, as far as the system allows
 STAMPED_BUFFER: Final = 1 << 20  # there are many of these
@@ -39,7 +38,6 @@ _TIME: Final = Struct("@ll")  # struct timespec
 _SECOND: Final = 1_000_000_000
 READ_LEN: Final = 1 << 16  # octets
 _BUSY: Final = (errno.EINPROGRESS, errno.EWOULDBLOCK)
-_NOT_YET: Final = (*_BUSY, errno.EAGAIN, errno.ENOTCONN)
 _LACKS: Final = (errno.EADDRNOTAVAIL, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
 
 
@@ -205,81 +203,6 @@ class Links:
     def close(self) -> None:
         """Close the selector."""
         self.selector.close()
-
-
-Watch = Callable[[socket.socket, "PodTcp | None", int], None]
-
-
-class PodTcp:
-    """The TCP connection of a lookup, after a truncated reply, to `address` in the socket module's form.
-
-    Nothing blocks.  Messages sent before the connection is established are kept until then; a failed connection has
-    ended.
-    `watch` takes the events of module selectors that its socket waits for; with None for the connection, it waits for
-    none.
-    """
-
-    def __init__(self, family: int, address: tuple[str | int, ...], watch: Watch) -> None:
-        self._frames = FrameBuffer()
-        self._unsent = b""
-        self._watch = watch
-        self._is_broken = False
-        self._is_closed = False
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
-        self._socket.setblocking(False)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            self._socket.connect(address)
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._is_broken = True
-        watch(self._socket, self, selectors.EVENT_READ | selectors.EVENT_WRITE)
-
-    def send(self, octets: bytes) -> None:
-        """Send a message, or keep it until the connection is established."""
-        self._unsent += frame(octets)
-        self._flush()
-
-    def receive(self) -> tuple[list[bytes], bool]:
-        """Send what is kept; return the messages that have arrived, and whether the connection has ended."""
-        self._flush()
-        found: list[bytes] = []
-        while not self._is_broken:
-            try:
-                octets = self._socket.recv(READ_LEN)
-            except OSError as error:
-                if error.errno in _NOT_YET:
-                    break
-                octets = b""
-            if not octets:
-                self._is_broken = True
-                break
-            found += self._frames.feed(octets)
-        return found, self._is_broken
-
-    def close(self) -> None:
-        """Close it; calling it again has no effect."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._watch(self._socket, None, 0)
-            self._socket.close()
-
-    def _flush(self) -> None:
-        if not self._unsent or self._is_broken:
-            return
-        try:
-            sent = self._socket.send(self._unsent)
-        except OSError as error:
-            if error.errno not in _NOT_YET:
-                self._is_broken = True
-                return
-            sent = 0
-        self._unsent = self._unsent[sent:]
-        waits_for = (
-            selectors.EVENT_READ | selectors.EVENT_WRITE if self._unsent else selectors.EVENT_READ
-        )
-        self._watch(self._socket, self, waits_for)
 
 
 def maker(plan: StreamPlan, address: tuple[str | int, ...]) -> Callable[[int], Connection]:

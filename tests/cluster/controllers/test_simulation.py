@@ -1,143 +1,102 @@
-"""Small clusters, from documents to objects."""
+"""What the controllers make of manifests: simulation.txt has the rows; here stands what no row can say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_address, ip_network
 from itertools import permutations
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from hsdns.cluster.controllers import simulation
-from hsdns.cluster.controllers.address import AddressPool, pod_pools
+from hsdns.cluster.controllers.address import AddressPool, pod_pools, service_pools
+from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, KINDS
 from hsdns.cluster.controllers.simulation import simulate
-from hsdns.cluster.objects import Object, ServiceImport
+from hsdns.cluster.objects import EndpointSlice, Object
 from hsdns.sources.manifest_file import read_manifest_file
 from tests.support.cluster.object_lines import object_lines, simulated
 
-SERVICE = (
-    "{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop},"
-    " spec: {selector: {app: web, tier: front}, ports: [{port: 80}]}}\n---\n"
-)
+GROUPS = {kind: group for group, kind in KINDS}
+VERSIONS = {"": "v1", "multicluster.x-k8s.io": "multicluster.x-k8s.io/v1alpha1"}
 HEADLESS = (
-    "{apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop},"
-    " spec: {clusterIP: None, selector: {app: db}, ports: [{name: sql, port: 5432}]}}\n---\n"
+    "Service db {spec: {clusterIP: None, selector: {app: db}, ports: [{name: sql, port: 5432}]}}"
 )
-STATEFUL = (
-    "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop},"
-    " spec: {serviceName: db, replicas: 2, template: {metadata: {labels: {app: db}}}}}\n---\n"
-)
-EXTERNAL = (
-    "{apiVersion: v1, kind: Service, metadata: {name: mail, namespace: shop},"
-    " spec: {type: ExternalName, externalName: mail.example.org, selector: {app: db}}}\n---\n"
-)
+STATEFUL = "StatefulSet db {spec: {serviceName: db, replicas: 2, template: {metadata: {labels: {app: db}}}}}"
+SERVICE = "Service web {spec: {selector: {app: web}, ports: [{port: 80}]}}"
 
 
-def pod(name: str, labels: str = "app: web, tier: front", namespace: str = "shop") -> str:
-    return f"{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: {namespace}, labels: {{{labels}}}}}}}\n---\n"
+def manifest(line: str) -> str:
+    """The document of a line such as `Service shop/web {spec: {clusterIP: None}}`."""
+    word, path, members = (*line.split(" ", 2), "{}")[:3]
+    kind, _, version = word.partition(".")
+    group = GROUPS.get(kind, "")
+    namespace, _, name = path.rpartition("/")
+    found: dict[str, Any] = {
+        "apiVersion": version or VERSIONS.get(group, f"{group}/v1"),
+        "kind": kind,
+    }
+    found |= yaml.safe_load(members)
+    named = (
+        {"name": name}
+        if kind in CLUSTER_SCOPED
+        else {"name": name, "namespace": namespace or "shop"}
+    )
+    found["metadata"] = named | found.get("metadata", {})
+    owner = found
+    if group in ("apps", "batch"):
+        owner = found.setdefault("spec", {}).setdefault("template", {})
+    if kind == "Pod" or owner is not found:
+        owner.setdefault("metadata", {}).setdefault("labels", {"app": "web"})
+    return json.dumps(found) + "\n---\n"
 
 
-@pytest.mark.parametrize(
-    ("files", "lines"),
-    [
-        pytest.param([], [], id="nothing"),
-        pytest.param(
-            [HEADLESS, STATEFUL],
-            [
-                "Namespace shop",
-                "Service shop/db ClusterIP None",
-                "EndpointSlice shop/db-* IPv4 sql=5432/TCP : db-0@10.244.205.190 (db-0), db-1@10.244.121.38 (db-1)",
-                "Pod shop/db-0 10.244.205.190 Running",
-                "Pod shop/db-1 10.244.121.38 Running",
-            ],
-            id="headless Service of a StatefulSet",
-        ),
-        pytest.param(
-            [
-                SERVICE,
-                pod("a"),
-                pod("b", "app: web"),
-                pod("c", namespace="other"),
-                pod("d", "x: y"),
-            ],
-            [
-                "Namespace other",
-                "Namespace shop",
-                "Service shop/web ClusterIP 10.96.108.38",
-                "EndpointSlice shop/web-* IPv4 =80/TCP : -@10.244.194.55 (a)",
-                "Pod other/c 10.244.190.158 Running",
-                "Pod shop/a 10.244.194.55 Running",
-                "Pod shop/b 10.244.242.84 Running",
-                "Pod shop/d 10.244.112.206 Running",
-            ],
-            id="all labels of the selector, in the same namespace",
-        ),
-        pytest.param(
-            [SERVICE.replace("selector: {app: web, tier: front},", "selector: {},"), pod("a")],
-            [
-                "Namespace shop",
-                "Service shop/web ClusterIP 10.96.108.38",
-                "Pod shop/a 10.244.194.55 Running",
-            ],
-            id="an empty selector chooses nothing",
-        ),
-        pytest.param(
-            [EXTERNAL, STATEFUL.replace("replicas: 2", "replicas: 0")],
-            ["Namespace shop", "Service shop/mail ExternalName mail.example.org"],
-            id="an ExternalName has no slices",
-        ),
-        pytest.param(
-            ["{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: config}}"],
-            ["Namespace config"],
-            id="any object's namespace exists",
-        ),
-        pytest.param(
-            ["{apiVersion: v1, kind: Namespace, metadata: {name: empty}}"],
-            ["Namespace empty"],
-            id="a Namespace",
-        ),
-        pytest.param(
-            ["{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {clusterIP: 10.96.0.7}}"],
-            ["Namespace default", "Service default/a ClusterIP 10.96.0.7"],
-            id="default namespace",
-        ),
-        pytest.param(
-            [
-                "{apiVersion: serving.knative.dev/v1, kind: Service, metadata: {name: a}}",
-                "{apiVersion: v1, kind: Node, metadata: {name: n}}",
-            ],
-            [],
-            id="another group's Service, a Node",
-        ),
-    ],
-)
-def test_objects(files: list[str], lines: list[str]) -> None:
-    assert object_lines(simulated(*files)) == lines
+def rows() -> Iterator[Any]:
+    text = Path(__file__).with_name("simulation.txt").read_text(encoding="utf-8")
+    for title, row in re.findall(r"^## (.*)\n((?:(?!#).*\n)*)", text, re.MULTILINE):
+        objects, kinds, lines = re.split(r"^=(.*)\n", row, flags=re.MULTILINE)
+        yield pytest.param(
+            objects.splitlines(), kinds.split(), lines.strip().splitlines(), id=title
+        )
+
+
+@pytest.mark.parametrize(("objects", "kinds", "lines"), list(rows()))
+def test_row(objects: list[str], kinds: list[str], lines: list[str]) -> None:
+    assert object_lines(simulated(*map(manifest, objects)), *kinds) == lines
 
 
 def test_the_order_of_files_does_not_matter() -> None:
-    files = [SERVICE, HEADLESS, STATEFUL, pod("a"), pod("b")]
+    files = [manifest(each) for each in (SERVICE, HEADLESS, STATEFUL, "Pod a", "Pod b")]
     expected = simulated(*files)
     for order in permutations(files):
         assert simulated(*order) == expected
 
 
 def test_unrelated_objects_leave_addresses_and_versions_alone() -> None:
-    before = simulated(HEADLESS, STATEFUL, SERVICE, pod("a"))
-    after = simulated(
-        HEADLESS, STATEFUL, SERVICE, pod("a"), *(pod(f"x{n}", "x: y") for n in range(50))
-    )
-    assert [each for each in after if "/x" not in object_lines([each])[0]] == before
+    files = [manifest(each) for each in (HEADLESS, STATEFUL, SERVICE, "Pod a")]
+    others = [manifest(f"Pod x{number} {{metadata: {{labels: {{x: y}}}}}}") for number in range(50)]
+    after = simulated(*files, *others)
+    assert [each for each in after if "/x" not in object_lines([each])[0]] == simulated(*files)
 
 
 def test_resource_versions_follow_the_content() -> None:
-    def versions(*files: str) -> dict[str, str]:
-        return {type(each).__name__: each.metadata.resource_version for each in simulated(*files)}
+    def versions(address: str, version: str) -> dict[str, str]:
+        line = f"Service a {{metadata: {{resourceVersion: '{version}'}}, spec: {{clusterIP: {address}}}}}"
+        return {
+            type(each).__name__: each.metadata.resource_version
+            for each in simulated(manifest(line))
+        }
 
-    text = "{apiVersion: v1, kind: Service, metadata: {name: a, resourceVersion: '7'}, spec: {clusterIP: 10.96.0.7}}"
-    assert versions(text) == versions(text.replace("'7'", "'8'"))
-    changed = versions(text.replace("0.7", "0.8"))
-    assert changed["Service"] != versions(text)["Service"]
-    assert changed["Namespace"] == versions(text)["Namespace"]
+    before, changed = versions("10.96.0.7", "7"), versions("10.96.0.8", "7")
+    assert before == versions("10.96.0.7", "8")
+    assert (changed["Service"] != before["Service"], changed["Namespace"]) == (
+        True,
+        before["Namespace"],
+    )
 
 
 def warned(*files: str) -> tuple[list[Object], list[str]]:
@@ -149,52 +108,94 @@ def warned(*files: str) -> tuple[list[Object], list[str]]:
 
 
 def test_the_later_of_two_definitions_is_used() -> None:
-    text = "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {clusterIP: 10.96.0.7}}"
-    objects, sentences = warned(text, "\n" + text.replace("0.7", "0.8"))
-    assert object_lines(objects, "Service") == ["Service default/a ClusterIP 10.96.0.8"]
+    texts = [manifest(f"Service a {{spec: {{clusterIP: 10.96.0.{last}}}}}") for last in (7, 8)]
+    objects, sentences = warned(texts[0], "\n" + texts[1])
+    assert object_lines(objects, "Service") == ["Service shop/a ClusterIP 10.96.0.8"]
     assert sentences == [
-        "2.yaml:2: Service default/a is already defined at 1.yaml:1; this later one is used"
+        "2.yaml:2: Service shop/a is already defined at 1.yaml:1; this later one is used"
     ]
 
 
-def test_a_full_pod_network_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def small_pools(taken: Iterable[str]) -> dict[str, AddressPool]:
-        return {**pod_pools(taken), "IPv4": AddressPool("10.244.0.0", 1, 1, taken)}
+def test_a_full_network_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def small(pools: Any) -> Any:
+        return lambda taken: {**pools(taken), "IPv4": AddressPool("10.244.0.0", 1, 1, taken)}
 
-    monkeypatch.setattr(simulation, "pod_pools", small_pools)
-    objects, sentences = warned(HEADLESS, STATEFUL.replace("replicas: 2", "replicas: 4"))
+    monkeypatch.setattr(simulation, "pod_pools", small(pod_pools))
+    monkeypatch.setattr(simulation, "service_pools", small(service_pools))
+    files = (HEADLESS, STATEFUL.replace("replicas: 2", "replicas: 4"), "Service a", "Service b")
+    objects, sentences = warned(*map(manifest, files))
     assert sentences == [
-        "the pod network has no address left for 3 pods; they stay without one, like pending pods"
+        "the pod network has no address left for 3 pods; they stay without one, like pending pods",
+        "no ClusterIP is left for Service shop/b; set one with clusterIP",
     ]
     assert object_lines(objects, "EndpointSlice") == [
         "EndpointSlice shop/db-* IPv4 sql=5432/TCP : db-0@10.244.0.1 (db-0)"
     ]
 
 
-def test_given_addresses_are_not_given_again() -> None:
-    [free] = object_lines(simulated(SERVICE, pod("a")), "Pod")
-    address = free.split()[2]
-    other = (
-        "{apiVersion: v1, kind: Pod, metadata: {name: z, namespace: shop}, status: {podIP: "
-        + address
-        + "}}"
-    )
-    lines = object_lines(simulated(SERVICE, pod("a"), other), "Pod")
-    assert lines[1] == f"Pod shop/z {address} Running"
-    assert lines[0] != free
-    fixed = "{apiVersion: v1, kind: Service, metadata: {name: z}, spec: {clusterIP: 10.96.108.38}}"
-    assert object_lines(simulated(SERVICE, fixed), "Service") == [
-        "Service default/z ClusterIP 10.96.108.38",
-        "Service shop/web ClusterIP 10.96.108.39",
-    ]
+# --- EndpointSlices ---
 
 
-def test_service_imports_are_used_as_they_are() -> None:
-    text = (
-        "{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, metadata: {name: web, namespace: shop}, "
-        "spec: {type: ClusterSetIP, ips: [10.0.1.1]}}"
+def slices(*lines: str) -> list[EndpointSlice]:
+    return [each for each in simulated(*map(manifest, lines)) if isinstance(each, EndpointSlice)]
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(100, [100]), (101, [100, 1]), (250, [100, 100, 50])])
+def test_at_most_a_hundred_endpoints(count: int, sizes: list[int]) -> None:
+    found = slices(SERVICE, *(f"Pod p-{number}" for number in range(count)))
+    assert [len(each.endpoints or ()) for each in found] == sizes
+    assert len({each.metadata.name for each in found}) == len(sizes)
+
+
+def test_names_are_repeatable_and_avoid_those_that_are_taken() -> None:
+    (first,) = slices(SERVICE, "Pod a")
+    taken = (
+        f"EndpointSlice {first.metadata.name} {{addressType: IPv4, metadata: {{labels: {{x: y}}}}}}"
     )
-    [namespace, found] = simulated(text)
-    assert (namespace.metadata.name, found.metadata.name) == ("shop", "web")
-    assert isinstance(found, ServiceImport)
-    assert found.spec.ips == ["10.0.1.1"]
+    given, other = slices(SERVICE, "Pod a", taken)
+    assert slices(SERVICE, "Pod a") == [first]
+    assert given.metadata.name == first.metadata.name != other.metadata.name
+
+
+@pytest.mark.parametrize(
+    ("lines", "labels"),
+    [
+        ([SERVICE.replace("{spec", "{metadata: {labels: {team: a}}, spec"), "Pod a"], {"team": "a"}),
+        (["Service web {spec: {clusterIP: None, selector: {app: web}}}", "Pod a"], {"service.kubernetes.io/headless": ""}),
+        (["Service web", "Endpoints web {metadata: {labels: {tier: data}}, subsets: [{addresses: [{ip: 10.0.0.1}]}]}"],
+         {"tier": "data", "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io"}),
+    ],
+)  # fmt: skip
+def test_labels(lines: list[str], labels: dict[str, str]) -> None:
+    (found,) = slices(*lines)
+    usual = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
+    assert found.metadata.labels == usual | {"kubernetes.io/service-name": "web"} | labels
+
+
+# --- addresses ---
+
+
+@pytest.mark.parametrize(
+    ("pool", "network", "least"),
+    [
+        (pod_pools([])["IPv4"], "10.244.0.0/16", "10.244.0.1"),
+        (pod_pools([])["IPv6"], "fd00:10:244::/64", "fd00:10:244::1"),
+        (service_pools([])["IPv4"], "10.96.0.0/16", "10.96.1.0"),  # the others are for fixed ones
+        (service_pools([])["IPv6"], "fd00:10:96::/112", "fd00:10:96::100"),
+    ],
+)
+def test_addresses_stay_in_their_network(pool: AddressPool, network: str, least: str) -> None:
+    found = {ip_address(pool.allocate(f"shop/web-{number}") or "") for number in range(2000)}
+    assert len(found) == 2000
+    for address in found:
+        assert address in ip_network(network)
+        assert int(address) >= int(ip_address(least))
+        assert address.version == 6 or str(address).rpartition(".")[2] not in {"0", "255"}
+
+
+def test_a_pool_gives_each_free_address_once() -> None:
+    taken: Iterable[str] = ["10.244.0.2", "no address", "fd00::1"]
+    pool = AddressPool("10.244.0.0", 1, 4, taken)
+    found = [pool.allocate(str(number)) for number in range(4)]
+    assert sorted(map(str, found)) == ["10.244.0.1", "10.244.0.3", "10.244.0.4", "None"]
+    assert found[3] is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.load.cli.export import SUMMARY, Metrics, write_for_ci
+from hsdns.load.cli.export import SUMMARY, Metrics, check_gateway, write_for_ci
 from hsdns.load.cli.settings import ReportCommand
 from hsdns.load.errors import LoadError
 from hsdns.load.results import Results
@@ -77,7 +77,7 @@ def test_without_a_file_nothing_is_made() -> None:
 @pytest.mark.slow
 def test_a_gateway_gets_them() -> None:
     with gateway() as (url, pushed):
-        metrics = Metrics("", url)
+        metrics = Metrics("", check_gateway(url))
         metrics.show({NAME: results()}, 10.0)
         metrics.finish({NAME: results()}, report(results(), "loss>0"))
     assert len(pushed) == 2

@@ -66,3 +66,12 @@ def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = load_part._api()
     assert isinstance(found, JobApi)
     assert found.namespace == "load"
+
+
+def test_outside_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(INDEX, "0")
+    monkeypatch.delenv(access.HOST, raising=False)
+    with pytest.raises(
+        LoadError, match="-job: not in a cluster: KUBERNETES_SERVICE_HOST is not set"
+    ):
+        find_generator(Portion(), "", "load")

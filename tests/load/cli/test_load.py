@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -88,40 +83,46 @@ def test_answers_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.sockets
 @pytest.mark.slow
-def test_several_servers_in_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_servers_in_one_run_and_all_files_beside_the_report(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     with server() as port, server() as other:
+        servers = ["-server", "127.0.0.1", "-p", str(port), "-server", f"other=127.0.0.1:{other}"]
+        files = [
+            "-json",
+            "r.json",
+            "-html",
+            "r.html",
+            "-junit",
+            "cases.xml",
+            "-prometheus",
+            "load.prom",
+        ]
         words = [
             "load",
-            "-server",
-            "127.0.0.1",
-            "-p",
-            str(port),
-            "-server",
-            f"other=127.0.0.1:{other}",
+            *servers,
+            "-queries",
+            "q.txt",
+            *SHORT,
+            *files,
+            "-fail-if",
+            "loss>0,nxdomain<1",
         ]
-        assert (
-            cli.main(
-                [
-                    *words,
-                    "-queries",
-                    "q.txt",
-                    *SHORT,
-                    "-json",
-                    "r.json",
-                    "-html",
-                    "r.html",
-                    "-fail-if",
-                    "loss>0",
-                ]
-            )
-            == 0
-        )
+        assert cli.main(words) == 1
     report = read_report(Path("r.json").read_bytes(), "")
+    name = f"127.0.0.1 port {port}"
     assert [(each.name, each.counts.answered) for each in report.servers] == [
-        (f"127.0.0.1 port {port}", 20),
+        (name, 20),
         ("other", 20),
     ]
-    assert '"Side by side"' in Path("r.html").read_text()
+    for file, text in (
+        ("r.html", '"Side by side"'),
+        ("cases.xml", 'failures="1"'),
+        ("summary.md", "| nxdomain\\<1 | FAILED | 0 |"),
+        ("load.prom", f'result="answered",server="{name}"'),
+    ):
+        assert text in Path(file).read_text()
     assert "2 servers over UDP, 2 questions of q.txt" in capsys.readouterr().out
     Path("again.json").write_bytes(Path("r.json").read_bytes())
     assert cli.main(["load", "compare", "r.json", "again.json", "-html", "c.html"]) == 0
@@ -163,43 +164,6 @@ def test_several_generators_share_a_plan(capsys: pytest.CaptureFixture[str]) -> 
     assert together == slots
 
 
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_files_beside_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
-    with server() as port:
-        words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-fail-if", "loss>0,nxdomain<1"]
-        assert Load.main([*words, "-junit", "cases.xml", "-prometheus", "load.prom"]) == 1
-    assert 'failures="1"' in Path("cases.xml").read_text()
-    assert "| nxdomain\\<1 | FAILED | 0 |" in Path("summary.md").read_text()
-    assert 'result="answered",server="127.0.0.1 port' in Path("load.prom").read_text()
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_each_socket_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """16 queries from one, then as many from the next."""
-    ports: Counter[int] = Counter()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-
-        def serve() -> None:
-            while True:
-                query, client = sock.recvfrom(4096)
-                if not query:
-                    return
-                ports[client[1]] += 1
-                sock.sendto(answer(query), client)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        words = ["-p", str(sock.getsockname()[1]), "-queries", "q.txt", "-rate", "800", "-time", "100ms"]  # fmt: skip
-        assert Load.main([*words, "-sockets", "5"]) == 0
-        sock.sendto(b"", sock.getsockname())
-        thread.join()
-    assert sorted(ports.values())[-5:] == [16] * 5
-
-
 @pytest.fixture
 def _terminated(monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGTERM comes twice, after 30 queries."""
@@ -232,44 +196,36 @@ def test_sigterm_ends_a_run_that_is_reported(
     assert found.counts.sent >= 28  # one is asked before the load
 
 
-@contextmanager
-def pod_of_a_job(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Be the second Pod of a Job that has just begun; what its API server is asked."""
-    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
-    begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
-    started = {**STARTED, "status": {"startTime": begun}}
-    with api([(200, started), (200, {})]) as (found, asked):
-        monkeypatch.setattr(generator, "_api", lambda: found)
-        yield asked
-
-
 @pytest.mark.sockets
 @pytest.mark.slow
 @pytest.mark.usefixtures("_terminated")
-def test_a_pod_that_is_deleted_puts_its_report(
+def test_a_pod_of_a_job_that_is_deleted_puts_its_report(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with server() as port, pod_of_a_job(monkeypatch) as asked:
-        words = ["-p", str(port), "-queries", "q.txt", "-rate", "800", "-time", "1m", "-job", "load"]  # fmt: skip
-        assert Load.main([*words, "-start-at", "+6s"]) == 0
-    assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
-    ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
-    (told,) = read_report(octets, "").servers
-    assert (told.ended, told.counts.sent >= 28) == ("interrupted", True)
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with server() as port, pod_of_a_job(monkeypatch) as asked:
-        words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-job", "load", "-start-at", "+6s"]
-        assert Load.main([*words, "-fail-if", "nxdomain<1"]) == 0
+    """It is the second of four, and leaves the limits to all."""
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+    begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
+    started = {**STARTED, "status": {"startTime": begun}}
+    with server() as port, api([(200, started), (200, {})]) as (found, asked):
+        monkeypatch.setattr(generator, "_api", lambda: found)
+        words = [
+            "-p",
+            str(port),
+            "-queries",
+            "q.txt",
+            "-rate",
+            "800",
+            "-time",
+            "1m",
+            "-job",
+            "load",
+        ]
+        assert Load.main([*words, "-start-at", "+6s", "-fail-if", "nxdomain<1"]) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
     ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
     report = read_report(octets, "")
-    assert (report.plan.part, report.servers[0].counts.sent) == ("1/4", 5)
+    (told,) = report.servers
+    assert (told.ended, told.counts.sent >= 28, report.plan.part) == ("interrupted", True, "1/4")
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -19,23 +20,6 @@ from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.load.test_report import results
-
-
-def test_line() -> None:
-    found = results(lost=2, stale=True)
-    assert line(found, 1.2, 2.0) == (
-        "1/2 s, 98 answers/s, p50 1.00 ms p99 1.00 ms (late 0 us), NOERROR 198, lost 2, stale 10, 189 right"
-    )
-
-
-def test_line_of_the_first_second() -> None:
-    assert line(Results([], 0), 0.3, 10.0) == "0/10 s"
-    assert line(Results([], 0), -29.7, 10.0) == "begins in 30 s"
-
-
-def test_a_line_for_each_server() -> None:
-    servers = {"a": Results([], 0), "b": Results([], 0)}
-    assert lines(servers, 0.3, 10.0) == ["a: 0/10 s", "b: 0/10 s"]
 
 
 def test_without_a_terminal_there_is_a_line_every_five_seconds(
@@ -135,40 +119,25 @@ def drawn(
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
+def screens() -> dict[str, list[str]]:
+    """What screens.txt shows, by title: lines of a log, and screens."""
+    nothing = Results([], 0)
+    screen = {
+        "a screen": drawn({"hsdns": busy()}, 20.1, 60.0, 80, 24),
+        "little room": drawn({"a": busy(judged=False), "b": busy()}, 20.0, 20.0, 30, 12),
+    }
+    for seconds in (-0.05, 0.0, 0.9):
+        screen[f"the first second, at {seconds}"] = drawn({"a": nothing}, seconds, 10.0, 60, 24)
+    return {
+        "a line": [line(results(lost=2, stale=True), 1.2, 2.0)],
+        "lines of the first second": [line(nothing, 0.3, 10.0), line(nothing, -29.7, 10.0)],
+        "a line for each server": lines({"a": nothing, "b": nothing}, 0.3, 10.0),
+    } | screen
+
+
 def test_what_is_shown() -> None:
-    assert drawn({"hsdns": busy()}, 20.1, 60.0, 80, 24) == [
-        "━━━━━━━━━━━━━━━━━━───────────────────────────────────── 20/60 s  Ctrl-C ends it",
-        "hsdns ──────────────────────────────────────────────────────────────────────────",
-        "98 answers/s  ████████████████████",
-        "             p50      p90      p95   p99  p99.9  p99.99   max",
-        "latency  30.0 ms  30.0 ms  30.0 ms  lost   lost    lost  lost",
-        "late by     5 us     5 us     5 us  5 us   5 us    5 us  5 us",
-        "NOERROR 1,779 89.0%  SERVFAIL 20 1.0%  NXDOMAIN 190 9.5%  lost 10 0.50%  not se…",
-        "right 2  stale 1  undecided 1  by 1.25 s at most",
-        "     lost                ░░░░░",
-        "    50 ms           ██████████",
-        "     1 ms ██████████",
-        "          0 s             20 s",
-    ]
-
-
-def test_where_there_is_little_room() -> None:
-    """The most important percentiles, the slowest bands, the last seconds, and the servers that fit."""
-    found = drawn({"a": busy(judged=False), "b": busy()}, 20.0, 20.0, 30, 12)
-    assert found == [
-        "━━━━━ 20/20 s  Ctrl-C ends it",
-        "a ────────────────────────────",
-        "98 answers/s  ███████████████",
-        "             p50   p99   max",
-        "latency  30.0 ms  lost  lost",
-        "late by     5 us  5 us  5 us",
-        "NOERROR 1,779 89.0%  SERVFAIL…",
-        "     lost               ░░░░░",
-        "    50 ms          ██████████",
-        "     1 ms █████████",
-        "          1 s            20 s",
-        "no room for b",
-    ]
+    told = "\n\n".join("\n".join([title, *found]) for title, found in screens().items())
+    assert told + "\n" == Path(__file__).with_name("screens.txt").read_text()
 
 
 def test_bands_without_room_are_one() -> None:
@@ -179,19 +148,6 @@ def test_bands_without_room_are_one() -> None:
     lines = drawn({"a": found}, 10.0, 10.0, 60, 16)
     assert sum("≤" in line for line in lines) == 1
     assert len(lines) <= 16
-
-
-@pytest.mark.parametrize("seconds", [-0.05, 0.0, 0.9])
-def test_before_the_first_second_is_over(seconds: float) -> None:
-    found = drawn({"a": Results([], 0)}, seconds, 10.0, 60, 24)
-    assert found[0].endswith(f" {max(seconds, 0):.0f}/10 s  Ctrl-C ends it")
-    assert found[2:] == [
-        "0 answers/s",
-        "         p50  p99  max",
-        "latency    -    -    -",
-        "late by    -    -    -",
-        "lost 0",
-    ]
 
 
 @pytest.mark.parametrize("width", [20, 40, 79, 200])

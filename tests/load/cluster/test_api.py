@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -140,78 +139,40 @@ def service(name: str, address: str = "10.96.0.1") -> Service:
     return Service(ObjectMeta(name=name, namespace="shop"), ServiceSpec(cluster_ip=address))
 
 
-def facts(event: dict[str, Any]) -> tuple[str, str, str]:
+def facts(line: bytes) -> str:
+    """What happened to which object, and the version."""
+    event = json.loads(line)
     meta = event["object"]["metadata"]
-    return event["type"], meta.get("name", ""), meta["resourceVersion"]
+    words = (event["type"], meta.get("name", ""), meta["resourceVersion"])
+    return " ".join(filter(None, (*words, *(meta.get("annotations") or ()))))
 
 
-def test_lists() -> None:
-    history = ApiHistory()
-    history.put(Namespace(ObjectMeta(name="shop")))
-    history.put(service("web"))
-    history.put(service("web", "10.96.0.2"))
-    found = json.loads(history.listed(Service))
-    assert (found["kind"], found["apiVersion"]) == ("ServiceList", "v1")
-    assert found["metadata"] == {"resourceVersion": "3"}
-    (web,) = found["items"]
-    assert (web["kind"], web["apiVersion"], web["spec"]["clusterIP"]) == (
-        "Service",
-        "v1",
-        "10.96.0.2",
-    )
-    assert (web["metadata"]["name"], web["metadata"]["namespace"], web["metadata"]["resourceVersion"]) == ("web", "shop", "3")  # fmt: skip
-
-
-def test_what_is_removed() -> None:
-    history = ApiHistory()
-    history.put(service("a"))
-    history.put(service("b"))
-    history.remove(service("a"))
-    assert [each["metadata"]["name"] for each in json.loads(history.listed(Service))["items"]] == ["b"]  # fmt: skip
-    lines = history.since(Service, 2)
-    assert lines is not None
-    assert [facts(json.loads(line)) for line in lines] == [("DELETED", "a", "3")]
-    history.put(service("a"))
-    lines = history.since(Service, 3)
-    assert lines is not None
-    assert [facts(json.loads(line)) for line in lines] == [("ADDED", "a", "4")]
-
-
-def test_changes_since_a_version() -> None:
-    history = ApiHistory()
-    history.put(service("a"))
-    history.put(Namespace(ObjectMeta(name="shop")))
-    history.put(service("a"))
-    history.put(service("b"))
-    lines = history.since(Service, 1)
-    assert lines is not None
-    assert [facts(json.loads(line)) for line in lines] == [
-        ("MODIFIED", "a", "3"),
-        ("ADDED", "b", "4"),
-    ]
-    assert history.since(Service, 4) == []
-
-
-def test_what_is_not_remembered() -> None:
-    history = ApiHistory(2)
-    for _ in range(4):
-        history.put(service("a"))
-    assert history.since(Service, 1) is None
-    assert len(history.since(Service, 2) or []) == 2
-
-
-def test_a_streaming_list() -> None:
-    history = ApiHistory()
-    history.put(service("a"))
-    lines = [json.loads(line) for line in history.initial(Service)]
-    assert [facts(line) for line in lines] == [("ADDED", "a", "1"), ("BOOKMARK", "", "1")]
-    assert lines[-1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-
-
-def test_what_is_put_in_stays_as_it_is() -> None:
-    web = service("web")
-    ApiHistory().put(web)
+def test_history() -> None:
+    """Lists, what has changed since each version, and what is no longer remembered: of seven changes the first."""
+    history, web = ApiHistory(6), service("web")
+    for each in (Namespace(ObjectMeta(name="shop")), web, service("a"), service("a", "10.96.0.2")):
+        history.put(each)
+    history.remove(web)
+    history.put(web)
     assert web.metadata.resource_version == ""
+    found = json.loads(history.listed(Service))
+    assert found | {"items": []} == {
+        "kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "6"}, "items": [],
+    }  # fmt: skip
+    assert [(each["kind"], each["apiVersion"], each["metadata"]["name"], each["metadata"]["resourceVersion"], each["spec"]["clusterIP"]) for each in found["items"]] == [
+        ("Service", "v1", "a", "4", "10.96.0.2"), ("Service", "v1", "web", "6", "10.96.0.1"),
+    ]  # fmt: skip
+    every = ["ADDED web 2", "ADDED a 3", "MODIFIED a 4", "DELETED web 5", "ADDED web 6"]
+    for version, more in enumerate((0, 0, 1, 2, 3, 4)):
+        assert [facts(each) for each in history.since(Service, version) or ()] == every[more:]
+    assert [facts(each) for each in history.initial(Service)] == [
+        "ADDED a 4",
+        "ADDED web 6",
+        "BOOKMARK 6 k8s.io/initial-events-end",
+    ]
+    history.put(service("b"))
+    assert history.since(Service, 0) is None
+    assert len(history.since(Service, 1) or ()) == 6
     assert set(api_history.PATHS) == {
         "/api/v1/namespaces", "/api/v1/services", "/api/v1/pods", "/apis/discovery.k8s.io/v1/endpointslices",
     }  # fmt: skip

@@ -4,48 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import html
-import json
 import re
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from hsdns.load.counters import CLOSED, SPENT, ConnectionsReport
-from hsdns.load.histogram import Histogram, Percentile, slot_of
-from hsdns.load.output.page import MOST, columns, comparison_page, page
-from hsdns.load.output.words import shown_together
-from hsdns.load.report import KneeReport, KneeStep, Report, ServerReport
-from hsdns.load.verify.propagation import propagation_report
+from hsdns.load.counters import SPENT
+from hsdns.load.histogram import Histogram
+from hsdns.load.output.page import MOST, columns, page
+from hsdns.load.report import Report, ServerReport
+from tests.load.output.test_golden import KNEE, REPORTS, data
 from tests.load.test_report import report, results
-from tests.load.test_results import LOOKED_UP, lookups, stated
-from tests.load.verify.test_propagation import QUESTIONS, shown
 from tests.support.browser.chromium import PROGRAM, tab
 
 MS = 1_000_000
-WHOLE = report(results(lost=2, stale=True))
-CONNECTED = ConnectionsReport(
-    4, 4, {"<refused>": 1}, {SPENT: 3, CLOSED: 1}, {"HTTP status 503": 1}, 1, 1, 2, slots=Histogram([(slot_of(2000), 3), (slot_of(900_000), 1)])
-).finish()  # fmt: skip
-# A server of which everything was measured.
-RICH = replace(
-    WHOLE.servers[0],
-    lookups=stated(lookups(*LOOKED_UP)),
-    propagation=propagation_report([shown(), shown(20.0, None, at=101.0)], QUESTIONS, 2, 100.0),
-    connections=CONNECTED,
-)
 
 
-def step(rate: float, outcome: str, us: int | None) -> KneeStep:
-    latency = [Percentile("p50", 100), Percentile("p99", us, "" if us else "lost")]
-    return KneeStep(rate, 2, outcome, 10_000, 0 if us else 200, latency, [Percentile("p99", 12)])
-
-
-STEPS = [step(1000, "held", 300), step(4000, "broken", None), step(3000, "generator", 9000)]
-KNEE = KneeReport(True, 2000, 2010, "the knee is at 2000 queries a second", ["p99>5ms"], STEPS)
+WHOLE, RICH = REPORTS["stale"], REPORTS["everything"].servers[0]
 
 
 def with_servers(*servers: ServerReport) -> Report:
@@ -56,48 +34,6 @@ def lengthened(found: ServerReport, seconds: int) -> ServerReport:
     """The same seconds again and again."""
     parts = [replace(found.per_second[number % 2], second=number) for number in range(seconds)]
     return replace(found, per_second=parts, seconds=float(seconds))
-
-
-def data(text: str) -> Any:
-    """The data in a page."""
-    (found,) = re.findall(
-        r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL
-    )
-    return json.loads(found)
-
-
-@pytest.mark.parametrize(
-    ("found", "notes"),
-    [
-        (report(results()), [["good", "Right", "no answer of 200 was stale or wrong, under 2 changes."]]),
-        (report(results(), ended="interrupted"), [["bad", "Not whole", "interrupted; the figures are of the 2 s until then."]]),
-        (report(results(lost=2, stale=True), "stale>0,p50>1s"), [["bad", "Failed", "stale>0: 10 (5.000%)"], ["bad", "Not right", "10 stale, of 200 answers that were judged."]]),
-        (report(results(late=5), "p50>1s"), [["warn", "Unknown", "p50>1s: could not be told"]]),
-        (report(results(), "stale>0", frozen=results(stale=True)), [["good", "Held", "127.0.0.1 port 53: stale>0: 0"], ["bad", "Failed", "frozen: stale>0: 10 (5.000%)"]]),
-        (replace(WHOLE, knee=KNEE), [["good", "Knee", "the knee is at 2000 queries a second."]]),
-    ],
-)  # fmt: skip
-def test_notes(found: Report, notes: list[list[str]]) -> None:
-    every = data(page(found))["notes"]
-    assert [each for each in notes if each not in every] == []
-
-
-def test_the_report_is_in_it_without_what_only_other_programs_need() -> None:
-    (server,) = data(page(with_servers(RICH)))["servers"]
-    assert server["report"]["propagation"]["never_gone"] == 1
-    assert server["report"]["connections"]["bands"] == {"43": 3, "79": 1}
-    assert "slots" not in json.dumps(server["report"])
-    assert sum(count for _, count in server["slots"]) == 198
-
-
-def test_several_runs() -> None:
-    other = replace(report(results()), plan=replace(WHOLE.plan, seed=8))
-    found = data(comparison_page(shown_together([("a", WHOLE), ("b", other)])))
-    assert found["title"] == "Load on 2 servers"
-    assert [title for title, *_ in found["sections"]] == ["Side by side"]
-    assert [kind for kind, *_ in found["last"][0][1:]] == ["facts", "facts"]  # two plans
-    said = "the runs differ in seed: a: 127.0.0.1 port 53: 7; b: 127.0.0.1 port 53: 8."
-    assert ["warn", "Not alike", said] in found["notes"]
 
 
 def test_only_what_is_in_the_file_is_allowed() -> None:
@@ -153,19 +89,6 @@ def test_a_long_run_is_still_a_small_page() -> None:
     text = page(with_servers(*[replace(server, name=str(number)) for number in range(6)]))
     assert len(text) < 2_000_000
     assert [each["more"] for each in data(text)["servers"]] == [3434] * 6  # they share the rows
-
-
-def test_columns() -> None:
-    first, second = columns(WHOLE.servers[0])
-    assert (first["first"], first["seconds"], second["first"]) == (0, 1, 1)
-    assert (first["rcodes"], first["bands"]) == ({"NOERROR": 98, "lost": 2}, {39: 98})
-    assert first["figures"] == {"p50": 1000, "p99": None, "p99.9": None, "late": 0}
-    assert (second["verdicts"], second["worst_age_ms"], second["changes"]) == (
-        {"stale": 10},
-        1000,
-        1,
-    )
-    assert columns(replace(WHOLE.servers[0], per_second=[])) == []
 
 
 @pytest.mark.parametrize("seconds", [1, 149, 150, 151, 1000])

@@ -275,21 +275,9 @@ def test_a_reply_is_told_once(run: Run) -> None:
 
 
 @TWINS
-def test_lost(run: Run) -> None:
-    outcomes, _ = send(run, World([None]), [0, 1 * MS])
-    assert [each.received for each in outcomes] == [LOST, LOST]
-
-
-@TWINS
 def test_no_room(run: Run) -> None:
     outcomes, _ = send(run, World([5], room=2), [0, 0, 0])
     assert sorted(each.received == NOT_SENT for each in outcomes) == [False, False, True]
-
-
-@TWINS
-def test_a_burst_that_is_longer_than_a_turn(run: Run) -> None:
-    outcomes, _ = send(run, World([5]), [0] * (2 * RUN + 1))
-    assert len(outcomes) == 2 * RUN + 1
 
 
 @TWINS
@@ -372,14 +360,6 @@ def test_both_twins_tell_the_same(
     answered = [each for each in outcomes_of(python) if each.received > LOST]
     assert outcomes_of(counted, ANSWERS) == (answered if replies else [])
     assert outcomes_of(counted) == []
-
-
-@compiled
-def test_what_a_world_raises() -> None:
-    world = World([5])
-    world.wait = None  # type: ignore[method-assign, assignment]
-    with pytest.raises(TypeError):
-        run_compiled(world, [0, 10 * MS])
 
 
 @compiled

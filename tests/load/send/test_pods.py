@@ -29,13 +29,15 @@ from hsdns.load.outcome import (
 from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
+from hsdns.load.send.connection import Connection
 from hsdns.load.send.loop import Ready, Reporter
-from hsdns.load.send.pods import Connection, PodSender, end_of
+from hsdns.load.send.pods import PodSender, end_of
 from hsdns.load.send.udp import UdpTransport
 from hsdns.resolver import USUAL
 from hsdns.resolver.model import Answer, Ended, Fate, Packet, Sent, steps
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode
+from hsdns.wire.framing import FrameBuffer, frame
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
@@ -109,12 +111,15 @@ class World:
         )
 
     def wait(self, nanoseconds: int) -> Ready:
-        until = self.now + nanoseconds
+        until, streams = self.now + nanoseconds, self.sender.streams
+        opening = [each.connection for each in self.connections if not each.connection.is_linked]
+        if opening:
+            return [partial(streams.can_write, each) for each in opening]
         if self.arriving and self.arriving[0][0] <= until:
             self.now = max(self.now, self.arriving[0][0])
             place = self.arriving[0][2]
             if isinstance(place, Stream):
-                return [partial(self.sender.receive, place)]
+                return [partial(streams.can_read, place.connection)]
             return [partial(self.transport.receive, self.sockets.index(place))]
         self.now = until
         return ()
@@ -129,10 +134,10 @@ class World:
     def emit(self, octets: bytes) -> None:
         self.told += list(self.frames.feed(octets))
 
-    def connect(self) -> Connection:
+    def connect(self, connection: Connection) -> Stream:
         if self.refuses:
             raise OSError
-        self.connections.append(Stream(self))
+        self.connections.append(Stream(self, connection))
         return self.connections[-1]
 
     def run(
@@ -196,16 +201,28 @@ class Socket:
 
 
 class Stream:
-    def __init__(self, world: World) -> None:
+    """The socket of a connection, which a reply of no octets ends."""
+
+    def __init__(self, world: World, connection: Connection) -> None:
         self.world = world
+        self.connection = connection
+        self.frames = FrameBuffer()
         self.is_closed = False
 
-    def send(self, octets: bytes) -> None:
-        self.world.ask(self, octets, truncates=False)
+    def fault(self) -> str:
+        return ""
 
-    def receive(self) -> tuple[list[bytes], bool]:
+    def send(self, octets: bytes) -> int:
+        for each in self.frames.feed(octets):
+            self.world.ask(self, each, truncates=False)
+        return len(octets)
+
+    def receive(self) -> bytes | None:
         found = [octets for octets, _ in self.world.take(self)]
-        return [each for each in found if each], b"" in found
+        return b"".join(frame(each) for each in found if each) if found else None
+
+    def watch_writing(self, *, is_on: bool) -> None:
+        pass
 
     def close(self) -> None:
         self.is_closed = True

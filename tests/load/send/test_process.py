@@ -36,6 +36,7 @@ from hsdns.load.outcome import (
     unpack_question,
 )
 from hsdns.load.plan import DOH, DOT, GET, TCP, Plan, StreamPlan
+from hsdns.load.pods import Target
 from hsdns.load.questions import order
 from hsdns.load.schedule import POISSON, Schedule, Stage
 from hsdns.load.send.probe import probe_over
@@ -257,11 +258,15 @@ def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
         name = Name.from_text("svc-1.ns-0.svc.cluster.local.")
         streams = StreamPlan(TCP, 2, queries=5, for_truncated=True)
         told = load(ports, streams, [Query.ask(name, RRType.A)])
+        pods = pod_plan(forms={"absolute": 1}, targets=[Target("svc-1", "ns-0", "headless")])
+        # glibc asks three times, with larger buffers.
+        looked_up = Told.by(plan(ports.tcp, 0.02, queries=[], pods=pods)).lookups.whole
     assert [each.flags for each in told.outcomes] == [0x8500] * 20
     assert all(each.planned <= each.sent < each.received for each in told.outcomes)
     counts = told.connections
     assert (counts.fell, counts.asked_again, counts.not_opened) == (20, 0, {})
     assert counts.opened >= 4
+    assert (looked_up.ends, looked_up.queries, looked_up.over_tcp) == ({FOUND: 4}, 48, 24)
 
 
 @pytest.mark.sockets

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from hsdns.cluster.objects import EndpointSlice, Object, ObjectMeta, Service
+from hsdns.cluster.objects import EndpointSlice, Object, Service
 from hsdns.load.cluster.changes import Changes
 from hsdns.load.questions import Question
-from hsdns.load.report import OfServer, Run, make_report
 from hsdns.load.results import Results
-from hsdns.load.schedule import SECOND
 from hsdns.load.verify import truth as module
 from hsdns.load.verify.judge import RIGHT, Answer, judge
 from hsdns.load.verify.truth import MOST, States, Timeline, Truth
 from hsdns.load.verify.verifier import Judged
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.synthetic import Shape, SyntheticCluster
-from hsdns.wire.iana import RRType
+from hsdns.wire.iana import RRType, type_from_text
 from hsdns.wire.name import Name
-from hsdns.wire.rdata import srv
 from tests.load.clusters import ENDPOINTS, SERVICES, put, remove, with_block
-from tests.load.test_report import MACHINE, PLAN
 
 ZONE = "ns-0.svc.cluster.local."
-NXDOMAIN = Answer(3)
+TYPES = {each: type_from_text(each) for each in ("A", "AAAA", "PTR", "SRV", "CNAME")}
+_, *SCENES = Path(__file__).with_name("truth.txt").read_text().rstrip().split("\n\n")
 
 
 def objects() -> dict[str, Object]:
@@ -56,19 +54,11 @@ def moved(version: str = "900", address: str = NEW) -> EndpointSlice:
 
 
 def ask(name: str, qtype: int = RRType.A) -> Question:
-    return Question(Name.from_text(name), qtype, "x")
-
-
-def reverse(address: str) -> Question:
-    return ask(f"{ip_address(address).reverse_pointer}.", RRType.PTR)
+    return Question(Name.from_text(f"{name.rstrip('.')}."), qtype, "x")
 
 
 def a(*addresses: str) -> Answer:
     return Answer(0, frozenset((RRType.A, ip_address(each).packed) for each in addresses))
-
-
-def ptr(name: str) -> Answer:
-    return Answer(0, frozenset({(RRType.PTR, Name.from_text(name).wire)}))
 
 
 def history(truth: Truth, question: int) -> list[tuple[float, Answer | None]]:
@@ -78,45 +68,80 @@ def history(truth: Truth, question: int) -> list[tuple[float, Answer | None]]:
     return [(time, truth.expected(question, base + at)) for at, time in enumerate(since)]
 
 
-BEGIN = float("-inf")
+def text_of(found: Answer | None) -> str:
+    """The rcode, and the addresses or names in the records; the weight of SRV records is none."""
+    if found is None:
+        return "unknown"
+    words = []
+    for rrtype, rdata in sorted(found.records):
+        if rrtype in (RRType.A, RRType.AAAA):
+            words.append(str(ip_address(rdata)))
+        else:
+            assert rrtype != RRType.SRV or rdata[:4] == b"\0\0\x1f\x90"
+            words.append(Name(rdata[4 if rrtype == RRType.SRV else 0 :]).to_text())
+    return " ".join(words) or {0: "no data", 3: "no such name"}[found.rcode]
 
 
-def test_states_of_a_change() -> None:
-    questions = [
-        ask(f"svc-1.{ZONE}"),
-        ask(f"svc-1-0.svc-1.{ZONE}"),
-        ask(f"svc-1-1.svc-1.{ZONE}"),
-        reverse(ADDRESSES[0]),
-        reverse(NEW),
-        ask(f"svc-3.{ZONE}"),
-        ask(f"_http._tcp.svc-1.{ZONE}", RRType.SRV),
-        ask(f"svc-1.{ZONE}", RRType.AAAA),
+def step(block: Kubernetes, action: str, name: str, address: str = "") -> None:
+    """Change the cluster as a line of the table says."""
+    service = OBJECTS["svc-0"]
+    assert isinstance(service, Service)
+    if action == "move":
+        put(block, moved(address=address))
+    elif action == "remove":
+        remove(block, service)
+    else:
+        more: dict[str, object] = {}
+        if action == "external":
+            more = {
+                "type": "ExternalName",
+                "external_name": "example.com",
+                "cluster_ip": None,
+                "cluster_ips": None,
+            }
+        metadata = structs.replace(service.metadata, name=name, resource_version=f"{action}-1")
+        put(block, Service(metadata, structs.replace(service.spec, **more)))
+
+
+def states_of(scene: str) -> str:
+    """A scene of truth.txt with the states of its questions."""
+    title, *lines = scene.split("\n")
+    asked = [
+        each.partition(" => ")[0]
+        for each in lines
+        if each.split()[1:2] in [[type_] for type_ in TYPES]
+    ]
+    steps = [
+        each.split()
+        for each in lines
+        if each[0].isdigit() and each.partition(" => ")[0] not in asked
     ]
 
-    async def test(block: Kubernetes) -> None:
-        times = iter((0.0, 5.0))
-        truth = Truth(block, questions, lambda: next(times))
-        put(block, moved())
-        names = [f"svc-1-{number}.svc-1.{ZONE}" for number in range(2)]
-        targets = Answer(
-            0,
-            frozenset(
-                (RRType.SRV, b"\0\0" + srv(0, 50, 8080, Name.from_text(name))[4:]) for name in names
-            ),
-        )
-        assert [history(truth, at) for at in range(len(questions))] == [
-            [(BEGIN, a(*ADDRESSES)), (5.0, a(NEW, ADDRESSES[1]))],
-            [(BEGIN, a(ADDRESSES[0])), (5.0, a(NEW))],
-            [(BEGIN, a(ADDRESSES[1])), (5.0, a(ADDRESSES[1]))],
-            [(BEGIN, ptr(names[0])), (5.0, NXDOMAIN)],
-            [(BEGIN, NXDOMAIN), (5.0, ptr(names[0]))],
-            [(BEGIN, history(truth, 5)[0][1])],
-            [(BEGIN, targets), (5.0, targets)],
-            [(BEGIN, Answer(0)), (5.0, Answer(0))],
-        ]
-        assert list(truth.changes) == [5.0]
+    async def test(block: Kubernetes) -> list[str]:
+        times, is_later = iter((0.0, *(float(at) for at, *_ in steps))), "later" in lines
+        questions = [ask(name, TYPES[rrtype]) for name, rrtype in map(str.split, asked)]
+        truth = Truth(block, [] if is_later else questions, lambda: next(times), grows=is_later)
+        for _, *words in steps:
+            step(block, *words)
+        if is_later:
+            assert [truth.add_question(each) for each in questions * 2] == [*range(len(asked))] * 2
+        assert (list(truth.changes), truth.is_away()) == ([float(at) for at, *_ in steps], False)
+        found = [" ".join(each) for each in steps] + ["later"] * is_later
+        for number, text in enumerate(asked):
+            states = [] if truth.states(number) is None else history(truth, number)
+            told = ", ".join(
+                text_of(each) if at < 0 else f"from {at:g} on {text_of(each)}"
+                for at, each in states
+            )
+            found.append(f"{text} => {told or 'not judged'}")
+        return found
 
-    with_block(test)
+    return "\n".join([title, *with_block(test)])
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.partition("\n")[0])
+def test_states(scene: str) -> None:
+    assert states_of(scene) == scene
 
 
 def test_the_states_of_all_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,62 +160,6 @@ def test_the_states_of_all_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         since, base = truth.states(0) or ([], 0)
         assert (list(since), base) == ([2.0, 3.0, 4.0, 5.0], 2)
         assert len(history(truth, 1)) == 1
-
-    with_block(test)
-
-
-def test_a_service_that_goes_and_comes() -> None:
-    questions = [ask(f"svc-0.{ZONE}"), reverse("172.16.0.0")]
-
-    async def test(block: Kubernetes) -> None:
-        times = iter((0.0, 5.0, 6.0))
-        truth = Truth(block, questions, lambda: next(times))
-        service = OBJECTS["svc-0"]
-        assert isinstance(service, Service)
-        remove(block, Service(ObjectMeta(name="svc-0", namespace="ns-0")))
-        put(block, service)
-        address, name = a("172.16.0.0"), ptr(f"svc-0.{ZONE}")
-        assert history(truth, 0) == [(BEGIN, address), (5.0, NXDOMAIN), (6.0, address)]
-        assert history(truth, 1) == [(BEGIN, name), (5.0, NXDOMAIN), (6.0, name)]
-
-    with_block(test)
-
-
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        (ask("www.example.com."), None),
-        (ask(f"absent.{ZONE}"), NXDOMAIN),
-        (ask("absent.absent.svc.cluster.local."), NXDOMAIN),
-        (ask("10-1-2-3.ns-0.pod.cluster.local."), a("10.1.2.3")),
-        (ask("svc.cluster.local."), Answer(0)),
-        (ask("nowhere.cluster.local."), NXDOMAIN),
-    ],
-)
-def test_what_does_not_change(question: Question, answer: Answer | None) -> None:
-    async def test(block: Kubernetes) -> None:
-        truth = Truth(block, [question], lambda: 5.0)
-        if answer is None:
-            assert truth.states(0) is None
-        else:
-            assert history(truth, 0) == [(BEGIN, answer)]
-        assert not truth.is_away()
-
-    with_block(test)
-
-
-def test_what_the_cluster_does_not_say(tmp_path: object) -> None:
-    """An ExternalName leads to other names."""
-    service = Service(ObjectMeta(name="far", namespace="ns-0", resource_version="1"))
-    external = structs.replace(
-        service,
-        spec=structs.replace(service.spec, type="ExternalName", external_name="example.com"),
-    )
-
-    async def test(block: Kubernetes) -> None:
-        put(block, external)
-        truth = Truth(block, [ask(f"far.{ZONE}")], lambda: 5.0)
-        assert history(truth, 0) == [(BEGIN, None)]
 
     with_block(test)
 
@@ -237,45 +206,6 @@ def test_when_the_watch_was_away() -> None:
     with_block(test)
 
 
-def test_questions_that_are_learnt_after_the_change() -> None:
-    async def test(block: Kubernetes) -> None:
-        times = iter((0.0, 5.0, 6.0))
-        truth = Truth(block, [], lambda: next(times), grows=True)
-        service = OBJECTS["svc-0"]
-        assert isinstance(service, Service)
-        put(block, moved())
-        new = structs.replace(service.metadata, name="new")
-        put(block, structs.replace(service, metadata=new))
-        for number, (name, qtype) in enumerate(
-            (
-                (f"svc-1.{ZONE}", RRType.A),
-                (f"new.{ZONE}", RRType.A),
-                (f"new.{ZONE}", RRType.AAAA),
-                (f"svc-1.{ZONE}{ZONE}", RRType.A),
-                (f"nothing.{ZONE}", RRType.A),
-                ("svc-1.svc.cluster.local.", RRType.A),
-                ("svc-1.cluster.local.", RRType.A),
-                ("www.example.com.", RRType.A),
-                ("4.3.2.10.in-addr.arpa.", RRType.PTR),
-            )
-        ):
-            assert truth.add_question(ask(name, qtype)) == number
-        assert truth.add_question(ask(f"New.{ZONE}", RRType.AAAA)) == 2  # of another server
-        assert [history(truth, at) for at in range(7)] == [
-            [(BEGIN, a(*ADDRESSES)), (5.0, a(NEW, ADDRESSES[1]))],
-            [(BEGIN, NXDOMAIN), (6.0, a("172.16.0.0"))],
-            [(BEGIN, NXDOMAIN), (6.0, Answer(0))],
-            [(BEGIN, NXDOMAIN)],
-            [(BEGIN, NXDOMAIN)],
-            [(BEGIN, NXDOMAIN)],
-            [(BEGIN, NXDOMAIN)],
-        ]
-        assert [truth.states(at) for at in (7, 8)] == [None, None]
-        assert list(truth.changes) == [5.0, 6.0]
-
-    with_block(test)
-
-
 def test_changes_are_told_and_questions_found_by_service() -> None:
     async def test(block: Kubernetes) -> None:
         told: list[tuple[object, ...]] = []
@@ -294,12 +224,8 @@ def test_changes_are_told_and_questions_found_by_service() -> None:
     with_block(test)
 
 
-def said_by(truth: Truth, question: int, base: int, state: int) -> Answer | None:
-    return truth.expected(question, base + state)
-
-
 def test_a_frozen_server_is_found_with_its_age() -> None:
-    """A change and a query each millisecond: the reported age is the time since the freeze but for what is between them."""
+    """A change and a query each millisecond: the age is the time since the freeze but for what is between them."""
     ms, frozen, end = 0.001, 2.0, 10.0
 
     async def test(block: Kubernetes) -> None:
@@ -307,53 +233,38 @@ def test_a_frozen_server_is_found_with_its_age() -> None:
         made = SyntheticCluster(Shape(SERVICES, ENDPOINTS, seed=1))
         slices = [each for each in made.objects() if isinstance(each, EndpointSlice)]
         changes = Changes(slices, {"renumber": 1}, 1, made.unused_addresses())
-        questions = [ask(f"svc-{number}.{ZONE}", RRType.A) for number in range(SERVICES)]
-        truth = Truth(block, questions, lambda: now)
-        results = Results(questions, 0)
-        told = [truth.latest(number) for number in range(SERVICES)]
+        questions = [ask(f"svc-{number}.{ZONE}") for number in range(SERVICES)]
+        truth, results = Truth(block, questions, lambda: now), Results(questions, 0)
         asked: list[tuple[int, float, Answer | None]] = []
-        for step in range(round(end / ms)):
-            now = step * ms
-            changed = changes.next()
-            metadata = structs.replace(changed.metadata, resource_version=f"changed-{step}")
+        told: list[Answer | None] = []
+        for number in range(round(end / ms)):
+            now, changed = number * ms, changes.next()
+            metadata = structs.replace(changed.metadata, resource_version=f"changed-{number}")
             put(block, structs.replace(changed, metadata=metadata))
             now += ms / 2
             if now < frozen:
-                told = [truth.latest(number) for number in range(SERVICES)]
-            asked.append((step % SERVICES, now, told[step % SERVICES]))
+                told = [truth.latest(each) for each in range(SERVICES)]
+            asked.append((number % SERVICES, now, told[number % SERVICES]))
         for question, time, answer in asked:
-            found = truth.states(question)
-            assert found is not None
+            since, base = truth.states(question) or ([], 0)
+            expected = partial(lambda of, base, at: truth.expected(of, base + at), question, base)
             assert answer is not None
-            since, base = found
-            said = partial(said_by, truth, question, base)
-            verdict = judge(since, said, time, time, answer, 0.1, forgotten=base > 0)
+            verdict = judge(since, expected, time, time, answer, 0.1, forgotten=base > 0)
             assert (verdict.word == RIGHT) or time > frozen
             results.add_verdict(Judged(question, time, time, verdict))
-            at = round(time * SECOND)
-            results.add([(question, 0x8400, 1, at, at, at + 1)])
-        run = Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, 0.1, [])
-        report = make_report(run, [OfServer("a", "a", "", end, results)])
-        (server,) = report.servers
-        assert len(server.per_second) == end
-        for second in server.per_second[3:]:
-            age = (second.second + 1 - frozen) * 1000
-            assert 0 <= age - second.worst_age_ms <= 5
-        assert server.verdicts is not None
-        stopped, length = server.verdicts.old_since_s, server.verdicts.old_for_s
-        assert stopped == pytest.approx(frozen, abs=0.005)
-        assert length == pytest.approx(end - frozen, abs=0.005)
-        assert server.per_second[-1].worst_age_ms == pytest.approx((end - frozen) * 1000, abs=5)
-        assert {word for word, count in server.verdicts.counts.items() if count} == {"right", "stale", "undecided"}  # fmt: skip
+        for second in range(3, int(end)):
+            age = (second + 1 - frozen) * 1000
+            assert 0 <= age - results.second(second).worst_age_ms <= 5
+        found = results.judged(results.whole(), 0.1)
+        assert found.old_since_s == pytest.approx(frozen, abs=0.005)
+        assert found.old_for_s == pytest.approx(end - frozen, abs=0.005)
+        assert {word for word, count in found.counts.items() if count} == {
+            "right",
+            "stale",
+            "undecided",
+        }
 
     with_block(test)
-
-
-def test_states() -> None:
-    timeline = Timeline("a")
-    timeline.add(5.0, "b")
-    assert timeline.states == States(0, [float("-inf"), 5.0], ["a", "b"])
-    assert timeline.latest == "b"
 
 
 def test_the_oldest_are_forgotten_and_what_was_taken_stays() -> None:

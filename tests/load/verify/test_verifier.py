@@ -1,8 +1,9 @@
-"""What a reply says: the short way says the same as the decoder of all replies, and leaves to it what it does not know."""
+"""Verdicts, of which verdicts.txt has a table, and what a reply says: the short way says what the decoder of all replies says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,17 +14,15 @@ from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import (
     AHEAD,
-    AWAY,
     BEHIND,
     EARLY,
     RIGHT,
     STALE,
-    TRUNCATED,
     UNDECIDED,
-    UNKNOWN,
     WRONG,
     Answer,
     Verdict,
+    judge,
 )
 from hsdns.load.verify.verifier import Judged, Verifier, answer_of, read_answer
 from hsdns.wire.decode import BadReply, decode_reply
@@ -46,8 +45,8 @@ class Said:
         self.base = 0
         self.away = False
         self.known = True
-        self.late: tuple[float, float] | None = None
-        self.outage: tuple[float, float] | None = None
+        self.late: tuple[float, ...] | None = None
+        self.outage: tuple[float, ...] | None = None
         self.learnt: list[Question] = []
         self.held = 0.0  # seconds after which the servers are shown a change
 
@@ -86,28 +85,52 @@ def verifier(said: Said) -> Verifier:
     return Verifier(said, [ONE], slack=0.1)
 
 
-@pytest.mark.parametrize(
-    ("address", "asked", "verdict"),
-    [
-        (2, 15.0, Verdict(RIGHT)),
-        (1, 10.0625, Verdict(UNDECIDED, 0.0625, BEHIND)),
-        (1, 15.0, Verdict(STALE, 5.0)),
-        (3, 19.9375, Verdict(UNDECIDED, 0.0625, AHEAD)),
-        (9, 15.0, Verdict(WRONG)),
-    ],
-)
-def test_verdicts(address: int, asked: float, verdict: Verdict) -> None:
-    found = verifier(Said())
-    found.remember(1, 0, reply(address))
-    at_once = found.judge(0, 0x8400, 1, asked - 1, asked, asked)
-    if verdict.word == RIGHT:
-        assert at_once == Judged(0, asked - 1, asked, verdict)
-        assert not found.waits
-    else:
-        assert at_once is None
-        assert list(found.settled(asked + 0.9)) == []
-        assert list(found.settled(asked + 1.0)) == [Judged(0, asked - 1, asked, verdict)]
-    assert list(found.settled(float("inf"))) == []
+class Letters(Said):
+    """The addresses ab, then bc, then cd, and what else the words of a row say."""
+
+    def __init__(self, words: dict[str, str]) -> None:
+        super().__init__()
+        self.words = words
+        self.away, self.known = "away" in words, "unknown" not in words
+        self.held, self.base = float(words.get("held", 0)), int(words.get("forgotten", 0))
+        self.since = self.since[self.base :]
+        self.outage, self.late = (
+            tuple(map(float, words[each].split("-"))) if each in words else None
+            for each in ("outage", "late")
+        )
+
+    def expected(self, question: int, state: int) -> Answer | None:
+        if "absent" in self.words:
+            return Answer(Rcode.NXDOMAIN)
+        return None if "undetermined" in self.words else addresses(("ab", "bc", "cd")[state])
+
+
+def addresses(letters: str, rcode: int = 0) -> Answer:
+    return Answer(rcode, frozenset((RRType.A, bytes((10, 0, 0, ord(each)))) for each in letters))
+
+
+VERDICTS = Path(__file__).with_name("verdicts.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("row", [each for each in VERDICTS if each and each[0] != "#"])
+def test_verdict(row: str) -> None:
+    text, expected = row.split(" => ")
+    asked, received, letters, *more = text.split()
+    words = {name: value for name, _, value in (each.partition("=") for each in more)}
+    found, flags = verifier(Letters(words)), 0x8400 | int(words.get("rcode", 0)) | TC * ("truncated" in words)  # fmt: skip
+    content = reply(*map(ord, letters.strip("-")), flags=flags)
+    found.remember(1, 0, content.replace(b"web", b"wxb") if "other-question" in words else content)
+    times = [round(float(each) * SECOND) for each in (asked, asked, received)]
+    right, judged = found.judge_all([(0, flags, 1, times[0], times[1], times[2])])
+    if found.waits:
+        assert (right, judged, list(found.settled(float(received) + 0.9))) == ([], [], [])
+        judged += found.settled(float(received) + 1.0)
+    assert not found.waits
+    told = ["right" for _ in right]
+    for question, *both, (word, age, reason) in judged:
+        assert (question, both) == (0, [float(asked)] * 2)
+        told.append(" ".join(filter(None, (word, f"{age:g}" * bool(age), reason))))
+    assert told == ([] if expected == "none" else [expected])
 
 
 def test_the_watch_that_sees_a_change_after_the_answer() -> None:
@@ -119,93 +142,6 @@ def test_the_watch_that_sees_a_change_after_the_answer() -> None:
     said.since.append(20.0)
     (judged,) = found.settled(21.0)
     assert (judged.verdict.word, judged.verdict.reason) == (UNDECIDED, AHEAD)
-
-
-def test_while_the_watch_is_away_nothing_is_stale() -> None:
-    said = Said()
-    said.away = True
-    found = verifier(said)
-    found.remember(1, 0, reply(1))
-    assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is None
-    assert [each.verdict for each in found.settled(16.0)] == [Verdict(UNDECIDED, 5.0, AWAY)]
-
-
-@pytest.mark.parametrize("outage", [(12.0, 15.5), (15.5, 15.6), (1.0, 99.0)])
-@pytest.mark.parametrize("address", [1, 3, 9])
-def test_an_outage_that_is_over_is_not_forgotten(address: int, outage: tuple[float, float]) -> None:
-    """The server may have seen a change before the generator, whose watch came back later."""
-    said = Said()
-    said.outage = outage
-    found = verifier(said)
-    found.remember(1, 0, reply(address))
-    assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is None
-    (judged,) = found.settled(21.0)
-    assert (judged.verdict.word, judged.verdict.reason) == (UNDECIDED, AWAY)
-
-
-@pytest.mark.parametrize(
-    ("address", "late", "verdict"),
-    [
-        (3, (15.5, 19.0), Verdict(UNDECIDED, 5.0, AWAY)),
-        (3, (10.0, 12.0), Verdict(EARLY, 5.0)),
-        (3, (21.0, 22.0), Verdict(EARLY, 5.0)),
-        (9, (15.5, 15.6), Verdict(UNDECIDED, 0.0, AWAY)),
-        (9, (17.0, 18.0), Verdict(WRONG)),
-        (1, (10.0, 30.0), Verdict(STALE, 5.0)),
-    ],
-)
-def test_a_watch_that_was_late_itself(
-    address: int, late: tuple[float, float], verdict: Verdict
-) -> None:
-    said = Said()
-    said.late = late
-    found = verifier(said)
-    found.remember(1, 0, reply(address))
-    assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is None
-    assert [each.verdict for each in found.settled(100.0)] == [verdict]
-
-
-@pytest.mark.parametrize(
-    ("held", "verdict"),
-    [
-        (0.0, Verdict(STALE, 0.5)),
-        (0.375, Verdict(STALE, 0.5)),
-        (0.4375, Verdict(UNDECIDED, 0.0625, BEHIND)),
-        (0.75, Verdict(UNDECIDED, 0.0, BEHIND)),
-    ],
-)
-def test_a_change_that_the_generator_has_held_back(held: float, verdict: Verdict) -> None:
-    said = Said()
-    said.held = held
-    found = verifier(said)
-    found.remember(1, 0, reply(1))
-    assert found.judge(0, 0x8400, 1, 10.5, 10.5, 10.5) is None
-    assert [each.verdict for each in found.settled(100.0)] == [verdict]
-
-
-def test_what_is_truncated_or_not_known_is_undecided() -> None:
-    said = Said()
-    found = verifier(said)
-    found.remember(1, 0, reply(1))
-    cut = found.judge(0, 0x8400 | TC, 1, 1.0, 1.0, 1.0)
-    assert cut == Judged(0, 1.0, 1.0, Verdict(UNDECIDED, reason=TRUNCATED))
-    said.known = False
-    unknown = found.judge(0, 0x8400, 1, 1.0, 1.0, 1.0)
-    assert unknown == Judged(0, 1.0, 1.0, Verdict(UNDECIDED, reason=UNKNOWN))
-
-
-@pytest.mark.parametrize("rcode", [1, 2, 5])
-def test_errors_are_no_answers(rcode: int) -> None:
-    found = verifier(Said())
-    assert found.judge(0, 0x8400 | rcode, 1, 1.0, 1.0, 1.0) is None
-    assert not found.waits
-
-
-def test_a_reply_to_another_question_is_none() -> None:
-    found = verifier(Said())
-    found.remember(1, 0, reply(1).replace(b"\3web", b"\3wxb"))
-    assert found.judge(0, 0x8400, 1, 1.0, 1.0, 1.0) is None
-    assert not found.waits
 
 
 def test_numbers_that_are_used_again() -> None:
@@ -413,3 +349,39 @@ def test_in_any_case_and_with_any_weight() -> None:
     assert answer_of(0, [one]) == answer_of(0, [other])
     assert answer_of(0, [one]) != answer_of(0, [RR(same, RRType.SRV, 5, srv(2, 7, 80, target))])
     assert answer_of(0, [one]) != answer_of(0, [RR(same, RRType.SRV, 5, srv(1, 7, 81, target))])
+
+
+@given(
+    gaps=st.lists(st.floats(0.001, 3.0), max_size=12),
+    shown=st.integers(0, 12),
+    asked=st.floats(-5.0, 40.0),
+    took=st.floats(0.0, 1.0),
+    slack=st.sampled_from([0.0, 0.01, 0.1, 1.0]),
+)
+def test_any_sequence_of_states(
+    gaps: list[float], shown: int, asked: float, took: float, slack: float
+) -> None:
+    """Each state is of its own, so an answer says exactly one of them."""
+    since = [float("-inf")]
+    for gap in gaps:
+        since.append((0.0 if since[-1] < 0 else since[-1]) + gap)
+    shown = min(shown, len(gaps))
+    received = asked + took
+    states = [addresses(chr(97 + number)) for number in range(len(since))]
+    found = judge(since, states.__getitem__, asked, received, states[shown], slack)
+    end = since[shown + 1] if shown < len(gaps) else float("inf")
+    begin = since[shown]
+    if begin <= received and end > asked:
+        assert found == Verdict(RIGHT)
+    elif begin > received:
+        early = begin - received
+        assert found.age == early
+        assert (found.word, found.reason) == (
+            (UNDECIDED, AHEAD) if begin <= received + slack else (EARLY, "")
+        )
+    else:
+        age = asked - end
+        assert found.age == age
+        assert (found.word, found.reason) == ((UNDECIDED, BEHIND) if age <= slack else (STALE, ""))
+    never = judge(since, states.__getitem__, asked, received, addresses("z"), slack)
+    assert never.word == WRONG

@@ -1,4 +1,4 @@
-"""A whole server with a control socket, and a client of it.
+"""A whole server with a control socket and a client of it; and a control door to a configuration in memory.
 
 Path: tests only.
 """
@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import aiohttp
 
-from hsdns.cluster.objects import Event
+from hsdns.chain import Endpoint
+from hsdns.cluster.objects import Event, Object
 from hsdns.fastpath import AnswerTable
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.control.door import kubernetes_blocks
+from hsdns.plugins.prometheus import QueryCounts
+from hsdns.server.control.door import Door, kubernetes_blocks
+from hsdns.server.query_tap import QueryTap
+from tests.fastpath.twins import ask
 from tests.server.loopback import ReloadableServer, running, serving
+from tests.support.servers.memory_server import MemoryServer
 
 SOCKET = "c.sock"  # in the folder of the test, so that the path is short
 SHOP = """
@@ -48,6 +54,10 @@ BLOCK = """cluster.local in-addr.arpa {
     }
 }
 """
+UNREAD = BLOCK.replace(
+    "source manifests shop.yaml", "endpoint http://127.0.0.1:1\nstartup_timeout 0s"
+)
+KUBERNETES = ".:53 {\nkubernetes cluster.local in-addr.arpa\n}\n"
 
 
 class Answer(NamedTuple):
@@ -117,3 +127,30 @@ class Beside:
         while True:
             self.turns += 1
             await asyncio.sleep(0)
+
+
+class MemoryDoor:
+    """A door to a configuration in memory, whose clock a test moves; with its server and its tap."""
+
+    def __init__(self, corefile: str = KUBERNETES, objects: Sequence[Object] = ()) -> None:
+        self.now = 1000.0
+        self.server = MemoryServer(corefile, None, objects)
+        self.queries = QueryTap(lambda: self.now, lambda: self.now + 4000)
+        self.metrics = self.server.runtime.metrics
+        QueryCounts(self.metrics)
+        instance: Any = SimpleNamespace(configuration=self.server.configuration)
+        self.door = Door(
+            lambda: instance,
+            lambda: self.now,
+            lambda: self.now + 4000,
+            self.queries,
+            self.metrics,
+        )
+
+    def asked(self, name: str, rcode: int = 0, count: int = 1) -> None:
+        """Note queries as answered by the chain."""
+        reply = bytes((0, 7, 0x81, 0x80 | rcode)) + bytes(8)
+        for _ in range(count):
+            self.queries.add(
+                "dns://:53", ask(name), Endpoint("192.0.2.1", 40000), "udp", self.now, reply
+            )

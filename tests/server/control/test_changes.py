@@ -6,16 +6,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
 
-from hsdns.server.control import changes
+from hsdns.cluster.objects import Object
+from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control import changes as change_follower
-from tests.server.control.served import BLOCK, Served, served
+from hsdns.server.control.changes import ChangeFollower, to_words
+from hsdns.server.runtime import Turn
+from tests.server.control.served import BLOCK, UNREAD, MemoryDoor, Served, served
 from tests.support.cluster.objects import deletes, namespace, service, upserts
+from tests.support.coroutines.eager import finish
 from tests.support.coroutines.event_loops import until
 
 pytestmark = pytest.mark.sockets
@@ -25,12 +29,6 @@ ADDED = [
     {"change": "added", "name": "_sql._tcp.db.shop.svc.cluster.local.", "record": "port 5432", "zone": "cluster.local."},
 ]  # fmt: skip
 ZONES = {"zones": ["cluster.local.", "in-addr.arpa."]}
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(changes, "POLL", 0.001)
 
 
 class Reader:
@@ -52,7 +50,6 @@ async def reading(server: Served) -> AsyncIterator[Reader]:
 
 
 async def test_what_changes_is_told_as_it_happens() -> None:
-
     async with served() as server, reading(server) as reader:
         assert await reader.line() == ZONES
         server.apply(*upserts(DB))
@@ -77,10 +74,6 @@ async def test_names_of_a_cluster_that_is_read_are_no_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Those that come after it has been read are."""
-    text = BLOCK.replace(
-        "source manifests shop.yaml", "endpoint http://127.0.0.1:1\nstartup_timeout 0s"
-    )
-
     known: list[change_follower._Followed] = []
     follow = change_follower._follow
 
@@ -93,7 +86,7 @@ async def test_names_of_a_cluster_that_is_read_are_no_changes(
         return [each.seen for each in known if each.changes is not None]
 
     monkeypatch.setattr(change_follower, "_follow", note)
-    async with served(text) as server, reading(server) as reader:
+    async with served(UNREAD) as server, reading(server) as reader:
         assert await reader.line() == ZONES
         server.apply(*upserts(namespace("shop"), service("shop/web", "10.96.7.7")))
         server.block.store.synced = True
@@ -116,7 +109,49 @@ async def test_a_reader_that_has_gone_costs_nothing() -> None:
 
 
 async def test_the_end_of_the_server_does_not_wait_for_readers() -> None:
-
     async with served() as server, reading(server) as reader:
         await reader.line()
         await asyncio.wait_for(server.reloadable.server.close(), 3)  # http.TIMEOUT is 5
+
+
+OBJECTS: list[Object] = [namespace("shop"), service("shop/web", "10.96.0.1")]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("+ 10.96.0.1 web.shop.svc.cluster.local", ("added", "web.shop.svc.cluster.local.", "10.96.0.1")),
+        ("- port 80 _http._tcp.web.cluster.local", ("removed", "_http._tcp.web.cluster.local.", "port 80")),
+        ("+ CNAME db.example.org mail.cluster.local", ("added", "mail.cluster.local.", "CNAME db.example.org")),
+    ],
+)  # fmt: skip
+def test_words(text: str, words: tuple[str, str, str]) -> None:
+    assert to_words(text) == words
+
+
+def finished(follower: ChangeFollower) -> list[str]:
+    async def look() -> list[str]:
+        return [text async for piece in follower.look(Turn(lambda: 0.0)) for _, text in piece]
+
+    return finish(look())
+
+
+def test_a_reload_goes_on_with_the_state_before() -> None:
+    looked = MemoryDoor(objects=OBJECTS)
+    instance: Any = SimpleNamespace(configuration=looked.server.configuration)
+    looked.door.instance = lambda: instance
+    follower = ChangeFollower(looked.door)
+    assert follower.follow()
+    assert not follower.follow()
+    assert follower.zones == ["cluster.local.", "in-addr.arpa."]
+    assert finished(follower) == []
+    (block,) = follower.blocks
+    assert isinstance(block, Kubernetes)
+    block.store.apply(upserts(service("shop/web", "10.96.0.2", version="2")))
+    instance = SimpleNamespace(configuration=looked.server.configuration)
+    assert follower.follow()
+    assert finished(follower) == [
+        "- 10.96.0.1 web.shop.svc.cluster.local",
+        "+ 10.96.0.2 web.shop.svc.cluster.local",
+    ]
+    assert finished(follower) == []

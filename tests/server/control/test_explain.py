@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
@@ -13,8 +15,8 @@ import pytest
 from hsdns.cluster.objects import Deleted
 from hsdns.explanation.client import UNREAD_POLICIES
 from hsdns.http_page import PageRequest
-from hsdns.server.control import explain as explanations
-from hsdns.server.control.explain import explain
+from hsdns.server.control import explain
+from hsdns.server.control.explain import LONGEST, import_explaining, resting
 from loadtest.ports import free_port
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.server.control.served import BLOCK, MORE, Beside, Served, served
@@ -24,11 +26,6 @@ from tests.support.upstreams.dns_upstream import answer, serve
 
 pytestmark = pytest.mark.sockets
 WEB = "web.shop.svc.cluster.local"
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 async def ask(server: Served, name: str, rrtype: str = "") -> dict[str, Any]:
@@ -125,23 +122,6 @@ def test_the_lookup_of_a_pod_that_an_api_server_has() -> None:
         run(case())
 
 
-@pytest.mark.parametrize(
-    ("query", "sentence"),
-    [
-        ("?name=web&ndots=x", 'ndots is a number from 0 to 15, found "x"'),
-        ("", "no name is given; ask for /v1/explain?name=NAME&type=TYPE"),
-        ("?name=a..b", '"a..b" is not a domain name: '),
-        ("?name=a&type=qq", '"QQ" is not a record type; try A, AAAA, SRV, PTR or CNAME'),
-    ],
-)
-async def test_what_is_no_question(query: str, sentence: str) -> None:
-
-    async with served() as server:
-        found = await server.get(f"/v1/explain{query}")
-        assert found.status == 400
-        assert found.lines[0]["error"].startswith(sentence)
-
-
 async def test_it_is_none_of_the_queries_that_are_counted_and_cached() -> None:
     front = "prometheus 127.0.0.1:0\nlog\ncache\n"
 
@@ -210,21 +190,20 @@ def test_from_an_api_server() -> None:
 
 
 async def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explanations, "LONGEST", -1.0)
-    monkeypatch.setattr(explanations, "REST", 0.0)
+    monkeypatch.setattr(explain, "LONGEST", -1.0)
+    monkeypatch.setattr(explain, "REST", 0.0)
 
     text = BLOCK.replace("manifests shop.yaml", "synthetic services=9 endpoints=200 headless=1")
     async with served(text) as server:
         door = server.reloadable.server._door
         asked = PageRequest(parameters={"name": "svc-1.ns-0.svc.cluster.local"})
         with Beside() as beside:
-            (piece,) = [each async for each in explain(door, asked)]
+            (piece,) = [each async for each in explain.explain(door, asked)]
         assert beside.turns > 200
         assert json.loads(piece)["outcome"] == "resolves"
 
 
 async def test_an_upstream_is_asked_and_told() -> None:
-
     async with serve(answer("a.test. 5 IN A 192.0.2.1")) as upstream:
         text = f". {{\nbind 127.0.0.1\ncontrol c.sock\nforward . 127.0.0.1:{upstream.port}\n}}\n"
         async with served(text) as server:
@@ -238,7 +217,6 @@ async def test_an_upstream_is_asked_and_told() -> None:
 
 
 async def test_an_upstream_that_does_not_answer() -> None:
-
     text = f". {{\nbind 127.0.0.1\ncontrol c.sock\nforward . 127.0.0.1:{free_port()}\n}}\n"
     async with served(text) as server:
         found = await ask(server, "a.test")
@@ -264,3 +242,36 @@ async def test_search_lists_are_bounded(as_search: bool, count: int, status: int
                     "as many as Kubernetes allows a Pod (glibc before 2.26 reads 6)"
                 }
             ]
+
+
+async def test_the_code_is_imported_once_and_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    imported: list[tuple[str, bool]] = []
+
+    def import_module(name: str) -> ModuleType:
+        imported.append((name, threading.current_thread() is threading.main_thread()))
+        return explain
+
+    monkeypatch.setattr(explain, "import_module", import_module)
+    monkeypatch.setattr(explain, "_imported", set())
+
+    await import_explaining()
+    await import_explaining()
+    assert imported == [("hsdns.server.explaining", False)]
+
+
+async def test_only_long_pieces_are_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    now = 0.0
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr("asyncio.sleep", sleep)
+    pause = resting(lambda: now)
+
+    for seconds in (LONGEST / 2, LONGEST):
+        now += seconds
+        await pause()
+    assert rests == [explain.REST]

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
 from tests.server.control.served import BLOCK, Answer, Served, served
+from tests.server.control.test_queries import GONE, TEXT, WEB, ask_all, keep
 from tests.support.coroutines.event_loops import until
 
 pytestmark = pytest.mark.sockets
-WEB = "web.shop.svc.cluster.local"
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 async def add(server: Served, rule: str) -> Answer:
@@ -33,7 +27,6 @@ def short(answer: Answer) -> list[tuple[Any, ...]]:
 
 
 async def test_a_rule_comes_bites_and_goes() -> None:
-
     async with served(faults=True) as server:
         assert (await server.get("/v1/faults")).lines == []
         added = await add(server, f"rcode REFUSED name {WEB} seed 7 for 5m named x")
@@ -64,7 +57,6 @@ async def test_a_rule_comes_bites_and_goes() -> None:
 
 
 async def test_rules_of_the_corefile_are_listed() -> None:
-
     text = BLOCK.replace("control", "fault rcode REFUSED type A named here\ncontrol")
     async with served(text, faults=True) as server:
         assert (await server.reloadable.ask(WEB)).startswith("1 REFUSED")
@@ -77,7 +69,6 @@ async def test_rules_of_the_corefile_are_listed() -> None:
 
 
 async def test_the_door_stays_while_the_process_is_dead() -> None:
-
     async with (
         served(faults=True) as server,
         server.client.get("http://localhost/v1/faults/hits") as stream,
@@ -116,32 +107,10 @@ async def test_hits_are_followed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "page", "body", "status", "error"),
-    [
-        ("POST", "/v1/faults", '{"rule": "dorp"}', 400, '"dorp" is no action of a fault; did you mean "drop"?'),
-        ("POST", "/v1/faults", '{"rule": "drop name x.example"}', 400, "the rule can never match: no server block has a zone for its names; the zones are cluster.local., in-addr.arpa."),
-        ("POST", "/v1/faults", "drop", 400, 'a rule is added with {"rule": "drop type AAAA"}: JSON is malformed: invalid character (byte 0)'),
-        ("POST", "/v1/faults", '{"rules": "drop"}', 400, 'a rule is added with {"rule": "drop type AAAA"}: Object contains unknown field `rules`'),
-        ("POST", "/v1/faults?name=x", '{"rule": "drop"}', 400, '/v1/faults takes name with DELETE and GET; a rule that is added has "named"'),
-        ("DELETE", "/v1/faults?name=x", "", 400, 'no rule named "x" stands'),
-        ("PUT", "/v1/faults", "", 405, "/v1/faults has no PUT; it has GET, POST, DELETE"),
-        ("POST", "/v1/faults/hits", "", 405, "/v1/faults/hits has no POST; it has GET"),
-    ],
-)  # fmt: skip
-async def test_refused(method: str, page: str, body: str, status: int, error: str) -> None:
-
-    async with served(faults=True) as server:
-        found = await server.get(page, method, body.encode())
-        assert (found.status, found.lines) == (status, [{"error": error}])
-        assert (await server.get("/v1/faults")).lines == []
-
-
-@pytest.mark.parametrize(
     ("method", "page"),
     [("GET", "/v1/faults"), ("POST", "/v1/faults"), ("DELETE", "/v1/faults"), ("GET", "/v1/faults/hits")],
 )  # fmt: skip
 async def test_a_server_that_was_not_started_for_it(method: str, page: str) -> None:
-
     async with served() as server:
         found = await server.get(page, method, b'{"rule": "drop"}')
         assert (found.status, found.lines) == (
@@ -152,7 +121,6 @@ async def test_a_server_that_was_not_started_for_it(method: str, page: str) -> N
 
 
 async def test_the_stream_ends_with_the_server() -> None:
-
     async with (
         served(faults=True) as server,
         server.client.get("http://localhost/v1/faults/hits") as response,
@@ -164,7 +132,6 @@ async def test_the_stream_ends_with_the_server() -> None:
 
 
 async def test_an_explanation_names_the_rules_and_is_no_hit() -> None:
-
     async with served(faults=True) as server:
         await add(server, f"drop name {WEB} share 0.5 named x")
         (found,) = (await server.get(f"/v1/explain?name={WEB}")).lines
@@ -176,7 +143,6 @@ async def test_an_explanation_names_the_rules_and_is_no_hit() -> None:
 
 
 async def test_an_explanation_names_rules_beside_the_chain() -> None:
-
     async with served(faults=True) as server:
         for rule in ("die 1s after 5m", "hang transport tcp", "queue-full"):
             await add(server, f"{rule} named {rule.split()[0]}")
@@ -187,3 +153,54 @@ async def test_an_explanation_names_rules_beside_the_chain() -> None:
             ("fault", 'the rule "die" may do this to the process: die 1s after 5m0s'),
             ("kubernetes", "answered NOERROR with 1 record"),
         ]  # fmt: skip
+
+
+async def attempt(server: Served, rule: str, count: object = 1000) -> Answer:
+    body = json.dumps({"rule": rule}).encode()
+    return await server.get(f"/v1/faults?dry-run={count}", "POST", body)
+
+
+def seen_query(query: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(query[name] for name in ("name", "type", "transport", "rcode", "answered_by"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "hits"),
+    [
+        (f"drop name {WEB}. seed 1", "1234--"),
+        ("drop transport udp seed 1", "1-2-3-"),
+        ("drop flow first seed 1", "123456"),
+        ("nxdomain asked 127.0.0.1 nth 2 seed 1", "-1---2"),
+        ("drop type TXT seed 1", "------"),
+        ("refuse seed 1", "-1-2-3"),
+        ("queue-full seed 1", "1---2-"),
+    ],
+)
+async def test_last_queries(rule: str, hits: str) -> None:
+    """Three names over UDP and TCP each; the answer table has what was asked before."""
+    async with served(TEXT, faults=True) as server:
+        keep(server)
+        await ask_all(server)
+        every = (await server.get("/v1/queries?last=1000")).lines
+        first, *lines = (await attempt(server, rule)).lines
+        expected = [
+            (seen_query(each), int(hit))
+            for each, hit in zip(every, hits, strict=True)
+            if hit != "-"
+        ]
+        assert [(seen_query(each), each["hit"]) for each in lines] == expected
+        assert first["rule"].startswith(rule)
+        assert (first["queries"], first["hits"], first["may"]) == (6, len(lines), 0)
+        assert (await server.get("/v1/faults")).lines == []
+        assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
+
+
+async def test_some_of_the_last() -> None:
+    async with served(TEXT, faults=True) as server:
+        keep(server)
+        first, *lines = (await attempt(server, "drop", 2)).lines
+        assert (first["queries"], first["seconds"], lines) == (0, 0.0, [])
+        await ask_all(server)
+        first, *lines = (await attempt(server, "delay normal 1s 1s", 2)).lines
+        assert [each["name"] for each in lines] == [f"{GONE}."] * 2
+        assert all(each["drawn"] >= 0 for each in lines)

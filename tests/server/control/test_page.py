@@ -127,7 +127,6 @@ def test_the_file_names_no_other_place() -> None:
 
 
 async def test_it_is_sent_as_it_is() -> None:
-
     assert [piece async for piece in page(NO_DOOR, PageRequest())] == [FILE.read_bytes()]
 
 

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hsdns.fastpath.tap import SAMPLE
-from hsdns.server.control import queries
+from hsdns.server.control.queries import QueryFilter, namespace_of
 from hsdns.server.query_tap import QueryTap
+from hsdns.wire.name import Name
 from tests.server.control.served import BLOCK, Served, served
 
 pytestmark = pytest.mark.sockets
 WEB, GONE = "web.shop.svc.cluster.local", "gone.test.svc.cluster.local"
 TEXT = BLOCK.replace("cluster.local in-addr.arpa {", "cluster.local:PORT in-addr.arpa:PORT {")
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(queries, "POLL", 0.001)
 
 
 async def ask_all(server: Served) -> None:
@@ -45,7 +39,6 @@ def keep(server: Served) -> None:
 
 
 async def test_the_last_queries() -> None:
-
     async with served(TEXT) as server:
         keep(server)
         await ask_all(server)
@@ -71,7 +64,6 @@ async def test_the_last_queries() -> None:
 
 
 async def test_queries_as_they_come() -> None:
-
     async with served(TEXT) as server:
         async with stream(server) as response:
             lines = [json.loads(await response.content.readline())]
@@ -84,7 +76,6 @@ async def test_queries_as_they_come() -> None:
 
 
 async def test_a_share_is_told() -> None:
-
     async with served(TEXT) as server, stream(server) as response:
         await response.content.readline()
         tap: QueryTap = server.reloadable.server._queries
@@ -96,18 +87,32 @@ async def test_a_share_is_told() -> None:
         assert found["share"] == 0.25
 
 
-@pytest.mark.parametrize(
-    ("page", "status", "error"),
-    [
-        ("/v1/queries?last=7", 404, queries.NOT_KEPT),
-        ("/v1/queries?last=0", 400, 'last is a number of queries from 1 to 1000, not "0"'),
-        ("/v1/queries?last=1001", 400, 'last is a number of queries from 1 to 1000, not "1001"'),
-        ("/v1/queries?last=x", 400, 'last is a number of queries from 1 to 1000, not "x"'),
-        ("/v1/queries?first=1", 400, "/v1/queries has no parameter first; it has last, namespace, name"),
-    ],
-)  # fmt: skip
-async def test_refusals(page: str, status: int, error: str) -> None:
+ZONES = tuple(map(Name.from_text, ("cluster.local.", "b.cluster.local.")))
+SHOP = QueryFilter(ZONES, b"shop")
 
-    async with served(TEXT) as server:
-        found = await server.get(page)
-        assert (found.status, found.lines) == (status, [{"error": error}])
+
+@pytest.mark.parametrize(
+    ("name", "namespace"),
+    [
+        ("web.shop.svc.cluster.local", b"shop"),
+        ("web.SHOP.svc.cluster.local", b"shop"),
+        ("_http._tcp.web.shop.svc.cluster.local", b"shop"),
+        ("shop.svc.cluster.local", b"shop"),
+        ("10-0-0-1.shop.pod.cluster.local", b"shop"),
+        ("www.example.org.shop.svc.cluster.local", b"shop"),
+        ("web.shop.svc.b.cluster.local", b"shop"),
+        ("svc.cluster.local", None),
+        ("web.shop.cluster.local", None),
+        ("web.shop.svc.example.org", None),
+    ],
+)
+def test_namespaces(name: str, namespace: bytes | None) -> None:
+    assert namespace_of(Name.from_text(name), ZONES) == namespace
+    assert SHOP.has(Name.from_text(name)) == (namespace is not None)
+
+
+def test_names() -> None:
+    wanted = QueryFilter(name=Name.from_text("svc.cluster.local"))
+    names = ("SVC.cluster.local", "a.svc.cluster.local", "asvc.cluster.local", "cluster.local")
+    assert [wanted.has(Name.from_text(name)) for name in names] == [True, True, False, False]
+    assert QueryFilter().has(Name.from_text("."))

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from hsdns.cluster.objects import Synced
-from hsdns.server.control.routes import NO_REPLAY
 from tests.recording.recorded import HEADER, write
 from tests.server.control.served import BLOCK, Answer, Served, served
 from tests.support.cluster.objects import deletes, namespace, service, upserts
@@ -20,8 +19,7 @@ TEXT = BLOCK.replace("manifests shop.yaml", "replay shop.rec paused=true").repla
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _recording() -> None:
     write(Path("shop.rec"), [*upserts(namespace("shop"), WEB), Synced()], upserts(DB), deletes(WEB))
 
 
@@ -66,24 +64,6 @@ async def test_commands() -> None:
     ],
 )  # fmt: skip
 async def test_commands_that_are_none(body: Any, error: str) -> None:
-
     async with served(TEXT) as server:
         found = await command(server, body)
         assert (found.status, found.lines) == (400, [{"error": error}])
-
-
-@pytest.mark.parametrize(
-    ("corefile", "error"),
-    [
-        (BLOCK, NO_REPLAY),
-        (
-            TEXT.replace("shop.rec", "no.rec").replace("source", "startup_timeout 0s\nsource"),
-            "no.rec could not be read when the server started",
-        ),
-    ],
-)
-async def test_where_nothing_is_replayed(corefile: str, error: str) -> None:
-
-    async with served(corefile) as server:
-        found = await server.get("/v1/replay")
-        assert (found.status, found.lines) == (404, [{"error": error}])

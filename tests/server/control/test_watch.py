@@ -6,16 +6,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
 from hsdns.cluster.objects import ObjectMeta, Service, Synced
+from hsdns.cluster.store import Store
 from hsdns.server.control import watch
-from hsdns.server.control import watch as event_follower
+from hsdns.server.control.watch import EventFollower
+from tests.recording.recorded import make_store
 from tests.server.control.served import BLOCK, Beside, Served, served
+from tests.server.control.test_routes import TWO
 from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
 from tests.support.coroutines.event_loops import until
 
@@ -23,12 +25,6 @@ pytestmark = pytest.mark.sockets
 DB = service("shop/db", "10.96.7.8")
 CHOSEN = Service(ObjectMeta("web", "shop", "9", labels={"app": "web"}))
 OTHER = Service(ObjectMeta("web", "shop", "10", labels={"app": "db"}))
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(watch, "POLL", 0.001)
 
 
 class Reader:
@@ -102,7 +98,7 @@ async def test_what_the_block_does_not_select_is_deleted() -> None:
 async def test_a_reader_that_is_too_slow_gets_the_state_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(event_follower, "MOST", 1)
+    monkeypatch.setattr(watch, "MOST", 1)
 
     async with served() as server, reading(server) as reader:
         await reader.line()
@@ -134,7 +130,6 @@ async def test_a_reload_goes_on() -> None:
 
 
 async def test_another_block_ends_it() -> None:
-
     async with served() as server, reading(server) as reader:
         await reader.line()
         await reader.state()
@@ -155,7 +150,6 @@ async def test_queries_are_answered_between_the_pieces() -> None:
 
 
 async def test_a_reader_that_has_gone_is_forgotten() -> None:
-
     async with served() as server:
         async with reading(server) as reader:
             await reader.line()
@@ -170,7 +164,6 @@ async def test_a_reader_that_has_gone_is_forgotten() -> None:
 
 
 async def test_a_request_for_the_header_alone_leaves_nothing() -> None:
-
     async with served() as server:
         async with server.client.head("http://localhost/v1/watch") as response:
             assert response.status == 200
@@ -182,40 +175,89 @@ async def test_a_request_for_the_header_alone_leaves_nothing() -> None:
         await until(is_forgotten, "it is forgotten")
 
 
-TWO = "a.test {\nbind 127.0.0.1\ncontrol c.sock\nkubernetes {\nsource manifests shop.yaml\n}\n}\nb.test {\nbind 127.0.0.1\nkubernetes {\nsource synthetic services=1\n}\n}\n"  # fmt: skip
-NONE = "a.test {\nbind 127.0.0.1\ncontrol c.sock\nwhoami\n}\n"
-
-
-@pytest.mark.parametrize(
-    ("corefile", "parameters", "status", "error"),
-    [
-        (NONE, "", 404, "this server has no kubernetes block, so there are no objects"),
-        (TWO, "", 400, "this server has several kubernetes blocks; choose one by its zone: a.test., b.test."),
-        (TWO, "?zone=c.test", 400, 'no kubernetes block has the zone "c.test"; there are a.test., b.test.'),
-        (BLOCK, "?zone=", 400, 'no kubernetes block has the zone ""; there are cluster.local., in-addr.arpa.'),
-        (BLOCK, "?name=x", 400, "/v1/watch has no parameter name; it has zone"),
-    ],
-)  # fmt: skip
-async def test_refusals(corefile: str, parameters: str, status: int, error: str) -> None:
-
-    async with served(corefile) as server:
-        found = await server.get(f"/v1/watch{parameters}")
-        assert (found.status, found.lines) == (status, [{"error": error}])
-
-
 async def test_a_zone_chooses_a_block() -> None:
-
     async with served(TWO) as server, reading(server, "?zone=B.test") as reader:
         assert (await reader.line())["zones"] == ["b.test."]
         assert "Service svc-0" in await reader.state()
 
 
-async def test_a_watch_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def late(*of: Any) -> Any:
-        of[0].close()
-        raise TimeoutError
+WEB, DB = service("shop/web", "10.96.7.7"), service("shop/db", "10.96.7.8")
 
-    async with served() as server:
-        monkeypatch.setattr("hsdns.server.runtime.ServerRuntime.in_watch", lambda self, coro, seconds: late(coro))  # fmt: skip
-        found = await server.get("/v1/watch")
-        assert (found.status, found.lines) == (503, [{"error": watch.BUSY}])
+
+class Case:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.store = make_store()
+        self.follower = EventFollower(self.store, lambda: self.now)
+
+
+def test_what_comes_after_the_state() -> None:
+    case = Case()
+    case.store.apply(upserts(WEB))
+    case.now = 5.0
+    at, state = case.follower.begin()
+    assert (at, [key for key, _ in state.services]) == (5.0, [(b"shop", b"web")])
+    assert case.follower.take() is None
+    case.now = 6.0
+    case.store.apply([*deletes(WEB), *upserts(DB)])
+    case.store.apply([])
+    case.store.apply([Synced()])
+    assert [case.follower.take() for _ in range(3)] == [
+        (6.0, [*deletes(WEB), *upserts(DB)]),
+        (6.0, [Synced()]),
+        None,
+    ]
+
+
+def test_of_too_many_the_first_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it begins again."""
+    monkeypatch.setattr(watch, "MOST", 2)
+    case = Case()
+    case.follower.begin()
+    case.store.apply(upserts(WEB, DB))
+    assert case.follower.take() == (0.0, upserts(WEB, DB))
+    for _ in range(3):
+        case.store.apply(upserts(WEB))
+    case.store.apply(deletes(WEB))
+    assert (case.follower.lost, case.follower.take()) == (2, (0.0, upserts(WEB)))
+    case.store.apply(upserts(WEB))
+    assert case.follower.lost == 3  # there is room now, but what is lost is before it
+    _, state = case.follower.begin()
+    assert (case.follower.lost, case.follower.take(), len(state.services)) == (0, None, 2)
+    case.store.apply(deletes(DB))
+    assert case.follower.take() == (0.0, deletes(DB))
+
+
+def test_one_that_has_ended_is_forgotten() -> None:
+    case = Case()
+    case.follower.begin()
+    case.follower.end()
+    case.store.apply(upserts(WEB))
+    assert case.follower.take() is None
+    assert followers(case.store) == 0
+
+
+def test_the_next_one_has_those_forgotten_that_have_ended() -> None:
+    """Though nothing happens in the cluster."""
+    case = Case()
+    for _ in range(3):
+        follower = EventFollower(case.store, lambda: 0.0)
+        follower.begin()
+        follower.end()
+    assert followers(case.store) == 1
+
+
+def followers(store: Store) -> int:
+    return len(store._followers)
+
+
+def test_what_a_snapshot_had_and_the_cluster_has_not() -> None:
+    """No source tells that it is gone."""
+    case = Case()
+    case.store.restore([WEB, DB], 0.0)
+    case.follower.begin()
+    case.store.apply(upserts(DB))
+    case.store.apply([Synced()])
+    gone = deletes(Service(ObjectMeta("web", "shop")))
+    found = [case.follower.take() for _ in range(4)]
+    assert found == [(0.0, upserts(DB)), (0.0, gone), (0.0, [Synced()]), None]

@@ -37,7 +37,12 @@ def object_line(each: Object) -> str:
     path = f"{type(each).__name__} {meta.namespace}/{meta.name}".replace(" /", " ")
     if isinstance(each, Service):
         addresses = " ".join(each.spec.cluster_ips or [each.spec.external_name or "-"])
-        return f"{path} {each.spec.type} {addresses}"
+        families = (
+            f" ({' '.join(each.spec.ip_families)})"
+            if addresses == "None" and each.spec.ip_families
+            else ""
+        )
+        return f"{path} {each.spec.type} {addresses}{families}"
     if isinstance(each, EndpointSlice):
         owner = (meta.labels or {})[SERVICE_NAME_LABEL]
         path = re.sub(rf"/{owner}-[a-z0-9]{{5}}$", f"/{owner}-*", path)
@@ -51,6 +56,7 @@ def object_line(each: Object) -> str:
 
 
 def _endpoint(each: Endpoint) -> str:
+    zone = [f"in {each.zone}"] if each.zone else []
     target = each.target_ref.name if each.target_ref else "-"
     conditions = each.conditions
     words = []
@@ -59,5 +65,5 @@ def _endpoint(each: Endpoint) -> str:
             conditions.terminating
         )
     return " ".join(
-        [f"{each.hostname or '-'}@{'+'.join(each.addresses or ())}", f"({target})", *words]
+        [f"{each.hostname or '-'}@{'+'.join(each.addresses or ())}", f"({target})", *zone, *words]
     )

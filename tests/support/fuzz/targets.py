@@ -146,7 +146,8 @@ def check_event(octets: bytes) -> None:
         objects += [event.object] if isinstance(event.object, kind.type) else []
         assert event.key[1] or event.type in ("BOOKMARK", "ERROR")
     with contextlib.suppress(MalformedEvent):
-        objects += decode_page(data, kind).objects
+        found = [each.object for each in decode_page(data, kind).events]
+        objects += [each for each in found if isinstance(each, kind.type)]
     decode_status(data.decode(errors="replace"), 403)
     store = Store(
         StoreSettings(pod_names=True, zonal=True, multicluster=True, pod_labels=True),

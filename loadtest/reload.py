@@ -109,8 +109,8 @@ def measure(dnsperf: str, folder: Path) -> Outcome:
                 _begin([*words, "-m", "udp", "-Q", str(RATE)]),
                 _begin([*words, "-m", "tcp", "-Q", str(TCP_RATE), "-c", str(CONNECTIONS)]),
             ]
-            probes = (Probes(each, PROBE_EVERY, PROBE_TIMEOUT) for each in (health, ready))
-            with next(probes) as healths, next(probes) as readies:
+            probed = partial(Probes, every=PROBE_EVERY, within=PROBE_TIMEOUT)
+            with probed(health) as healths, probed(ready) as readies:
                 for turn in range(RELOADS):
                     time.sleep(PAUSE)
                     if turn == RELOADS // 2:

@@ -47,8 +47,8 @@ CODE_LINES = {
     "hsdns/testing": 1_796,
     "hsdns/upstream": 1_704,
     "hsdns/wire": 1_650,
-    "loadtest": 8_560,
-    "tests": 80_920,
+    "loadtest": 8_558,
+    "tests": 80_914,
 }
 
 FILES = {

@@ -10,7 +10,6 @@ Rule 3: the compiled sender sends counts; then it sends outcomes only if answers
 The different replies of a run that a sender has told the counting process, so that each is told once:
 Rule: replies that have not come for a while are dropped, so that the others stay: if all were dropped at once, the
       counting process would have to decode and judge every reply again in the same moment.
-
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ COUNTS: Final = b"c"
 REPLY: Final = b"r"
 FORGET: Final = b"f"  # the numbers of replies that are no longer referred to
 QUESTION: Final = b"q"  # a question that was unknown when the run began; precedes its outcomes
-CONNECTIONS: Final = (
-    b"n"  # what was counted of connections and lookups, once, at the end (counters.py)
-)
+# What was counted, once, at the end (counters.py).
+CONNECTIONS: Final = b"n"
 LOOKUPS: Final = b"l"
 READY: Final = b"b"
 END: Final = b"e"

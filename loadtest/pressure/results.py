@@ -36,9 +36,8 @@ class Outcome(NamedTuple):
     server: str
     pressing: Counts
     clients: Mapping[str, Honest] = {}  # honest ones (run.HONEST_NAMES)
-    probed: Mapping[
-        str, Probed
-    ] = {}  # health, TCP, and with DoH also DoT and DoH from the address of the attackers
+    # health, TCP, and with DoH also DoT and DoH from the address of the attackers
+    probed: Mapping[str, Probed] = {}
     events: Spread | None = None  # from the write to the API server to the first answer
     judged: dict[str, int] = {}  # noqa: RUF012 - a default that nothing changes
     worst_age: float = 0.0

@@ -42,7 +42,7 @@ def test_standard_input_is_read_before_the_start(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     given = io.TextIOWrapper(io.BytesIO(NAMESPACE))
-    given.isatty = lambda: is_terminal  # type: ignore[method-assign]
+    given.isatty = lambda: is_terminal  # type: ignore[method-assign]  # it is no real terminal
     monkeypatch.setattr(sys, "stdin", given)
     tokens = source_tokens(words.split(), "Corefile")
     assert " ".join(token.text for token in tokens) == words

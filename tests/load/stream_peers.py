@@ -98,12 +98,13 @@ class Scene:
         self.now = 1000 * MS
         self.links: list[Link] = []
         self.answers: list[tuple[str, int]] = []
+        self.waits = 0  # queries without an outcome
         self._before: Counter[str] = Counter()
 
         def make(now: int) -> Connection:
             return Connection(FramedSession(), None, plan.pipeline, plan.queries, now)
 
-        clock: Callable[[], int] = lambda: self.now  # noqa: E731
+        clock: Callable[[], int] = lambda: self.now  # noqa: E731 - a clock is a value here
         self.pool = Pool(plan, 2000 * MS, make, self._open, self, clock)
         self.sockets = [Socket(), Socket()]
         self.transport: Pool | UdpTransport = self.pool
@@ -122,9 +123,11 @@ class Scene:
         late, took = (query.sent - query.planned) // MS, (now - query.planned) // MS
         times = f" after {took} ms" * bool(took) + f" late by {late} ms" * bool(late)
         self.answers.append((f"answered{times}", query.question))
+        self.waits -= 1
 
     def without_reply(self, query: Query, why: int) -> None:
         self.answers.append(({0: "lost", -1: "not sent"}[why], query.question))
+        self.waits -= 1
 
     def step(self, text: str) -> None:
         """Do what a step says: its word, the number of a link or socket, and more numbers."""
@@ -132,6 +135,7 @@ class Scene:
         numbers = list(map(int, rest))
         link = self.links[numbers[0]] if numbers and numbers[0] < len(self.links) else None
         if word == "ask":
+            self.waits += len(numbers)
             for question in numbers:
                 self.transport.ask(Query(OCTETS, question, self.now, self.now))
         elif word == "pass":

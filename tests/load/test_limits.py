@@ -16,6 +16,7 @@ from hsdns.load.limits import (
     knee_rate,
     read_limits,
 )
+from tests.support.tables import lines
 
 # p50 100 us, p90 200 us ...; p99.99 is lost, the highest is refused.
 LATENCY = [Percentile(name_of(percent), 100 * at) for at, percent in enumerate(PERCENTS, 1)]
@@ -35,16 +36,13 @@ MEASURED = Measured(
 UNFOUND = MEASURED._replace(knee=(4000, 8000))  # it is between these
 
 
-ROWS = Path(__file__).with_name("limits.txt").read_text().splitlines()
-
-
 def read(text: str) -> Limit:
     """Where everything is measured that there is."""
     (limit,) = read_limits(text, verifies=True, has_pods=True, finds_knee=True)
     return limit
 
 
-@pytest.mark.parametrize("row", [each for each in ROWS if each and each[0] != "#"])
+@pytest.mark.parametrize("row", lines(Path(__file__).with_name("limits.txt")))
 def test_limit(row: str) -> None:
     """A row that begins with ? is of a knee that was not found."""
     text, expected = row.removeprefix("? ").split(" => ")

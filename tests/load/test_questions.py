@@ -20,6 +20,7 @@ from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import CD, RD, Query
 from hsdns.wire.name import Name
 from tests.load.pod_plans import VAULT, plan
+from tests.support.tables import lines
 
 WWW = Question(Name.from_text("www.a.test."), RRType.SRV, "file")
 
@@ -78,7 +79,7 @@ def test_the_first_one_exists() -> None:
     )
 
 
-@pytest.mark.parametrize("row", Path(__file__).with_name("questions.txt").read_text().splitlines()[1:])  # fmt: skip
+@pytest.mark.parametrize("row", lines(Path(__file__).with_name("questions.txt")))
 def test_files(row: str) -> None:
     text, expected = row.split(" => ")
     try:

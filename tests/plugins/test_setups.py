@@ -8,20 +8,16 @@ import pytest
 
 from hsdns.assemble import plugin_class
 from tests.support.plugins.setup import set_up, setup_error
+from tests.support.tables import paragraphs
 
 
-def rows(name: str) -> list[str]:
-    _, *found = Path(__file__).with_name(name).read_text().rstrip("\n").split("\n\n")
-    return found
-
-
-@pytest.mark.parametrize("row", rows("setup_errors.txt"))
+@pytest.mark.parametrize("row", paragraphs(Path(__file__).with_name("setup_errors.txt")))
 def test_refused(row: str) -> None:
     text, sentence = row.split("\n=> ")
     assert setup_error(plugin_class(text.split()[0]), text) == sentence
 
 
-@pytest.mark.parametrize("row", rows("setups.txt"))
+@pytest.mark.parametrize("row", paragraphs(Path(__file__).with_name("setups.txt")))
 def test_taken(row: str) -> None:
     text, *expected = row.split("\n=> ")
     settings = [line.partition(" = ")[0] for line in expected if not line.startswith("Corefile:")]

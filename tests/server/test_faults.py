@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -71,6 +71,14 @@ class Asking:
         self.site.server.faults.clear()
 
 
+@contextlib.asynccontextmanager
+async def served(tmp_path: Path, way: str = "udp") -> AsyncIterator[tuple[ClusterServer, Asking]]:
+    """A server whose cluster has one Service."""
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+        yield site, Asking(site, way)
+
+
 def _address(words: list[str]) -> str:
     return next(word for word in words if word.count(".") == 3 and word[0].isdigit())
 
@@ -92,9 +100,7 @@ async def test_only_the_block_of_a_rule_leaves_the_table(
     """And when the rule has ended, no reply of its time is sent, neither from the table nor from `cache`."""
     (other,) = {WEB, OUTSIDE} - {name}
 
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-        asking = Asking(site, way)
+    async with served(tmp_path, way) as (site, asking):
         for each in (name, other):
             answers, hits = await asking.ask(each)
             assert (answers, hits > 0) == ({RIGHT[each]}, True)
@@ -112,9 +118,7 @@ async def test_only_the_block_of_a_rule_leaves_the_table(
 
 @pytest.mark.sockets
 async def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-        asking = Asking(site, "udp")
+    async with served(tmp_path) as (site, asking):
         asking.add(f"rcode REFUSED name {WEB}")
         site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
         assert await site.server.reload()
@@ -126,9 +130,7 @@ async def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
 
 @pytest.mark.sockets
 async def test_a_spent_rule_gives_the_table_back(tmp_path: Path) -> None:
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-        asking = Asking(site, "udp")
+    async with served(tmp_path) as (site, asking):
         asking.add(f"rcode REFUSED name {WEB} times 2")
         assert await asking.ask(WEB, 2) == ({"REFUSED"}, 0)
         blocks = site.server.configuration.blocks
@@ -278,9 +280,7 @@ async def test_hung_connections_leave_the_table_as_it_is(
 ) -> None:
     monkeypatch.setattr(tcp_listener, "SWEEP_INTERVAL", 0.01)
 
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-        asking = Asking(site, "udp")
+    async with served(tmp_path) as (site, asking):
         await asking.ask(WEB)
         asking.add("hang transport tcp")
         reader, writer = await asyncio.open_connection(*site.address)
@@ -299,9 +299,7 @@ async def test_hung_connections_leave_the_table_as_it_is(
 @pytest.mark.sockets
 @each_kind
 async def test_a_full_queue_sheds_what_the_table_does_not_know(kind: str, tmp_path: Path) -> None:
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-        asking = Asking(site, "udp")
+    async with served(tmp_path) as (site, asking):
         await asking.ask(WEB)
         asking.add("queue-full")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:

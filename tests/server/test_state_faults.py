@@ -17,7 +17,7 @@ from hsdns.plugins.kubernetes.faults import blocks_of
 from hsdns.sources.api_server import ApiServer
 from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running
-from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Asking, Timed
+from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Asking, Timed, served
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import DEADLINE, until
 from tests.support.servers.cluster_server import ClusterServer
@@ -41,9 +41,7 @@ example.org:53 {
 @each_kind
 async def test_a_state_that_stands_still(kind: str, tmp_path: Path) -> None:
     """Its block alone leaves the table; its end brings the newest state with the next query, and the table."""
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-        asking = Asking(site, "udp")
+    async with served(tmp_path) as (site, asking):
         await asking.ask(OUTSIDE)
         asking.add("freeze named still")
         for last in (2, 3):
@@ -64,9 +62,7 @@ async def test_a_state_that_stands_still(kind: str, tmp_path: Path) -> None:
 @pytest.mark.sockets
 async def test_a_frozen_state_outlives_a_reload(tmp_path: Path) -> None:
     """If the kubernetes block is as it was; else the rule begins with what the new block reads."""
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-        asking = Asking(site, "udp")
+    async with served(tmp_path) as (site, asking):
         asking.add("freeze")
         site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
         site.write(BLOCKS.replace("192.0.2.1", "192.0.2.2"))
@@ -88,9 +84,8 @@ async def test_what_a_new_block_reads_first_stands_still(
     async def watch(self: ScriptedSource, deliver: Deliver, *_: object) -> None:
         deliver([Upserted(service("default/web", "10.96.0.4", version="4"))])
 
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-        asking, before = Asking(site, "udp"), site.server.instance
+    async with served(tmp_path) as (site, asking):
+        before = site.server.instance
         asking.add("freeze")
         monkeypatch.setattr(ScriptedSource, "watch", watch)
         site.objects = cluster_objects(service("default/web", "10.96.0.3", version="3"))
@@ -132,13 +127,8 @@ async def test_a_watch_is_away_before_a_block_starts(
 async def test_a_rule_that_ends_while_a_reload_places_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-    async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
-        asking, faults, loop = (
-            Asking(site, "udp"),
-            site.server.faults,
-            asyncio.get_running_loop(),
-        )
+    async with served(tmp_path) as (site, asking):
+        faults, loop = site.server.faults, asyncio.get_running_loop()
         assert faults is not None
         asking.add("freeze")
         touched, serving = faults._touched, site.server.configuration

@@ -2,6 +2,8 @@
 
 A row is `== NAME`, the lines that are given, and what is expected, each part after `=> `; what stands before the first
 row is a comment.  A line of two columns is `GIVEN => EXPECTED`, in the section that `== NAME` begins.
+A table without names has lines, between which empty ones and comments (`# `) are free, or paragraphs, of which the first
+is a comment.
 `<U+000D>` is a character that cannot be seen, and `<a x 64>` stands for 64 of them.
 Path: tests only.
 """
@@ -39,10 +41,20 @@ def _parts(path: Path) -> list[tuple[str, str]]:
 def rows(path: Path) -> list[ParameterSet]:
     """The rows of a file, each a Row, as the parameters of a test."""
     found = []
-    for name, lines in _parts(path):
-        given, *expected = f"\n{_plain(lines.rstrip(chr(10)))}".split("\n=> ")
+    for name, text in _parts(path):
+        given, *expected = f"\n{_plain(text.rstrip(chr(10)))}".split("\n=> ")
         found.append(pytest.param(Row(given[1:], expected), id=name))
     return found
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a file that are neither empty nor a comment."""
+    return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+
+
+def paragraphs(path: Path) -> list[str]:
+    """The paragraphs of a file but the first, which says what they are."""
+    return path.read_text().rstrip("\n").split("\n\n")[1:]
 
 
 def sections(path: Path) -> list[str]:
@@ -52,7 +64,7 @@ def sections(path: Path) -> list[str]:
 
 def section(path: Path, name: str) -> str:
     """The lines of a section, as they are."""
-    return next(lines for found, lines in _parts(path) if found == name).rstrip("\n")
+    return next(text for found, text in _parts(path) if found == name).rstrip("\n")
 
 
 def columns(path: Path, name: str) -> list[ParameterSet]:

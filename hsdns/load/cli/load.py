@@ -386,13 +386,15 @@ SPARE: Final = 32  # descriptors for everything else
 
 def allow_descriptors(settings: LoadSettings, sockets: int) -> None:
     """Raise the limit of descriptors for sockets and connections; raise FlagError if it is too low."""
-    streams, fastest = settings.streams, settings.schedule.fastest
-    needed = 0 if streams is None else descriptors_needed(streams, fastest, settings.timeout)
-    what, remedy = f"{needed} connections", "lower -connections, -idle or -rate"
-    if streams is None or streams.for_truncated:
-        beside = f" and {what}" if needed else ""
+    streams = settings.streams
+    if streams is not None and not streams.for_truncated:
+        needed = descriptors_needed(streams, settings.schedule.fastest, settings.timeout)
+        what, remedy = f"{needed} connections", "lower -connections, -idle or -rate"
+    else:
+        connections = 0 if streams is None else streams.connections
+        beside = f" and {connections} connections" if connections else ""
+        needed = sockets + connections
         what, remedy = f"-sockets: {sockets} sockets{beside}", "ask from fewer"
-        needed += sockets
     raise_limit()
     limit = descriptor_limit()
     if needed + SPARE > limit:

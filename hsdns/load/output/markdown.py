@@ -15,8 +15,6 @@ from hsdns.load.report import Report
 from hsdns.wire import printable
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@-])")
-
-
 _MET: Final = {True: "FAILED", False: "held", None: "unknown"}
 
 

@@ -18,7 +18,7 @@ from hsdns.load.counters import (
 )
 from hsdns.load.histogram import us_to_text
 from hsdns.load.output.words import (
-    LIMIT_WORDS,
+    SHORT,
     Shown,
     age,
     answers,
@@ -37,7 +37,7 @@ from hsdns.load.results import PropagationReport, VerdictReport
 
 _LABEL: Final = 10
 MOST_NAMES: Final = 5
-_SHOWN: Final = ("p50", "p99", "max")
+_MET: Final = {True: "FAILED", False: "held", None: "UNKNOWN"}
 # A label, which is "" if the row continues the one before, and a text.
 Row = tuple[str, str]
 
@@ -48,12 +48,12 @@ def lines(report: Report) -> list[str]:
     many = f", by {report.generators} generators" if report.generators > 1 else ""
     row = ("plan", f"{plan_words(plan)}{many}")
     if len(servers) == 1:
-        server, knee = report.servers[0], [] if report.knee is None else _knee(report.knee)
-        return [
-            f"{server.target} over {plan.transport}, {plan.what}",
-            *knee,
-            *_text([row, *_server(server)]),
-        ]
+        server, found = report.servers[0], []
+        if report.knee is not None:
+            of = "the longest step at that rate:" if report.knee.holds else "the last step:"
+            found = [*_text(_knee(report.knee)), "", of]
+        title = f"{server.target} over {plan.transport}, {plan.what}"
+        return [title, *found, *_text([row, *_server(server)])]
     title = f"{len(servers)} servers over {plan.transport}, {plan.what}"
     return [title, *_text([row]), "", *_compared(servers), *_each(servers)]
 
@@ -85,12 +85,12 @@ def _each(servers: Sequence[Shown]) -> Iterator[str]:
         yield from _text(_server(each.server))
 
 
-def _knee(knee: KneeReport) -> list[str]:
-    """Lines about the result, and all steps by rate."""
-    rows = [("KNEE", knee.sentence), ("", f"limits {', '.join(knee.limits)}")]
+def _knee(knee: KneeReport) -> Iterator[Row]:
+    """The result, and all steps by rate."""
+    yield "KNEE", knee.sentence
+    yield "", f"limits {', '.join(knee.limits)}"
     for step in sorted(knee.steps, key=lambda each: each.rate):
-        rows.append(("", f"{step.rate:>8.10g}/s for {step.seconds:g} s  {knee_step(step)}"))  # noqa: PERF401
-    return [*_text(rows), "", "the longest step at that rate:" if knee.holds else "the last step:"]
+        yield "", f"{step.rate:>8.10g}/s for {step.seconds:g} s  {knee_step(step)}"
 
 
 def _server(server: ServerReport) -> Iterator[Row]:
@@ -115,7 +115,7 @@ def _server(server: ServerReport) -> Iterator[Row]:
         for number, kind in enumerate(server.kinds):
             name = f"{kind.group} {kind.type}".ljust(width)
             told = f"{name}  {kind.counts.answered} answered, {kind.counts.lost} lost"
-            yield "" if number else "kinds", f"{told}, {percentiles(kind.latency, _SHOWN)}"
+            yield "" if number else "kinds", f"{told}, {percentiles(kind.latency, SHORT)}"
     if server.lookups is not None:
         yield from _lookups(server.lookups)
     if server.verdicts is not None:
@@ -125,7 +125,7 @@ def _server(server: ServerReport) -> Iterator[Row]:
     if server.connections is not None:
         yield from _connections(server.connections)
     for limit in server.limits:
-        yield "limit", f"{limit.limit}: {LIMIT_WORDS[limit.met]}, {limited(limit)}"
+        yield "limit", f"{limit.limit}: {_MET[limit.met]}, {limited(limit)}"
 
 
 def _lookups(found: LookupsReport) -> Iterator[Row]:
@@ -135,7 +135,7 @@ def _lookups(found: LookupsReport) -> Iterator[Row]:
     for parts in (found.by_resolver, found.by_form):
         width = max(len(each.name) for each in parts)
         for each in parts:
-            figures = f", {percentiles(each.latency, _SHOWN)}"
+            figures = f", {percentiles(each.latency, SHORT)}"
             yield "", f"{each.name.ljust(width)}  {_lookup_part(each, figures)}"
 
 
@@ -165,7 +165,7 @@ def _verdicts(found: VerdictReport) -> Iterator[Row]:
         reasons = ", ".join(_counted(found.undecided))
         yield "", f"undecided: {reasons}; slack {found.slack_ms:g} ms"
     if found.undecided.get("behind"):
-        yield "", f"behind by {percentiles(found.behind, _SHOWN)}"
+        yield "", f"behind by {percentiles(found.behind, SHORT)}"
     if found.counts.get("stale"):
         yield "STALE", f"by {percentiles(found.stale_age)}"
         if found.old_since_s is not None and found.old_for_s is not None:
@@ -185,8 +185,8 @@ def _propagation(found: PropagationReport) -> Iterator[Row]:
         first, last = percentiles(found.first_new), percentiles(found.last_old)
         yield "added", f"first new answer after {first}; {found.never_new} never"
         yield "removed", f"last old answer after {last}; {found.never_gone} never gone"
-        yield "", f"asked every {percentiles(found.resolution, _SHOWN)}"
-        yield "", f"seen by the generator after {percentiles(found.seen, _SHOWN)}"
+        yield "", f"asked every {percentiles(found.resolution, SHORT)}"
+        yield "", f"seen by the generator after {percentiles(found.seen, SHORT)}"
 
 
 def _connections(found: ConnectionsReport) -> Iterator[Row]:

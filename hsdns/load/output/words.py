@@ -94,9 +94,8 @@ def plan_words(plan: PlanReport) -> str:
     return f"{rates(plan.stages)}, {arrival(plan)}, seed {plan.seed}{portion}"
 
 
-# Whether a limit is met.
-LIMIT_WORDS: Final = {True: "FAILED", False: "held", None: "UNKNOWN"}
 _LATENCIES: Final = ("p50", "p99", "p99.9", "max")
+SHORT: Final = ("p50", "p99", "max")
 NOTHING: Final = "-"
 
 
@@ -177,7 +176,7 @@ def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
         ("added: first new answer", "first_new"),
         ("removed: last old answer", "last_old"),
     ):
-        for name in _LATENCIES[:2] + _LATENCIES[-1:]:
+        for name in SHORT:
             parts = [_of(each.propagation, part) for each in servers]
             yield f"{label} after {name}", [_figure(each, name) for each in parts]
     yield "changes", [NOTHING if each is None else str(each.changes) for each in verdicts]

@@ -174,7 +174,7 @@ class Connection:
         self.is_up = False
         self.broken = ""
         self.waiting: deque[Query] = deque()
-        # For Streams: its socket, whether that is connected, and the octets it did not take; whether there is more.
+        # For ConnectionGroup: its socket, whether that is connected, the octets it did not take; whether there is more.
         # For pool.py: its client.
         self.client: Client
         self.link: Link
@@ -300,7 +300,7 @@ class Connection:
             self.broken = str(error)
 
 
-class Streams:
+class ConnectionGroup:
     """Moves octets between connections and their links; `open_link` makes a connecting one, and may raise OSError."""
 
     def __init__(self, open_link: Callable[[Connection], Link]) -> None:

@@ -25,10 +25,10 @@ from hsdns.load.schedule import SECOND
 from hsdns.load.send.connection import (
     MOST_IN_FLIGHT,
     Connection,
+    ConnectionGroup,
     FramedSession,
     Link,
     QueryResult,
-    Streams,
 )
 from hsdns.load.send.loop import Loop, Query, Ready, Reporter, Transport
 from hsdns.resolver import cares, glibc, go, musl
@@ -106,7 +106,7 @@ class PodQuery(Query):
         self.packet = packet
 
 
-class _LookupStreams(Streams):
+class _LookupConnections(ConnectionGroup):
     """The TCP connections of lookups, after truncated replies; `ended` takes the queries that one has left."""
 
     def __init__(
@@ -172,7 +172,7 @@ class PodSender(Loop):
         self._wanted = wanted
         self._reporter = reporter
         self._transport = open_transport(self)
-        self.streams = _LookupStreams(open_link, self._reply_now, self._ended)
+        self.streams = _LookupConnections(open_link, self._reply_now, self._ended)
         self._drain = timeout + DRAIN
         self._begin = self._last = 0
         self._due: int | None = None

@@ -27,7 +27,7 @@ from hsdns.load.counters import (
 )
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.plan import STAYS, StreamPlan
-from hsdns.load.send.connection import TRIES, Client, Connection, Link, QueryResult, Streams
+from hsdns.load.send.connection import TRIES, Client, Connection, ConnectionGroup, Link, QueryResult
 from hsdns.load.send.loop import Query, Receiver
 
 TURN: Final = (
@@ -35,7 +35,7 @@ TURN: Final = (
 )
 
 
-class Pool(Streams):
+class Pool(ConnectionGroup):
     """Connections by `plan`; `timeout` and `clock` in nanoseconds.
 
     `make` makes a connection at a given time, `open_link` a connecting socket (it may raise OSError).

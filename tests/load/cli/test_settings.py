@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.load.clusters import with_block
 from tests.load.test_merge import part
 from tests.load.test_replay import WEB, query
 from tests.load.test_report import report, results
+from tests.support.tables import lines
 
 CAPTURE = pcap([(at * SECOND, packet(query(WEB), client=at)) for at in range(1, 4)])
 A, STALE = encode(report(results())), encode(part(1, 2, results(stale=True)))
@@ -54,13 +56,8 @@ def settings(words: str | Sequence[str]) -> LoadSettings:
 
 def rows(name: str) -> list[list[str]]:
     """The rows of a table: words, and the lines after => that belong to them."""
-    found: list[list[str]] = []
-    for line in Path(__file__).with_name(name).read_text().splitlines():
-        if line.startswith("=> "):
-            found[-1].append(line.removeprefix("=> "))
-        elif line and not line.startswith("#"):
-            found.append([line])
-    return found
+    text = "\n".join(lines(Path(__file__).with_name(name)))
+    return [row.split("\n=> ") for row in re.split(r"\n(?!=> )", text)]
 
 
 @pytest.mark.parametrize("row", rows("settings.txt"), ids=lambda row: row[0])

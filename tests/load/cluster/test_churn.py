@@ -18,6 +18,7 @@ from hsdns.load.cluster.changes import DEFAULT, KINDS, Changes
 from hsdns.load.cluster.churn import TICK, Churn, OwnNamespace, Pace, Size
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape
+from tests.support.tables import lines, paragraphs
 
 ALL = dict.fromkeys(KINDS, 1)
 SHAPE = Shape(4, 2, seed=3)
@@ -50,7 +51,7 @@ def rows(kind: str, count: int = 10) -> list[str]:
     return [text_of(found.next()) for _ in range(count)]
 
 
-@pytest.mark.parametrize("section", Path(__file__).with_name("changes.txt").read_text().rstrip().split("\n\n")[1:])  # fmt: skip
+@pytest.mark.parametrize("section", paragraphs(Path(__file__).with_name("changes.txt")))
 def test_kinds(section: str) -> None:
     kind, *expected = section.split("\n")
     assert rows(kind) == expected
@@ -180,7 +181,7 @@ def namespace(server: Server, kinds: Mapping[str, int] = DEFAULT, **more: Any) -
     return OwnNamespace(server, "hsdns-load-1", Size(2, 2), kinds, 1, **more)
 
 
-MADE_AND_REMOVED = Path(__file__).with_name("namespace.txt").read_text().splitlines()[1:]
+MADE_AND_REMOVED = lines(Path(__file__).with_name("namespace.txt"))
 
 
 def test_it_is_made_and_removed() -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.load.stream_peers import Scene
 from tests.support.effort import tries
+from tests.support.tables import paragraphs
 
-_, *SCENES = Path(__file__).with_name("pool.txt").read_text().rstrip().split("\n\n")
+SCENES = paragraphs(Path(__file__).with_name("pool.txt"))
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.partition(":")[0])
@@ -21,6 +22,8 @@ def test_scene(scene: str) -> None:
     for step in steps:
         text = step.partition(" =>")[0]
         found.step(text)
+        if found.transport is found.pool and text != "close":
+            assert found.pool.waits == found.waits, text
         told.append(" => ".join(filter(None, (text, found.told()))))
     assert told == steps
 

@@ -22,10 +22,11 @@ from hsdns.sources.synthetic import Shape, SyntheticCluster
 from hsdns.wire.iana import RRType, type_from_text
 from hsdns.wire.name import Name
 from tests.load.clusters import ENDPOINTS, SERVICES, put, remove, with_block
+from tests.support.tables import paragraphs
 
 ZONE = "ns-0.svc.cluster.local."
 TYPES = {each: type_from_text(each) for each in ("A", "AAAA", "PTR", "SRV", "CNAME")}
-_, *SCENES = Path(__file__).with_name("truth.txt").read_text().rstrip().split("\n\n")
+SCENES = paragraphs(Path(__file__).with_name("truth.txt"))
 
 
 def objects() -> dict[str, Object]:

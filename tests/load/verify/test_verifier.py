@@ -31,6 +31,7 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv
+from tests.support.tables import lines
 
 NAME = Name.from_text("web.shop.svc.cluster.local.")
 ONE = Question(NAME, RRType.A, "service")
@@ -109,10 +110,7 @@ def addresses(letters: str, rcode: int = 0) -> Answer:
     return Answer(rcode, frozenset((RRType.A, bytes((10, 0, 0, ord(each)))) for each in letters))
 
 
-VERDICTS = Path(__file__).with_name("verdicts.txt").read_text().splitlines()
-
-
-@pytest.mark.parametrize("row", [each for each in VERDICTS if each and each[0] != "#"])
+@pytest.mark.parametrize("row", lines(Path(__file__).with_name("verdicts.txt")))
 def test_verdict(row: str) -> None:
     text, expected = row.split(" => ")
     asked, received, letters, *more = text.split()

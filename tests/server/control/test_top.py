@@ -326,7 +326,7 @@ async def test_an_explanation_that_fails_costs_its_own_name(
         await asyncio.sleep(0)
         if qname.labels[0] == b"bad":
             raise ZeroDivisionError
-        return await explain(self, qname, *of)  # type: ignore[arg-type]
+        return await explain(self, qname, *of)  # type: ignore[arg-type]  # passed on as they came
 
     monkeypatch.setattr(Explainer, "explain", fail)
 
@@ -432,7 +432,7 @@ class Turns:
 async def test_steps() -> None:
     turns = Turns()
     queries = [seen(f"n{number}.example NOERROR") for number in range(2 * STEP + 1)]
-    found = [each async for each in steps(queries, turns)]  # type: ignore[arg-type]
+    found = [each async for each in steps(queries, turns)]  # type: ignore[arg-type]  # a stand-in
     assert (found, turns.count) == (queries, 3)
 
 

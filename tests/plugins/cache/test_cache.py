@@ -13,7 +13,7 @@ from hsdns.plugins.forward import Forward
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MANY_RECORDS
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import AD, CD, RD, Reply, unwritten
+from hsdns.wire.message import RD, Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
@@ -23,7 +23,6 @@ from tests.support.upstreams.dns_upstream import answer, serve
 
 QNAME = "www.example.org."
 SOA = "example.org. 60 IN SOA ns.example.org. host.example.org. 1 7200 1800 86400 60"
-CNAME = "www.example.org. 60 IN CNAME a.example.org."
 
 
 def a(ttl: int = 60, last: int = 1) -> str:
@@ -86,20 +85,6 @@ class Asked:
                     if isinstance(value, int | float)
                 }
         raise AssertionError(f"no metric {name}")
-
-
-def test_a_reply_that_does_not_hold_takes_no_place() -> None:
-    """One for a client subnet neither replaces the entry that it refreshes nor becomes one."""
-    tailored = reply((a(last=2),)).held(lambda: False)
-    asked = Asked("cache 30 {\nprefetch 1 60s 90%\n}", reply((a(),)), tailored)
-    assert section(asked.ask().answer) == [a(30)]
-    asked.now += 10.0
-    assert section(asked.ask().answer) == [a(20)]
-    for times_asked in (2, 3):  # it is still due
-        assert asked.run_beside() == 1
-        assert asked.times_asked == times_asked
-        assert section(asked.ask().answer) == [a(20)]
-    assert asked.run_beside() == 1
 
 
 # --- setup ---
@@ -173,77 +158,6 @@ def test_disable(lines: str, success: list[str], denial: list[str]) -> None:
 # --- what is kept, and for how long ---
 
 
-@pytest.mark.parametrize(
-    ("text", "found", "ttl"),
-    [
-        pytest.param("cache", reply([a(60)]), 60, id="as-it-is"),
-        pytest.param("cache", reply([a(7200)]), 3600, id="at-most-an-hour"),
-        pytest.param(
-            "cache", reply([], [SOA.replace("60", "7200")], rcode=3), 1800, id="denial-half"
-        ),
-        pytest.param("cache 30", reply([a(60)]), 30, id="maximum"),
-        pytest.param("cache 30", reply([], [SOA], rcode=3), 30, id="maximum-of-denial"),
-        pytest.param("cache 30", reply([a(1)]), 5, id="floor"),
-        pytest.param("cache 30", reply([a(0)]), 5, id="floor-of-zero"),
-        pytest.param("cache 3", reply([a(60)]), 3, id="maximum-beats-floor"),
-        pytest.param("cache {\nsuccess 1000 60 20\n}", reply([a(1)]), 20, id="own-floor"),
-        pytest.param("cache", reply([a(60), a(20, 2)], [SOA]), 20, id="least-of-answer"),
-        pytest.param(
-            "cache",
-            reply([a(60)], ["example.org. 9 IN NS ns.example.org."]),
-            9,
-            id="least-of-authority",
-        ),
-        pytest.param("cache", reply([a(60)], (), [a(8, 9)]), 8, id="least-of-additional"),
-        pytest.param("cache", reply([], [SOA]), 60, id="nodata"),
-        pytest.param("cache", reply([], [SOA], rcode=Rcode.NXDOMAIN), 60, id="nxdomain"),
-        pytest.param("cache", reply([CNAME], [SOA]), 60, id="nodata-behind-a-cname"),
-        pytest.param("cache", reply([], [SOA], rcode=Rcode.SERVFAIL), 5, id="servfail"),
-        pytest.param("cache", reply(rcode=Rcode.NOTIMP), 5, id="notimp"),
-        pytest.param("cache", reply(), 5, id="empty"),
-        pytest.param("cache", reply((), (), [a(60)]), 60, id="only-additional"),
-        pytest.param(
-            "cache", reply((), ["example.org. 60 IN NS ns.example.org."]), 5, id="delegation"
-        ),
-    ],
-)
-def test_kept(text: str, found: Reply, ttl: int) -> None:
-    """The first reply shows the TTL; then it goes down for as many seconds and the source is asked again."""
-    asked = Asked(text, found)
-    for age, times in ((0, 1), (0, 1), (ttl - 0.1, 1), (ttl, 2)):
-        asked.now = 1000.0 + age
-        shown = asked.ask()
-        left = ttl if times == 2 else ttl - int(age)
-        records = (*shown.answer, *shown.authority, *shown.additional)
-        assert {rr.ttl for rr in records} <= {left}
-        assert len(records) == len((*found.answer, *found.authority, *found.additional))
-        assert shown.rcode == found.rcode
-        assert asked.times_asked == times
-
-
-@pytest.mark.parametrize(
-    ("found", "qtype"),
-    [
-        pytest.param(reply([a()], tc=True), "A", id="truncated"),
-        pytest.param(reply(rcode=Rcode.NXDOMAIN), "A", id="nxdomain-without-soa"),
-        pytest.param(reply([a()], [SOA], rcode=Rcode.NXDOMAIN), "A", id="nxdomain-with-answer"),
-        pytest.param(reply([CNAME]), "A", id="cname-chain-without-end"),
-        pytest.param(reply(rcode=Rcode.REFUSED), "A", id="refused"),
-        pytest.param(reply(rcode=Rcode.FORMERR), "A", id="formerr"),
-        pytest.param(reply([a()]), "AXFR", id="transfer"),
-        pytest.param(unwritten(Rcode.SERVFAIL, "nobody answers"), "A", id="unwritten"),
-        pytest.param(Reply(dropped=True), "A", id="dropped"),
-    ],
-)
-def test_not_kept(found: Reply, qtype: str) -> None:
-    asked = Asked("cache", found)
-    for times in (1, 2):
-        shown = asked.ask(qtype=qtype)
-        assert (shown.rcode, shown.tc, shown.error) == (found.rcode, found.tc, found.error)
-        assert (shown.written, shown.dropped) == (found.written, found.dropped)
-        assert asked.times_asked == times
-
-
 def test_a_reply_is_as_old_as_it_was_when_it_came() -> None:
     asked = Asked("cache", reply([a(60)]))
 
@@ -258,113 +172,13 @@ def test_a_reply_is_as_old_as_it_was_when_it_came() -> None:
     assert asked.times_asked == 1
 
 
-def test_a_floor_of_zero_keeps_no_ttl_of_zero() -> None:
-    asked = Asked("cache {\nsuccess 1000 60 0\n}", reply([a(0)]))
-    for times in (1, 2):
-        assert section(asked.ask().answer) == [a(0)]
-        assert asked.times_asked == times
-
-
-def test_a_notify_is_not_kept() -> None:
-    asked = Asked("cache", reply())
-    for _ in range(2):
-        asked.ask(qtype="SOA", flags=4 << 11)
-    assert asked.times_asked == 2
-
-
 # --- the key ---
-
-
-@pytest.mark.parametrize(
-    ("second", "times"),
-    [
-        pytest.param({}, 1, id="same"),
-        pytest.param({"qname": "WWW.Example.ORG."}, 1, id="case"),
-        pytest.param({"flags": 0}, 1, id="rd"),
-        pytest.param({"flags": RD | AD}, 1, id="ad"),
-        pytest.param({"edns": Edns(4096)}, 1, id="edns"),
-        pytest.param({"server": "dns://:1053"}, 1, id="listener"),
-        pytest.param({"qname": "ftp.example.org."}, 2, id="name"),
-        pytest.param({"qtype": "AAAA"}, 2, id="type"),
-        pytest.param({"qclass": "CH"}, 2, id="class"),
-        pytest.param({"edns": Edns(4096, do=True)}, 2, id="do"),
-        pytest.param({"flags": RD | CD}, 2, id="cd"),
-    ],
-)
-def test_key(second: dict[str, object], times: int) -> None:
-    asked = Asked("cache", reply((), (), [a()]))
-    asked.ask()
-    asked.ask(**second)  # type: ignore[arg-type]  # a row of the table is one keyword
-    assert asked.times_asked == times
 
 
 # --- flags ---
 
 
-@pytest.mark.parametrize(
-    ("flags", "edns", "ad"),
-    [
-        pytest.param(RD, None, False, id="plain"),
-        pytest.param(RD | AD, None, True, id="ad"),
-        pytest.param(RD, Edns(1232, do=True), True, id="do"),
-        pytest.param(RD, Edns(1232), False, id="edns-alone"),
-    ],
-)
-def test_flags(flags: int, edns: Edns | None, ad: bool) -> None:
-    found = reply([a()], aa=False, ra=True, ad=True, error="odd", edns_options=((8, b"x"),))
-    asked = Asked("cache", found)
-    first, second = asked.ask(flags=flags, edns=edns), asked.ask(flags=flags, edns=edns)
-    assert (first.aa, first.ra, first.ad, first.error) == (False, True, ad, "odd")
-    assert (second.aa, second.ra, second.ad, second.error) == (True, True, ad, None)
-    assert (first.edns_options, second.edns_options) == (None, None)
-    (request,) = asked.below.requests
-    assert request.query.flags == flags | AD
-
-
-def test_ad_is_kept_for_who_asks_for_it_later() -> None:
-    asked = Asked("cache", reply([a()], ad=True))
-    assert [asked.ask().ad, asked.ask(flags=RD | AD).ad, asked.ask().ad] == [False, True, False]
-    assert asked.times_asked == 1
-
-
-def test_owners_are_written_as_the_first_client_wrote_them() -> None:
-    asked = Asked("cache", reply([a()]))
-    asked.ask()
-    assert section(asked.ask("WWW.EXAMPLE.ORG.").answer) == [a()]
-
-
 # --- zones ---
-
-
-def test_other_zones_pass_by() -> None:
-    found = reply([a(7200)])
-    asked = Asked("cache 30 example.net", found)
-    assert asked.ask() is found
-    assert asked.ask() is found
-    assert [request.query.flags for request in asked.below.requests] == [RD, RD]
-    assert asked.metric("requests_total") == {}
-
-
-@pytest.mark.parametrize(
-    ("line", "found", "times"),
-    [
-        pytest.param("disable success example.org", reply([a()]), 2, id="success"),
-        pytest.param("disable success", reply([a()]), 2, id="all"),
-        pytest.param("disable success example.net", reply([a()]), 1, id="other-zone"),
-        pytest.param("disable success example.org", reply([], [SOA], rcode=3), 1, id="other-kind"),
-        pytest.param("disable denial example.org", reply([], [SOA], rcode=3), 2, id="nxdomain"),
-        pytest.param("disable denial example.org", reply([], [SOA]), 2, id="nodata"),
-        pytest.param("disable denial example.org", reply([], [SOA], rcode=2), 2, id="servfail"),
-        pytest.param("disable denial example.org", reply([a()]), 1, id="answer"),
-    ],
-)
-def test_disabled_zones(line: str, found: Reply, times: int) -> None:
-    """The TTL of the first reply is shown all the same."""
-    asked = Asked(f"cache 30 {{\n{line}\n}}", found)
-    for _ in range(2):
-        shown = asked.ask()
-        assert {rr.ttl for rr in (*shown.answer, *shown.authority)} <= {30, 5}
-    assert asked.times_asked == times
 
 
 # --- the two halves ---
@@ -394,94 +208,7 @@ def test_a_denial_comes_before_an_answer() -> None:
 # --- the cluster's own answers ---
 
 
-@pytest.mark.parametrize(
-    ("text", "found", "ttl"),
-    [
-        pytest.param("cache 30", reply([a(60)], fresh=True), 30, id="maximum"),
-        pytest.param("cache 30", reply([a(10)], fresh=True), 10, id="own"),
-        pytest.param("cache 30", reply([a(2)], fresh=True), 5, id="floor"),
-        pytest.param("cache 30", reply([a(0)], fresh=True), 0, id="zero-stays"),
-        pytest.param("cache 30", reply([], [SOA], rcode=3, fresh=True), 30, id="nxdomain"),
-        pytest.param(
-            "cache 30",
-            reply([], [SOA.replace("org. 60", "org. 0", 1)], rcode=3, fresh=True),
-            0,
-            id="nxdomain-zero",
-        ),
-        pytest.param(
-            "cache 30 {\ndisable success\n}", reply([a(60)], fresh=True), 30, id="disabled"
-        ),
-        pytest.param("cache 30 example.net", reply([a(60)], fresh=True), 60, id="other-zone"),
-    ],
-)
-def test_fresh_replies_are_asked_for_each_time_and_never_age(
-    text: str, found: Reply, ttl: int
-) -> None:
-    asked = Asked(text, found)
-    for times in range(1, 5):
-        shown = asked.ask()
-        assert {rr.ttl for rr in (*shown.answer, *shown.authority)} == {ttl}
-        assert (shown.aa, shown.fresh, shown.rcode) == (found.aa, True, found.rcode)
-        assert asked.times_asked == times
-        asked.now += 1.5
-
-
-def test_a_change_in_the_cluster_is_seen_at_once() -> None:
-    asked = Asked(
-        "cache 30",
-        reply([], [SOA], rcode=Rcode.NXDOMAIN, fresh=True),
-        reply([a(30, 1)], fresh=True),
-        reply([a(30, 2)], fresh=True),
-        reply([], [SOA], rcode=Rcode.NXDOMAIN, fresh=True),
-    )
-    rcodes_and_answers = [
-        (shown.rcode, section(shown.answer)) for shown in (asked.ask() for _ in range(4))
-    ]
-    assert rcodes_and_answers == [(3, []), (0, [a(30, 1)]), (0, [a(30, 2)]), (3, [])]
-
-
-def test_fresh_replies_are_counted_as_if_they_were_kept() -> None:
-    kept, fresh = Asked("cache 30", reply([a(60)])), Asked("cache 30", reply([a(60)], fresh=True))
-    for asked in (kept, fresh):
-        for seconds in (0, 10, 10, 10, 1):
-            asked.now += seconds
-            asked.ask()
-    for name in ("requests_total", "hits_total", "misses_total", "entries"):
-        assert fresh.metric(name) == kept.metric(name) != {}
-    assert (kept.times_asked, fresh.times_asked) == (2, 5)
-
-
-def test_what_is_not_fresh_takes_the_place_of_a_mark() -> None:
-    asked = Asked("cache 30", reply([a(30, 1)], fresh=True), reply([a(60, 2)]))
-    asked.ask()
-    for _ in range(3):
-        assert section(asked.ask().answer) == [a(30, 2)]
-    assert asked.times_asked == 2
-
-
 # --- metrics ---
-
-
-def test_metrics() -> None:
-    asked = Asked("cache", reply([a()]), reply([], [SOA], rcode=3), zones=("example.org.", "a."))
-    for qname in (QNAME, QNAME, "x.example.org.", "x.example.org.", "x.example.org."):
-        asked.ask(qname)
-    zones = "example.org.,a."
-    assert asked.metric("requests_total") == {("dns://:53", zones, ""): 5}
-    assert asked.metric("misses_total") == {("dns://:53", zones, ""): 2}
-    assert asked.metric("hits_total") == {
-        ("dns://:53", "success", zones, ""): 1,
-        ("dns://:53", "denial", zones, ""): 2,
-    }
-    assert asked.metric("entries") == {
-        ("dns://:53", "success", zones, ""): 1,
-        ("dns://:53", "denial", zones, ""): 1,
-    }
-    assert asked.metric("evictions_total") == {}
-    octets = asked.metric("hsdns_cache_bytes")
-    assert sorted(labels[1] for labels in octets) == ["denial", "success"]
-    assert min(octets.values()) > 0
-    assert sum(octets.values()) == asked.cache.stored_octets()
 
 
 def test_evictions() -> None:
@@ -640,242 +367,18 @@ def test_names_counted_one_by_one(
     assert cache.denial_kind(Name.from_text(zone)) == kind
 
 
-def test_hits_of_the_answer_table_count_as_in_the_handler() -> None:
-    one, other = Asked("cache", FRESH), Asked("cache", FRESH)
-    for _ in range(4):
-        one.ask()
-    other.cache.count_cache_hits("dns://:53", "success", 3, 1)
-    for name in ("requests_total", "hits_total", "misses_total"):
-        assert other.metric(name) == one.metric(name)
-    unused = Asked("cache", FRESH)
-    unused.cache.count_cache_hits("dns://:53", "denial", 0, 0)
-    for name, expected in (
-        ("requests_total", {("dns://:53", ".", ""): 0}),
-        ("hits_total", {}),
-        ("misses_total", {}),
-    ):
-        assert unused.metric(name) == expected
-
-
 # --- prefetch ---
-
-
-@pytest.mark.parametrize(
-    ("line", "ages", "begun"),
-    [
-        pytest.param("", (55, 59), (0, 0), id="off"),
-        pytest.param("prefetch 0", (55, 59), (0, 0), id="zero"),
-        pytest.param("prefetch 1", (53, 54), (0, 1), id="last-tenth"),
-        pytest.param("prefetch 1 1m 50%", (29, 30), (0, 1), id="second-half"),
-        pytest.param("prefetch 3", (53, 55, 56), (0, 0, 1), id="popular"),
-        pytest.param("prefetch 2 2s", (50, 55, 56), (0, 0, 1), id="gap"),
-        pytest.param("prefetch 3", (50, 51, 54, 107, 108), (0, 0, 1, 0, 1), id="hits-go-on"),
-    ],
-)
-def test_prefetch(line: str, ages: Sequence[float], begun: Sequence[int]) -> None:
-    """A late hit of an entry that is hit often asks anew, beside the answer."""
-    asked = Asked(f"cache {{\n{line}\n}}", reply([a(60)]))
-    asked.ask()
-    seen = []
-    for age in ages:
-        asked.now = 1000.0 + age
-        asked.ask()
-        seen.append(asked.run_beside())
-    assert seen == list(begun)
-    assert asked.times_asked == 1 + sum(begun)
-    expected = {("dns://:53", ".", ""): sum(begun)} if sum(begun) else {}
-    assert asked.metric("prefetch_total") == expected
-
-
-def test_what_a_prefetch_asks_and_does() -> None:
-    asked = Asked("cache {\nprefetch 1\n}", reply([a(60)]), reply([a(60, 2)]))
-    asked.ask(edns=Edns(1232, do=True))
-    asked.now += 55
-    for _ in range(3):  # one at a time
-        assert section(asked.ask(edns=Edns(1232, do=True)).answer) == [a(5)]
-    assert asked.run_beside() == 1
-    assert section(asked.ask(edns=Edns(1232, do=True)).answer) == [a(60, 2)]
-    first, second = asked.below.requests
-    assert (first.protocol, second.protocol) == ("udp", "tcp")
-    assert second.query == first.query
-    assert second.dependencies is None
-
-
-def test_a_prefetch_that_fails_is_tried_again() -> None:
-    failed = unwritten(Rcode.SERVFAIL, "nobody answers")
-    asked = Asked("cache {\nprefetch 1\n}", reply([a(60)]), failed, reply([a(60, 2)]))
-    asked.ask()
-    asked.now += 55
-    for last in (1, 1, 2):
-        assert section(asked.ask().answer) == [a(5 if last == 1 else 60, last)]
-        asked.run_beside()
-
-
-def test_a_denial_may_follow_an_answer_by_prefetch_and_the_other_way_round() -> None:
-    asked = Asked(
-        "cache {\nprefetch 1 1m 90%\n}",
-        reply([a(60)]),
-        reply([], [SOA], rcode=3),
-        reply([a(60)]),
-        reply([a(60)]),
-    )
-    rcodes = []
-    for _ in range(4):
-        rcodes.append(asked.ask().rcode)
-        asked.run_beside()
-        asked.now += 10
-    assert rcodes == [0, 0, 3, 0]
-
-
-def test_cluster_answers_are_not_prefetched_nor_stale() -> None:
-    text = "cache {\nprefetch 1 1m 90%\nserve_stale\nkeepttl\n}"
-    asked = Asked(text, reply([a(20)], fresh=True))
-    for times in range(1, 6):
-        assert section(asked.ask().answer) == [a(20)]
-        assert (asked.times_asked, asked.run_beside()) == (times, 0)
-        asked.now += 15
-    for name in ("prefetch_total", "served_stale_total"):
-        assert asked.metric(name) == {}
-    assert asked.metric("misses_total") == {("dns://:53", ".", ""): 3}
 
 
 # --- serve_stale ---
 
 FAILED = unwritten(Rcode.SERVFAIL, "nobody answers")
-REFUSED = reply(rcode=Rcode.REFUSED)
 SERVFAIL = reply(rcode=Rcode.SERVFAIL)
 NXDOMAIN = reply([], [SOA], rcode=3)
 
 
 def stale_total(asked: Asked) -> float:
     return sum(asked.metric("served_stale_total").values())
-
-
-@pytest.mark.parametrize(
-    ("line", "age", "shown"),
-    [
-        pytest.param("", 60, a(60, 2), id="off"),
-        pytest.param("serve_stale", 59, a(1), id="not-yet"),
-        pytest.param("serve_stale", 60, a(0), id="just-over"),
-        pytest.param("serve_stale", 3659, a(0), id="an-hour-later"),
-        pytest.param("serve_stale", 3660, a(60, 2), id="too-late"),
-        pytest.param("serve_stale 30s", 89, a(0), id="duration"),
-        pytest.param("serve_stale 30s", 90, a(60, 2), id="duration-over"),
-        pytest.param("serve_stale 0s", 60, a(60, 2), id="zero"),
-        pytest.param("serve_stale 1h immediate 30s", 60, a(30), id="ttl"),
-        pytest.param("serve_stale\nkeepttl", 60, a(60), id="keepttl"),
-        pytest.param("serve_stale 1h immediate 30s\nkeepttl", 60, a(30), id="ttl-beats-keepttl"),
-    ],
-)
-def test_stale(line: str, age: float, shown: str) -> None:
-    asked = Asked(f"cache {{\n{line}\n}}", reply([a(60)], ad=True, ra=True), reply([a(60, 2)]))
-    asked.ask()
-    asked.now += age
-    found = asked.ask()
-    assert section(found.answer) == [shown]
-    is_stale = shown.endswith("2.1") and age >= 60
-    assert stale_total(asked) == is_stale
-    assert asked.run_beside() == is_stale
-    if is_stale:
-        assert (found.aa, found.ra, found.ad) == (True, True, False)
-        assert section(asked.ask().answer) == [a(60, 2)]
-        assert asked.metric("hits_total") == {("dns://:53", "success", ".", ""): 2}
-
-
-def test_one_refresh_at_a_time_and_over_tcp() -> None:
-    asked = Asked("cache {\nserve_stale\n}", reply([a(60)]), reply([a(60, 2)]))
-    asked.ask()
-    asked.now += 100
-    for _ in range(3):
-        assert section(asked.ask().answer) == [a(0)]
-    assert (asked.run_beside(), asked.times_asked) == (1, 2)
-    assert [request.protocol for request in asked.below.requests] == ["udp", "tcp"]
-    assert asked.metric("prefetch_total") == {("dns://:53", ".", ""): 1}
-    assert stale_total(asked) == 3
-
-
-@pytest.mark.parametrize(
-    ("news", "rcode", "is_kept"),
-    [
-        pytest.param(reply([a(60, 2)]), 0, True, id="answer"),
-        pytest.param(NXDOMAIN, 3, True, id="nxdomain"),
-        pytest.param(reply([], [SOA]), 0, True, id="nodata"),
-        pytest.param(SERVFAIL, 2, False, id="servfail"),
-        pytest.param(REFUSED, 5, False, id="refused"),
-        pytest.param(FAILED, 2, False, id="unwritten"),
-        pytest.param(Reply(dropped=True), 0, False, id="dropped"),
-        pytest.param(reply([a(60, 2)], tc=True), 0, False, id="cut"),
-    ],
-)
-def test_what_replaces_a_stale_answer(news: Reply, rcode: int, is_kept: bool) -> None:
-    for mode in ("immediate", "verify"):
-        asked = Asked(f"cache {{\nserve_stale 1h {mode}\n}}", reply([a(60)]), news)
-        asked.ask()
-        asked.now += 100
-        first = asked.ask()
-        asked.run_beside()
-        second = asked.ask()
-        if mode == "immediate":
-            assert section(first.answer) == [a(0)]
-        elif is_kept:
-            assert (first.rcode, section(first.answer)) == (rcode, section(news.answer))
-        if is_kept:
-            assert (second.rcode, section(second.answer)) == (rcode, section(news.answer))
-        else:
-            assert section(second.answer) == [a(0)]
-        asked.run_beside()
-
-
-def test_verify_asks_first_over_the_client_s_protocol() -> None:
-    asked = Asked("cache {\nserve_stale 1h verify\n}", reply([a(60)]), FAILED, reply([a(60, 2)]))
-    asked.ask()
-    asked.now += 100
-    assert section(asked.ask().answer) == [a(0)]
-    found = asked.ask()
-    assert (section(found.answer), found.aa) == ([a(60, 2)], False)
-    assert section(asked.ask().answer) == [a(60, 2)]
-    assert [request.protocol for request in asked.below.requests] == ["udp"] * 3
-    assert (stale_total(asked), asked.metric("prefetch_total")) == (1, {})
-
-
-@pytest.mark.parametrize("mode", ["immediate 30s", "verify 0 30s"])
-def test_recheck_spares_what_has_just_failed(mode: str) -> None:
-    asked = Asked(
-        f"cache {{\nserve_stale 1h {mode} 20s\n}}", reply([a(60)]), FAILED, reply([a(60, 2)])
-    )
-    asked.ask()
-    asked.now += 100
-    times = []
-    for _ in range(4):
-        asked.ask()
-        asked.run_beside()
-        times.append(asked.times_asked)
-        asked.now += 10
-    assert times == [2, 2, 3, 3]
-    assert section(asked.ask().answer)[0].endswith("192.0.2.2")
-
-
-def test_without_recheck_every_query_asks_again() -> None:
-    asked = Asked("cache {\nserve_stale\n}", reply([a(60)]), FAILED)
-    asked.ask()
-    asked.now += 100
-    for times in (2, 3, 4):
-        asked.ask()
-        asked.run_beside()
-        assert asked.times_asked == times
-
-
-def test_a_stale_denial_gives_way_to_an_answer() -> None:
-    for mode in ("immediate", "verify"):
-        asked = Asked(f"cache {{\nserve_stale 1h {mode}\n}}", NXDOMAIN, reply([a(60)]))
-        asked.ask()
-        asked.now += 100
-        rcodes = []
-        for _ in range(3):
-            rcodes.append(asked.ask().rcode)
-            asked.run_beside()
-        assert rcodes == ([3, 0, 0] if mode == "immediate" else [0, 0, 0])
-        assert asked.times_asked == 2
 
 
 def test_a_stale_servfail_is_served_but_hides_no_stale_answer() -> None:
@@ -967,41 +470,6 @@ def test_verify_without_news_serves_stale() -> None:
 PREFER = "cache {\nserve_stale 1h %s\nserve_stale_policy prefer_positive\n}"
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        pytest.param(NXDOMAIN, id="nxdomain"),
-        pytest.param(reply([], [SOA]), id="nodata"),
-        pytest.param(reply(), id="empty"),
-        pytest.param(reply([CNAME]), id="chain"),
-        pytest.param(SERVFAIL, id="servfail"),
-        pytest.param(REFUSED, id="refused"),
-    ],
-)
-@pytest.mark.parametrize("mode", ["immediate", "verify"])
-def test_the_last_good_answer_is_preferred(bad: Reply, mode: str) -> None:
-    asked = Asked(PREFER % mode, reply([a(60)]), bad, bad, reply([a(60, 3)]))
-    asked.ask()
-    asked.now += 100
-    for _ in range(2):
-        assert section(asked.ask().answer) == [a(0)]
-        asked.run_beside()
-        asked.now += 100
-    found = section(asked.ask().answer)
-    assert found == ([a(0)] if mode == "immediate" else [a(60, 3)])
-    asked.run_beside()
-    assert section(asked.ask().answer) == [a(60, 3)]
-
-
-def test_an_answer_that_is_too_old_is_not_preferred() -> None:
-    asked = Asked(PREFER % "verify", reply([a(60)]), NXDOMAIN)
-    asked.ask()
-    asked.now += 3659
-    assert asked.ask().rcode == Rcode.NOERROR
-    asked.now += 1
-    assert asked.ask().rcode == Rcode.NXDOMAIN
-
-
 def test_a_live_denial_stands_before_no_answer_that_may_be_served() -> None:
     asked, other = Asked(PREFER % "immediate", reply([a(60)])), Asked("cache", NXDOMAIN)
     asked.ask()
@@ -1011,34 +479,6 @@ def test_a_live_denial_stands_before_no_answer_that_may_be_served() -> None:
 
 
 # --- keepttl, servfail ---
-
-
-def test_keepttl() -> None:
-    asked = Asked("cache 30 {\nkeepttl\n}", reply([a(60)]))
-    for age, times in ((0, 1), (10, 1), (29, 1), (30, 2)):
-        asked.now = 1000.0 + age
-        assert section(asked.ask().answer) == [a(30)]
-        assert asked.times_asked == times
-
-
-@pytest.mark.parametrize(
-    ("line", "age", "times"),
-    [
-        ("", 4, 1),
-        ("", 5, 2),
-        ("servfail 20s", 19, 1),
-        ("servfail 20s", 20, 2),
-        ("servfail 0s", 0, 2),
-        ("servfail 500ms", 0, 2),
-    ],
-)
-@pytest.mark.parametrize("rcode", [Rcode.SERVFAIL, Rcode.NOTIMP], ids=["servfail", "notimp"])
-def test_servfail(rcode: int, line: str, age: float, times: int) -> None:
-    asked = Asked(f"cache {{\n{line}\n}}", reply([], rcode=rcode))
-    for _ in range(2):
-        assert asked.ask().rcode == rcode
-        asked.now = 1000.0 + age
-    assert asked.times_asked == times
 
 
 # --- metadata ---
@@ -1061,17 +501,6 @@ def test_the_wildcard_of_a_kept_reply_is_told_again() -> None:
     assert asked.times_asked == 1
     assert second["zone/wildcard"]() == first["zone/wildcard"]() == "*.example.org."
     asked.ask()
-
-
-def test_views_are_counted_apart() -> None:
-    asked = Asked("cache", reply([a(60)]))
-    for view in ("a", "b", "b"):
-        request = make_request(QNAME, now=asked.now).replace(view=view)
-        finish(asked.cache.handle(request, asked.below))
-    assert asked.metric("requests_total") == {
-        ("dns://:53", ".", "a"): 1,
-        ("dns://:53", ".", "b"): 2,
-    }
 
 
 # --- with forward ---
@@ -1134,31 +563,6 @@ def test_a_big_reply_of_an_upstream_is_stored_in_another_turn() -> None:
 
 
 # --- looking into it ---
-
-
-def test_a_look_shows_what_would_be_answered_and_changes_nothing() -> None:
-    asked = Asked("cache 60 {\nprefetch 1 1m\n}", reply([a(60)]), reply([a(60, last=2)]))
-    request = make_request(QNAME, now=asked.now)
-    shown, told = finish(asked.cache.look(request, asked.below))
-    assert ([rr.ttl for rr in shown.answer], told) == ([60], "")
-    assert asked.cache.stored_octets() == 0
-    asked.ask()
-    asked.now += 20
-    before = {name: asked.metric(name) for name in ("requests_total", "hits_total", "misses_total")}
-    request = make_request(QNAME, now=asked.now)
-    shown, told = finish(asked.cache.look(request, asked.below))
-    assert [rr.ttl for rr in shown.answer] == [40]
-    assert told == "answered from its half success: stored 20 s ago, 40 s left"
-    assert {name: asked.metric(name) for name in before} == before
-    assert asked.run_beside() == 0
-
-
-def test_a_look_at_a_stale_entry() -> None:
-    asked = Asked("cache 60 {\nserve_stale\n}", reply([a(5)]))
-    asked.ask()
-    asked.now += 10
-    _, told = finish(asked.cache.look(make_request(QNAME, now=asked.now), asked.below))
-    assert told == "answered from its half success: stored 10 s ago, stale"
 
 
 def test_a_look_at_a_name_of_another_zone() -> None:

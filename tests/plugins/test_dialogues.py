@@ -14,9 +14,9 @@ FOLDER = Path(__file__).with_name("dialogues")
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=f"{path.stem}: {case.partition(chr(10))[0].removeprefix('# ')}")
+        pytest.param(case, id=f"{path.stem}: {title}")
         for path in sorted(FOLDER.glob("*.txt"))
-        for case in cases(path)
+        for title, case in cases(path)
     ],
 )
 def test_dialogue(case: str) -> None:

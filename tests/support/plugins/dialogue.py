@@ -16,6 +16,7 @@ the block.  Then follow, one to a line:
     sleeps: 0.5s                  what a plugin waits for; the time passes
     event:                        replies that hold as long as the cluster does not know a name hold no more
     beside: 1                     the tasks that plugins have begun run now, with lines > and <; how many there were
+    stop:                         the plugins are stopped
     metric: NAME{...} 1.0         a line of the metrics; with `none` in place of the value there is no such line
     | a | b |                     a table: the case is played for each row, with <a> and <b> replaced by its cells
 
@@ -35,7 +36,7 @@ import logging
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -43,7 +44,7 @@ from typing import Any
 from unittest.mock import patch
 
 from hsdns.assemble import plugin_class
-from hsdns.chain import Next, Request
+from hsdns.chain import Request
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import class_to_text, rcode_from_text, rcode_to_text, type_to_text
@@ -57,7 +58,7 @@ from tests.support.tables import section, sections
 START = 1000.0  # seconds on the clock
 FILES = Path(__file__).parents[2] / "plugins" / "dialogues" / "files"
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
-_BEGINS = re.compile(r"(?m)^(\?|after:|event:|beside:|metric:)")
+_BEGINS = re.compile(r"(?m)^(\?|after:|event:|beside:|stop:|metric:)")
 _ASKED = frozenset((">", "<", ">>", "<<"))
 _TIME = frozenset(("after:", "sleeps:"))
 _NOTIFY = 4 << 11
@@ -77,7 +78,7 @@ def cases(path: Path) -> Iterator[tuple[str, str]]:
             for name, cell in zip(cells[0] if cells else (), row, strict=True):
                 case = case.replace(f"<{name}>", cell.replace("\\n", "\n"))
             for name, value in constants.items():
-                case = case.replace(name, value)
+                case = case.replace(name, value.replace("\\n", "\n"))
             yield ": ".join([title, *row[:1]]), case
 
 
@@ -235,18 +236,18 @@ class _Player:
         self._inside: deque[str] = deque()
         found = dict.fromkeys(each.name.text for each in directives(text))
         block = make_block(zones)._replace(plugins=frozenset(found))
-        plugins: list[Any] = [
+        self.plugins: list[Any] = [
             plugin_class(name).setup(
                 [each for each in directives(text) if each.name.text == name], block
             )
             for name in found
         ]
-        self.chain: Next = self._below
-        for plugin in reversed(plugins):
-            plugin.find_handlers([*plugins, Whoami()])
+        self.chain: Callable[[Request], Coroutine[Any, Any, Reply]] = self._below
+        for plugin in reversed(self.plugins):
+            plugin.find_handlers([*self.plugins, Whoami()])
             finish(plugin.start(self.runtime))
             self.chain = partial(plugin.handle, next=self.chain)
-        self.modules = [sys.modules[type(plugin).__module__] for plugin in plugins]
+        self.modules = [sys.modules[type(plugin).__module__] for plugin in self.plugins]
 
     async def _below(self, request: Request) -> Reply:
         self._last = self._asked(">", request)
@@ -312,6 +313,9 @@ class _Player:
             self._advance(line)
         elif mark == "event:":
             self._holds = False
+        elif mark == "stop:":
+            for plugin in self.plugins:
+                finish(plugin.stop())
         else:
             self._ask(rest, expected)
 
@@ -356,7 +360,7 @@ def play(case: str) -> tuple[list[str], list[str]]:
             rest = deque(written)
             while rest:
                 line, inside = rest.popleft(), list[str]()
-                belonging = {"?": _ASKED | _TIME, "beside:": _ASKED}.get(
+                belonging = {"?": _ASKED | _TIME, "beside:": _ASKED | {"sleeps:"}}.get(
                     line.partition(" ")[0], frozenset()
                 )
                 while rest and rest[0].partition(" ")[0] in belonging:

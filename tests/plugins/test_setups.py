@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ def test_refused(row: str) -> None:
 
 
 def value(plugin: Any, name: str) -> str:
-    """An attribute, such as `success.floor`, or what the answer table asks: `cacheable`, and the names of a zone."""
+    """An attribute, such as `success.floor` or `routes[0].zone`, or what the answer table asks: `cacheable`, and the names of a zone."""
     if name == "cacheable":
         return str(has(plugin, Cacheable) and plugin.cacheable)
     if name.startswith(FIRST):
@@ -33,7 +32,7 @@ def value(plugin: Any, name: str) -> str:
         return (
             "all" if found is None else " ".join(sorted(each.to_text() for each in found)) or "none"
         )
-    return repr(attrgetter(name)(plugin))
+    return repr(eval(f"plugin.{name}"))
 
 
 @pytest.mark.parametrize("row", paragraphs(Path(__file__).with_name("setups.txt")))

@@ -10,10 +10,14 @@ the block.  Then follow, one to a line:
     > same norec                  what the plugins ask the next plugin; `same` is the client's question
     < NOERROR aa; @ 60 A 10.0.0.1 what the next plugin replies
     >> b.example.org. A           what they resolve through the whole server, `<<` is the reply
+    to 10.0.0.2:53 udp 5s         what `forward` asks an upstream, for how long; `<` is the reply, `< silence` none in this
+                                  time, `< wrong question` one to another question, `< refused` that it cannot be reached
     = NOERROR; @ 60 A 10.0.0.1    the reply to the client
     log: [INFO] plugin/log: ...   a line of the log
     after: 10s                    time that passes, also between > and <
     sleeps: 0.5s                  what a plugin waits for; the time passes
+    down: 10.0.0.2:53             the upstream has failed its probes
+    loops: 10.0.0.2:53            `loop` has found that the upstream sends queries back
     event:                        replies that hold as long as the cluster does not know a name hold no more
     beside: 1                     the tasks that plugins have begun run now, with lines > and <; how many there were
     stop:                         the plugins are stopped
@@ -45,10 +49,13 @@ from unittest.mock import patch
 
 from hsdns.assemble import plugin_class
 from hsdns.chain import Request
+from hsdns.plugins.forward import Forward
 from hsdns.plugins.whoami import Whoami
+from hsdns.upstream.exchange import Upstream
+from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import class_to_text, rcode_from_text, rcode_to_text, type_to_text
-from hsdns.wire.message import AA, AD, CD, RA, RD, RR, Reply
+from hsdns.wire.message import AA, AD, CD, RA, RD, RR, Query, Reply
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, reply, rr_text
 from tests.support.plugins.runtime import FakeRuntime
@@ -58,8 +65,8 @@ from tests.support.tables import section, sections
 START = 1000.0  # seconds on the clock
 FILES = Path(__file__).parents[2] / "plugins" / "dialogues" / "files"
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
-_BEGINS = re.compile(r"(?m)^(\?|after:|event:|beside:|stop:|metric:)")
-_ASKED = frozenset((">", "<", ">>", "<<"))
+_BEGINS = re.compile(r"(?m)^(\?|after:|down:|loops:|event:|beside:|stop:|metric:)")
+_ASKED = frozenset((">", "<", ">>", "<<", "to"))
 _TIME = frozenset(("after:", "sleeps:"))
 _NOTIFY = 4 << 11
 _QUERY_FLAGS = {"ad": AD, "cd": CD, "aa": AA, "ra": RA, "notify": _NOTIFY}
@@ -249,6 +256,13 @@ class _Player:
             self.chain = partial(plugin.handle, next=self.chain)
         self.modules = [sys.modules[type(plugin).__module__] for plugin in self.plugins]
 
+    @property
+    def upstreams(self) -> dict[str, Upstream]:
+        """The upstreams of `forward` by their names."""
+        forwards = [plugin for plugin in self.plugins if isinstance(plugin, Forward)]
+        routes = [route for plugin in forwards for route in plugin.routes]
+        return {str(upstream): upstream for route in routes for upstream in route.upstreams}
+
     async def _below(self, request: Request) -> Reply:
         self._last = self._asked(">", request)
         return self._last
@@ -274,6 +288,39 @@ class _Player:
             return self._reply(self._inside.popleft().partition(" ")[2])
         return BELOW
 
+    async def ask_upstream(
+        self,
+        upstream: Upstream,
+        query: Query,
+        protocol: str,
+        budget: float,
+        limit: int | None = None,
+    ) -> Reply:
+        """Ask an upstream, in place of Upstream.ask()."""
+        seconds = min(upstream.settings.read_timeout, budget)
+        line, reply = f"to {upstream} {protocol} {seconds:g}s", "< silence"
+        self.played.append(line)
+        if self._inside and self._inside[0] == line:
+            self._inside.popleft()
+        while self._inside and self._inside[0].startswith("after:"):
+            self.played.append(self._inside[0])
+            self._advance(self._inside.popleft())
+        if self._inside and self._inside[0].startswith("< "):
+            reply = self._inside.popleft()
+            self.played.append(reply)
+        if reply == "< silence":
+            self.runtime.time += seconds
+            raise upstream._failure(
+                f"did not reply over {protocol} within {seconds:g}s", "i/o timeout"
+            )
+        if reply == "< refused":
+            raise upstream._failure("refuses connections")
+        if reply == "< wrong question":
+            raise WrongQuestion("another question")
+        upstream._consecutive_failures = 0
+        self._last = self._reply(reply.removeprefix("< "))
+        return self._last
+
     def _reply(self, text: str) -> Reply:
         return make_reply(text, self._client.partition(" ")[0], lambda: self._holds)
 
@@ -292,10 +339,13 @@ class _Player:
         mark, _, rest = line.partition(" ")
         self._inside = deque(inside)
         if mark == "beside:":
-            begun, self.runtime.spawned = list(self.runtime.spawned.values()), {}
+            begun, self.runtime.spawned = self.runtime.spawned, {}
             self.played.append(f"beside: {len(begun)}")
-            for coro in begun:
-                finish(coro)
+            for name, coro in begun.items():
+                if name.startswith("forward: probes"):  # these would need sockets
+                    coro.close()
+                else:
+                    finish(coro)
             return
         if mark == "metric:":
             lines = self.runtime.metrics.to_text().decode().splitlines()
@@ -313,6 +363,9 @@ class _Player:
             self._advance(line)
         elif mark == "event:":
             self._holds = False
+        elif mark in ("down:", "loops:"):
+            upstream = self.upstreams[rest]
+            upstream.loops, upstream.health.failures = mark == "loops:", 3 * (mark == "down:")
         elif mark == "stop:":
             for plugin in self.plugins:
                 finish(plugin.stop())
@@ -354,6 +407,9 @@ def play(case: str) -> tuple[list[str], list[str]]:
     logger.setLevel(logging.DEBUG)
     try:
         with ExitStack() as stack:
+            stack.enter_context(
+                patch.object(Upstream, "ask", lambda *args: player.ask_upstream(*args))
+            )
             for module in player.modules:
                 if hasattr(module, "sleep"):
                     stack.enter_context(patch.object(module, "sleep", player.sleep))

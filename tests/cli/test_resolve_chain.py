@@ -10,7 +10,7 @@ from hsdns.assemble import Configuration
 from hsdns.cli.launch import CorefileSource, build
 from hsdns.cli.offline import CannotTell
 from hsdns.cli.resolve_chain import Chain
-from hsdns.resolver.model import Answer, Packet
+from hsdns.resolver.model import Answer, Fate, Packet
 from hsdns.wire.iana import Rcode, RRType
 
 HOSTS = """a.test {
@@ -40,28 +40,38 @@ def packet(name: str, transport: str = "udp") -> Packet:
     return Packet(0.0, transport, 0, "u1", 1, RRType.A, name)
 
 
+def fate(chain: Chain, asked: Packet) -> Fate:
+    return chain._runner.run(chain.fate(asked))
+
+
 def test_answers(tmp_path: Path) -> None:
     with Chain(configuration(tmp_path, HOSTS), "192.0.2.9") as chain:
-        assert chain.ask(packet("www.a.test")) == (0.0, Answer(addresses=("192.0.2.1",), ttl=3600))
-        assert chain.ask(packet("www.a.test", "tcp")) == (
+        assert fate(chain, packet("www.a.test")) == (
             0.0,
             Answer(addresses=("192.0.2.1",), ttl=3600),
         )
-        refused = chain.ask(packet("www.c.test"))
+        assert fate(chain, packet("www.a.test", "tcp")) == (
+            0.0,
+            Answer(addresses=("192.0.2.1",), ttl=3600),
+        )
+        refused = fate(chain, packet("www.c.test"))
         assert refused is not None
         assert refused[1].rcode == Rcode.REFUSED
 
 
 def test_no_answer(tmp_path: Path) -> None:
     with Chain(configuration(tmp_path, HOSTS), "192.0.2.9") as chain:
-        assert chain.ask(packet("www.b.test")) is None
+        assert fate(chain, packet("www.b.test")) is None
 
 
 def test_a_truncated_answer(tmp_path: Path) -> None:
     many = "\n".join(f"192.0.2.{each} www.a.test" for each in range(60))
     text = HOSTS.replace("192.0.2.1 www.a.test", many)
     with Chain(configuration(tmp_path, text), "192.0.2.9") as chain:
-        over_udp, over_tcp = chain.ask(packet("www.a.test")), chain.ask(packet("www.a.test", "tcp"))
+        over_udp, over_tcp = (
+            fate(chain, packet("www.a.test")),
+            fate(chain, packet("www.a.test", "tcp")),
+        )
         assert over_udp is not None
         assert over_tcp is not None
         assert over_udp[1].tc

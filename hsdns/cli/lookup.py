@@ -132,17 +132,17 @@ def _answers(host: str, port: int, questions: Mapping[str, Query]) -> dict[str, 
     """The answers of a server; records are the number of the type and the RDATA in hexadecimal."""
     import random
 
-    from hsdns.cli.exchange import NoReply, Refused, ask_again
+    from hsdns.ask import question
     from hsdns.wire.iana import rcode_to_text
 
     said, silence, refused = list[dict[str, Any]](), "", False
     drawn = random.Random()
     for word, query in questions.items():
         try:
-            reply = ask_again(host, port, query, EACH, drawn, TRIES)
-        except NoReply as error:
+            reply = question.ask(host, port, query, EACH, drawn, TRIES)
+        except question.NoReply as error:
             silence = f"{error}, when asked for {word.replace('/', ' ')}"
-            refused = isinstance(error, Refused)
+            refused = isinstance(error, question.Refused)
             break
         records = [[each.rrtype, each.rdata.hex()] for each in reply.answer]
         said.append({"question": word, "rcode": rcode_to_text(reply.rcode), "records": records})

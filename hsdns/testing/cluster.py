@@ -16,6 +16,7 @@ Rule 3: at the end, all functions are restored.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import logging
@@ -25,6 +26,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.resources import files
 from importlib.util import find_spec
@@ -33,9 +35,18 @@ from random import Random
 from typing import Any, Final, Self
 from unittest.mock import patch as replaced
 
-from hsdns.cli.resolve_server import server_steps
+from hsdns.ask.lookup import Sockets
 from hsdns.resolver import glibc, musl
-from hsdns.resolver.model import Answer, Ended, Model, Packet, Result, answer_of, wire_of
+from hsdns.resolver.model import (
+    Answer,
+    Ended,
+    Model,
+    Packet,
+    Result,
+    answer_of,
+    look_up,
+    wire_of,
+)
 from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
 from hsdns.testing.fault import Fault, Keywords, Scenario, rule_words
 from hsdns.testing.fault import find as find_scenario
@@ -183,12 +194,19 @@ class PodResolver:
         )
 
     def _look_up(self, name: str, types: tuple[int, ...]) -> tuple[str, ...]:
+        async def ask() -> Result:
+            model = self._model(self._conf, Random())
+            sockets = Sockets(model, self._find_server(), Random())
+            *_, end = await look_up(model, name, types, sockets)
+            assert isinstance(end, Ended), "the last step"
+            return end.result
+
         result = Result((), glibc.NONAME, "")
-        model = self._model(self._conf, Random())
-        with suppress(ValueError):  # the name cannot be in a query
-            for step in server_steps(model, name, types, self._find_server(), Random()):
-                if isinstance(step, Ended):
-                    result = step.result
+        with (
+            suppress(ValueError),
+            ThreadPoolExecutor(1) as thread,
+        ):  # this thread may run a loop of its own
+            result = thread.submit(asyncio.run, ask()).result()
         if not result.addresses:
             raise socket.gaierror(CODES.get(result.error, socket.EAI_NONAME), result.error)
         return result.addresses

@@ -1,6 +1,7 @@
 """One question to a DNS server: the reply over UDP, or over TCP if it is truncated.
 
-Path: cli/wait.py, cli/audit_servers.py, cli/doctor_servers.py -> here -> a DNS server.
+Path: cli/wait.py, cli/lookup.py, cli/audit_servers.py, cli/doctor_servers.py, fault_scenarios/memory_server.py -> here
+-> a DNS server.
 Rule: datagrams that are not a reply to the question are ignored until the timeout, as a resolver does (RFC 5452 section
       9.1).
 """
@@ -28,33 +29,31 @@ class Refused(NoReply):
     """The host reports that nothing listens there."""
 
 
-def ask(host: str, port: int, query: Query, timeout: float, random: Random) -> Reply:
-    """The reply, within `timeout` seconds for each transport; raise NoReply."""
-    octets = over_udp(host, port, query, timeout, random)
-    if octets[2] & _TC:
-        octets = over_tcp(host, port, query, timeout, random)
-    try:
-        return decode_reply(octets, query)
-    except BadReply as error:
-        raise NoReply(f"what it sends is no reply: {error}") from None
-
-
-def ask_again(
-    host: str, port: int, query: Query, timeout: float, random: Random, tries: int
+def ask(
+    host: str, port: int, query: Query, timeout: float, random: Random, tries: int = 1
 ) -> Reply:
-    """The reply to one of `tries`, because a datagram may be lost; raise NoReply, at once if it is Refused."""
+    """The reply, within `timeout` seconds for each transport; raise NoReply.
+
+    A datagram may be lost, so there may be several tries, but none after Refused.
+    """
+    wire = encode_query(query, random.randrange(1 << 16))
     for left in reversed(range(tries)):
         try:
-            return ask(host, port, query, timeout, random)
+            octets = over_udp(host, port, wire, timeout)
+            if octets[2] & _TC:
+                octets = over_tcp(host, port, wire, timeout)
+            return decode_reply(octets, query)
+        except BadReply as error:
+            if not left:
+                raise NoReply(f"what it sends is no reply: {error}") from None
         except NoReply as error:
             if not left or isinstance(error, Refused):
                 raise
     raise ValueError("it has to be tried once, at least")
 
 
-def over_udp(host: str, port: int, query: Query, timeout: float, random: Random) -> bytes:
+def over_udp(host: str, port: int, wire: bytes, timeout: float) -> bytes:
     """The octets of the reply to one datagram; raise NoReply."""
-    wire = encode_query(query, random.randrange(1 << 16))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     deadline = time.monotonic() + timeout
     try:
@@ -75,26 +74,19 @@ def over_udp(host: str, port: int, query: Query, timeout: float, random: Random)
     raise NoReply(f"no reply came from {host} port {port} within {timeout:g} s")
 
 
-def over_tcp(host: str, port: int, query: Query, timeout: float, random: Random) -> bytes:
+def over_tcp(host: str, port: int, wire: bytes, timeout: float) -> bytes:
     """The octets of the reply over a new connection; raise NoReply."""
-    wire = encode_query(query, random.randrange(1 << 16))
     try:
         with socket.create_connection((host, port), timeout) as connection:
             connection.sendall(len(wire).to_bytes(2, "big") + wire)
-            octets = _read(connection, int.from_bytes(_read(connection, 2), "big"))
+            with connection.makefile("rb") as stream:
+                length = int.from_bytes(stream.read(2), "big")
+                octets = stream.read(length)
     except OSError as error:
         why = error.strerror or f"no reply within {timeout:g} s"
         raise NoReply(f"{host} port {port} does not answer over TCP: {why}") from None
+    if len(octets) < max(length, 1):
+        raise NoReply(f"{host} port {port} does not answer over TCP: the connection was closed")
     if len(octets) < HEADER_LEN or octets[:2] != wire[:2]:
         raise NoReply(f"what {host} port {port} sends over TCP is no reply")
     return octets
-
-
-def _read(connection: socket.socket, length: int) -> bytes:
-    found = b""
-    while len(found) < length:
-        octets = connection.recv(length - len(found))
-        if not octets:
-            raise ConnectionResetError(0, "the connection was closed")
-        found += octets
-    return found

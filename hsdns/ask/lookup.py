@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from hsdns.resolver.model import (
     CLOSED,
@@ -26,6 +27,7 @@ from hsdns.resolver.model import (
     wire_of,
 )
 from hsdns.wire.decode import HEADER_LEN, BadReply, answers_question
+from hsdns.wire.framing import FrameBuffer, frame
 
 LONGEST: Final = 60.0  # seconds for a lookup
 CONNECTING: Final = 5.0  # seconds to connect over TCP
@@ -146,29 +148,28 @@ class _Flow(asyncio.DatagramProtocol, asyncio.Protocol):
 
     def __init__(self, take: Callable[[bytes], None], lose: Callable[[], None]) -> None:
         self._take, self._lose = take, lose
-        self._buffer = b""
+        self._frames = FrameBuffer()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport: Any = transport
+        self._is_udp = transport.get_extra_info("socket").type == socket.SOCK_DGRAM
 
     def datagram_received(self, data: bytes, addr: object) -> None:
         self._take(data)
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        while len(self._buffer) >= 2 + (size := int.from_bytes(self._buffer[:2], "big")):
-            self._take(self._buffer[2 : 2 + size])
-            self._buffer = self._buffer[2 + size :]
+        for message in self._frames.feed(data):
+            self._take(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose()
 
     def send(self, message: bytes) -> None:
         """Send a message."""
-        if isinstance(self._transport, asyncio.DatagramTransport):
+        if self._is_udp:
             self._transport.sendto(message)
-        elif isinstance(self._transport, asyncio.WriteTransport):
-            self._transport.write(len(message).to_bytes(2, "big") + message)
+        else:
+            self._transport.write(frame(message))
 
     def close(self) -> None:
         """Close the socket."""

@@ -120,20 +120,16 @@ class _Run:
         scenario, loop = self._scenario, asyncio.get_running_loop()
         self.say(f"{scenario.name}: {scenario.title}, {duration_to_text(scenario.seconds)}")
         self._began, self._stopped = loop.time(), asyncio.Event()
-
-        def stop(number: int, frame: object) -> None:
-            """Handle a signal without interrupting the work, so that a second one does not prevent the cleanup."""
-            loop.call_soon_threadsafe(self._stopped.set)
-
-        handlers = {each: signal.signal(each, stop) for each in ENDING}
+        for each in ENDING:
+            loop.add_signal_handler(each, self._stopped.set)
         try:
             await self._play(change, asking)
             if self._stopped.is_set():
                 self.say("it ends before its time")
         finally:
             await self._remove_all()
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+            for each in ENDING:
+                loop.remove_signal_handler(each)
         return self._report([_result(*each) for each in (asking or {}).items()])
 
     def say(self, text: str) -> None:

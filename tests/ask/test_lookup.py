@@ -10,9 +10,9 @@ from random import Random
 from threading import Thread
 
 import pytest
-from hsdns.ask.lookup import Sockets
 
 from hsdns import cli
+from hsdns.ask.lookup import Sockets
 from hsdns.resolver import MODELS
 from hsdns.resolver import model as models
 from hsdns.resolver.model import Ended, Result, Sent, Step
@@ -44,7 +44,9 @@ rcode NXDOMAIN
 SEARCH = "search b.test a.test\noptions ndots:2\n"
 
 
-def look_up(resolver: str, name: str, port: int, times: int = 1, *, keeps_socket: bool = False) -> list[Step]:
+def look_up(
+    resolver: str, name: str, port: int, times: int = 1, *, keeps_socket: bool = False
+) -> list[Step]:
     """The steps of the last of some lookups."""
 
     async def ask() -> list[Step]:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from random import Random
 
 import pytest
-from hsdns.ask.question import NoReply, ask
 
+from hsdns.ask.question import NoReply, ask
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name

@@ -19,11 +19,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from hsdns.ask.question import NoReply, over_tcp, over_udp
 from hsdns.audit.questions import audit_questions, replicas
 from hsdns.audit.report import AuditReport, Gauges, Limits, Pass, make_report
 from hsdns.audit.run import Answers, AskAgain, Asking, carry_out
 from hsdns.cli.command import FlagError, Progress
-from hsdns.cli.exchange import NoReply, over_tcp, over_udp
 from hsdns.cli.offline import configure
 from hsdns.cli.source import quoted
 from hsdns.corefile.keys import split_host_port
@@ -39,6 +39,7 @@ from hsdns.load.send.udp import sockets_for
 from hsdns.load.verify.truth import Truth
 from hsdns.load.verify.verifier import Verifier
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.encode import encode_query
 from hsdns.wire.message import TC
 
 if TYPE_CHECKING:
@@ -197,10 +198,11 @@ def schedule_of(count: int, settings: Audit) -> Stage:
 def _asks_again(host: str, port: int, questions: Sequence[Question]) -> AskAgain:
     def ask(question: int, is_truncated: bool) -> tuple[bytes, float, float] | None:
         asked, query = time.monotonic(), questions[question].query(EDNS)
+        wire = encode_query(query, drawn.randrange(1 << 16))
         try:
-            octets = b"" if is_truncated else over_udp(host, port, query, TIMEOUT, drawn)
+            octets = b"" if is_truncated else over_udp(host, port, wire, TIMEOUT)
             if not octets or octets[2] & TC >> 8:
-                octets = over_tcp(host, port, query, TIMEOUT, drawn)
+                octets = over_tcp(host, port, wire, TIMEOUT)
         except NoReply:
             return None
         return octets, asked, time.monotonic()

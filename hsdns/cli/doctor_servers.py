@@ -1,6 +1,6 @@
 """Queries the DNS servers of a cluster one by one for the names of its objects; the answers are an object of the dump.
 
-Path: cli/doctor.py -> here -> load/cli/cluster.py (right answers), exchange.py (sends queries) ->
+Path: cli/doctor.py -> here -> load/cli/cluster.py (right answers), ask/question.py (sends queries) ->
 rules/checks/dns.py.
 Rule 1: the cluster is watched at the same time, as configured in the servers' Corefile.  The query of a wrong answer is
         repeated for a second, because a change takes a moment to reach a server.
@@ -34,12 +34,12 @@ from ipaddress import ip_address
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from hsdns.ask.question import NoReply, Refused, ask
 from hsdns.audit.questions import replicas
 from hsdns.audit.report import record_texts
 from hsdns.cli.command import FlagError
 from hsdns.cli.doctor import NotAsked as PodNotAsked
 from hsdns.cli.doctor import PodView
-from hsdns.cli.exchange import NoReply, Refused, ask_again
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.cli.source import quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
@@ -377,7 +377,7 @@ def _answer(
     looks = LOOKS
     while True:
         before = expected()
-        reply = ask_again(server.host, server.port, question.query(), EACH, drawn, TRIES)
+        reply = ask(server.host, server.port, question.query(), EACH, drawn, TRIES)
         right = expected()
         said, looks = answer_of(reply.rcode, reply.answer), looks - 1
         found = is_right(said, (before if right is not None else None, right))

@@ -1,6 +1,6 @@
 """`hsdns resolve NAME`: a complete lookup as done by a program's resolver, query by query.
 
-Path: argv -> here -> resolver/, with answers of cli/resolve_chain.py or cli/resolve_server.py -> standard output.
+Path: argv -> here -> resolver/, with answers of cli/resolve_chain.py or ask/lookup.py -> standard output.
 Rule 1: exit status 0: it resolves; 1: it does not, in at least one of the resolvers shown; 2: unknown.
 Rule 2: with a Corefile the waits are on a virtual clock; with a server they are real.
 """
@@ -8,7 +8,7 @@ Rule 2: with a Corefile the waits are on a virtual clock; with a server they are
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from random import Random
 from typing import Annotated
@@ -20,7 +20,7 @@ from hsdns.cli.asker_flags import AskerCommand
 from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
 from hsdns.errors import OperatorError
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import Model, Step, steps
+from hsdns.resolver.model import Model, Step, look_up
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
 from hsdns.resolver.resolv_conf import pod_resolv_conf
 from hsdns.wire.iana import type_to_text
@@ -56,7 +56,7 @@ class Resolve(AskerCommand):
                         f"-server asks a running server, so -{each} has no effect; leave one of them out"
                     )
             text = self._overridden(self.resolv_conf_text())
-            lookups = list(self._ask_server(resolvers, name, types, text))
+            lookups = self._ask_server(resolvers, name, types, text)
             if not any(each.has_reply for each in lookups):
                 raise OperatorError(f"no reply from {self.server}, so its answers are not known")
         else:
@@ -95,10 +95,7 @@ class Resolve(AskerCommand):
                 text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
             text = self._overridden(text)
 
-            def look_up(model: Model) -> Iterator[Step]:
-                return steps(model, name, types, chain.ask)
-
-            return text, list(_look_up(resolvers, text, look_up))
+            return text, _look_up(resolvers, text, lambda model: chain.look_up(model, name, types))
 
     def _overridden(self, text: str) -> str:
         from hsdns.explanation.question import overridden
@@ -107,8 +104,10 @@ class Resolve(AskerCommand):
 
     def _ask_server(
         self, resolvers: Sequence[str], name: str, types: tuple[int, ...], text: str
-    ) -> Iterator[LookupReport]:
-        from hsdns.cli.resolve_server import server_steps
+    ) -> list[LookupReport]:
+        import asyncio
+
+        from hsdns.ask.lookup import Sockets
 
         try:
             ip_address(self.server)
@@ -116,18 +115,20 @@ class Resolve(AskerCommand):
             raise FlagError(f'-server needs an IP address, found "{self.server}"') from None
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
         text = "\n".join([*lines, f"nameserver {self.server}"])
-        random, server = Random(), (self.server, self.port)
-        return _look_up(
-            resolvers, text, lambda model: server_steps(model, name, types, server, random)
-        )
+
+        async def ask(model: Model) -> list[Step]:
+            return await look_up(
+                model, name, types, Sockets(model, (self.server, self.port), Random())
+            )
+
+        return _look_up(resolvers, text, lambda model: asyncio.run(ask(model)))
 
 
 def _look_up(
-    names: Sequence[str], text: str, look_up: Callable[[Model], Iterator[Step]]
-) -> Iterator[LookupReport]:
-    for each in names:
-        model = MODELS[each](text, Random(0))
-        try:
-            yield report_of(model, look_up(model))
-        except ValueError as error:
-            raise FlagError(f"a name of the search list cannot be looked up: {error}") from None
+    names: Sequence[str], text: str, run: Callable[[Model], list[Step]]
+) -> list[LookupReport]:
+    models = [MODELS[each](text, Random(0)) for each in names]
+    try:
+        return [report_of(model, run(model)) for model in models]
+    except ValueError as error:
+        raise FlagError(f"a name of the search list cannot be looked up: {error}") from None

@@ -1,6 +1,6 @@
 """`hsdns wait NAME [TYPE]`: returns when DNS has the expected answer, for scripts and CI.
 
-Path: argv -> here -> exchange.py (sends queries), load/cli/cluster.py (right answers) -> standard output.
+Path: argv -> here -> ask/question.py (sends queries), load/cli/cluster.py (right answers) -> standard output.
 Rule 1: with -source or -conf it waits until each server's answer matches the objects; with -count for that number of
         records; without these flags for one record or more.
 Rule 2: exit status 0: all servers have the answer; 1: not in time; 2: bad input, or the cluster could not be read.
@@ -168,7 +168,7 @@ def _wait(
     timeout: float,
     cluster: AbstractContextManager[Expected] | None,
 ) -> tuple[list[Seen], float]:
-    from hsdns.cli.exchange import NoReply, ask
+    from hsdns.ask.question import NoReply, ask
 
     drawn = random.Random()
     names = {f"{each} port {port}": each for each in servers}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from hsdns.cli.command import FORMATS, NO_CODE, Command, Flag, FlagError, complain, flag
-from hsdns.cli.source import SOURCE
+from hsdns.cli.source import SERVED
 from hsdns.load.cli.knee import KneeSettings, knee_settings
 from hsdns.load.cli.progress import LINE, WAYS, check_live
 from hsdns.load.cluster.changes import DEFAULT, read_kinds
@@ -150,7 +150,7 @@ class LoadFlags(ReportCommand):
     ] = ""
     queries: Annotated[str, flag("file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
     ] = ""
-    source: Annotated[list[str] | None, SOURCE] = None
+    source: Annotated[list[str] | None, SERVED] = None
     conf: Annotated[str | None, flag("Corefile whose kubernetes block says the cluster, as the server's does", "FILE")
     ] = None
     mix: Annotated[str, flag(f"shares of the kinds of names of the cluster (default {_MIX})", "KIND=SHARE,...")] = ""

@@ -72,7 +72,7 @@ def own_folder() -> Path:
     if runtime and Path(runtime).is_dir():
         return Path(runtime, "hsdns")
     # tempfile.gettempdir() would try to write there, and raise where nothing can be written.
-    return Path(os.environ.get("TMPDIR") or "/tmp", f"hsdns-{os.geteuid()}")  # noqa: S108 - see is_safe()
+    return Path(os.environ.get("TMPDIR") or "/tmp", f"hsdns-{os.geteuid()}")
 
 
 def is_safe(folder: Path) -> bool:

@@ -8,8 +8,6 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
 
 MAX_LINES = 700  # a file that is one noun
@@ -140,31 +138,3 @@ def test_parameters_of_a_function() -> None:
         for name, count in parameters_of(path.read_text()).items()
     }
     assert found == PARAMETERS
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("", 0),
-        ('"""A module."""\n\nA = 1  # one\n', 1),
-        ("# no code\n\n    # nor this\n", 0),
-        ('def f():\n    """Two\n\n    lines."""\n    return 1\n', 2),
-        ('class A:\n    """A."""\n\n    def f(self):\n        """F."""\n', 2),
-        ('A = """\ntext\n"""\n', 3),
-        ('if True:\n    def f():\n        """F."""\n        return 1\n', 3),
-    ],
-)
-def test_what_counts_as_code(text: str, lines: int) -> None:
-    assert code_lines(text) == lines
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("def f(self, a, b, c, d, /, e, f, *, g, h): ...", {}),
-        ("def f(a, b, c, d, /, e, f, *, g, h, i): ...", {"f": 9}),
-        ("class A:\n  async def f(self, a, b, c, d, e, f, g, h, i, *more): ...", {"f": 9}),
-    ],
-)
-def test_which_functions_have_too_many_parameters(text: str, found: dict[str, int]) -> None:
-    assert parameters_of(text) == found

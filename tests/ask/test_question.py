@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from hsdns.cli.exchange import NoReply, ask
+from hsdns.ask.question import NoReply, ask
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name

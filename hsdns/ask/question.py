@@ -1,6 +1,6 @@
 """One question to a DNS server: the reply over UDP, or over TCP if it is truncated.
 
-Path: cli/wait.py, cli/audit_servers.py, cli/doctor_servers.py -> here -> a DNS server.
+Path: the commands lookup, explain, wait, audit and doctor; fault_scenarios/memory_server.py -> here -> a server.
 Rule: datagrams that are not a reply to the question are ignored until the timeout, as a resolver does (RFC 5452 section
       9.1).
 """
@@ -28,33 +28,41 @@ class Refused(NoReply):
     """The host reports that nothing listens there."""
 
 
-def ask(host: str, port: int, query: Query, timeout: float, random: Random) -> Reply:
-    """The reply, within `timeout` seconds for each transport; raise NoReply."""
-    octets = over_udp(host, port, query, timeout, random)
-    if octets[2] & _TC:
-        octets = over_tcp(host, port, query, timeout, random)
-    try:
-        return decode_reply(octets, query)
-    except BadReply as error:
-        raise NoReply(f"what it sends is no reply: {error}") from None
-
-
-def ask_again(
-    host: str, port: int, query: Query, timeout: float, random: Random, tries: int
+def ask(
+    host: str,
+    port: int,
+    query: Query,
+    timeout: float,
+    random: Random,
+    tries: int = 1,
+    *,
+    is_tcp: bool = False,
 ) -> Reply:
-    """The reply to one of `tries`, because a datagram may be lost; raise NoReply, at once if it is Refused."""
-    for left in reversed(range(tries)):
-        try:
-            return ask(host, port, query, timeout, random)
-        except NoReply as error:
-            if not left or isinstance(error, Refused):
-                raise
-    raise ValueError("it has to be tried once, at least")
+    """The reply, within `timeout` seconds for each transport; raise NoReply.
 
-
-def over_udp(host: str, port: int, query: Query, timeout: float, random: Random) -> bytes:
-    """The octets of the reply to one datagram; raise NoReply."""
+    A datagram may be lost, so there may be several tries, but none after Refused.  With `is_tcp` it is over TCP alone.
+    """
     wire = encode_query(query, random.randrange(1 << 16))
+    while True:
+        tries -= 1
+        try:
+            octets = b"" if is_tcp else over_udp(host, port, wire, timeout)
+            if is_tcp or octets[2] & _TC:
+                octets = over_tcp(host, port, wire, timeout)
+            return decode_reply(octets, query)
+        except Refused:
+            raise
+        except (BadReply, NoReply) as error:
+            if not tries:
+                raise NoReply(
+                    str(error)
+                    if isinstance(error, NoReply)
+                    else f"what it sends is no reply: {error}"
+                ) from None
+
+
+def over_udp(host: str, port: int, wire: bytes, timeout: float) -> bytes:
+    """The octets of the reply to one datagram; raise NoReply."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     deadline = time.monotonic() + timeout
     try:
@@ -75,26 +83,19 @@ def over_udp(host: str, port: int, query: Query, timeout: float, random: Random)
     raise NoReply(f"no reply came from {host} port {port} within {timeout:g} s")
 
 
-def over_tcp(host: str, port: int, query: Query, timeout: float, random: Random) -> bytes:
+def over_tcp(host: str, port: int, wire: bytes, timeout: float) -> bytes:
     """The octets of the reply over a new connection; raise NoReply."""
-    wire = encode_query(query, random.randrange(1 << 16))
     try:
         with socket.create_connection((host, port), timeout) as connection:
             connection.sendall(len(wire).to_bytes(2, "big") + wire)
-            octets = _read(connection, int.from_bytes(_read(connection, 2), "big"))
+            with connection.makefile("rb") as stream:
+                length = int.from_bytes(stream.read(2), "big")
+                octets = stream.read(length)
     except OSError as error:
         why = error.strerror or f"no reply within {timeout:g} s"
         raise NoReply(f"{host} port {port} does not answer over TCP: {why}") from None
+    if len(octets) < max(length, 1):
+        raise NoReply(f"{host} port {port} does not answer over TCP: the connection was closed")
     if len(octets) < HEADER_LEN or octets[:2] != wire[:2]:
         raise NoReply(f"what {host} port {port} sends over TCP is no reply")
     return octets
-
-
-def _read(connection: socket.socket, length: int) -> bytes:
-    found = b""
-    while len(found) < length:
-        octets = connection.recv(length - len(found))
-        if not octets:
-            raise ConnectionResetError(0, "the connection was closed")
-        found += octets
-    return found

@@ -12,8 +12,9 @@ from threading import Thread
 import pytest
 
 from hsdns import cli
-from hsdns.cli.resolve_server import server_steps
+from hsdns.ask.lookup import Sockets
 from hsdns.resolver import MODELS
+from hsdns.resolver import model as models
 from hsdns.resolver.model import Ended, Result, Sent, Step
 from hsdns.wire.iana import RRType
 from loadtest.ports import free_port
@@ -43,10 +44,20 @@ rcode NXDOMAIN
 SEARCH = "search b.test a.test\noptions ndots:2\n"
 
 
-def look_up(resolver: str, name: str, port: int, text: str = SEARCH) -> list[Step]:
-    model = MODELS[resolver](text, Random(0))
-    types = (RRType.A, RRType.AAAA)
-    return list(server_steps(model, name, types, ("127.0.0.1", port), Random(0)))
+def look_up(
+    resolver: str, name: str, port: int, times: int = 1, *, keeps_socket: bool = False
+) -> list[Step]:
+    """The steps of the last of some lookups."""
+
+    async def ask() -> list[Step]:
+        model = MODELS[resolver](SEARCH, Random(0))
+        sockets = Sockets(model, ("127.0.0.1", port), Random(0), keeps_socket=keeps_socket)
+        types = (RRType.A, RRType.AAAA)
+        found = [await models.look_up(model, name, types, sockets) for _ in range(times)]
+        sockets.close()
+        return found[-1]
+
+    return asyncio.run(ask())
 
 
 def result(steps: Sequence[Step]) -> Result:
@@ -96,6 +107,29 @@ def test_other_ids_and_questions_are_ignored() -> None:
         found = look_up("glibc", "www.", sock.getsockname()[1])
         thread.join()
     assert result(found).error == "Name or service not known"
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("resolver", "keeps_socket", "sockets"),
+    [("glibc", False, 3), ("go", False, 6), ("glibc", True, 1), ("go", True, 1)],
+)
+def test_sockets_of_three_lookups(resolver: str, keeps_socket: bool, sockets: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        clients: list[int] = []
+
+        def serve() -> None:
+            for _ in range(6):
+                query, client = sock.recvfrom(4096)
+                clients.append(client[1])
+                sock.sendto(query[:2] + b"\x84\x03" + query[4:], client)
+
+        thread = Thread(target=serve)
+        thread.start()
+        look_up(resolver, "www.", sock.getsockname()[1], 3, keeps_socket=keeps_socket)
+        thread.join()
+    assert len({*clients}) == sockets
 
 
 @pytest.mark.sockets

@@ -1,7 +1,6 @@
 """One question to a DNS server: the reply over UDP, or over TCP if it is truncated.
 
-Path: cli/wait.py, cli/lookup.py, cli/audit_servers.py, cli/doctor_servers.py, fault_scenarios/memory_server.py -> here
--> a DNS server.
+Path: the commands lookup, explain -server, wait, audit, doctor; fault_scenarios/memory_server.py -> here -> a server.
 Rule: datagrams that are not a reply to the question are ignored until the timeout, as a resolver does (RFC 5452 section
       9.1).
 """
@@ -30,26 +29,36 @@ class Refused(NoReply):
 
 
 def ask(
-    host: str, port: int, query: Query, timeout: float, random: Random, tries: int = 1
+    host: str,
+    port: int,
+    query: Query,
+    timeout: float,
+    random: Random,
+    tries: int = 1,
+    *,
+    is_tcp: bool = False,
 ) -> Reply:
     """The reply, within `timeout` seconds for each transport; raise NoReply.
 
-    A datagram may be lost, so there may be several tries, but none after Refused.
+    A datagram may be lost, so there may be several tries, but none after Refused.  With `is_tcp` it is over TCP alone.
     """
     wire = encode_query(query, random.randrange(1 << 16))
-    for left in reversed(range(tries)):
+    while True:
+        tries -= 1
         try:
-            octets = over_udp(host, port, wire, timeout)
-            if octets[2] & _TC:
+            octets = b"" if is_tcp else over_udp(host, port, wire, timeout)
+            if is_tcp or octets[2] & _TC:
                 octets = over_tcp(host, port, wire, timeout)
             return decode_reply(octets, query)
-        except BadReply as error:
-            if not left:
-                raise NoReply(f"what it sends is no reply: {error}") from None
-        except NoReply as error:
-            if not left or isinstance(error, Refused):
-                raise
-    raise ValueError("it has to be tried once, at least")
+        except Refused:
+            raise
+        except (BadReply, NoReply) as error:
+            if not tries:
+                raise NoReply(
+                    str(error)
+                    if isinstance(error, NoReply)
+                    else f"what it sends is no reply: {error}"
+                ) from None
 
 
 def over_udp(host: str, port: int, wire: bytes, timeout: float) -> bytes:

@@ -240,30 +240,30 @@ TIMEOUT: Final = 5.0  # seconds
 
 def ask_server(address: str, port: int, qname: Name, qtype: int) -> ServerAnswer:
     """The answer of a server to a query with RD."""
-    import dns.exception
-    import dns.message
-    import dns.query
-    import dns.rcode
-    import dns.rdatatype
+    from random import Random
 
+    from hsdns.ask import question
     from hsdns.explanation.report import Record, ServerAnswer
+    from hsdns.wire.iana import RRType, rcode_to_text
+    from hsdns.wire.message import Query
+    from hsdns.wire.text import rdata_to_text
 
-    query = dns.message.make_query(qname.to_text(), type_to_text(qtype))
     try:
-        reply, _ = dns.query.udp_with_fallback(query, address, timeout=TIMEOUT, port=port)
-    except dns.exception.Timeout:
-        return ServerAnswer(error=f"it did not answer within {TIMEOUT:g} s")
-    except (OSError, EOFError, dns.exception.DNSException) as error:
-        return ServerAnswer(error=f"it cannot be asked: {error}")
+        reply = question.ask(address, port, Query.ask(qname, qtype), TIMEOUT, Random())
+    except question.NoReply as error:
+        return ServerAnswer(error=str(error))
     records = tuple(
-        Record(rrset.name.to_text(), rrset.ttl, dns.rdatatype.to_text(rrset.rdtype), each.to_text())
-        for rrset in reply.answer
-        for each in rrset
+        Record(
+            each.owner.to_text(),
+            each.ttl,
+            type_to_text(each.rrtype),
+            rdata_to_text(each.rrtype, each.rdata),
+        )
+        for each in reply.answer
     )
-    for rrset in reply.authority:
-        if rrset.rdtype == dns.rdatatype.SOA:
-            ttl = min(rrset.ttl, rrset[0].minimum)  # RFC 2308 section 5
-            break
-    else:
-        return ServerAnswer(dns.rcode.to_text(reply.rcode()), records)
-    return ServerAnswer(dns.rcode.to_text(reply.rcode()), records, rrset.name.to_text(), ttl)
+    rcode = rcode_to_text(reply.rcode)
+    for each in reply.authority:
+        if each.rrtype == RRType.SOA:
+            ttl = min(each.ttl, int.from_bytes(each.rdata[-4:], "big"))  # RFC 2308 section 5
+            return ServerAnswer(rcode, records, each.owner.to_text(), ttl)
+    return ServerAnswer(rcode, records)

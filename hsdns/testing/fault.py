@@ -81,7 +81,8 @@ def rule_words(
         written = read_rule(words)
         if written.action.about == "miss":
             raise ClusterError(
-                f'"{words[0]}" is about a queue that the cluster of a test does not have; "drop share 0.5" loses queries, too'
+                f'"{words[0]}" is about a queue that the cluster of a test does not have; '
+                '"drop share 0.5" loses queries, too'
             )
         values = ((word, keywords.get(word)) for word in Keywords.__annotations__)
         given = {word: value for word, value in values if value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.chain import Endpoint
-from hsdns.faults.action import Restart, due_at
+from hsdns.faults.action import Restart
 from hsdns.faults.rules import RuleError
 from hsdns.faults.selector import Asked
 from hsdns.faults.words import read_rule
@@ -49,7 +49,7 @@ def test_restarts(
 ) -> None:
     rule = make_rule(text)
     assert isinstance(rule.action, Restart)
-    found = (rule.action.dead, rule.action.pending, due_at(rule.selector), rule.times)
+    found = (rule.action.dead, rule.action.pending, rule.selector.seconds, rule.times)
     assert found == (dead, pending, due, times)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from hsdns.chain import Endpoint
-from hsdns.faults.action import Hang, Refuse, Reset, Slow
+from hsdns.faults.action import ConnectionAction
 from hsdns.faults.rules import Bite
 from hsdns.server.sockets import endpoint_of
 from hsdns.server.tcp_listener import Connection, FaultyTransport, TcpListener
@@ -49,7 +49,7 @@ class FaultyConnection(asyncio.Protocol):
         bites: Sequence[Bite] = ()
         if None not in ends:
             bites = self._decide(self._listener.processor.server, *map(endpoint_of, ends))
-        if any(isinstance(each.rule.action, Refuse) for each in bites):
+        if any(each.rule.action.word == "refuse" for each in bites):
             send_reset(outside)
             return
         protocol = self._protocol(bites)
@@ -59,12 +59,13 @@ class FaultyConnection(asyncio.Protocol):
     def _protocol(self, bites: Sequence[Bite]) -> asyncio.Protocol:
         listener = self._listener
         for bite in bites:
-            if isinstance(bite.rule.action, Hang):
+            if bite.rule.action.word == "hang":
                 return HungConnection(listener, self._lifted(bite))
         connection = listener.make_connection()
         for bite in bites:
-            if isinstance(bite.rule.action, Slow | Reset):
-                connection.around = _around(bite.rule.action, self._lifted(bite), connection.around)
+            assert isinstance(bite.rule.action, ConnectionAction), "about a connection"
+            lifted = self._lifted(bite)
+            connection.around = _around(bite.rule.action, lifted, connection.around)
         return listener.wrap(connection)
 
     def _lifted(self, bite: Bite) -> Lifted:
@@ -84,13 +85,14 @@ class HungConnection(Connection):
             self.close()
 
 
-def _around(action: Slow | Reset, lifted: Lifted, outer: Around | None) -> Around:
+def _around(action: ConnectionAction, lifted: Lifted, outer: Around | None) -> Around:
     """Put the transport of a rule around that of another one, if any."""
 
     def around(transport: asyncio.Transport, inside: Connection) -> FaultyTransport:
         outside = transport if outer is None else outer(transport, inside)
-        if isinstance(action, Slow):
-            return SlowTransport(outside, action.rate, inside, lifted)
+        if action.word == "slow":
+            assert action.octets is not None, "a rate"
+            return SlowTransport(outside, action.octets, inside, lifted)
         return ResetTransport(outside, action.octets)
 
     return around

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from hsdns.corefile.tree import CorefileError
-from hsdns.faults.action import Restart, due_at
+from hsdns.faults.action import Restart
 from hsdns.faults.rules import Rule, Rules
 from hsdns.server.http import HttpError
 from hsdns.server.instance import Instance
@@ -98,7 +98,7 @@ class Restarts:
             assert isinstance(rule.action, Restart), "about the process"
             if self._is_closed or rule.is_over(now):
                 continue
-            seconds = rule.begun + due_at(rule.selector) - now
+            seconds = rule.begun + rule.selector.seconds - now
             if seconds <= 0 and self._is_needed(rule.action):
                 self._begin(rule)
                 return

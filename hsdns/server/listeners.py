@@ -29,10 +29,8 @@ from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import Admission, Credit, ListenerFaults, Places, Turns
-from hsdns.server.settings import Settings, settings_of
-from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
-from hsdns.server.tcp import TcpServer
-from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.sockets import BoundSockets, Settings, open_all, open_more_udp, settings_of
+from hsdns.server.tcp import TcpListener, TcpServer
 from hsdns.server.udp import UdpListener, UdpServer
 
 DRAIN_TIMEOUT: Final = 5.0  # seconds for queries in progress when the sockets close, as in CoreDNS
@@ -212,7 +210,7 @@ class Opener:
     def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
         """Make the UDP server."""
         if IMPLEMENTATION == "rust":
-            from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
+            from hsdns.server.udp import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
             return UdpWorkers(sockets, processor, self._spawn, self.clock)
         return UdpServer(sockets[0], processor, self._spawn, self.clock, self._turns)

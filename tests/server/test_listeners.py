@@ -29,9 +29,8 @@ from hsdns.server.listeners import (
     Opener,
 )
 from hsdns.server.runtime import Tasks
-from hsdns.server.settings import DEFAULT_SETTINGS, Settings
-from hsdns.server.sockets import ListenError, open_all
-from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.sockets import DEFAULT_SETTINGS, ListenError, Settings, open_all
+from hsdns.server.tcp import TcpListener
 from hsdns.server.udp import UdpListener
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port

@@ -30,7 +30,7 @@ from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, c
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, twin_of
 
 if TYPE_CHECKING:
-    from hsdns.server.workers import UdpWorkers
+    from hsdns.server.udp import UdpWorkers
 
 pytestmark = [pytest.mark.sockets, NEEDS_NATIVE]
 
@@ -41,7 +41,7 @@ COREFILE = f".:53 {{\nprometheus\n{KUBERNETES}\n}}\n"
 @pytest.fixture
 def workers() -> ModuleType:
     """The module, which needs the compiled twin."""
-    from hsdns.server import workers as found  # noqa: PLC0415 - it needs the compiled module
+    from hsdns.server import udp as found  # noqa: PLC0415 - it needs the compiled module
 
     return found
 

@@ -16,11 +16,11 @@ Rule 1: a real server's reply is stored by its question, so that all clients of 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Any, ClassVar, Final, Self
 
+from hsdns.ask.question import NoReply, over_tcp, over_udp
 from hsdns.assemble import assemble
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.cluster.controllers.document import Document
@@ -133,26 +133,13 @@ class OtherServer:
         """Return the reply to a message, None if there is none.  It blocks, so the virtual clock does not advance."""
         key = message[2:], transport
         if key not in self._replies:
+            over = over_udp if transport == "udp" else over_tcp
             try:
-                self._replies[key] = self._ask(message, transport)
-            except OSError as error:
-                where = f"{self.address} port {self.port} over {transport.upper()}"
-                self.problem = ScenarioError(f"no reply from {where}: {error}")
+                self._replies[key] = over(self.address, self.port, message, TIMEOUT)
+            except NoReply as error:
+                self.problem = ScenarioError(str(error))
                 return None
         return message[:2] + self._replies[key][2:]
-
-    def _ask(self, message: bytes, transport: str) -> bytes:
-        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
-        kind = socket.SOCK_STREAM if transport == "tcp" else socket.SOCK_DGRAM
-        with socket.socket(family, kind) as sock:
-            sock.settimeout(TIMEOUT)
-            sock.connect((self.address, self.port))
-            if transport == "udp":
-                sock.send(message)
-                return sock.recv(65535)
-            sock.sendall(len(message).to_bytes(2, "big") + message)
-            with sock.makefile("rb") as stream:
-                return stream.read(int.from_bytes(stream.read(2), "big"))
 
 
 SEED: Final = 1  # of rules without one

@@ -11,17 +11,16 @@ from hsdns.chain import Handler, Request
 from hsdns.plugins.autopath import Autopath
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.message import Reply
 from hsdns.wire.name import ROOT, Name
 from tests.support.coroutines.eager import finish
-from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
+from tests.support.plugins.requests import Answers, make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 
 NXDOMAIN = reply(
     authority=["lab. 60 IN SOA ns.lab. host.lab. 1 2 3 4 5"], rcode=Rcode.NXDOMAIN, aa=True
 )
-NODATA = reply(authority=["lab. 60 IN SOA ns.lab. host.lab. 1 2 3 4 5"], aa=True)
 
 
 class Knows(Whoami):
@@ -118,81 +117,6 @@ def counted(runtime: FakeRuntime) -> dict[tuple[str, ...], float]:
     """The successes by server."""
     found = runtime.metrics.counter("coredns_autopath_success_total", "", ("server",))
     return dict(found.values)
-
-
-def test_the_first_name_that_exists_is_the_answer() -> None:
-    plugin, runtime = made()
-    there = reply(["www.b.lab. 30 IN A 192.0.2.1", "www.b.lab. 30 IN A 192.0.2.2"], aa=True)
-    found, asked = walk(plugin, "www.a.lab.", NXDOMAIN, there)
-    assert asked == ["www.a.lab.", "www.b.lab."]
-    assert section(found.answer) == [
-        "www.a.lab. 30 IN CNAME www.b.lab.",
-        "www.b.lab. 30 IN A 192.0.2.1",
-        "www.b.lab. 30 IN A 192.0.2.2",
-    ]
-    assert (found.rcode, found.aa) == (Rcode.NOERROR, True)
-    assert counted(runtime) == {("dns://:53",): 1.0}
-
-
-def test_the_name_alone_comes_last() -> None:
-    plugin, _ = made()
-    there = reply(["Www.Example.org. 30 IN A 192.0.2.1"])
-    found, asked = walk(plugin, "Www.Example.org.a.lab.", NXDOMAIN, NXDOMAIN, there)
-    assert asked == ["Www.Example.org.a.lab.", "Www.Example.org.b.lab.", "Www.Example.org."]
-    assert section(found.answer)[0] == "Www.Example.org.a.lab. 30 IN CNAME Www.Example.org."
-
-
-@pytest.mark.parametrize(
-    "there",
-    [
-        pytest.param(NODATA, id="nodata"),
-        pytest.param(reply(["www.a.lab. 30 IN A 192.0.2.1"]), id="as asked"),
-        pytest.param(
-            reply(["www.a.lab. 30 IN CNAME x.", "x. 60 IN A 192.0.2.1"]), id="with a CNAME of its own"
-        ),
-        pytest.param(reply(rcode=Rcode.SERVFAIL), id="SERVFAIL that was written"),
-    ],
-)  # fmt: skip
-def test_a_name_that_exists_as_it_was_asked_for_is_answered_as_it_is(there: Reply) -> None:
-    plugin, runtime = made()
-    found, asked = walk(plugin, "www.a.lab.", there)
-    assert found is there
-    assert asked == ["www.a.lab."]
-    assert counted(runtime) == {("dns://:53",): 1.0}
-
-
-def test_nodata_further_on_counts_as_found() -> None:
-    plugin, _ = made()
-    found, asked = walk(plugin, "www.a.lab.", NXDOMAIN, NODATA)
-    assert asked == ["www.a.lab.", "www.b.lab."]
-    assert (found.rcode, found.answer) == (Rcode.NOERROR, ())
-
-
-def test_where_nothing_exists_the_first_reply_counts() -> None:
-    plugin, runtime = made()
-    other = reply(rcode=Rcode.NXDOMAIN)
-    found, asked = walk(plugin, "www.a.lab.", NXDOMAIN, other, other)
-    assert found is NXDOMAIN
-    assert asked == ["www.a.lab.", "www.b.lab.", "www."]
-    assert counted(runtime) == {}
-
-
-def test_what_no_handler_wrote_is_walked_past() -> None:
-    plugin, _ = made()
-    there = reply(["www.b.lab. 30 IN A 192.0.2.1"])
-    assert walk(plugin, "www.a.lab.", unwritten(Rcode.REFUSED), there)[0].rcode == Rcode.NOERROR
-    first, last = unwritten(Rcode.REFUSED), NXDOMAIN
-    assert walk(plugin, "www.a.lab.", first, last)[0] is first
-
-
-@pytest.mark.parametrize(
-    "ends", [unwritten(Rcode.SERVFAIL, "no upstream"), Reply(dropped=True)], ids=["error", "dropped"]
-)  # fmt: skip
-def test_an_error_ends_the_walk(ends: Reply) -> None:
-    plugin, _ = made()
-    found, asked = walk(plugin, "www.a.lab.", NXDOMAIN, ends)
-    assert found is ends
-    assert asked == ["www.a.lab.", "www.b.lab."]
 
 
 def test_a_name_that_would_be_too_long_is_left_out() -> None:

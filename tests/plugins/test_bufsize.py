@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from hsdns.plugins.bufsize import Bufsize
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode, udp_limit
@@ -12,31 +10,6 @@ from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.setup import set_up
 
 BELOW = reply(["x. 1 IN A 192.0.2.1"])
-COOKIE = ((10, b"12345678"),)
-
-
-@pytest.mark.parametrize(
-    ("text", "asked", "passed"),
-    [
-        ("bufsize", 1233, 1232),
-        ("bufsize", 65535, 1232),
-        ("bufsize", 1232, 1232),
-        ("bufsize", 0, 0),
-        ("bufsize 512", 4096, 512),
-        ("bufsize 4096", 4097, 4096),
-        ("bufsize 4096", 4095, 4095),
-    ],
-)
-def test_size(text: str, asked: int, passed: int) -> None:
-    edns = Edns(asked, do=True, options=COOKIE)
-    below = next_with(BELOW)
-    found = finish(set_up(Bufsize, text).handle(make_request("x.", edns=edns), below))
-    seen = below.requests[0].query
-    assert seen.edns == Edns(passed, do=True, options=COOKIE)
-    if passed == asked:
-        assert found is BELOW
-    else:
-        assert found == BELOW.replace(edns=seen.edns)
 
 
 def test_no_edns_stays_without() -> None:

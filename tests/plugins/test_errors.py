@@ -12,7 +12,7 @@ from hsdns.plugins.errors import Errors
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from tests.support.coroutines.eager import finish
-from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 
@@ -28,29 +28,6 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 def lines(logged: pytest.LogCaptureFixture) -> list[str]:
     return [f"[{record.levelname}] {record.getMessage()}" for record in logged.records]
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        pytest.param(reply(["a.example.org. 5 IN A 10.0.0.1"], aa=True), [], id="answer"),
-        pytest.param(unwritten(Rcode.SERVFAIL), [], id="rcode-without-error"),
-        pytest.param(
-            TIMEOUT,
-            ["[ERROR] plugin/errors: 2 a.example.org. AAAA: read udp 10.0.0.1:53: i/o timeout"],
-            id="error",
-        ),
-        pytest.param(
-            Reply(error="odd %s"),
-            ["[ERROR] plugin/errors: 0 a.example.org. AAAA: odd %s"],
-            id="error-with-noerror",
-        ),
-    ],
-)
-def test_handle(found: Reply, expected: list[str], logged: pytest.LogCaptureFixture) -> None:
-    plugin = set_up(Errors, "errors")
-    assert finish(plugin.handle(make_request("A.example.org.", "AAAA"), next_with(found))) is found
-    assert lines(logged) == expected
 
 
 class Consolidating:
@@ -161,16 +138,6 @@ def test_a_period_begins_anew_with_the_next_error(
     assert lines(logged) == [
         "[ERROR] plugin/errors: 1 errors like '^Failed .+' occurred in last 30s",
         "[ERROR] plugin/errors: 2 errors like '^Failed .+' occurred in last 30s",
-    ]
-
-
-def test_what_no_pattern_takes_is_logged_at_once(
-    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case = Consolidating(PLAIN, monkeypatch)
-    case.fail(unwritten(Rcode.REFUSED, "concurrent queries exceeded maximum 1000"))
-    assert lines(logged) == [
-        "[ERROR] plugin/errors: 5 a.example.org. A: concurrent queries exceeded maximum 1000"
     ]
 
 

@@ -48,50 +48,6 @@ def ask(plugin: File, qname: str, qtype: str = "A", flags: int = 0x100) -> Reply
     return finish(plugin.handle(make_request(qname, qtype, flags=flags), next_with(BELOW)))
 
 
-def test_an_answer(db: Path) -> None:
-    found = ask(started(f"file {db}"), "WWW.Example.org.")
-    assert found == Reply(answer=found.answer, aa=True)
-    assert section(found.answer) == ["www.example.org. 60 IN A 192.0.2.1"]
-
-
-def test_an_alias_is_followed_through_the_server(db: Path) -> None:
-    assert section(ask(started(f"file {db}"), "away.example.org.").answer) == [
-        "away.example.org. 60 IN CNAME www.example.net.",
-        "www.example.net. 5 IN A 192.0.2.77",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("body", "qname", "qtype", "expected"),
-    [
-        pytest.param("", "www.example.net.", "A", BELOW, id="outside"),
-        pytest.param("", "nope.example.org.", "A", Rcode.NXDOMAIN, id="unknown"),
-        pytest.param("fallthrough", "nope.example.org.", "A", BELOW, id="fallthrough"),
-        pytest.param("fallthrough", "w.example.org.", "A", BELOW, id="fallthrough-without-records"),
-        pytest.param(
-            "fallthrough", "www.example.org.", "AAAA", Rcode.NOERROR, id="fallthrough-not-for-types"
-        ),
-        pytest.param(
-            "fallthrough x.example.org", "y.x.example.org.", "A", BELOW, id="fallthrough-zone"
-        ),
-        pytest.param(
-            "fallthrough x.example.org",
-            "nope.example.org.",
-            "A",
-            Rcode.NXDOMAIN,
-            id="fallthrough-other-zone",
-        ),
-        pytest.param("", "example.org.", "AXFR", unwritten(Rcode.REFUSED), id="axfr"),
-        pytest.param("", "example.org.", "IXFR", unwritten(Rcode.REFUSED), id="ixfr"),
-    ],
-)
-def test_what_is_decided(
-    db: Path, body: str, qname: str, qtype: str, expected: Reply | int
-) -> None:
-    found = ask(started(f"file {db} {{\n{body}\n}}"), qname, qtype)
-    assert (found if isinstance(expected, Reply) else found.rcode) == expected
-
-
 def test_the_last_plugin_refuses(db: Path) -> None:
     assert ask(started(f"file {db}", last=True), "www.example.net.") == unwritten(Rcode.REFUSED)
 

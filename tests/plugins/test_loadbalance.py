@@ -17,8 +17,7 @@ from hsdns.corefile.tree import CorefileError, Position
 from hsdns.plugins.loadbalance import MANY, Loadbalance, prefer, shuffle, weights
 from hsdns.plugins.loadbalance.weights import BadWeights, Weights, WeightsFile
 from hsdns.turns import AT_ONCE
-from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish, turns
 from tests.support.coroutines.event_loops import run, until
 from tests.support.plugins.requests import make_request, next_with, reply, rr, section
@@ -186,31 +185,6 @@ def balanced(found: Reply, qtype: str = "A", seed: int = 1) -> Reply:
     return finish(plugin.handle(make_request("www.example.org.", qtype), next_with(found)))
 
 
-@pytest.mark.parametrize(
-    ("qtype", "found"),
-    [
-        pytest.param("A", reply(A, rcode=Rcode.NXDOMAIN), id="not-noerror"),
-        pytest.param("AXFR", reply(A), id="axfr"),
-        pytest.param("IXFR", reply(A), id="ixfr"),
-        pytest.param("A", reply(A[:1], [TXT[0]], MX[:1]), id="one-record-each"),
-        pytest.param("A", unwritten(Rcode.NOERROR), id="unwritten"),
-    ],
-)
-def test_unchanged_replies(qtype: str, found: Reply) -> None:
-    assert balanced(found, qtype) is found
-
-
-def test_order_of_types_in_each_section() -> None:
-    mixed = [MX[0], A[0], TXT[0], AAAA[0], CNAME, MX[1], TXT[1], A[1]]
-    found = balanced(reply(mixed, mixed, mixed, aa=True, fresh=True))
-    for part in (found.answer, found.authority, found.additional):
-        texts = section(part)
-        assert texts[:3] == [CNAME, *TXT]
-        assert sorted(texts[3:6]) == sorted([A[0], A[1], AAAA[0]])
-        assert sorted(texts[6:]) == sorted(MX)
-    assert (found.rcode, found.aa, found.fresh) == (Rcode.NOERROR, True, True)
-
-
 @pytest.mark.parametrize("records", [A, A + AAAA, MX], ids=["a", "a-and-aaaa", "mx"])
 def test_all_addresses_come_first_equally_often(records: list[str]) -> None:
     random, found = Random(7), tuple(map(rr, records))
@@ -267,21 +241,6 @@ def weighted(tmp_path: Path, found: Reply, qtype: str = "A") -> Reply:
     plugin = set_up(Loadbalance, f"loadbalance weighted {path} {{\nreload 0s\n}}")
     finish(plugin.start(FakeRuntime()))
     return finish(plugin.handle(make_request("a.example.org.", qtype), next_with(found)))
-
-
-def test_the_selected_address_is_swapped_with_the_first(tmp_path: Path) -> None:
-    found = weighted(tmp_path, reply([TXT[0], *A, CNAME, MX[0]], A))
-    assert section(found.answer) == [CNAME, TXT[0], A[2], A[1], A[0], MX[0]]
-    assert section(found.authority) == A
-    services = weighted(tmp_path, reply(["a.example.org. 5 IN SRV 0 1 2 b."] * 2, (), AAAA), "SRV")
-    assert section(services.additional) == [AAAA[1], AAAA[0]]
-
-
-@pytest.mark.parametrize(
-    ("qtype", "records"), [("MX", A), ("ANY", A), ("A", [TXT[0], CNAME]), ("A", A[2:])]
-)
-def test_replies_that_weights_do_not_change(qtype: str, records: list[str], tmp_path: Path) -> None:
-    assert section(weighted(tmp_path, reply(records), qtype).answer) == records
 
 
 # --- the answer table ---

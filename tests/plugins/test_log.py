@@ -138,65 +138,6 @@ def test_compile_format(form: str, line: str) -> None:
     assert compile_format(form)(Exchange(make_request("a.example.org."), ONE, 0.5)) == line
 
 
-@pytest.mark.parametrize(
-    ("text", "classes"),
-    [
-        pytest.param("log", "success denial error", id="default"),
-        pytest.param("log . {\n class all\n}", "success denial error", id="all"),
-        pytest.param("log . {\n class success\n}", "success", id="success"),
-        pytest.param("log . {\n class denial\n}", "denial", id="denial"),
-        pytest.param("log . {\n class error\n}", "error", id="error"),
-        pytest.param("log . {\n class denial error\n}", "denial error", id="two"),
-        pytest.param("log . {\n class denial\n class error\n}", "denial error", id="two-lines"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("found", "is_a"),
-    [
-        pytest.param(ONE, "success", id="answer"),
-        pytest.param(NODATA, "denial", id="nodata"),
-        pytest.param(NXDOMAIN, "denial", id="nxdomain"),
-        pytest.param(REFUSED, "error", id="refused"),
-        pytest.param(unwritten(Rcode.SERVFAIL), "error", id="servfail"),
-        pytest.param(DROPPED, "error", id="dropped"),
-    ],
-)
-def test_class(
-    text: str, classes: str, found: Reply, is_a: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert len(logged(caplog, text, found)) == (is_a in classes.split())
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        pytest.param("log example.org", 1, id="name"),
-        pytest.param("log EXAMPLE.org.", 1, id="name-in-other-case"),
-        pytest.param("log example.net", 0, id="other-name"),
-        pytest.param("log le.org", 0, id="whole-labels"),
-        pytest.param(
-            'log example.net example.org "{name}"', ["a.example.org."], id="names-and-format"
-        ),
-        pytest.param("log example.net {name}", 0, id="other-name-and-format"),
-        pytest.param(
-            'log a.example.org "one {name}"\nlog . "two {name}"',
-            ["one a.example.org."],
-            id="first-rule",
-        ),
-        pytest.param(
-            'log . {\n class error\n}\nlog . "two {name}"',
-            0,
-            id="only-first-rule-even-with-another-class",
-        ),
-        pytest.param('log example.net "one"\nlog . "{name}"', ["a.example.org."], id="second-rule"),
-        pytest.param("log {common}", 0, id="a-single-format-is-a-name"),
-    ],
-)
-def test_rules(text: str, lines: int | list[str], caplog: pytest.LogCaptureFixture) -> None:
-    found = logged(caplog, text, ONE)
-    assert (len(found) if isinstance(lines, int) else found) == lines
-
-
 def test_nothing_is_logged_above_level_info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "hsdns.plugin.log")
     plugin = set_up(Log, "log")

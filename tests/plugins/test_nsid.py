@@ -19,37 +19,6 @@ ASKED = Edns(1400, options=((10, b"12345678"), (3, b"")))
 
 
 @pytest.mark.parametrize(
-    ("below", "edns", "options"),
-    [
-        pytest.param(BELOW, Edns(1400, do=True, options=ASKED.options), ((3, b"me"),), id="own"),
-        pytest.param(
-            BELOW.replace(edns_options=()), None, ((3, b"me"),), id="upstream-without-options"
-        ),
-        pytest.param(
-            BELOW.replace(edns_options=((3, b"you"), (10, b"x"))),
-            None,
-            ((3, b"me"), (10, b"x")),
-            id="upstream-has-one",
-        ),
-        pytest.param(
-            BELOW.replace(edns=Edns(1400, do=True), edns_options=((15, b"\0\x0f"),)),
-            Edns(1400, do=True),
-            ((15, b"\0\x0f"), (3, b"me")),
-            id="after-an-error",
-        ),
-        pytest.param(
-            BELOW.replace(edns=Edns(600)), Edns(600, do=True), ((3, b"me"),), id="lowered-size"
-        ),
-    ],
-)
-def test_adds_the_identifier_when_requested(
-    below: Reply, edns: Edns | None, options: tuple[tuple[int, bytes], ...]
-) -> None:
-    found = finish(set_up(Nsid, "nsid me").handle(make_request("x.", edns=ASKED), next_with(below)))
-    assert found == below.replace(edns=edns, edns_options=options)
-
-
-@pytest.mark.parametrize(
     ("edns", "below"),
     [
         pytest.param(None, BELOW, id="no-edns"),

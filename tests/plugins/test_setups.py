@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -23,4 +24,4 @@ def test_taken(row: str) -> None:
     settings = [line.partition(" = ")[0] for line in expected if not line.startswith("Corefile:")]
     warnings: list[str] = []
     plugin = set_up(plugin_class(text.split()[0]), text, warnings=warnings)
-    assert [f"{name} = {getattr(plugin, name)!r}" for name in settings] + warnings == expected
+    assert [f"{name} = {attrgetter(name)(plugin)!r}" for name in settings] + warnings == expected

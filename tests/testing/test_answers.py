@@ -35,7 +35,7 @@ def web(cluster: Cluster) -> Cluster:
 
 
 def wait(cluster: Cluster, name: str, addresses: Sequence[str], clock: Clock) -> None:
-    server = cluster._server
+    server = cluster.server
     wait_answer(server.ask, name, addresses, 0.05, clock, clock.sleep)
 
 
@@ -89,6 +89,6 @@ def test_it_asks_as_over_tcp(web: Cluster) -> None:
     """No answer is cut to the size of a datagram."""
     web["web"].endpoints(*(f"10.0.{high}.{low}" for high in (1, 2) for low in range(200)))
     packet = Packet(0.0, "tcp", 0, "t1", 1, 1, "web.default.svc.cluster.local")
-    reply = web._server.ask(wire_of(packet, 1))
+    reply = web.server.ask(wire_of(packet, 1))
     assert reply is not None
     assert len(reply) > 400 * 16

@@ -154,7 +154,7 @@ def test_it_is_about_a_pod(cluster: Cluster) -> None:
             tcp.listen()
             identity = PodIdentity(pod.name, pod.namespace, pod.address)
             address = udp.getsockname()
-            cluster._server.add_pod(identity, udp, tcp)
+            cluster.server.add_pod(identity, udp, tcp)
             with socket.socket(type=socket.SOCK_DGRAM) as sock:
                 sock.sendto(dns.message.make_query(WEB, "A").to_wire(), address)
                 cluster.queries.assert_asked(WEB, "A", from_=pod)

@@ -7,15 +7,10 @@ from hsdns.testing.fault import Keywords, rule_words
 from hsdns.testing.pod import PodIdentity
 
 PODS = {"shop": PodIdentity("shop", "eu", "10.245.0.1")}
-NONE = Keywords(
-    client=None, pod=None, transport=None, name=None, below=None, qtype=None, flow=None, after=None, before=None,
-    nth=None, share=None, times=None, seed=None, named=None,
-)  # fmt: skip
 
 
 def words(rule: Any, **given: Any) -> str:
-    keywords: Any = {**NONE, **given}
-    return " ".join(rule_words(rule, keywords, PODS, 7))
+    return " ".join(rule_words(rule, Keywords(**given), PODS, 7))  # type: ignore[typeddict-item]  # any
 
 
 WEB = "( name web.default.svc.cluster.local. or name web.svc.cluster.local. or name web.cluster.local. or name web. )"

@@ -2,19 +2,15 @@ from collections.abc import Callable
 
 import pytest
 
-from hsdns.testing import ClusterError, Queries, Query
-from hsdns.testing.pod import AnswersPods, Pod, PodIdentity
+from hsdns.testing import Cluster, ClusterError, Queries, Query
+from hsdns.testing.pod import Pod, PodIdentity
 from hsdns.testing.queries import MOST
 
 SVC = "default.svc.cluster.local"
 WEB = f"web.{SVC}"
 
 
-def no_server() -> AnswersPods:
-    raise AssertionError("nothing runs in it")
-
-
-POD = Pod(no_server, PodIdentity("client", "shop", "10.245.0.1"))
+POD = Pod(Cluster(), PodIdentity("client", "shop", "10.245.0.1"))
 CAME = (
     Query(0.0, "127.0.0.1", "udp", WEB, "A", "NOERROR"),
     Query(0.001, "127.0.0.1", "udp", WEB, "AAAA", "NOERROR"),

@@ -34,7 +34,7 @@ from hsdns.load.send.loop import Ready, Reporter
 from hsdns.load.send.pods import PodSender, end_of
 from hsdns.load.send.udp import UdpTransport
 from hsdns.resolver import USUAL
-from hsdns.resolver.model import Answer, Ended, Fate, Packet, Sent, steps
+from hsdns.resolver.model import Answer, Ended, Fate, Packet, Sent
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode
 from hsdns.wire.framing import FrameBuffer, frame
@@ -42,6 +42,7 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
 from tests.load.pod_plans import OUTSIDE, plan
+from tests.support.resolvers.lookups import steps
 
 MS = SECOND // 1000
 BEGIN = 100 * SECOND
@@ -395,7 +396,7 @@ def test_it_does_what_the_model_does(resolver: str, fates: list[str], name: str)
         targets=[OUTSIDE] if "example" in name else plan().targets,
     )  # fmt: skip
     model = Pods(asked).take(0)  # with the same random numbers
-    expected = list(steps(model, name, (RRType.A, RRType.AAAA), ask))
+    expected = steps(model, name, (RRType.A, RRType.AAAA), ask)
     world = World(says)
     world.run(asked, [0], timeout=300 * SECOND)  # so that all ends are seen
     (found,) = world.lookups

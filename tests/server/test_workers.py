@@ -160,9 +160,11 @@ async def test_table_is_exchanged_with_the_processor(workers: ModuleType) -> Non
 async def test_queue_that_is_full_drops_and_counts(
     workers: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from hsdns.fastpath import _native  # noqa: PLC0415 - as above
+
     room, sent = 8, 100
-    real = workers.MissQueue
-    monkeypatch.setattr(workers, "MissQueue", lambda: real(room))
+    real = _native.MissQueue
+    monkeypatch.setattr(_native, "MissQueue", lambda: real(room))
 
     with serving(workers, processor(asked_address)) as server, UdpClient() as client:
         for number in range(sent):

@@ -20,7 +20,7 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 from hsdns.assemble import ListenAddress, ServedAddress
@@ -34,7 +34,6 @@ from hsdns.fastpath.control import (
 )
 from hsdns.fastpath.fragments import forbid_fragments
 from hsdns.limits import usable_cpus
-from hsdns.plugin import Plugin
 from hsdns.plugins.https import DEFAULT_CONNECTIONS, Https
 from hsdns.plugins.multisocket import Multisocket
 from hsdns.plugins.timeouts import UNLIMITED, Timeouts
@@ -77,26 +76,21 @@ def open_both(
 
     `beside` are the sockets that this process has on the same port of other addresses.
     """
-    last: ListenError | None = None
-    shared = bool(beside)
-    alone = _alone(beside)
-    _share(beside, shared)
-    try:
-        for _ in range(16 if listen.port == 0 else 1):
-            udp = open_udp(listen, shared=shared)
+    tries = 16 if listen.port == 0 else 1
+    with _sharing(beside):
+        while True:
+            tries -= 1
+            udp = open_udp(listen, shared=bool(beside))
             port: int = udp.getsockname()[1]
             try:
-                tcp = open_tcp(listen._replace(port=port), shared=shared)
-            except ListenError as error:
+                tcp = open_tcp(listen._replace(port=port), shared=bool(beside))
+            except ListenError:
                 udp.close()
-                last = error
+                if not tries:
+                    raise
             else:
                 _share((udp, tcp), False)
                 return udp, tcp
-    finally:
-        _share(alone, False)
-    assert last is not None
-    raise last
 
 
 class BoundSockets(NamedTuple):
@@ -132,22 +126,17 @@ def open_all(
     The first socket is bound without SO_REUSEPORT, so a second server is noticed; then it lets the others join it.
     """
     if listen.scheme != "dns":
-        return BoundSockets([], _open_beside(open_tcp, listen, beside))
+        with _sharing(beside):
+            return BoundSockets([], open_tcp(listen, shared=bool(beside)))
     udp, tcp = open_both(listen, beside)
     opened = BoundSockets([udp], tcp)
-    if workers == 1:
-        return opened
     bound = listen._replace(port=udp.getsockname()[1])
-    alone = _alone(beside)
-    _share((udp, *beside), True)
     try:
-        for _ in range(workers - 1):
-            opened.udp.append(open_udp(bound, shared=True))
+        opened.udp.extend(open_more_udp(bound, (udp, *beside), workers - 1))
     except ListenError:
         opened.close()
         raise
-    finally:
-        _share(alone, False)
+    _share(opened.udp, workers > 1)
     return opened
 
 
@@ -158,30 +147,29 @@ def open_more_udp(
     opened: list[socket.socket] = []
     try:
         for _ in range(count):
-            opened.append(_open_beside(open_udp, listen, [*beside, *opened]))
+            with _sharing([*beside, *opened]):
+                opened.append(open_udp(listen, shared=bool(beside or opened)))
     except ListenError:
-        for sock in opened:
-            sock.close()
+        BoundSockets(opened, None).close()
         raise
     _share(opened, count > 1)
     return opened
 
 
-def _open_beside(
-    opener: Callable[..., socket.socket], listen: ListenAddress, beside: Collection[socket.socket]
-) -> socket.socket:
-    """Open one socket on a port that other sockets of this process use."""
-    alone = _alone(beside)
-    _share(beside, bool(beside))
+@contextlib.contextmanager
+def _sharing(sockets: Collection[socket.socket]) -> Iterator[None]:
+    """Let others join these sockets on their port meanwhile.
+
+    Those of workers have SO_REUSEPORT anyway, because the kernel spreads datagrams only over sockets that have it.
+    """
+    alone = [
+        each for each in sockets if not each.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)
+    ]
+    _share(alone, True)
     try:
-        return opener(listen, shared=bool(beside))
+        yield
     finally:
         _share(alone, False)
-
-
-def _alone(sockets: Collection[socket.socket]) -> list[socket.socket]:
-    """Those without SO_REUSEPORT; workers' sockets keep it, because the kernel spreads datagrams only over these."""
-    return [sock for sock in sockets if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)]
 
 
 def _share(sockets: Collection[socket.socket], shared: bool) -> None:
@@ -306,23 +294,8 @@ DEFAULT_SETTINGS: Final = Settings()
 def settings_of(listener: ServedAddress) -> Settings:
     """Read the settings from a listener's blocks."""
     blocks = [block.plugins for blocks in listener.served.values() for block in blocks]
-    plugins = [plugin for block in blocks for plugin in block]
-    workers = None
-    for plugin in blocks[0]:
-        if isinstance(plugin, Multisocket):
-            workers = plugin.sockets or usable_cpus()
-    tls = listener.find_tls() if listener.listen.scheme != "dns" else None
-    return Settings(
-        _limits(plugins),
-        tls.context if tls is not None else None,
-        workers,
-        _max_connections(blocks[0]) if listener.listen.scheme == "https" else 0,
-    )
-
-
-def _limits(plugins: list[Plugin]) -> Limits:
-    limits = DEFAULT_LIMITS
-    for plugin in plugins:
+    scheme, limits, workers, most = listener.listen.scheme, DEFAULT_LIMITS, None, None
+    for plugin in (plugin for block in blocks for plugin in block):
         if isinstance(plugin, Timeouts):
             limits = Limits(
                 plugin.read or limits.read,
@@ -330,11 +303,11 @@ def _limits(plugins: list[Plugin]) -> Limits:
                 plugin.idle or limits.idle,
                 plugin.max_queries or limits.max_queries,
             )
-    return limits
-
-
-def _max_connections(plugins: list[Plugin]) -> int:
-    return next(
-        (plugin.max_connections for plugin in plugins if isinstance(plugin, Https)),
-        DEFAULT_CONNECTIONS,
-    )
+    for plugin in blocks[0]:
+        if isinstance(plugin, Multisocket):
+            workers = plugin.sockets or usable_cpus()
+        elif isinstance(plugin, Https) and most is None:
+            most = plugin.max_connections
+    tls = listener.find_tls() if scheme != "dns" else None
+    most = (DEFAULT_CONNECTIONS if most is None else most) if scheme == "https" else 0
+    return Settings(limits, None if tls is None else tls.context, workers, most)

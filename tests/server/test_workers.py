@@ -160,11 +160,10 @@ async def test_table_is_exchanged_with_the_processor(workers: ModuleType) -> Non
 async def test_queue_that_is_full_drops_and_counts(
     workers: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hsdns.fastpath import _native  # noqa: PLC0415 - as above
+    from hsdns.fastpath._native import MissQueue  # noqa: PLC0415 - as above
 
     room, sent = 8, 100
-    real = _native.MissQueue
-    monkeypatch.setattr(_native, "MissQueue", lambda: real(room))
+    monkeypatch.setattr("hsdns.fastpath._native.MissQueue", lambda: MissQueue(room))
 
     with serving(workers, processor(asked_address)) as server, UdpClient() as client:
         for number in range(sent):

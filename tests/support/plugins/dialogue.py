@@ -44,7 +44,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 
 from hsdns.assemble import plugin_class
@@ -376,7 +376,7 @@ class _Player:
         self._client = question_text(make_question(question)) if question else self._client
         before, first = self.played[:], len(self.played)
         request = make_question(self._client, self.runtime.time)
-        found: Reply = finish(cast(Coroutine[Any, Any, Reply], self.chain(request)))
+        found: Reply = finish(self.chain(request))
         text = f"= {reply_text(found)}"
         if expected == "= passed":
             is_passed = found is self._last and self.played[first:] == [f"> {self._client}"]

@@ -74,13 +74,6 @@ def test_the_pod_of_a_client(events: list[Event], found: tuple[bytes, str] | Non
     assert pods_after(events).of_client("10.5.0.1") == found
 
 
-@pytest.mark.parametrize("address", ["10.5.0.9", "fe80::1%eth0", "", "::ffff:10.5.0.1"])
-def test_addresses_of_clients(address: str) -> None:
-    pods = pods_after(upserts(WEB))
-    expected = (b"shop", "web-0") if address.endswith("10.5.0.1") else None
-    assert pods.of_client(address) == expected
-
-
 @pytest.mark.parametrize(
     ("label", "namespace", "address"),
     [

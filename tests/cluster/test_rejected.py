@@ -49,26 +49,6 @@ def test_each_reason_is_logged_once_and_counted_at_every_reading(
     assert len(rejected._known) == bool(readings[-1])
 
 
-def test_it_counts_by_kind_and_reason() -> None:
-    metrics = Registry()
-    rejected = RejectedObjects(lambda sentence: None, metrics)
-    read(rejected, "web", "address")
-    read(rejected, "db", "address")
-    rejected.reject("Service", "ns", "x", "form", "ports is no list")
-    assert counted(metrics) == {("EndpointSlice", "address"): 2, ("Service", "form"): 1}
-
-
-def test_a_deleted_object_is_forgotten() -> None:
-    said: list[str] = []
-    rejected = RejectedObjects(said.append)
-    read(rejected, "web", "address")
-    rejected.add("name", "something of an object that is deleted")
-    rejected.finish("EndpointSlice", WEB, gone=True)
-    assert len(rejected._known) == 0
-    read(rejected, "web", "address")
-    assert len(said) == 2
-
-
 def test_memory_is_bounded_and_that_is_logged_once() -> None:
     said: list[str] = []
     metrics = Registry()

@@ -61,7 +61,7 @@ def everything(view: ClusterView) -> tuple[object, ...]:
     addresses = (f"10.0.0.{last}" for last in range(8))
     return (
         sorted(map(_rrset, found)),
-        (view.serial, view.shared_serial, view.services.external_serial),
+        (view.serial, view.imports.serial, view.services.external_serial),
         sorted(view.namespaces),
         [view.pods.of_client(each) for each in addresses],
         sorted(view.services.external_ips.addresses()),

@@ -51,7 +51,7 @@ class ScriptedStore:
         """The serials, the own and the shared one, after some events that come a second later."""
         self.now += 1
         self.store.apply(events)  # type: ignore[arg-type]  # events
-        return self.store.serial, self.store.shared_serial
+        return self.store.serial, self.store.imports.serial
 
 
 WEB = imported("ns/web", "10.0.1.1")

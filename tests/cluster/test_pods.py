@@ -6,6 +6,7 @@ import pytest
 from hsdns.cluster.objects import Deleted, Event, Pod, Synced, Upserted
 from hsdns.cluster.pods import Pods, address_in
 from hsdns.cluster.rejected import RejectedObjects
+from hsdns.cluster.replaced import Replaced
 from tests.support.cluster.objects import deletes, pod, upserts
 
 
@@ -38,7 +39,7 @@ def terminating(path: str, address: str) -> Event:
 
 def pods_after(events: list[Event]) -> Pods:
     """Pods after some events about them."""
-    pods = Pods(RejectedObjects(pytest.fail), labels=False)
+    pods = Pods(RejectedObjects(pytest.fail), labels=False, replaced=Replaced())
     for event in events:
         assert not isinstance(event, Synced)
         assert isinstance(event.object, Pod)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cluster.objects import ObjectMeta
 from hsdns.cluster.rejected import Reason, RejectedObjects, quoted
 from hsdns.metrics import Registry
 
-WEB = ObjectMeta("web", "ns")
+WEB = ("ns", "web")
 
 
 def read(rejected: RejectedObjects, name: str = "web", *reasons: Reason) -> None:
     """Read an object with these faults."""
     for reason in reasons:
         rejected.add(reason, f"bad {reason}")
-    rejected.finish("EndpointSlice", ObjectMeta(name, "ns"), gone=False)
+    rejected.finish("EndpointSlice", ("ns", name), gone=False)
 
 
 def counted(metrics: Registry) -> dict[tuple[str, ...], float]:
@@ -65,7 +64,7 @@ def test_memory_is_bounded_and_that_is_logged_once() -> None:
         "EndpointSlice ns/web-0",
     ]
     assert counted(metrics) == {("EndpointSlice", "address"): 11, ("EndpointSlice", "hostname"): 1}
-    rejected.finish("EndpointSlice", ObjectMeta("web-0", "ns"), gone=True)
+    rejected.finish("EndpointSlice", ("ns", "web-0"), gone=True)
     read(rejected, "web-9", "address")
     assert said[-1] == "EndpointSlice ns/web-9: bad address"
 

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.cluster.address import pack_address
-from hsdns.cluster.reverse import ReverseIndex, address_of, reverse_name
+from hsdns.cluster.address import address_of, pack_address, reverse_name
+from hsdns.cluster.freshness import NoCounters
+from hsdns.cluster.replaced import Replaced
+from hsdns.cluster.services import ReverseIndex
 from hsdns.wire.name import Name
 from tests.support.cluster.reverse_index import owners_by_address
 
@@ -50,16 +52,16 @@ STEPS = st.lists(st.tuples(st.booleans(), st.sampled_from([b"\1\2\3\4", b"\5\6\7
 def test_the_index_is_a_set_of_owners_for_each_address(
     steps: list[tuple[bool, bytes, tuple[bytes]]],
 ) -> None:
-    index: ReverseIndex[tuple[bytes]] = ReverseIndex()
+    index: ReverseIndex[tuple[bytes]] = ReverseIndex(Replaced(), "")
     model: dict[bytes, list[tuple[bytes]]] = {}
     for adds, address, owner in steps:
         known = model.setdefault(address, [])
         if adds:
-            index.add(address, owner)
+            index.move((), [address], owner, NoCounters())
             if owner not in known:
                 known.append(owner)
         else:
-            index.remove(address, owner)
+            index.move([address], (), owner, NoCounters())
             if owner in known:
                 known.remove(owner)
     for address, owners in model.items():

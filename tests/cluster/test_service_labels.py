@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from hsdns.cluster import schema
 from hsdns.cluster.freshness import NoCounters
 from hsdns.cluster.objects import Event
-from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.service_labels import (
+from hsdns.cluster.pack import (
     TOPOLOGY,
     SliceChange,
     change_in_python,
     change_of,
 )
+from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.services import Services
 from hsdns.cluster.value import (
     NO_PORTS,
@@ -132,7 +132,9 @@ class CheckedNames(NoCounters):
                 elif second:
                     parsed = ParsedName(SVC, namespace, name, port=first, protocol=second)
                 found = schema.find(value, parsed, Name(b"\1?" + label + b"\0"), 5)
-                assert found is None or (label == TOPOLOGY and not self.store._zonal), label
+                assert found is None or (label == TOPOLOGY and not self.store._settings.zonal), (
+                    label
+                )
 
 
 @pytest.mark.parametrize("zonal", [False, True])

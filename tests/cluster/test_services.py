@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
 from hsdns.apiserver.watch_event import ProtobufEvents
 from hsdns.cluster.freshness import ANYTHING, address_counter, service_counter, spec_counter
-from hsdns.cluster.objects import Deleted, EndpointSlice, Event, Object, Service, Upserted
-from hsdns.cluster.read_object import CHANGE_TIME, READ, upserted
+from hsdns.cluster.objects import (
+    CHANGE_TIME,
+    Deleted,
+    EndpointSlice,
+    Event,
+    Object,
+    Service,
+    Upserted,
+)
+from hsdns.cluster.read_object import READ, upserted
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import Key
 from hsdns.fastpath import IMPLEMENTATION, ClusterNames, Versions

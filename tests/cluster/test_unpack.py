@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsdns.cluster.snapshot import import_slice_labels, unpack_import, unpack_service
+from hsdns.cluster.snapshot import import_slice_labels, unpack
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, HEADLESS, PackedSlice, Port, ServiceValue
 from tests.cluster.test_snapshot import lines_of, make_store, restored
@@ -42,8 +42,8 @@ def test_a_slice_of_a_service_and_a_service_import_is_written_once() -> None:
     imports = [(key, ServiceValue(CLUSTER_IP, slices=(part._replace(cluster=b"east"),)))]
     unwritten = import_slice_labels(imports)
     written = [
-        *unpack_service(key, ServiceValue(HEADLESS, slices=(part,)), unwritten),
-        *unpack_import(*imports[0], unwritten),
+        *unpack(key, ServiceValue(HEADLESS, slices=(part,)), unwritten),
+        *unpack(*imports[0], unwritten, shared=True),
     ]
     assert [each["kind"] for each in written] == ["Service", "EndpointSlice", "ServiceImport"]
     assert written[1]["metadata"]["labels"] == {

@@ -376,7 +376,7 @@ class _Player:
         self._client = question_text(make_question(question)) if question else self._client
         before, first = self.played[:], len(self.played)
         request = make_question(self._client, self.runtime.time)
-        found = finish(self.chain(request))
+        found: Reply = finish(self.chain(request))
         text = f"= {reply_text(found)}"
         if expected == "= passed":
             is_passed = found is self._last and self.played[first:] == [f"> {self._client}"]

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
+from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.cluster.address import REVERSE_ZONES
 from hsdns.cluster.objects import EndpointSlice
 from hsdns.corefile.keys import split_ip_port, zones_from_args
-from hsdns.corefile.tree import CorefileError, Directive, Position, ServerBlock, Token
+from hsdns.corefile.tree import Corefile, CorefileError, Directive, Position, ServerBlock, Token
 from hsdns.rules.objects import (
     DNS_PORT,
     CorefileText,
@@ -155,21 +156,37 @@ RESOLV_CONF: Final = "resolv.conf"
 @check("HS203", needs="configmaps")
 def itself(objects: Objects) -> Iterator[Remark]:
     """Upstreams that are the server itself."""
-    for corefile, block, directive in objects.directives("forward"):
-        if directive_of(block, "bind") is not None or directive_of(block, "rewrite") is not None:
+    for corefile in objects.corefiles:
+        for token, sentence in loops(*corefile.setup):
+            yield corefile.remark(token.position, "forward", sentence)
+
+
+def loops(corefile: Corefile, configuration: Configuration) -> Iterator[tuple[Token, str]]:
+    """Upstreams from which a query returns to their block until it times out, each with a sentence."""
+    for block, assembled in zip(corefile.blocks, configuration.blocks, strict=True):
+        if directive_of(block, "rewrite") is not None or directive_of(block, "view") is not None:
             continue
-        for token in directive.args[1:]:
-            upstream = split_ip_port(token.text.removeprefix("dns://"), DNS_PORT)
-            if upstream is None or upstream.port not in ports_of(block):
-                continue
-            address = ip_address(upstream.host)
-            if address.is_loopback or address.is_unspecified:
-                yield corefile.remark(
-                    token.position,
-                    "forward",
-                    f"{token.text} is this server itself, so every query comes back to it until it times out; "
-                    "write the address of another server, or the resolv.conf that the node's resolver reads",
-                )
+        for directive in block.directives:
+            for token in directive.args[1:] if directive.name.text == "forward" else ():
+                if _is_own(token, assembled):
+                    yield (
+                        token,
+                        f"{token.text} is this server itself, so every query comes back to it until it times out; "
+                        "write the address of another server, or the resolv.conf that the node's resolver reads",
+                    )
+
+
+def _is_own(upstream: Token, block: AssembledBlock) -> bool:
+    place = split_ip_port(upstream.text.removeprefix("dns://"), DNS_PORT)
+    if place is None:
+        return False
+    address = ip_address(place.host)
+    return any(
+        address.is_unspecified
+        or (address.is_loopback if listen.is_wildcard else place.host == listen.host)
+        for listen in block.listens
+        if (listen.port, listen.scheme) == (place.port, "dns")
+    )
 
 
 @check("HS204", needs="configmaps")
@@ -243,26 +260,33 @@ _TYPES: Final = ("A", "ANY")  # a template for another type does not affect addr
 @check("HS210", needs="configmaps")
 def answered_before(objects: Objects) -> Iterator[Remark]:
     """Plugins before kubernetes that answer for names of the cluster, and pass none on."""
-    for corefile, block, kubernetes in objects.directives("kubernetes"):
-        for zone in _forward_zones(kubernetes, block):
-            for name, before in _EARLIER.items():
-                for directive in (each for each in block.directives if each.name.text == name):
-                    if name == "template" and not _is_for_all(directive):
-                        continue
-                    zones = _zones(directive.args[before:], block)
-                    if not _has(zones, zone) or _falls_through(directive, zone):
-                        continue
-                    code = "SERVFAIL" if name == "hosts" else "NXDOMAIN"
-                    what = "names without a line" if name == "hosts" else "names that do not match"
-                    if name == "template" and property_of(directive, "match") is None:
-                        what, code = "all names", property_of(directive, "rcode") or "its records"
-                    yield corefile.remark(
-                        directive.name.position,
-                        name,
-                        f"{name} is asked before kubernetes, wherever it stands in the Corefile, and answers {what} "
-                        f"with {code}, so those of {_shown(zone)} never reach kubernetes; add {FALLTHROUGH}, or give "
-                        "it zones of its own",
-                    )
+    for corefile in objects.corefiles:
+        for block in corefile.blocks:
+            for token, sentence in before_kubernetes(block):
+                yield corefile.remark(token.position, token.text, sentence)
+
+
+def before_kubernetes(block: ServerBlock) -> Iterator[tuple[Token, str]]:
+    """The names of these plugins in a block, each with a sentence."""
+    kubernetes = directive_of(block, "kubernetes")
+    for zone in _forward_zones(kubernetes, block) if kubernetes is not None else ():
+        for directive in block.directives:
+            name = directive.name.text
+            if name not in _EARLIER or (name == "template" and not _is_for_all(directive)):
+                continue
+            zones = _zones(directive.args[_EARLIER[name] :], block)
+            if not _has(zones, zone) or _falls_through(directive, zone):
+                continue
+            code = "SERVFAIL" if name == "hosts" else "NXDOMAIN"
+            what = "names without a line" if name == "hosts" else "names that do not match"
+            if name == "template" and property_of(directive, "match") is None:
+                what, code = "all names", property_of(directive, "rcode") or "its records"
+            yield (
+                directive.name,
+                f"{name} is asked before kubernetes, wherever it stands in the Corefile, and answers {what} "
+                f"with {code}, so those of {_shown(zone)} never reach kubernetes; add {FALLTHROUGH}, or give "
+                "it zones of its own",
+            )
 
 
 @check("HS241", needs="configmaps")

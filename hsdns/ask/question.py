@@ -1,6 +1,6 @@
 """One question to a DNS server: the reply over UDP, or over TCP if it is truncated.
 
-Path: the commands lookup, explain -server, wait, audit, doctor; fault_scenarios/memory_server.py -> here -> a server.
+Path: the commands lookup, explain, wait, audit and doctor; fault_scenarios/memory_server.py -> here -> a server.
 Rule: datagrams that are not a reply to the question are ignored until the timeout, as a resolver does (RFC 5452 section
       9.1).
 """

@@ -2,7 +2,7 @@
 
 Path: argv -> here -> /v1/explain of a running server, or with -source or -conf the plugins of the Corefile, started
 without ports -> standard output.
-Rule 1: the running server explains, unless a source or a Corefile is given.
+Rule 1: a running server explains what it answers; a source, a Corefile or a cluster is read here.
 Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 if that is unknown.
 Rule 3: standard output has only the explanation; errors of a source go to standard error.
 
@@ -28,10 +28,10 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from hsdns.cli import control_path, source
+from hsdns.cli import source
 from hsdns.cli.asker_flags import FLAGS, AskerCommand
-from hsdns.cli.command import ANY, FORMATS, FlagError, complain, flag, say, say_json
-from hsdns.cli.running_server import NoSuchPage, NotRunning, RunningServer, ServerError, find
+from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_json
+from hsdns.cli.running_server import NoSuchPage, RunningServer, ServerError
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ class Explain(AskerCommand):
             help='Corefile whose server blocks answer, "stdin" for standard input'
         ),
     ] = None
-    control: Annotated[str | None, control_path.CHOICE] = None
     history: Annotated[
         bool, flag("show the last changes behind the name, which a running server remembers")
     ] = False
@@ -82,24 +81,17 @@ class Explain(AskerCommand):
 
         asks = self._asks()
         qname, qtype = self.question() if asks is None else read_question(asks.name)
-        self.exclusive("control", "conf", "source")
-        objects = self.objects()
         server = self._server()
-        is_offline = self.conf is not None or objects is not None
-        if self.history and is_offline:
-            raise FlagError(NO_HISTORY)
-        is_whole = True
-        if is_offline:
-            found, is_whole = explain_offline(
-                self.conf, objects, qname, qtype, asks, runs_code=self.runs_code
-            )
-        else:
+        place, is_whole = self.found(), True
+        if isinstance(place, RunningServer):
             question = {"name": qname.to_text(), "type": type_to_text(qtype)}
-            try:
-                running = find(self.control)
-                found = explain_running(running, question if asks is None else asks.parameters())
-            except NotRunning as error:
-                raise FlagError(f"{error}, or read a source with -source or -conf") from None
+            found = explain_running(place, question if asks is None else asks.parameters())
+        elif self.history:
+            raise FlagError(NO_HISTORY)
+        else:
+            found, is_whole = explain_offline(
+                self.conf, place, qname, qtype, asks, runs_code=self.runs_code
+            )
         if server is not None:
             found = _compared(found, qname, qtype, server, self.port)
         _write(found, self.o, with_history=self.history)
@@ -216,7 +208,6 @@ def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Exp
     """Let a server explain a question or a lookup, given as parameters of its page; raise ServerError."""
     from hsdns.explanation.report import VERSION, Explanation
 
-    complain(f"explained by the server with process ID {server.pid}, at {server.path}")
     try:
         found = server.get(f"/v1/explain?{urlencode(parameters)}")
     except NoSuchPage:

@@ -2,7 +2,7 @@
 
 Path: play.py -> here -> assemble.py, query.py, server/faults.py.
 Rule 1: no socket is opened; the time is the event loop's.
-Rule 2: rules for listeners and the process (server/faulty_connection.py, server/restarts.py) are applied here to single
+Rule 2: rules for listeners and the process (server/faults.py, server/faults.py) are applied here to single
         queries: a connection ends without a reply, or its reply is late.  There is no API server: while a rule blocks a
         watch (apiserver/transport.py), its events are held back.
 
@@ -241,7 +241,7 @@ class MemoryServer:
         """The number of hits of each rule."""
         return {rule.name: rule.hits for rule in self.faults.rules.all}
 
-    # as the process that rules of faults restart (server/restarts.py)
+    # as the process that rules of faults restart (server/faults.py)
 
     @property
     def instance(self) -> Any:

@@ -19,7 +19,7 @@ from hsdns.chain import Request
 from hsdns.server.admission import MAX_OCTETS, STEPS, TakesSteps
 from hsdns.server.doh import DohConnection
 from hsdns.server.doh_http2 import COUNTED, MAX_STREAMS, MAX_UNSENT, Http2
-from hsdns.server.settings import DEFAULT_LIMITS, Settings
+from hsdns.server.sockets import DEFAULT_LIMITS, Settings
 from hsdns.wire.framing import frame
 from hsdns.wire.message import Reply
 from tests.support.clients import http2_frames

@@ -11,9 +11,9 @@ from contextlib import AbstractAsyncContextManager, suppress
 import pytest
 
 from hsdns.chain import Request
-from hsdns.server import tcp_listener
+from hsdns.server import tcp as tcp_listener
 from hsdns.server.admission import SECONDS, STEPS
-from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
+from hsdns.server.sockets import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.tcp import KNOWN, MAX_IN_WORK, TcpConnection
 from hsdns.wire.framing import frame
 from hsdns.wire.message import RR, Reply

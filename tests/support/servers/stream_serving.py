@@ -21,14 +21,11 @@ from hsdns.chain import Endpoint
 from hsdns.metrics import Counter, Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import MAX_CLIENTS, Admission, Credit, Places, Turns
-from hsdns.server.datagram import client_endpoint
 from hsdns.server.doh import DohCounters, DohServer
 from hsdns.server.listeners import Opener
 from hsdns.server.runtime import Tasks
-from hsdns.server.settings import DEFAULT_SETTINGS, Settings
-from hsdns.server.sockets import open_tcp
-from hsdns.server.tcp import TcpServer
-from hsdns.server.tcp_listener import Connection, TcpListener
+from hsdns.server.sockets import DEFAULT_SETTINGS, Settings, client_endpoint, open_tcp
+from hsdns.server.tcp import Connection, TcpListener, TcpServer
 from tests.support.coroutines.event_loops import until
 from tests.support.servers.function_processor import Answer, asked_address, processor
 

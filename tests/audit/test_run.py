@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hsdns.audit.run import ERROR, LOST, Answers, Asking, Result, carry_out, words
+from hsdns.audit.run import ERROR, LOST, Answers, Asking, Result, carry_out
 from hsdns.load.outcome import END, FORGET, OUTCOMES, REPLY, pack_numbers
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
@@ -98,13 +98,13 @@ def test_results(messages: list[Message], again: bytes | None, result: Result, a
 def test_two_servers_at_once() -> None:
     is_whole, found, shown = carried_out(Sends(*told(reply(2))), Sends(*told(reply(1))))
     assert (is_whole, shown) == (True, [0, 2, 2])
-    assert [words(each.results) for each in found] == [{"right": 1}, {"stale": 1}]
+    assert [[each.word for each in answers.results] for answers in found] == [[RIGHT], [STALE]]
 
 
 def test_ctrl_c_keeps_what_there_is() -> None:
     sends = Sends(*told(reply(2)), None)
     is_whole, (found,), shown = carried_out(sends)
-    assert (is_whole, words(found.results), shown) == (False, {"right": 1}, [0, 1, 1])
+    assert (is_whole, found.results[0].word, shown) == (False, RIGHT, [0, 1, 1])
     assert sends.stopped
 
 
@@ -123,4 +123,4 @@ def test_a_server_that_loses_them_again_is_left_alone(questions: int, tries: int
     asking = Asking(Sends((OUTCOMES, lost)), answers, ask_again)
     assert carry_out([asking], lambda asked: None, lambda: 1e9, lambda seconds: None)
     assert len(tried) == tries
-    assert words(answers.results) == {"lost": questions}
+    assert answers.lost == [*range(questions)]

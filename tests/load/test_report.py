@@ -40,7 +40,8 @@ MACHINE = Machine("1.0", "3.11.2", "Linux", 2, "rust")
 
 
 def results(*, lost: int = 0, late: int = 0, stale: bool = False) -> Results:
-    found = Results([Question(NAME, RRType.A, "service"), Question(NAME, RRType.SRV, "srv")], 0)
+    kinds = (RRType.A, "service"), (RRType.SRV, "srv"), (RRType.AAAA, "never asked")
+    found = Results([Question(NAME, *kind) for kind in kinds], 0)
     for number in range(200):
         planned = number * 10 * MS
         received = LOST if number < lost else planned + late * MS + 1 * MS

@@ -10,7 +10,7 @@ Rule 2: a set-up lasts from the request for a connection until it can send a que
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -142,7 +142,7 @@ class ConnectionsReport(msgspec.Struct):
         return self
 
 
-class Lookup(NamedTuple):
+class Lookup(msgspec.Struct):
     """A lookup: its resolver, the form of its name, its end (ENDS) and its queries.
 
     Times are nanoseconds of the monotonic clock.  `wasted` queries were for another name than the intended one, `again`
@@ -152,14 +152,14 @@ class Lookup(NamedTuple):
 
     resolver: str
     form: str
-    end: str
-    queries: int
-    wasted: int
-    again: int
-    over_tcp: int
-    planned: int
-    began: int
-    ended: int
+    end: str = UNFINISHED
+    queries: int = 0
+    wasted: int = 0
+    again: int = 0
+    over_tcp: int = 0
+    planned: int = 0
+    began: int = 0
+    ended: int = 0
 
 
 class LookupPartReport(msgspec.Struct):

@@ -46,12 +46,12 @@ import msgspec
 import uvloop
 from aiohttp import web
 
-from hsdns.cluster.read_object import CHANGE_TIME
+from hsdns.cluster.objects import CHANGE_TIME
 from loadtest.apiserver import objects
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.apiserver.fake_cluster import FakeCluster
 from loadtest.apiserver.watch_cache import Key
-from loadtest.pressure.priority import avoid_pauses
+from loadtest.pressure.machine import avoid_pauses
 
 _CHANGED_AT: Final = re.compile(rb'(?<="%b":")[^"]*' % re.escape(CHANGE_TIME.encode()))
 TICK: Final = 0.001  # minimum of seconds between two batches of a stream

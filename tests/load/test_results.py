@@ -71,7 +71,7 @@ CONNECTIONS = st.builds(
 )  # fmt: skip
 LOOKUPS = st.lists(
     st.builds(
-        lambda *counts: Lookup._make((*counts[:8], counts[7] + counts[8], counts[7] + counts[9])),
+        lambda *counts: Lookup(*counts[:8], *(counts[7] + each for each in counts[8:])),
         st.sampled_from(list(MODELS)), st.sampled_from(list(FORMS)), st.sampled_from(ENDS),
         COUNT, COUNT, COUNT, COUNT, TIME, TIME, TIME,
     ),
@@ -88,9 +88,11 @@ SHOWN = st.lists(
 FINISHED = Lookup("glibc", "name", FOUND, 4, 2, 0, 0, 0, 50_000, 3 * MS)
 LOOKED_UP = [
     FINISHED,
-    FINISHED._replace(resolver="go", form="full", end=NONE, queries=8, wasted=8, over_tcp=2),
-    FINISHED._replace(end=UNFINISHED, again=3),
-    FINISHED._replace(end=FAILED),
+    msgspec.structs.replace(
+        FINISHED, resolver="go", form="full", end=NONE, queries=8, wasted=8, over_tcp=2
+    ),
+    msgspec.structs.replace(FINISHED, end=UNFINISHED, again=3),
+    msgspec.structs.replace(FINISHED, end=FAILED),
 ]
 
 

@@ -252,7 +252,7 @@ def _find(
     settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
 ) -> tuple[int, tuple[str | int, ...]]:
     """The family and address of a server that answers; with a simulated cluster, once it has read that."""
-    from hsdns.load.send.probe import find_target, probe_over
+    from hsdns.load.send.probe import find_target, probe
 
     family, address = find_target(target.host, target.port)
     awaited = None if cluster is None else cluster.awaited
@@ -262,7 +262,7 @@ def _find(
     def is_ready(reply: Reply) -> bool:
         return not has_cluster or bool(reply.answer)
 
-    probe_over(settings.streams, family, address, query, settings.wait, is_ready)
+    probe(family, address, query, settings.wait, is_ready, settings.streams)
     return family, address
 
 

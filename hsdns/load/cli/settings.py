@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from msgspec import field
 
 from hsdns.cli.command import FORMATS, NO_CODE, Command, Flag, FlagError, complain, flag
-from hsdns.cli.source import SOURCE
+from hsdns.cli.source import SERVED
 from hsdns.load.cli.export import check_gateway
 from hsdns.load.cli.progress import LINE, WAYS, check_live
 from hsdns.load.cluster.changes import DEFAULT, read_kinds
@@ -202,7 +202,7 @@ class LoadFlags(ReportCommand):
     ] = None
     queries: Annotated[str, flag("file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
     ] = ""
-    source: Annotated[list[str] | None, SOURCE] = None
+    source: Annotated[list[str] | None, SERVED] = None
     conf: Annotated[str | None, flag("Corefile whose kubernetes block says the cluster, as the server's does", "FILE")
     ] = None
     mix: Annotated[str, flag(

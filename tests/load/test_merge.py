@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.load.counters import RESET, ConnectionsReport, Lookup
+from hsdns.load.counters import Lookup
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits
 from hsdns.load.merge import merge
@@ -125,21 +125,6 @@ def test_what_is_said_of_generators() -> None:
     assert (server.counts.sent, server.seconds, server.ended) == (400, 3.0, "")
     assert server.verdicts is not None
     assert server.verdicts.changes == 2, "both saw the same"
-
-
-def test_connections_are_added() -> None:
-    parts = []
-    for number, again in ((0, 1), (1, 0)):
-        found = results()
-        found.connections = ConnectionsReport(2, 2, ended={RESET: 1}, asked_again=again)
-        parts.append((f"r{number}", part(number, 2, found)))
-    (server,) = merge(parts).servers
-    assert server.connections is not None
-    assert (
-        server.connections.opened,
-        server.connections.ended,
-        server.connections.asked_again,
-    ) == (4, {RESET: 2}, 1)
 
 
 @pytest.mark.parametrize(

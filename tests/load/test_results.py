@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-from struct import pack
 from typing import TypeVar
 
 import msgspec
@@ -32,15 +31,8 @@ from hsdns.load.counters import (
 from hsdns.load.counters import encode as packed
 from hsdns.load.histogram import PERCENTS, Histogram, Percentile, name_of
 from hsdns.load.outcome import (
-    LATENCY,
-    LATENESS,
     LOST,
-    LOST_COUNT,
     NOT_SENT,
-    NOT_SENT_COUNT,
-    OF_KIND,
-    RCODE,
-    TRUNCATED,
 )
 from hsdns.load.pods import FORMS
 from hsdns.load.questions import Question
@@ -52,7 +44,6 @@ from hsdns.load.results import (
     PropagationReport,
     Results,
     Second,
-    kind_numbers,
     limit_counts,
     measured_of,
     with_lookups,
@@ -153,37 +144,6 @@ def test_counts() -> None:
     assert whole.slots.total == 3
 
 
-def test_counts_of_the_compiled_sender() -> None:
-    results = Results(QUESTIONS, BEGIN)
-    kind = OF_KIND
-    rows = [
-        (LATENESS, 1, 5, 3),
-        (LATENCY, 1, 9, 2),
-        (LATENCY + kind, 1, 9, 2),
-        (RCODE, 1, 3, 2),
-        (RCODE + kind, 1, 3, 2),
-        (LOST_COUNT, 1, 0, 1),
-        (LOST_COUNT + kind, 0, 0, 1),
-        (NOT_SENT_COUNT, 0, 0, 4),
-        (NOT_SENT_COUNT + kind, 0, 0, 4),
-        (TRUNCATED, 1, 0, 1),
-        (TRUNCATED + kind, 1, 0, 1),
-    ]
-    octets = b"".join(pack("=BIII", *row) for row in rows)
-    results.add_counts(octets)
-    results.add_counts(octets[:13])
-    zero, one = results.second(0), results.second(1)
-    assert zero.counts == Counts(4, 0, 4)
-    assert one.counts == Counts(3, 3, 0, 2, 1, 1, {"NXDOMAIN": 2})
-    assert (one.slots.pairs(), one.late_slots.pairs()) == ([(9, 2)], [(5, 6)])
-    a, srv = results.kinds["service", RRType.A], results.kinds["srv", RRType.SRV]
-    assert (a.counts, srv.counts) == (
-        Counts(5, 1, 4, 0, 1),
-        Counts(2, 2, 0, 2, 0, 1, {"NXDOMAIN": 2}),
-    )
-    assert srv.slots.pairs() == [(9, 2)]
-
-
 def octets(found: Histogram) -> int:
     objects = {id(each): each for each in gc.get_referents(found) if not isinstance(each, type)}
     inner = {
@@ -202,20 +162,6 @@ def test_histograms_of_old_seconds_take_little_memory() -> None:
     assert max(sizes[:OPEN]) < 1100 * 8 + 1000 < min(sizes[OPEN:]) / 4, sizes
     results.second(0).slots.slots[7] += 1  # of a query that was answered late
     assert results.whole().slots.slots[7] == 2 * OPEN + 1
-
-
-def test_kinds_are_numbered_in_the_order_in_which_they_appear() -> None:
-    assert kind_numbers([*QUESTIONS, QUESTIONS[0]]) == [0, 1, 0]
-    assert list(Results(QUESTIONS, BEGIN).kinds) == [("service", RRType.A), ("srv", RRType.SRV)]
-
-
-def test_a_question_that_is_learnt() -> None:
-    results = Results([], BEGIN)
-    for question in QUESTIONS:
-        results.add_question(question)
-    results.add([(1, 0x8400, 0, BEGIN, BEGIN, BEGIN + MS)])
-    assert results.questions == QUESTIONS
-    assert [each.counts.answered for each in results.kinds.values()] == [0, 1]
 
 
 def test_verdicts() -> None:

@@ -156,8 +156,8 @@ def test_places_in_a_config_map(is_moved: bool, at: Position) -> None:
     corefile = CorefileText(
         "a.yaml", TEXT, line=10, indent=4, owner="ConfigMap dns", is_moved=is_moved
     )
-    ((_, directive),) = corefile.directives("forward")
-    remark = corefile.remark(directive.name.position, "forward", "wrong")
+    (forward,) = corefile.directives("forward")
+    remark = forward.remark("wrong")
     assert (remark.position, remark.place) == (at, "ConfigMap dns")
 
 

@@ -321,29 +321,33 @@ def is_about_target(fault: Refused) -> bool:
     return fault.field == FIELD
 
 
-@check("HS131", needs="services")
-def address(objects: Objects) -> Iterator[Remark]:
+def _targets(objects: Objects) -> Iterator[tuple[Manifest, str]]:
+    for manifest, service in objects.services:
+        if service.spec.type == "ExternalName" and service.spec.external_name:
+            yield manifest, service.spec.external_name
+
+
+@check("HS131", needs="services", each=_targets)
+def address(objects: Objects, manifest: Manifest, target: str) -> Iterator[Remark]:
     """Targets that are addresses."""
-    for manifest, target in _targets(objects):
-        if pack_address(target) is not None:
-            yield manifest.remark(
-                FIELD,
-                f'"{target}" is an IP address, and a CNAME record needs a host name; use a Service without selector, '
-                "and an EndpointSlice with the address",
-            )
+    if pack_address(target) is not None:
+        yield manifest.remark(
+            FIELD,
+            f'"{target}" is an IP address, and a CNAME record needs a host name; use a Service without selector, '
+            "and an EndpointSlice with the address",
+        )
 
 
-@check("HS132", needs="files")
-def no_host(objects: Objects) -> Iterator[Remark]:
+@check("HS132", needs="files", each="manifests")
+def no_host(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Targets that are not host names, which the API server refuses."""
-    for manifest in objects.manifests:
-        fault = manifest.refused
-        if fault is None or not is_about_target(fault):
-            continue
-        written = value_at(manifest.content, FIELD)
-        host = _host(written) if isinstance(written, str) else ""
-        edit = manifest.replaced(FIELD, host) if host else None
-        yield manifest.remark(FIELD, str(fault).removeprefix(f"{FIELD}: "), edit=edit)
+    fault = manifest.refused
+    if fault is None or not is_about_target(fault):
+        return
+    written = value_at(manifest.content, FIELD)
+    host = _host(written) if isinstance(written, str) else ""
+    edit = manifest.replaced(FIELD, host) if host else None
+    yield manifest.remark(FIELD, str(fault).removeprefix(f"{FIELD}: "), edit=edit)
 
 
 @check("HS133", needs="services")
@@ -390,12 +394,6 @@ def relative(objects: Objects) -> Iterator[Remark]:
         else:
             continue
         yield manifest.remark(FIELD, f'{reason}; write "{whole}", with the domain of the cluster')
-
-
-def _targets(objects: Objects) -> Iterator[tuple[Manifest, str]]:
-    for manifest, service in objects.services:
-        if service.spec.type == "ExternalName" and service.spec.external_name:
-            yield manifest, service.spec.external_name
 
 
 def _service_of(target: str) -> tuple[str, str] | None:

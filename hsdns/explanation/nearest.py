@@ -214,7 +214,7 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
                 )
         value = values.get((namespace, name))
         if value is not None:
-            for match in close_words(text(before[0]), {*map(text, value.labels)}, 3):
+            for match in close_words(text(before[0]), dict.fromkeys(map(text, value.labels)), 3):
                 yield (
                     None
                     if match is None
@@ -224,7 +224,8 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
                     )
                 )
             if len(before) == 2:
-                for each in {port for part in value.slices for port in part.ports if port.name}:
+                named = (port for part in value.slices for port in part.ports if port.name)
+                for each in dict.fromkeys(named):
                     yield (
                         (b"_" + each.name, b"_" + each.protocol, name, namespace, SVC),
                         "another port of the Service",
@@ -233,7 +234,7 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
     for match in close_words(text(namespace), places, 3):
         why = f'namespace "{text(namespace)}" is misspelt'
         yield None if match is None else ((*before, name, match.encode(), SVC), why)
-    for place in block.store.namespaces.copy():
+    for place in sorted(block.store.namespaces.copy()):
         if place != namespace and (place, name) in values:
             yield (*before, name, place, SVC), f"in namespace {text(place)}"
     for match in close_words(text(name), dict.fromkeys(map(text, own)), 3):

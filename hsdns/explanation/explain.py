@@ -13,13 +13,12 @@ from typing import Final
 
 from hsdns.assemble import Configuration, ServedAddress
 from hsdns.chain import Endpoint, Request
-from hsdns.cluster.address import pack_address
+from hsdns.cluster.address import address_of, is_reverse, pack_address
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import Object
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, ParsedName
-from hsdns.cluster.reverse import address_of, is_reverse
 from hsdns.cluster.source import Lead
 from hsdns.cluster.value import Node
 from hsdns.explanation.candidates import Candidates, of_address

@@ -30,7 +30,7 @@ from hsdns.plugins import NOT_YET, ORDER
 from hsdns.rules.rule import Edit, Remark
 from hsdns.sources.manifest_file import ObjectRead
 from hsdns.sources.manifest_yaml import field_node, field_place, json_node
-from hsdns.wire.name import ROOT, Name
+from hsdns.wire.name import Name
 
 # An object as written in a file, with the positions of its fields.
 #
@@ -301,11 +301,6 @@ def ports_of(block: ServerBlock) -> set[int]:
         return {key.port for token in block.keys for key in parse_key(token, DNS_PORT)}
     except CorefileError:
         return set()
-
-
-def is_of_root(block: ServerBlock) -> bool:
-    """Whether a block answers for all names."""
-    return ROOT in zones_of(block)
 
 
 def property_of(directive: Directive, name: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from hsdns.cluster.objects import Object
+from hsdns.cluster.objects import EndpointSlice, Object
 from hsdns.cluster.source import Fault, Lead, Reading
 from hsdns.explanation.live import LiveObjects, Seen
 from tests.support.cluster.objects import endpoint_slice, namespace, service
@@ -72,13 +72,15 @@ def test_what_the_server_has_in_another_version(objects: list[Object], behind: l
 
 def test_an_object_without_a_version_has_that_of_the_server() -> None:
     seen = see(Source(*(at("", each) for each in OBJECTS)))
-    assert seen.objects.slices((b"shop", b"db"))[0].metadata.resource_version == "1"
+    assert [
+        each.metadata.resource_version for each in seen.objects if isinstance(each, EndpointSlice)
+    ] == ["1"]
 
 
 def test_what_cannot_be_read_is_what_the_server_has() -> None:
     seen = see(Source(namespace("shop"), faults=(Fault("no", "Service"), Fault("no", "EndpointSlice"))))  # fmt: skip
     assert (names(seen), seen.remarks, seen.is_partial) == (["db", "db-1", "shop"], ("no", "no"), True)  # fmt: skip
-    (part,) = seen.objects.slices((b"shop", b"db"))
+    (part,) = [each for each in seen.objects if isinstance(each, EndpointSlice)]
     assert [each.addresses for each in part.endpoints or ()] == [["10.0.0.1"]]
 
 

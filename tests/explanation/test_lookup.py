@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from hsdns.cluster.objects import Object
-from hsdns.explanation.client import Client
+from hsdns.explanation.client import Client, ClientPod
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.lookup import Question, explain_for_client
+from hsdns.explanation.lookup import explain_for_client
 from hsdns.explanation.observed import Edges
+from hsdns.explanation.question import LookupQuestion
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.text import lines
 from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
@@ -50,28 +51,19 @@ SHOP = PodDns("shop")
 
 
 def explain(
-    name: str, pod: PodDns | str, *resolvers: str, types: tuple[int, ...] = (RRType.A, RRType.AAAA), **fields: object
+    name: str, pod: PodDns | str, *resolvers: str, types: tuple[int, ...] = (RRType.A, RRType.AAAA), denied: tuple[tuple[str, str], ...] = ()
 ) -> Explanation:  # fmt: skip
     """Explain a lookup of a Pod NS/p, or with a resolv.conf."""
     server = MemoryServer(COREFILE, None, OBJECTS)
     seeing = {id(each): KnownObjects(OBJECTS) for each in server.plugins}
     explainer = Explainer(server.configuration, seeing, Edges(server.runtime.queries.spawn))
-    if isinstance(pod, str):
-        asker = Client(resolvers, pod, DOMAIN, ("front", "shop"))
-    else:
-        text = pod_resolv_conf(pod, DNS, DOMAIN, "nameserver 192.0.2.1\n")
-        path = f"{pod.namespace}/p"
-        asker = Client(
-            resolvers,
-            text,
-            DOMAIN,
-            ("front", "shop"),
-            path,
-            pod,
-            server=DNS,
-            node="nameserver 192.0.2.1\n",
-        )
-    found = explain_for_client(explainer, asker._replace(**fields), Question(name, types), 0.0)  # type: ignore[arg-type]
+    node = "nameserver 192.0.2.1\n"
+    asker = Client(resolvers, str(pod), DOMAIN, ("front", "shop"))
+    if not isinstance(pod, str):
+        text = pod_resolv_conf(pod, DNS, DOMAIN, node)
+        of_pod = ClientPod(f"{pod.namespace}/p", pod, "", DOMAIN, DNS, denied)
+        asker = asker._replace(text=text, pod=of_pod, node=node)
+    found = explain_for_client(explainer, asker, LookupQuestion(name, types, resolvers), 0.0)
     return turns(found)[0]
 
 
@@ -115,7 +107,7 @@ def test_an_old_musl_drops_a_truncated_answer() -> None:
     ],
 )  # fmt: skip
 def test_network_policy(blocked: dict[str, str], resolver: str, first: str, name: str) -> None:
-    found = explain(name, SHOP, resolver, blocked=tuple(blocked.items()))
+    found = explain(name, SHOP, resolver, denied=tuple(blocked.items()))
     assert found.cause.startswith(first)
 
 

@@ -19,7 +19,6 @@ from hsdns.rules.objects import (
     Manifest,
     Objects,
     directive_of,
-    is_of_root,
     ports_of,
     property_of,
     zones_of,
@@ -135,7 +134,6 @@ def test_parts_of_a_block() -> None:
     assert directive_of(block, "ready") is None
     assert [zone.to_text() for zone in zones_of(block)] == [".", "example.com."]
     assert ports_of(block) == {53, 54}
-    assert is_of_root(block)
 
 
 @pytest.mark.parametrize(

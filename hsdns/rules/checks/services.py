@@ -6,9 +6,10 @@ Path: judging.py -> here.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import Final
 
 from hsdns.cluster.address import pack_address
@@ -83,12 +84,12 @@ class _Alike:
     """Pods with the same keys, by the values of their labels."""
 
     def __init__(self) -> None:
-        self._pods: dict[int, PodSet] = {}
+        self._first: int | None = None
         self._values: defaultdict[str, list[int]] = defaultdict(list)
-        self._found: dict[tuple[str, ...], Place] = {}
 
     def add(self, position: int, pods: PodSet) -> None:
-        self._pods[position] = pods
+        if self._first is None:
+            self._first = position
         for value in set(pods.labels.values()):
             self._values[value].append(position)
 
@@ -97,28 +98,10 @@ class _Alike:
 
     def nearest(self, selector: Mapping[str, str]) -> Place:
         """How many values of the selector the first of the nearest pods has, and its position."""
-        present = tuple(sorted(each for each in selector.values() if each in self._values))
-        if present not in self._found:
-            self._found[present] = self._best(present)
-        return self._found[present]
-
-    def _best(self, values: Sequence[str]) -> Place:
-        best, seen = (0, -next(iter(self._pods))), set[int]()
-        rare = sorted(set(values), key=lambda each: len(self._values[each]))
-        left = len(values)
-        for number, value in enumerate(rare):
-            left -= values.count(value)
-            for position in self._values[value]:
-                if position in seen:
-                    continue
-                owned = set(self._pods[position].labels.values())
-                best = max(best, (sum(each in owned for each in values), -position))
-                if number == len(rare) - 1:
-                    break  # the others have this value only, and are later
-                seen.add(position)
-            if best[0] > left:
-                break  # those that were not seen have fewer
-        return best
+        assert self._first is not None, "it has a pod"
+        counts = Counter(chain.from_iterable(map(self.with_value, selector.values())))
+        places = ((count, -position) for position, count in counts.items())
+        return max(places, default=(0, -self._first))
 
 
 def is_misspelt(one: str, other: str) -> bool:

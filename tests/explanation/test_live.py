@@ -1,4 +1,4 @@
-"""What became of each endpoint."""
+"""The objects behind a question, from a source that is read on demand, and what cannot be seen of them."""
 
 from __future__ import annotations
 
@@ -8,49 +8,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from hsdns.cluster.objects import Object
+from hsdns.cluster.objects import EndpointSlice, Object
 from hsdns.cluster.source import Fault, Lead, Reading
 from hsdns.explanation.live import LiveObjects, Seen
-from tests.support.cluster.explained import explain, named_pod
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 from tests.support.coroutines.eager import finish
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer
-
-PARTS = (
-    endpoint_slice(
-        "shop/db-1", "db", "10.0.0.1 host=db-0", "10.0.0.1", "10.0.0.2 pod=db-1 ready=false"
-    ),
-    endpoint_slice("shop/db-2", "db", "fd00::1", address_type="IPv6"),
-    endpoint_slice("shop/db-3", "db", "10.0.0.3", ports=["grpc/TCP/90"]),
-)
-HEADLESS, CLUSTER_IP = service("shop/db"), service("shop/db", "10.96.0.1")
-POD = named_pod("shop/db-1", reason="ContainersNotReady")
-NOT_READY = "left out: not ready: pod condition Ready is False: ContainersNotReady"
-
-
-@pytest.mark.parametrize(
-    ("question", "service", "fates"),
-    [
-        ("db.shop.svc.cluster.local.", HEADLESS, ["answered", "left out: duplicate of an endpoint in db-1", NOT_READY,
-                                                  "left out: its address is of the other family", "answered"]),
-        ("db.shop.svc.cluster.local. AAAA", HEADLESS, ["left out: its address is of the other family"] * 2 + [NOT_READY,
-                                                       "answered", "left out: its address is of the other family"]),
-        ("_http._tcp.db.shop.svc.cluster.local. SRV", HEADLESS, ["answered", "answered", NOT_READY, "answered",
-                                                                 "left out: its ports are grpc/TCP/90"]),
-        ("db-0.db.shop.svc.cluster.local.", HEADLESS, ["answered", "left out: no hostname", NOT_READY,
-                                                       "left out: no hostname", "left out: no hostname"]),
-        ("db.shop.svc.cluster.local.", CLUSTER_IP, ["not asked for: the cluster IP is answered"] * 5),
-    ],
-)  # fmt: skip
-def test_fates(question: str, service: object, fates: list[str]) -> None:
-    found = explain(question, namespace("shop"), service, *PARTS, POD)  # type: ignore[arg-type]  # one of two
-    assert found.service is not None
-    told = [each for part in found.service.slices for each in part.endpoints]
-    assert [f"{each.fate}: {each.why}" if each.why else each.fate for each in told] == fates
-
-
-# The objects behind a question, from a source that is read on demand, and what cannot be seen of them.
-
 
 LEAD = Lead((b"shop",), ((b"shop", b"db"),))
 PART = endpoint_slice("shop/db-1", "db", "10.0.0.1", "10.0.0.2 ready=false")
@@ -109,13 +72,15 @@ def test_what_the_server_has_in_another_version(objects: list[Object], behind: l
 
 def test_an_object_without_a_version_has_that_of_the_server() -> None:
     seen = see(Source(*(at("", each) for each in OBJECTS)))
-    assert seen.objects.slices((b"shop", b"db"))[0].metadata.resource_version == "1"
+    assert [
+        each.metadata.resource_version for each in seen.objects if isinstance(each, EndpointSlice)
+    ] == ["1"]
 
 
 def test_what_cannot_be_read_is_what_the_server_has() -> None:
     seen = see(Source(namespace("shop"), faults=(Fault("no", "Service"), Fault("no", "EndpointSlice"))))  # fmt: skip
     assert (names(seen), seen.remarks, seen.is_partial) == (["db", "db-1", "shop"], ("no", "no"), True)  # fmt: skip
-    (part,) = seen.objects.slices((b"shop", b"db"))
+    (part,) = [each for each in seen.objects if isinstance(each, EndpointSlice)]
     assert [each.addresses for each in part.endpoints or ()] == [["10.0.0.1"]]
 
 

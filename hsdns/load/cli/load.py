@@ -230,9 +230,7 @@ def _load(
     servers = [
         each._replace(
             ended=each.ended or failure,
-            propagation=following.report(
-                number, questions.all, each.results.begin / 1e9, each.seconds
-            ),
+            propagation=following.report(number, each.results.begin / 1e9, each.seconds),
         )
         for number, each in enumerate(ended)
     ]

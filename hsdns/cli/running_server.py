@@ -21,7 +21,7 @@ from hsdns.cli import control_path
 from hsdns.cli.command import Command
 from hsdns.cli.control_path import TOKEN, address_of, sockets
 from hsdns.errors import OperatorError
-from hsdns.server.unix_socket import listens
+from hsdns.server.host import listens
 
 API: Final = "v1"
 STATUS: Final = 2  # of a command without a result

@@ -9,6 +9,7 @@ Rule 2: a set-up lasts from the request for a connection until it can send a que
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -18,6 +19,14 @@ from hsdns.load.histogram import Histogram, Percentile, latency_figures, percent
 MICROSECOND: Final = 1000  # nanoseconds
 MOST_REASONS: Final = 50  # by which something is counted
 OTHERS: Final = "others"
+EARLIEST: Final = ("first_s", "old_since_s")  # the sum of two of these is the earlier one
+# Fields that are lists of parts, and what tells these apart.
+PARTS: Final = {
+    **dict.fromkeys(("by_resolver", "by_form"), ("name",)),
+    "per_second": ("second",),
+    "kinds": ("group", "type"),
+    "stale_names": ("name", "type"),
+}
 Figures = list[Percentile]
 T = TypeVar("T")
 
@@ -48,25 +57,37 @@ def decode(octets: bytes, kind: type[T]) -> T:
 
 
 def add(mine: Any, theirs: Any) -> None:
-    """Add the counters of a struct to those of another one: the larger one of two ages stays."""
+    """Add the counters of a struct to those of another one: the larger one of two ages stays, and the earlier begin.
+
+    What only theirs has becomes a part of mine.
+    """
     for name in mine.__struct_fields__:
         own, other = getattr(mine, name), getattr(theirs, name)
-        if isinstance(own, Histogram):
+        if other is None or name == "second":
+            continue
+        if own is None:
+            setattr(mine, name, other)
+        elif isinstance(own, Histogram):
             own.merge(other)
+        elif isinstance(own, msgspec.Struct):
+            add(own, other)
         elif isinstance(own, dict):
             for reason, number in other.items():
                 count(own, reason, number)
-        elif isinstance(own, msgspec.Struct):
-            add(own, other)
-        elif isinstance(own, float) and not name.startswith("old_"):
-            setattr(mine, name, max(own, other))
-        elif isinstance(own, int) and name != "second":
-            setattr(mine, name, own + other)
+        elif name in PARTS:
+            key = attrgetter(*PARTS[name])
+            known = {key(part): part for part in own}
+            for part in other:
+                if key(part) in known:
+                    add(known[key(part)], part)
+                else:
+                    own.append(part)
         elif name == "events":
             own += other
-        elif name in ("by_resolver", "by_form"):
-            for part in other:
-                add(_part(own, part.name), part)
+        elif isinstance(own, float):
+            setattr(mine, name, (min if name in EARLIEST else max)(own, other))
+        elif isinstance(own, int):
+            setattr(mine, name, own + other)
 
 
 def count(counts: dict[str, int], reason: str, number: int = 1) -> None:

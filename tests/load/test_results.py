@@ -231,7 +231,9 @@ def test_verdicts() -> None:
     assert results.second(1).verdicts == {STALE: 2, UNDECIDED: 1}
     assert (results.second(0).changes, results.second(1).changes) == (1, 2)
     assert results.second(1).worst_age_ms == 500
-    found = results.judged(results.whole(), 0.1)
+    found = results.report().verdicts
+    assert found is not None
+    found.finish(results.whole(), 0.1)
     (stale,) = found.stale_names
     assert (stale.type, stale.count, stale.worst_age_ms, stale.first_s) == ("SRV", 2, 500, 1.25)
     assert (found.old_since_s, found.old_until_s, found.old_for_s) == (1.0, 1.5, 0.5)

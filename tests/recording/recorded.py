@@ -16,7 +16,7 @@ from hsdns.cluster.store import Store, StoreSettings
 from hsdns.recording.entry import End, Entry, Header, RecordedQuery
 from hsdns.recording.reader import Recording
 from hsdns.recording.recorder import RecordingWriter
-from hsdns.server.control.watch import EventFollower, Told
+from hsdns.server.control.cluster import EventFollower, Told
 
 HEADER = Header(server="1.2.3", began="2026-01-01T00:00:00.000+00:00", zones=["cluster.local."])
 END = End(9.0, "2026-01-01T00:00:09.000+00:00", "interrupted")
@@ -97,10 +97,14 @@ def whole(store: Store) -> dict[str, Any]:
     """All that a store has, versions too; without Services that DNS cannot show."""
     return {
         "services": {
-            key: _value(value) for key, value in store.services.values.items() if not value.is_empty
+            key: _value(value)
+            for key, value in store.services.values.items()
+            if value.kind or value.slices
         },
         "imports": {
-            key: _value(value) for key, value in store.imports.values.items() if not value.is_empty
+            key: _value(value)
+            for key, value in store.imports.values.items()
+            if value.kind or value.slices
         },
         "namespaces": dict(store.namespaces),
         "pods": dict(store.pods.by_address),

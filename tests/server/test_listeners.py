@@ -21,15 +21,13 @@ from hsdns.plugins import ORDER
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import NO_FAULTS, ListenerFaults, Places
 from hsdns.server.listeners import (
-    DrainConditions,
     Listener,
     Listeners,
     Opener,
 )
 from hsdns.server.runtime import Tasks
-from hsdns.server.settings import DEFAULT_SETTINGS, Settings
-from hsdns.server.sockets import ListenError, open_all
-from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.sockets import DEFAULT_SETTINGS, ListenError, Settings, open_all
+from hsdns.server.tcp import TcpListener
 from hsdns.server.udp import UdpListener
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
@@ -299,8 +297,7 @@ def drained(listener: Listener, is_needed: bool, is_forced: bool = False) -> flo
     """Drain it; return how long that took."""
     loop = ScriptedLoop(lambda: None)
     try:
-        conditions = DrainConditions(loop.time, lambda: is_forced, lambda: is_needed)
-        loop.run_until_complete(listener.drain(conditions))
+        loop.run_until_complete(listener.drain(loop.time, lambda: is_forced, lambda: is_needed))
         return loop.now
     finally:
         loop.close()
@@ -340,9 +337,7 @@ def test_it_closes_whatever_goes_wrong() -> None:
 
     tcp.end = fail
     with pytest.raises(RuntimeError, match="broken"):
-        asyncio.run(
-            Listener(None, tcp).drain(DrainConditions(lambda: 0.0, lambda: True, lambda: False))
-        )
+        asyncio.run(Listener(None, tcp).drain(lambda: 0.0, lambda: True, lambda: False))
     assert log == ["tcp stop_accepting", "tcp close"]
 
 

@@ -23,8 +23,8 @@ from hsdns.load.output.markdown import markdown
 from hsdns.load.output.page import comparison_page, page
 from hsdns.load.output.text import compared_lines, lines
 from hsdns.load.output.words import shown_together
-from hsdns.load.report import KneeReport, KneeStep, LimitReport, Report, encode
-from hsdns.load.results import PropagationReport
+from hsdns.load.report import KneeReport, KneeStep, Report, encode
+from hsdns.load.results import LimitReport, PropagationReport
 from hsdns.load.schedule import Stage
 from tests.load.test_report import report, results
 from tests.load.test_results import LOOKED_UP, lookups, stated

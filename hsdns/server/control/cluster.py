@@ -1,7 +1,16 @@
-"""Streams the objects of a cluster, and every event from then on: /v1/watch.
+"""Streams what happens in a cluster: the changes in DNS (/v1/changes), and the objects and events (/v1/watch).
 
-Path: routes.py -> here -> cluster/snapshot.py; the lines are entries of a recording
-(hsdns/recording/entry.py), for `hsdns record`.
+Path: routes.py -> here -> cluster/answer_set.py and cluster/snapshot.py.
+
+The changes in DNS since a reader's last poll:
+Rule 1: the server records nothing for readers.  Each reader compares the current states of the stores with those of its
+        last poll, and costs nothing after it has disconnected.  So a record that is added and removed between two polls
+        is not reported, and a slow reader gets several changes as one; the server never holds more than one old state
+        for a reader.
+Rule 2: after a reload, the comparison continues with the states from before.  A kubernetes block is compared with the
+        previous block of the same zones; a block with new zones begins with its current state.
+
+The objects of a cluster, and every event from then on:
 Rule 1: the stream contains what the store received, without the fields that DNS does not use (recording/entry.py).
         An object that the block does not select is sent as deleted.
 Rule 2: a reader that is too slow for the events gets the number of missed events, and then the whole state again.
@@ -20,11 +29,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from hsdns import __version__
+from hsdns.cluster.answer_set import Changes
 from hsdns.cluster.objects import Deleted, Event, Synced
 from hsdns.cluster.snapshot import WholeState
 from hsdns.cluster.store import Store
@@ -40,12 +51,112 @@ from hsdns.recording.entry import (
     RecordedObject,
     State,
     reduced,
-    to_line,
     to_raw,
 )
-from hsdns.server.control.door import Door, kubernetes_blocks, time_text
+from hsdns.recording.entry import to_line as entry_line
+from hsdns.server.control.door import Door, kubernetes_blocks, time_text, to_line
 from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
+from hsdns.wire.name import Name
+
+POLL: Final = 0.1  # seconds between two polls
+
+
+@dataclass
+class _Followed:
+    """A kubernetes block and the last state of it that the reader has seen; None until the cluster has been read."""
+
+    plugin: Kubernetes
+    seen: int = -1
+    changes: Changes | None = None
+
+
+class ChangeFollower:
+    """The last states of the kubernetes blocks that a reader has seen; none at first."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._instance: Instance | None = None
+        self._followed: dict[tuple[Name, ...], _Followed] = {}
+
+    @property
+    def blocks(self) -> list[Kubernetes]:
+        """The kubernetes blocks that are followed."""
+        return [each.plugin for each in self._followed.values()]
+
+    @property
+    def zones(self) -> list[str]:
+        """The zones that are followed."""
+        return [zone.to_text() for zones in self._followed for zone in zones]
+
+    def follow(self) -> bool:
+        """Follow the serving instance from now on; return whether it is another one."""
+        instance = self._door.serving()
+        if instance is self._instance:
+            return False
+        self._instance = instance
+        self._followed = _follow(self._followed, kubernetes_blocks(instance))
+        return True
+
+    async def look(self, turn: Turn) -> AsyncGenerator[list[tuple[Name, str]], None]:
+        """The changes since the last poll: zones, and lines such as `+ 10.244.0.7 web.shop.svc.cluster.local`."""
+        for each in self._followed.values():
+            store = each.plugin.store
+            if not store.serves or store.changes == each.seen:
+                continue
+            each.seen = store.changes
+            if each.changes is None:
+                each.changes = Changes(each.plugin.answer_set())
+                continue
+            for piece in each.changes.pieces():
+                await turn.end_if_long()
+                if piece:
+                    yield piece
+
+
+def _follow(
+    before: dict[tuple[Name, ...], _Followed], blocks: list[Kubernetes]
+) -> dict[tuple[Name, ...], _Followed]:
+    followed = {}
+    for plugin in blocks:
+        known = followed[plugin.zones] = _Followed(plugin)
+        old = before.get(plugin.zones)
+        if old is not None and old.changes is not None:
+            known.changes = old.changes
+            known.changes.follow(plugin.answer_set())
+        elif plugin.store.serves:  # compared at once, so that changes after this call are found
+            known.seen = plugin.store.changes
+            known.changes = Changes(plugin.answer_set())
+    return followed
+
+
+def to_words(text: str) -> tuple[str, str, str]:
+    """The parts of a line: `added` or `removed`, the name with its final dot, and the record."""
+    sign, _, fact = text.partition(" ")
+    record, _, name = fact.rpartition(" ")
+    return "added" if sign == "+" else "removed", f"{name}.", record
+
+
+async def changes(door: Door, _: PageRequest) -> AsyncGenerator[bytes, None]:
+    """Write a line for each added or removed record; the first line, and one after each reload, has the zones."""
+    turn = Turn(door.clock)
+    follower = ChangeFollower(door)
+    door.serving()
+    while door.instance() is not None:
+        if follower.follow():
+            yield to_line({"time": time_text(door.wall()), "zones": follower.zones})
+        async for piece in follower.look(turn):
+            now = time_text(door.wall())
+            yield b"".join(_line(now, zone, text) for zone, text in piece)
+        await asyncio.sleep(POLL)
+
+
+def _line(now: str, zone: Name, text: str) -> bytes:
+    change, name, record = to_words(text)
+    return to_line(
+        {"time": now, "change": change, "name": name, "record": record, "zone": zone.to_text()}
+    )
+
 
 MOST: Final = 8192  # events
 
@@ -96,7 +207,6 @@ class EventFollower:
         return True
 
 
-POLL: Final = 0.1  # seconds between two polls
 PIECE: Final = 16_384  # octets in one write
 WAIT: Final = 1.5  # seconds to wait for the watch thread
 PARAMETERS: Final = ("zone",)
@@ -110,7 +220,7 @@ async def watch(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     instance: Instance | None = door.serving()
     block = _choose(kubernetes_blocks(door.serving()), asked.parameters.get("zone"))
     turn = Turn(door.clock)
-    header = to_line(_header(door, block))
+    header = entry_line(_header(door, block))
     while instance is not None:
         follower = EventFollower(block.store, door.clock)
         told = Told(door, block.store)
@@ -124,7 +234,7 @@ async def watch(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
                 if (batch := follower.take()) is not None:
                     entries = told.events(*batch)
                 elif follower.lost:
-                    yield to_line(Gap(*told.times(door.clock()), follower.lost))
+                    yield entry_line(Gap(*told.times(door.clock()), follower.lost))
                     entries = told.state(*await _begin(instance, follower))
                 else:
                     entries = iter(())
@@ -135,7 +245,7 @@ async def watch(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
         if instance is not None:
             found = _same(instance, block)
             if found is None:
-                yield to_line(End(*told.times(door.clock()), CHANGED))
+                yield entry_line(End(*told.times(door.clock()), CHANGED))
                 return
             block = found
 
@@ -143,7 +253,7 @@ async def watch(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
 async def _pieces(entries: Iterator[Entry], turn: Turn) -> AsyncGenerator[bytes, None]:
     written = bytearray()
     for entry in entries:
-        written += to_line(entry)
+        written += entry_line(entry)
         await turn.end_if_long()
         if len(written) >= PIECE:
             yield bytes(written)
@@ -177,7 +287,7 @@ class Told:
         """The objects, and the State entry that ends them."""
         self._known.clear()
         count = 0
-        for each in state.versioned():
+        for each in state.objects(versioned=True):
             try:
                 raw = msgspec.Raw(msgspec.json.encode(each))
             except UnicodeEncodeError:

@@ -40,7 +40,7 @@ from hsdns.fault_scenarios.memory_server import Objects
 from hsdns.fault_scenarios.play import COREFILE, SERVERS, Program, programs
 from hsdns.fault_scenarios.scenario import Scenario, Seen, Step, load, name_of
 from hsdns.load.cluster.api import ClusterApi
-from hsdns.load.cluster.history import KINDS, ApiHistory
+from hsdns.load.cluster.history import RESOURCES, ApiHistory
 from hsdns.resolver.model import Model
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class OwnCluster:
         """Apply a step to its objects; raise ScenarioError."""
         if self._api is not None:
             for event in self._objects.change(step.apply, step.delete):
-                if isinstance(event, Upserted | Deleted) and type(event.object) in KINDS:
+                if isinstance(event, Upserted | Deleted) and type(event.object) in RESOURCES:
                     history = self._api.history
                     change = history.put if isinstance(event, Upserted) else history.remove
                     change(event.object)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from hsdns.load.outcome import LOST, NOT_SENT
-from hsdns.load.send.loop import HEADER_LEN, Query, Receiver
+from hsdns.load.send.loop import HEADER_LEN, Ended, Query
 from hsdns.load.send.pool import Pool
 
 IDS: Final = 65_536
@@ -56,7 +56,7 @@ class UdpTransport:
         self,
         sockets: Sequence[Datagrams],
         timeout: int,
-        receiver: Receiver,
+        ended: Ended,
         clock: Callable[[], int],
         *,
         first_ids: Sequence[int] = (),
@@ -67,7 +67,7 @@ class UdpTransport:
         self.turn = RUN
         self._sockets = sockets
         self._timeout = timeout
-        self._receiver = receiver
+        self._ended = ended
         self._clock = clock
         self._first_ids = first_ids or [0] * len(sockets)
         self._ids = len(sockets) * IDS
@@ -118,7 +118,7 @@ class UdpTransport:
                     self._fallback.take_truncated(query)
                 else:
                     at = max(received, query.sent) if received else now
-                    self._receiver.reply(query, octets, at)
+                    self._ended(query, octets, at)
 
     def expire(self, now: int) -> None:
         """Give up queries after their timeout."""
@@ -151,7 +151,7 @@ class UdpTransport:
         for at, (place, query) in enumerate(leaving):
             query.sent = sent
             if refused and at in refused:
-                self._receiver.without_reply(query, NOT_SENT)
+                self._ended(query, b"", NOT_SENT)
                 continue
             found = place, query
             before = self._slots.get(query.key % self._window)
@@ -162,4 +162,4 @@ class UdpTransport:
             self._order.append(found)
 
     def _lose(self, place: int) -> None:
-        self._receiver.without_reply(self._waiting.pop(place), LOST)
+        self._ended(self._waiting.pop(place), b"", LOST)

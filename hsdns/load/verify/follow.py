@@ -70,18 +70,14 @@ class Probe(NamedTuple):
     received: int
 
 
-class ProbeQuery(Query):
+class ProbeQuery(Query, kw_only=True):
     """A query about a change to a server; the number of its question is that of the event."""
 
-    __slots__ = ("server",)
-
-    def __init__(self, octets: bytes, event: int, server: int, now: int) -> None:
-        super().__init__(octets, event, now, now)
-        self.server = server
+    server: int
 
 
 class Prober(Loop):
-    """Queries servers in turn, each by one of `transports`, which have this as their receiver.
+    """Queries servers in turn, each by one of `transports`, which say to this how each ended.
 
     `queries` are without IDs.  Whoever waits calls obey() for each command.
     """
@@ -134,7 +130,7 @@ class Prober(Loop):
             return
         question, seen = found
         for server, transport in enumerate(self.transports):
-            transport.ask(ProbeQuery(self._queries[question], event, server, now))
+            transport.ask(ProbeQuery(self._queries[question], event, now, now, server=server))
             transport.flush()
         number += 1
         while number < len(SERIES) and seen + SERIES[number] <= now:
@@ -144,9 +140,11 @@ class Prober(Loop):
         else:
             del self._events[event]
 
-    def reply(self, query: Query, message: bytes, received: int) -> None:
-        """Take an answer of a server."""
+    def ended(self, query: Query, message: bytes, received: int) -> None:
+        """Take an answer of a server; a probe without one says nothing."""
         assert isinstance(query, ProbeQuery), "no other is sent"
+        if not message:
+            return
         event, content = query.question, message[2:]
         reply = self._replies.get(content)
         if reply is None:
@@ -154,9 +152,6 @@ class Prober(Loop):
             self._emit(reply_frame(reply, event, content))
         flags = message[2] << 8 | message[3]
         self._probes += PROBE.pack(event, query.server, flags, reply, query.planned, received)
-
-    def without_reply(self, query: Query, why: int) -> None:
-        """A probe without an answer says nothing."""
 
 
 MOST_EVENTS: Final = 50_000  # per run

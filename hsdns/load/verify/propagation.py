@@ -20,8 +20,8 @@ from hsdns.load.results import EventReport, PropagationReport
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.follow import PROBE, PROBES, SERIES, Event, Probe
 from hsdns.load.verify.judge import Answer
-from hsdns.load.verify.verifier import JUDGED, ClusterStates, answer_of
-from hsdns.wire.decode import BadReply, decode_reply
+from hsdns.load.verify.truth import Truth
+from hsdns.load.verify.verifier import JUDGED, read_answer
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import Query
 
@@ -38,7 +38,7 @@ class Propagation:
 
     def __init__(
         self,
-        truth: ClusterStates,
+        truth: Truth,
         queries: Sequence[Query],
         events: Sequence[Event],
         servers: int,
@@ -147,12 +147,7 @@ class Propagation:
     def _answer(self, reply: int) -> Answer | None:
         if reply not in self._answers:
             event, content = self._replies[reply]
-            self._answers[reply] = None
-            try:
-                found = decode_reply(b"\0\0" + content, self._queries[self._events[event].question])
-                self._answers[reply] = answer_of(found.rcode, found.answer)
-            except BadReply:
-                pass
+            self._answers[reply] = read_answer(content, self._queries[self._events[event].question])
         return self._answers[reply]
 
 

@@ -36,8 +36,7 @@ from hsdns.cluster.question import POD, SVC
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import EXTERNAL_NAME, Key, ServiceValue
 from hsdns.load.questions import Question
-from hsdns.load.verify.judge import Answer
-from hsdns.load.verify.verifier import answer_of
+from hsdns.load.verify.judge import Answer, answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply

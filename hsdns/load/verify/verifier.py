@@ -8,21 +8,13 @@ Rule 2: most replies are repeated, so a reply is stored with the state that it m
 Rule 3: while the watch was interrupted, no answer counts against the server; while it was late, only a stale one does.
         If the generator changes the cluster itself, a change counts from when it has shown it.
 Rule 4: only NOERROR and NXDOMAIN replies are judged.  Other rcodes and lost queries are counted elsewhere.
-
-The compared content of a reply: the rcode, and type and RDATA of each record of its answer section:
-Rule 1: names in RDATA are in lower case, and the weight of SRV is omitted: no specification defines it.
-Rule 2: nearly every reply repeats the question octet for octet, and its records have a pointer to it as their owner and
-        no compressed name in their RDATA.  Such a reply is read here without an object for each record, in a fifth of
-        the time.  For any other, wire/decode.py decides whether it is a reply.
-Rule 3: the fast method reads only the answer section, as stub resolvers do.
 """
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.load.outcome import LOST, PlainOutcome
 from hsdns.load.questions import Question
@@ -38,121 +30,29 @@ from hsdns.load.verify.judge import (
     UNKNOWN,
     Answer,
     Verdict,
+    answer_of,
     judge,
     right_state,
 )
-from hsdns.wire.decode import ADDRESS_LENGTHS, HEADER_LEN, BadReply, decode_reply
-from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import QR, RR, TC
-from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
+from hsdns.wire.decode import BadReply, decode_reply
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import TC, Query
 
-_NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
-_HEADER: Final = struct.Struct("!HHH")  # flags, questions, answers: the fields after the ID
-_RECORD: Final = struct.Struct("!HHHIH")  # owner, type, class, TTL, RDLENGTH
-_TO_QUESTION: Final = 0xC000 | HEADER_LEN
-# Octets before the name in RDATA.
-_BEFORE: Final[dict[int, int]] = {RRType.SRV: 6, RRType.PTR: 0, RRType.CNAME: 0}
-
-
-def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
-    """The answer in records."""
-    found = []
-    for record in records:
-        rdata = record.rdata
-        if record.rrtype in _NAMES:
-            if record.rrtype == RRType.SRV:
-                rdata = rdata[:2] + rdata[4:6] + rdata[6:].lower()
-            else:
-                rdata = rdata.lower()
-        found.append((record.rrtype, rdata))
-    return Answer(rcode, frozenset(found))
-
-
-def read_answer(content: bytes, question: Question) -> Answer | None:
-    """The answer in a reply without its ID; None if it is not a reply to the question."""
-    found = _plain(content, question.section)
-    if found is not None:
-        return found
-    try:
-        reply = decode_reply(b"\0\0" + content, question.query())
-    except BadReply:
-        return None
-    return answer_of(reply.rcode, reply.answer)
-
-
-def _plain(content: bytes, section: bytes) -> Answer | None:
-    """The answer in a reply of the common form of Rule 2, without its ID; None for any other."""
-    at = HEADER_LEN - 2
-    end = at + len(section)
-    if content[at:end] != section:
-        return None
-    flags, questions, count = _HEADER.unpack_from(content)
-    if questions != 1 or not flags & QR or not count:  # OPT may have the rest of the rcode
-        return None
-    found, unpack = [], _RECORD.unpack_from
-    try:
-        for _ in range(count):
-            owner, rrtype, _, _, length = unpack(content, end)
-            start = end + _RECORD.size
-            end = start + length
-            rdata = content[start:end]
-            if owner != _TO_QUESTION or len(rdata) != length:
-                return None
-            if rrtype in _BEFORE:
-                before = _BEFORE[rrtype]
-                if not _is_name(rdata, before):
-                    return None
-                rdata = rdata[:2] + rdata[4:6] + rdata[6:].lower() if before else rdata.lower()
-            elif ADDRESS_LENGTHS.get(rrtype) != length:
-                return None
-            found.append((rrtype, rdata))
-    except struct.error:
-        return None
-    return Answer(flags & 15, frozenset(found))
-
-
-def _is_name(rdata: bytes, at: int) -> bool:
-    """Whether the rest of the RDATA is one uncompressed name."""
-    if len(rdata) - at > MAX_NAME_LEN:
-        return False
-    try:
-        while length := rdata[at]:
-            if length > MAX_LABEL_LEN:
-                return False
-            at += 1 + length
-    except IndexError:
-        return False
-    return at == len(rdata) - 1
-
+if TYPE_CHECKING:
+    from hsdns.load.verify.truth import Truth
 
 PATIENCE: Final = 1.0  # seconds
 SLACK: Final = 0.1  # seconds
 JUDGED: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
 
 
-class ClusterStates(Protocol):
-    """The interface of truth.Truth."""
-
-    def is_away(self) -> bool:
-        """Whether the cluster cannot be watched now."""
-
-    def was_away(self, begin: float, end: float) -> bool:
-        """Whether the cluster could not be watched at some time between two times."""
-
-    def was_late(self, begin: float, end: float) -> bool:
-        """Whether the watch may have seen an event between two times late."""
-
-    def shown(self, time: float) -> float:
-        """When the servers could see a state that was true from `time` on."""
-
-    def states(self, question: int) -> tuple[Sequence[float], int] | None:
-        """The times from which each state of a question was true, and how many were dropped."""
-
-    def expected(self, question: int, state: int) -> Answer | None:
-        """The right answer to a question in a state."""
-
-    def add_question(self, question: Question) -> int:
-        """Add a question; return its number here."""
+def read_answer(content: bytes, query: Query) -> Answer | None:
+    """The answer in a reply without its ID; None if it is not a reply to the query."""
+    try:
+        reply = decode_reply(b"\0\0" + content, query)
+    except BadReply:
+        return None
+    return answer_of(reply.rcode, reply.answer)
 
 
 class Judged(NamedTuple):
@@ -179,7 +79,7 @@ class _Reply:
     def answer(self) -> Answer | None:
         """The answer in it; None if it is not a reply to its question."""
         if self._question is not None:
-            self._answer = read_answer(self._content, self._question)
+            self._answer = read_answer(self._content, self._question.query())
             self._question, self._content = None, b""  # the answer is stored instead
         return self._answer
 
@@ -195,9 +95,7 @@ class _Waiting(NamedTuple):
 class Verifier:
     """Judges answers to `questions`; `slack` in seconds."""
 
-    def __init__(
-        self, truth: ClusterStates, questions: Sequence[Question], slack: float = SLACK
-    ) -> None:
+    def __init__(self, truth: Truth, questions: Sequence[Question], slack: float = SLACK) -> None:
         self.slack = slack
         self.patience = max(PATIENCE, 2 * slack)
         self._truth = truth

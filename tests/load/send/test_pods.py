@@ -164,7 +164,7 @@ class World:
         )
         sockets = [Socket(self) for _ in range(wires)]
         self.sockets += sockets
-        self.transport = UdpTransport(sockets, timeout, self.sender, self.clock, run=1)
+        self.transport = UdpTransport(sockets, timeout, self.sender.ended, self.clock, run=1)
         self.sender.transport = self.transport
         return self.sender
 

@@ -115,7 +115,7 @@ class Server:
         self.sent.append(query.octets)
         if not self.is_full:
             message = b"\0\0\x84\0" + query.octets[2:]
-            self.machine.prober.reply(query, message, self.machine.now)
+            self.machine.prober.ended(query, message, self.machine.now)
 
     def flush(self) -> None:
         pass

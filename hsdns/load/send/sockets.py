@@ -281,9 +281,7 @@ class Links:
 
     def fileno(self) -> int:
         """The descriptor that is readable if a socket is ready."""
-        number = getattr(self.selector, "fileno", None)
-        assert number is not None, "epoll and kqueue have one"
-        return int(number())
+        return self.selector.fileno()
 
     def serve(self, connections: Connections) -> None:
         """Handle the connections that are ready."""

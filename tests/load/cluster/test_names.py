@@ -3,10 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-import pytest
-
 from hsdns.load.cluster.names import KINDS, POD_KINDS, cluster_questions, cluster_targets
-from hsdns.load.errors import LoadError
 from hsdns.load.questions import Questions
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import type_to_text
@@ -56,13 +53,9 @@ def test_shares_and_the_order_of_a_seed() -> None:
     assert any(order != orders[0] for order in orders[2:])
 
 
-def test_without_headless_services() -> None:
-    source = ("synthetic", "services=2", "endpoints=1", "headless=0")
-    found = questions(None, 0.0, 1, *source)
+def test_a_kind_without_names_leaves_its_share_to_the_others() -> None:
+    found = questions(None, 0.0, 1, "synthetic", "services=2", "endpoints=1", "headless=0")
     assert {each.group for each in found.all} == {"service", "srv", "endpoint", "reverse", "absent"}
-    with pytest.raises(LoadError) as error:
-        questions({"headless": 1}, 0.0, 1, *source)
-    assert str(error.value) == "-mix: the cluster has no names of the kind headless; leave it out"
 
 
 def targets(

@@ -51,8 +51,7 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Questions
-from hsdns.load.verify.judge import Answer
-from hsdns.load.verify.verifier import answer_of
+from hsdns.load.verify.judge import Answer, answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import SHAPING, RecordedQuery
 from hsdns.recording.reader import BadRecording, Recording

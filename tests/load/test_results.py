@@ -41,6 +41,7 @@ from hsdns.load.results import (
     MOST_EVENTS,
     OPEN,
     Counts,
+    EventReport,
     PropagationReport,
     Results,
     Second,
@@ -50,12 +51,10 @@ from hsdns.load.results import (
 )
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
-from hsdns.load.verify.propagation import Shown, propagation_report
 from hsdns.load.verify.verifier import Judged
 from hsdns.resolver import MODELS
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.verify.test_propagation import QUESTIONS as FOLLOWED
 from tests.load.verify.test_propagation import shown
 
 BEGIN = 7 * SECOND
@@ -242,7 +241,7 @@ def test_figures_of_lookups() -> None:
 
 @given(found=CONNECTIONS, first=LOOKUPS, second=LOOKUPS, some=SHOWN, more=SHOWN)
 def test_what_is_added_is_as_if_it_were_one(
-    found: ConnectionsReport, first: list[Lookup], second: list[Lookup], some: list[Shown], more: list[Shown]
+    found: ConnectionsReport, first: list[Lookup], second: list[Lookup], some: list[EventReport], more: list[EventReport]
 ) -> None:  # fmt: skip
     """Though it was written and read in between, or came over the pipe; most_open is only a bound."""
     once, twice = decode(packed(found), ConnectionsReport), ConnectionsReport()
@@ -259,22 +258,22 @@ def test_what_is_added_is_as_if_it_were_one(
     assert looked_up.finish(Histogram(), refused=False) == both.finish(Histogram(), refused=False)
     propagation = PropagationReport()
     for part in (more, some):
-        add(propagation, written(propagation_report(part, FOLLOWED, len(part) + 1, 100.0)))
-    whole = propagation_report(some + more, FOLLOWED, len(some + more) + 2, 100.0)
+        add(propagation, written(PropagationReport.of(part, len(part) + 1)))
+    whole = PropagationReport.of(some + more, len(some + more) + 2)
     assert encode(propagation.finish()) == encode(whole)
 
 
 def test_figures_of_changes() -> None:
     """A percentile needs as many changes; a long run has some of its events."""
-    ten = propagation_report([shown()] * 10, FOLLOWED, 10, 0.0)
+    ten = PropagationReport.of([shown()] * 10, 10)
     assert [each.name for each in ten.first_new if each.us is not None] == ["p50", "p90", "max"]
     assert {each.why for each in ten.first_new if each.us is None} == {"few"}
-    many = propagation_report([shown()] * 1000, FOLLOWED, 1000, 0.0)
+    many = PropagationReport.of([shown()] * 1000, 1000)
     assert [each.name for each in many.first_new if each.us is None] == ["p99.99"]
-    every = [shown(at=float(number)) for number in range(3 * MOST_EVENTS)]
-    found = propagation_report(every, FOLLOWED, len(every), 0.0)
+    every = [shown(at=100.0 + number) for number in range(3 * MOST_EVENTS)]
+    found = PropagationReport.of(every, len(every))
     assert ([each.at_s for each in found.events[:3]], len(found.events)) == ([0, 3, 6], MOST_EVENTS)
-    nothing = propagation_report([], FOLLOWED, 0, 0.0)
+    nothing = PropagationReport.of([], 0)
     assert (nothing.events, {each.why for each in nothing.first_new}) == ([], {"few", "none"})
 
 

@@ -30,10 +30,9 @@ from hsdns.chain import Endpoint
 from hsdns.http2 import MEDIA_TYPE
 from hsdns.http_page import TEXT
 from hsdns.metrics import Counter
-from hsdns.server import http_request
 from hsdns.server.admission import Places
-from hsdns.server.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2, HttpReply, HttpRequest
-from hsdns.server.http_request import Malformed, Request, RequestReader
+from hsdns.server.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2
+from hsdns.server.http_request import Malformed, Request, RequestReader, Response
 from hsdns.server.tcp import Connection, TcpListener
 from hsdns.server.tls import TlsConnection
 from hsdns.wire.decode import BadQuery, decode, outline
@@ -41,7 +40,6 @@ from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Outcome, Query, outcome
 
 ALPN: Final = ["h2", "http/1.1"]
-_TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
 PATH: Final = "/dns-query"
 SHORT_AGE: Final = 5  # seconds, for a reply without any TTL (CoreDNS plugin/pkg/dnsutil ttl.go)
 LONGEST_AGE: Final = 3600
@@ -52,7 +50,7 @@ _KEPT: Final = frozenset({Outcome.POSITIVE, Outcome.NODATA, Outcome.NXDOMAIN})
 class BadRequest(Exception):
     """A request without a valid query; `reply` is the response to send."""
 
-    def __init__(self, reply: HttpReply) -> None:
+    def __init__(self, reply: Response) -> None:
         super().__init__(f"status {reply.status}")
         self.reply = reply
 
@@ -126,27 +124,24 @@ class Http1:
         """Whether a request may wait for step()."""
         return self._reader.has_waiting and not self.is_over
 
-    def step(self) -> HttpRequest | None:
+    def step(self) -> Request | None:
         """Return the next request, if it has arrived."""
         try:
             self._request = request = self._reader.take()
         except Malformed as bad:
-            self._out += http_request.refuse(bad)
+            self._out += bad.response.to(None)
             self.is_over = True
             return None
         if request is None:
             self._out += self._reader.interim()
-            return None
-        body = _TOO_LONG if request.body is None else request.body
-        return HttpRequest(0, request.method, request.target, body)
+        return request
 
-    def reply(self, stream: int, reply: HttpReply, now: float, *, head_only: bool = False) -> None:
+    def reply(self, stream: int, reply: Response, now: float, *, head_only: bool = False) -> None:
         """Answer the request."""
-        del stream, now
+        del stream, now, head_only
         request, self._request = self._request, None
         headers = (*reply.headers, ("server", "hsdns"))
-        self._out += http_request.head_of(reply.status, headers, request)
-        self._out += b"" if head_only else reply.body
+        self._out += reply._replace(headers=headers).to(request)
         self.is_over = self.is_over or request is None or not request.keeps
 
     def end(self) -> None:
@@ -243,7 +238,7 @@ class DohConnection(Connection):
         self._most = 1  # replies go out in the order of requests
         return Http1()
 
-    def _ask(self, request: HttpRequest) -> None:
+    def _ask(self, request: Request) -> None:
         """Answer a request at once, or later in a task."""
         server = self._server
         self._has_asked = True
@@ -271,14 +266,14 @@ class DohConnection(Connection):
             self.pending -= 1
             raise
 
-    def _answered(self, request: HttpRequest, query: Query, wire: bytes | None) -> None:
+    def _answered(self, request: Request, query: Query, wire: bytes | None) -> None:
         self.pending -= 1
         self._last_used = self._server.clock()
         self._reply(request, make_reply(query, wire))
         self._server.processor.flush()
         self._go_on()
 
-    def _reply(self, request: HttpRequest, reply: HttpReply) -> None:
+    def _reply(self, request: Request, reply: Response) -> None:
         self._server.count(reply.status)
         if self._http is not None:
             head_only = request.method == "HEAD"
@@ -304,7 +299,7 @@ class DohConnection(Connection):
             transport.close()
 
 
-def read_request(method: str, target: str, body: bytes) -> tuple[bytes, Query]:
+def read_request(method: str, target: str, body: bytes | None) -> tuple[bytes, Query]:
     """Return the query of a request, as octets and parsed; raise BadRequest.
 
     `target` is the path with its query string.
@@ -321,7 +316,7 @@ def read_request(method: str, target: str, body: bytes) -> tuple[bytes, Query]:
         raise BadRequest(_error(400, "invalid request")) from bad
 
 
-def make_reply(query: Query, wire: bytes | None) -> HttpReply:
+def make_reply(query: Query, wire: bytes | None) -> Response:
     """Wrap a reply; without a reply the status is 500."""
     if wire is None:
         return _error(500, "No response")
@@ -330,7 +325,7 @@ def make_reply(query: Query, wire: bytes | None) -> HttpReply:
         ("cache-control", f"max-age={max_age(query, wire)}"),
         ("content-length", str(len(wire))),
     )
-    return HttpReply(200, headers, wire)
+    return Response(200, headers, wire)
 
 
 def max_age(query: Query, wire: bytes) -> int:
@@ -355,11 +350,11 @@ def _from_parameters(text: str) -> bytes | None:
         return None
 
 
-def _error(status: int, text: str) -> HttpReply:
+def _error(status: int, text: str) -> Response:
     body = f"{text}\n".encode()
     headers = (
         ("content-type", TEXT),
         ("x-content-type-options", "nosniff"),
         ("content-length", str(len(body))),
     )
-    return HttpReply(status, headers, body)
+    return Response(status, headers, body)

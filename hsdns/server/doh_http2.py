@@ -51,7 +51,7 @@ from hsdns.http2 import (
 from hsdns.http2 import (
     MAX_STREAMS as MAX_STREAMS_SETTING,
 )
-from hsdns.server.http_request import date
+from hsdns.server.http_request import Request, Response, date
 
 COUNTED: Final = 64  # frames in one step
 _SETTING_LEN: Final = 6  # octets
@@ -222,23 +222,6 @@ _FORBIDDEN: Final = frozenset(
 )
 
 
-class HttpReply(NamedTuple):
-    """Status, headers and body, for both versions of HTTP."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-
-class HttpRequest(NamedTuple):
-    """A complete request; the caller passes `stream` back with the reply."""
-
-    stream: int
-    method: str
-    target: str
-    body: bytes
-
-
 class _Head(NamedTuple):
     """What the fields of a request say; trailers have no `method`."""
 
@@ -257,7 +240,7 @@ class Http2(Connection[_Head]):
         super().__init__(b"", [(MAX_STREAMS_SETTING, MAX_STREAMS), (HEADERS_SIZE, MAX_BLOCK_LEN)])
         self._frames = Frames(now)
         self._arriving_len = 0
-        self._request: HttpRequest | None = None
+        self._request: Request | None = None
         self.is_over = False
         self.has_fault = False
         self.excess = ""
@@ -271,7 +254,7 @@ class Http2(Connection[_Head]):
         """Whether frames wait for step()."""
         return bool(self._frames.waiting) or not self._frames.is_counted
 
-    def step(self) -> HttpRequest | None:
+    def step(self) -> Request | None:
         """Handle the next frame, when all are counted; return the request that it completes."""
         try:
             if not self._frames.count() or not self._frames.waiting:
@@ -345,9 +328,11 @@ class Http2(Connection[_Head]):
         self._arriving_len -= _octets_of(stream)
         head = stream.head
         if head is not None and stream.number not in self._frames.reset:
-            self._request = HttpRequest(stream.number, head.method, head.target, bytes(stream.body))
+            self._request = Request(
+                head.method, head.target, body=bytes(stream.body), stream=stream.number
+            )
 
-    def reply(self, stream: int, reply: HttpReply, now: float, *, head_only: bool = False) -> None:
+    def reply(self, stream: int, reply: Response, now: float, *, head_only: bool = False) -> None:
         """Answer a request; does nothing if the client has cancelled it."""
         found = self.streams.get(stream)
         if found is None:

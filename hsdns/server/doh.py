@@ -93,13 +93,13 @@ class DohServer(TcpListener):
         if http2.excess:
             self._counters.excesses.inc((self.processor.server, http2.excess))
 
-    def wrap(self, connection: asyncio.Protocol) -> asyncio.Protocol:
+    def wrap(self, connection: Connection, inside: asyncio.Protocol) -> asyncio.Protocol:
         """Wrap the protocol in TLS that offers HTTP/2 (ALPN), if the listener has a certificate."""
         tls = self.settings.tls
         if tls is None:
-            return connection
+            return inside
         tls.set_alpn_protocols(ALPN)
-        return TlsConnection(connection, tls, is_http=True, turns=self.turns)
+        return TlsConnection(inside, tls, is_http=True, turns=self.turns, connection=connection)
 
 
 class Http1:

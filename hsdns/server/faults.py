@@ -53,11 +53,11 @@ from hsdns.server.admission import ListenerFaults
 from hsdns.server.instance import Instance, State
 from hsdns.server.runtime import ServerRuntime
 from hsdns.server.sockets import endpoint_of
-from hsdns.server.tcp import Connection, FaultyTransport, TcpListener
+from hsdns.server.tcp import Connection, TcpListener
+from hsdns.server.tls import Layer
 
 Decide = Callable[[str, Endpoint, Endpoint], Sequence[Bite]]
 Lifted = Callable[[], bool]
-Around = Callable[[asyncio.Transport, Connection], FaultyTransport]
 TICK: Final = (
     0.1  # seconds between two pieces of a slow connection, if a piece has at least one octet
 )
@@ -94,10 +94,14 @@ class FaultyConnection(asyncio.Protocol):
             if isinstance(bite.rule.action, Hang):
                 return HungConnection(listener, self._lifted(bite))
         connection = listener.make_connection()
-        for bite in bites:
-            if isinstance(bite.rule.action, Slow | Reset):
-                connection.around = _around(bite.rule.action, self._lifted(bite), connection.around)
-        return listener.wrap(connection)
+        inside: asyncio.Protocol = connection
+        for bite in reversed(bites):
+            action = bite.rule.action
+            if isinstance(action, Slow):
+                inside = SlowTransport(inside, action.rate, self._lifted(bite))
+            elif isinstance(action, Reset):
+                inside = ResetTransport(inside, action.octets)
+        return listener.wrap(connection, inside)
 
     def _lifted(self, bite: Bite) -> Lifted:
         return lambda: bite.rule.is_lifted(self._listener.clock())
@@ -116,28 +120,14 @@ class HungConnection(Connection):
             self.close()
 
 
-def _around(action: Slow | Reset, lifted: Lifted, outer: Around | None) -> Around:
-    """Put the transport of a rule around that of another one, if any."""
-
-    def around(transport: asyncio.Transport, inside: Connection) -> FaultyTransport:
-        outside = transport if outer is None else outer(transport, inside)
-        if isinstance(action, Slow):
-            return SlowTransport(outside, action.rate, inside, lifted)
-        return ResetTransport(outside, action.octets)
-
-    return around
-
-
-class SlowTransport(FaultyTransport):
+class SlowTransport(Layer):
     """Sends at most this many octets a second, until `lifted`; then the rest at once."""
 
-    def __init__(
-        self, outside: asyncio.Transport, rate: int, inside: asyncio.Protocol, lifted: Lifted
-    ) -> None:
-        super().__init__(outside)
+    def __init__(self, inside: asyncio.Protocol, rate: int, lifted: Lifted) -> None:
+        super().__init__(inside)
         self._piece = max(1, round(rate * TICK))
         self._interval = self._piece / rate  # seconds
-        self._inside, self._lifted = inside, lifted
+        self._lifted = lifted
         self._waiting = bytearray()
         self._timer: asyncio.TimerHandle | None = None
         self._is_paused = self._is_closing = False
@@ -172,8 +162,10 @@ class SlowTransport(FaultyTransport):
         self._waiting.clear()
         self._outside.abort()
 
-    def has_more(self) -> bool:
-        """Whether it will close by itself later, because octets wait to be sent."""
+    def eof_received(self) -> bool:
+        """Half-closed by the client: what waits is still sent, and it closes by itself after that."""
+        if super().eof_received():
+            return True
         if self._waiting:
             self.close()
         return bool(self._waiting)
@@ -202,11 +194,11 @@ class SlowTransport(FaultyTransport):
             self._timer = asyncio.get_running_loop().call_later(self._interval, self._send)
 
 
-class ResetTransport(FaultyTransport):
+class ResetTransport(Layer):
     """Resets the connection after this many octets; None: after half of the first write."""
 
-    def __init__(self, outside: asyncio.Transport, octets: int | None) -> None:
-        super().__init__(outside)
+    def __init__(self, inside: asyncio.Protocol, octets: int | None) -> None:
+        super().__init__(inside)
         self._left = octets
         self._is_over = False
 

@@ -18,7 +18,7 @@ from hsdns.answer_table.capabilities import AnswerSource
 from hsdns.answer_table.hits import HitGroups
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice
-from hsdns.cluster.reverse import REVERSE_ZONES
+from hsdns.cluster.address import REVERSE_ZONES
 from hsdns.fastpath import AnswerTable
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query

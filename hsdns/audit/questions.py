@@ -19,9 +19,9 @@ from ipaddress import ip_address
 from random import Random
 from typing import Final, NamedTuple
 
+from hsdns.cluster.address import is_reverse
 from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.question import SVC
-from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.value import HEADLESS, Port, ServiceValue
 from hsdns.load.questions import ABSENT, Question
 from hsdns.load.verify.judge import Answer

@@ -1,4 +1,4 @@
-"""IP addresses as octets, and the DNS label that stands for an address.
+"""IP addresses as octets, the DNS label that stands for an address, and its reverse name.
 
 Path: pack.py reads the addresses of objects with it; value.py makes the labels of endpoints without a hostname.
 Rule: an IPv4 address is parsed without module ipaddress, which takes three times as long: a start parses one for each
@@ -10,9 +10,15 @@ from __future__ import annotations
 from ipaddress import IPv6Address
 from typing import Final
 
+from hsdns.wire.name import Name
+
 # The only accepted spelling of each octet.
 _OCTET: Final = {str(value): value for value in range(256)}.__getitem__
 _DECIMAL: Final = tuple(b"%d" % value for value in range(256)).__getitem__
+REVERSE_ZONES: Final = (Name.from_text("in-addr.arpa."), Name.from_text("ip6.arpa."))
+_IPV4: Final = (b"in-addr", b"arpa")
+_IPV6: Final = (b"ip6", b"arpa")
+_NIBBLES: Final = {b"%x" % value for value in range(16)}
 
 
 def pack_address(text: str) -> bytes | None:
@@ -58,3 +64,38 @@ def dashed_text(text: str) -> bytes:
         return text.replace(".", "-").encode()
     label = text.replace(":", "-")
     return (label + "0" if label.endswith("-") else label).encode()
+
+
+def is_reverse(name: Name) -> bool:
+    """Whether a name is below in-addr.arpa or ip6.arpa (CoreDNS IsReverse)."""
+    labels = name.labels
+    return len(labels) > 2 and labels[-2:] in (_IPV4, _IPV6)
+
+
+def address_of(name: Name) -> bytes | None:
+    """The address of a complete reverse name (4 octets or 32 nibbles), None for other names.
+
+    Source: RFC 1035 section 3.5, RFC 3596 section 2.5, CoreDNS 1.14.7 plugin/pkg/dnsutil/reverse.go.
+    """
+    labels = name.labels
+    if len(labels) == 6 and labels[-2:] == _IPV4:
+        octets = labels[3::-1]
+        if all(octet.isdigit() and len(octet) <= 3 for octet in octets):
+            return pack_address(b".".join(octets).decode())
+    elif len(labels) == 34 and labels[-2:] == _IPV6:
+        nibbles = labels[31::-1]
+        if all(nibble in _NIBBLES for nibble in nibbles):
+            return pack_address(_ipv6_text(b"".join(nibbles).decode()))
+    return None
+
+
+def reverse_name(address: bytes) -> Name:
+    """The reverse name of an address of 4 or 16 octets; the inverse of address_of()."""
+    if len(address) == 4:
+        return Name.from_labels([b"%d" % octet for octet in reversed(address)] + [*_IPV4])
+    nibbles = reversed(address.hex().encode())
+    return Name.from_labels([*(b"%c" % nibble for nibble in nibbles), *_IPV6])
+
+
+def _ipv6_text(digits: str) -> str:
+    return ":".join(digits[at : at + 4] for at in range(0, 32, 4))

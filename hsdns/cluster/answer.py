@@ -17,11 +17,11 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hsdns.cluster import question, schema
+from hsdns.cluster.address import address_of
 from hsdns.cluster.freshness import ANYTHING, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.nameserver import Nameserver
 from hsdns.cluster.question import ParsedName
-from hsdns.cluster.reverse import address_of
 from hsdns.cluster.value import Node
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, nodata, unwritten
@@ -75,7 +75,7 @@ class ClusterAnswers:
         rdata = soa(
             Name(b"\2ns\3dns" + zone.lower),
             Name(b"\12hostmaster" + zone.lower),
-            store.shared_serial if self.lookup.is_multicluster(zone) else store.serial,
+            store.imports.serial if self.lookup.is_multicluster(zone) else store.serial,
             7200,
             1800,
             86400,

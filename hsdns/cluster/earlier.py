@@ -16,18 +16,20 @@ from hsdns.cluster.replaced import (
     CLUSTER_IPS,
     ENDPOINT_IPS,
     EXTERNAL_IPS,
+    EXTERNAL_SERIAL,
     IMPORTS,
     NAMESPACES,
+    OWN_SERIAL,
     PODS,
     SERIALS,
     SERVICES,
+    SHARED_SERIAL,
     TERMINATING,
     Replaced,
     Table,
 )
-from hsdns.cluster.reverse import ReverseIndex
-from hsdns.cluster.services import EXTERNAL_SERIAL
-from hsdns.cluster.store import OWN_SERIAL, SHARED_SERIAL, Store
+from hsdns.cluster.services import ReverseIndex
+from hsdns.cluster.store import Store
 from hsdns.cluster.value import Key, ServiceValue, SliceKey
 
 K = TypeVar("K", bound=Hashable)
@@ -102,6 +104,7 @@ class EarlierImports(NamedTuple):
     """The ServiceImports at that time."""
 
     values: EarlierTable[Key, ServiceValue]
+    serial: int
 
 
 class EarlierServices(NamedTuple):
@@ -122,9 +125,11 @@ class EarlierStore:
         self.settings, self.serves = store.settings, store.serves
         self.restored, self.lost = store.restored, store.lost
         self.serial: int = moment.at(SERIALS, OWN_SERIAL, store.serial)
-        self.shared_serial: int = moment.at(SERIALS, SHARED_SERIAL, store.shared_serial)
         self.namespaces = EarlierTable(moment, NAMESPACES, store.namespaces)
-        self.imports = EarlierImports(EarlierTable(moment, IMPORTS, store.imports.values))
+        self.imports = EarlierImports(
+            EarlierTable(moment, IMPORTS, store.imports.values),
+            moment.at(SERIALS, SHARED_SERIAL, store.imports.serial),
+        )
         self.services = EarlierServices(
             EarlierTable(moment, SERVICES, services.values),
             EarlierAddresses(moment, CLUSTER_IPS, services.cluster_ips),

@@ -12,7 +12,6 @@ Rule 2: the number of counters is fixed.  Two objects that share a counter inval
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from hsdns.fastpath import Versions
@@ -43,56 +42,6 @@ class Counters(Protocol):
 
     def read(self, index: int) -> int:
         """The value of a counter, with all increments."""
-
-
-class Names(Protocol):
-    """The existing namespaces, Services and labels below Services; the answer table denies all other names."""
-
-    open: bool  # whether a name that is missing here does not exist
-    serial: int  # the current serial of the zone
-
-    def add_namespace(self, label: bytes) -> None:
-        """Add a namespace, in lower case."""
-
-    def remove_namespace(self, label: bytes) -> None:
-        """Remove a namespace."""
-
-    def add_service(self, namespace: bytes, name: bytes) -> None:
-        """Add a Service, in lower case."""
-
-    def remove_service(self, namespace: bytes, name: bytes) -> None:
-        """Remove a Service, with the labels below it."""
-
-    def add_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
-        """Add labels below a Service, in wire form (service_labels.py); one may be added several times."""
-
-    def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
-        """Remove labels below a Service once each."""
-
-
-class NoNames:
-    """Names for a store without an answer table."""
-
-    open = False
-    serial = 0
-
-    def add_namespace(self, label: bytes) -> None:
-        """Do nothing."""
-
-    def remove_namespace(self, label: bytes) -> None:
-        """Do nothing."""
-
-    def add_service(self, namespace: bytes, name: bytes) -> None:
-        """Do nothing."""
-
-    def remove_service(self, namespace: bytes, name: bytes) -> None:
-        """Do nothing."""
-
-    def add_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
-        """Do nothing."""
-
-    def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
-        """Do nothing."""
 
 
 class NoCounters:
@@ -144,12 +93,6 @@ def namespace_counter(namespace: bytes) -> int:
 def address_counter(address: bytes) -> int:
     """The counter of the Services that an address (4 or 16 octets) leads to."""
     return hash(address) & _MASK
-
-
-def bump_addresses(counters: Counters, addresses: Iterable[bytes]) -> None:
-    """Increment the counters of addresses."""
-    for address in addresses:
-        counters.bump(address_counter(address))
 
 
 def cached_counter(key: tuple[object, ...]) -> int:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from hsdns.cluster import question, schema
+from hsdns.cluster.address import is_reverse
 from hsdns.cluster.earlier import ClusterView
 from hsdns.cluster.freshness import (
     Dependencies,
@@ -24,7 +25,6 @@ from hsdns.cluster.freshness import (
 )
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, SVC, ParsedName
-from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, Key, Node, ServiceValue
 from hsdns.wire.name import Name

@@ -10,7 +10,7 @@ How similar the labels of a pod are to a selector that does not match them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -25,6 +25,32 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     deletion_timestamp: str | None = None
+
+
+class ApiObject(msgspec.Struct, frozen=True, gc=False):
+    """An object of the API; those that compiled code has read (read_object.py) have the same properties."""
+
+    metadata: ObjectMeta
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.metadata.namespace, self.metadata.name
+
+    @property
+    def resource_version(self) -> str:
+        """The version of its content; "" if it is unknown."""
+        return self.metadata.resource_version
+
+    @property
+    def changed_at(self) -> str | None:
+        """The time of the change that led to this one, as annotated by a controller."""
+        return (self.metadata.annotations or {}).get(CHANGE_TIME)
+
+    @property
+    def whole(self) -> Self:
+        """The object with all fields that any part of the program reads."""
+        return self
 
 
 class ServicePort(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -70,10 +96,9 @@ class ServiceStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
     load_balancer: LoadBalancerStatus | None = None
 
 
-class Service(msgspec.Struct, frozen=True, gc=False):
+class Service(ApiObject, frozen=True, gc=False):
     """core/v1 Service."""
 
-    metadata: ObjectMeta
     spec: ServiceSpec = ServiceSpec()
     status: ServiceStatus | None = None
 
@@ -86,10 +111,9 @@ class ServiceImportSpec(msgspec.Struct, frozen=True, gc=False):
     ports: list[ServicePort] | None = None
 
 
-class ServiceImport(msgspec.Struct, frozen=True, gc=False):
+class ServiceImport(ApiObject, frozen=True, gc=False):
     """multicluster.x-k8s.io/v1alpha1 ServiceImport: a Service of a clusterset, as seen in one of its clusters."""
 
-    metadata: ObjectMeta
     spec: ServiceImportSpec = ServiceImportSpec()
 
 
@@ -127,19 +151,16 @@ class EndpointPort(msgspec.Struct, frozen=True, rename="camel", gc=False):
     port: int | None = None
 
 
-class EndpointSlice(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class EndpointSlice(ApiObject, frozen=True, rename="camel", gc=False):
     """discovery/v1 EndpointSlice."""
 
-    metadata: ObjectMeta
     address_type: str = ""
     endpoints: list[Endpoint] | None = None
     ports: list[EndpointPort] | None = None
 
 
-class Namespace(msgspec.Struct, frozen=True, gc=False):
+class Namespace(ApiObject, frozen=True, gc=False):
     """core/v1 Namespace."""
-
-    metadata: ObjectMeta
 
 
 class PodCondition(msgspec.Struct, frozen=True, gc=False):
@@ -165,10 +186,9 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
     conditions: list[PodCondition] | None = None
 
 
-class Pod(msgspec.Struct, frozen=True, gc=False):
+class Pod(ApiObject, frozen=True, gc=False):
     """core/v1 Pod: the fields that `pods verified` and the explanations of its endpoints need."""
 
-    metadata: ObjectMeta
     status: PodStatus = PodStatus()
     spec: PodNames = PodNames()
 
@@ -179,6 +199,7 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 # Labels on slices of a ServiceImport: its name, and the cluster of the endpoints.
 IMPORT_NAME_LABEL = "multicluster.kubernetes.io/service-name"
 SOURCE_CLUSTER_LABEL = "multicluster.kubernetes.io/source-cluster"
+CHANGE_TIME = "endpoints.kubernetes.io/last-change-trigger-time"  # an annotation of slices
 # An annotation of Services that EndpointSlices ignore; publishNotReadyAddresses replaced it.
 TOLERATE = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 

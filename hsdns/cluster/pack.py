@@ -1,23 +1,29 @@
-"""Packs API objects into values, without what DNS cannot represent.
+"""Packs API objects into values, without what DNS cannot represent, and finds the labels below a Service.
 
-Path: services.py and imports.py call it for every event.
-Rule: no content of an object raises an exception.  The usable parts are packed; every other part is reported to
-      `reject` with a reason and a sentence.
+Path: services.py calls it for every event; fastpath's ClusterNames gets the labels.
+Rule 1: no content of an object raises an exception.  The usable parts are packed; every other part is reported to
+        `reject` with a reason and a sentence.
+Rule 2: every label that schema.py finds below a Service is listed, and the answer table answers NXDOMAIN for all
+        others.  Others may be listed too: the labels of an ExternalName's slices, for example, have no records, so the
+        table leaves them to the chain.
+Rule 3: a label is listed once for each slice that has it, so that an event is compared only with the last state of its
+        slice.
+Rule 4: a label is in wire form; a port is listed as PORT PROTOCOL, two labels in one, without underscores.
+Rule 5: compiled code (native/src/slice_change.rs) finds the same changes as change_in_python(), in another order.
 Source: CoreDNS 1.14.7 plugin/kubernetes/object/{service,endpoint}.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from hsdns.cluster.address import dashed_text, pack_address, pack_ipv4, read_address
+from hsdns.cluster.address import dashed, dashed_text, pack_address, pack_ipv4, read_address
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
-    Endpoint,
     EndpointPort,
     EndpointSlice,
     ObjectMeta,
@@ -38,6 +44,7 @@ from hsdns.cluster.value import (
     Port,
     ServiceValue,
 )
+from hsdns.fastpath import slice_change
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 
 _WIDTHS: Final = {"IPv4": 4, "IPv6": 16}  # octets of an address by addressType
@@ -52,7 +59,7 @@ def pack_key(meta: ObjectMeta, name: str | None = None) -> Key | None:
     return (namespace, own) if namespace is not None and own is not None else None
 
 
-def key_of(found: Service | ReadService) -> Key | None:
+def key_of(found: Service | ReadService | ServiceImport) -> Key | None:
     """Namespace and name of a Service as labels; None if one of them is not a DNS label."""
     return found.reading.key if isinstance(found, ReadService) else pack_key(found.metadata)
 
@@ -186,43 +193,23 @@ def pack_slice(
     if isinstance(found, ReadSlice):
         usual = found.reading.pack(pod_names, zonal)
         if usual is not None:
-            width, octets, labels, texts, topology_zones, unready = usual
-            return (
-                PackedSlice(
-                    found.key[1],
-                    found.resource_version,
-                    width,
-                    octets,
-                    labels,
-                    shared_ports(texts),
-                    topology_zones=topology_zones,
-                    cluster=cluster,
-                    not_ready=unready if counts_not_ready else 0,
-                ),
-            )
-        found = found.whole
-    meta = found.metadata
-    ports = _ports(found.ports or ())
-    plain = None if pod_names or zonal else _plain(found.endpoints or ())
-    if plain is not None and plain[0]:
-        addresses, not_ready = plain
-        return (
-            PackedSlice(
-                meta.name,
-                meta.resource_version,
-                4,
-                b"".join(addresses),
-                None,
-                ports,
+            width, octets, labels, texts, zones, unready = usual
+            part = PackedSlice(
+                found.key[1],
+                found.resource_version,
+                width,
+                octets,
+                labels,
+                shared_ports(texts),
+                topology_zones=zones,
                 cluster=cluster,
-                not_ready=not_ready if counts_not_ready else 0,
-            ),
-        )
-    zones = _topology_zones(found) if zonal else {}
-    # By width, negative for addresses that were not written in canonical form.
+                not_ready=unready if counts_not_ready else 0,
+            )
+            return (part,)
+        found = found.whole
+    zone_of = _topology_zones(found) if zonal else {}
+    # By width, 0 for names, negative for addresses that were not written in canonical form.
     groups: dict[int, _Group] = {}
-    targets: list[Name] = []
-    of_targets = _Group()
     not_ready = 0
     for endpoint in found.endpoints or ():
         if endpoint.conditions is not None and endpoint.conditions.ready is False:
@@ -239,101 +226,63 @@ def pack_slice(
         elif pod_names and endpoint.target_ref is not None:
             label = pack_label(endpoint.target_ref.name or "")
         for text in endpoint.addresses or ():
-            read = read_address(text)
+            ipv4 = pack_ipv4(text)
+            read = (4, ipv4, None) if ipv4 is not None else _read_host(text, found.address_type)
             if read is None:
-                target = pack_target(text) if found.address_type == "FQDN" else None
-                if target is None:
-                    reject("address", f"{quoted(text)} is not an IP address; it is skipped")
-                else:
-                    targets.append(target)
-                    dashed = pack_label(text.replace(".", "-")) if label is None else label
-                    of_targets.add(b"", dashed, zones.get(text, b""))
+                reject("address", f"{quoted(text)} is not an IP address; it is skipped")
                 continue
-            packed, is_canonical = read
-            width = len(packed) if is_canonical else -len(packed)
+            width, host, written = read
             group = groups.get(width)
             if group is None:
                 group = groups[width] = _Group()
-            # CoreDNS makes the label from the text as written, which matters if that is not the canonical form.
-            if label is None and not is_canonical:
-                own: bytes | None = pack_label(dashed_text(text).decode())
-            else:
-                own = label
-            group.add(packed, own, zones.get(text, b""))
+            group.hosts.append(host)
+            group.labels.append(written if label is None else label)
+            group.zones.append(zone_of.get(text, b""))
+    if counts_not_ready and not_ready and not groups:
+        groups[_WIDTHS.get(found.address_type, 0)] = _Group()
+    ports = _ports(found.ports or ())
     parts = [
         PackedSlice(
-            meta.name,
-            meta.resource_version,
+            found.metadata.name,
+            found.resource_version,
             abs(width),
-            b"".join(group.addresses),
+            b"".join(group.hosts) if width else b"",  # type: ignore[arg-type]  # addresses
             tuple(group.labels) if any(label is not None for label in group.labels) else None,
             ports,
-            reversible=width > 0,
+            () if width else tuple(group.hosts),  # type: ignore[arg-type]  # names
+            reversible=width >= 0,
             topology_zones=tuple(group.zones) if any(group.zones) else None,
             cluster=cluster,
         )
-        for width, group in groups.items()
+        for width, group in sorted(groups.items(), key=lambda item: not item[0])
     ]
-    if targets:
-        parts.append(
-            PackedSlice(
-                meta.name,
-                meta.resource_version,
-                0,
-                b"",
-                tuple(of_targets.labels),
-                ports,
-                tuple(targets),
-                topology_zones=tuple(of_targets.zones) if any(of_targets.zones) else None,
-                cluster=cluster,
-            )
-        )
     if counts_not_ready and not_ready:
-        if not parts:
-            width = _WIDTHS.get(found.address_type, 0)
-            parts = [
-                PackedSlice(
-                    meta.name, meta.resource_version, width, b"", None, ports, cluster=cluster
-                )
-            ]
         parts[0] = parts[0]._replace(not_ready=not_ready)
     return tuple(parts)
 
 
-def _plain(endpoints: Iterable[Endpoint]) -> tuple[list[bytes], int] | None:
-    """Ready addresses and the number of others, if all are IPv4 and none has a hostname, as nearly all; else None."""
-    addresses: list[bytes] = []
-    not_ready = 0
-    for endpoint in endpoints:
-        conditions = endpoint.conditions
-        if conditions is not None and conditions.ready is False:
-            not_ready += len(endpoint.addresses or ())
-            continue
-        if endpoint.hostname:
-            return None
-        for text in endpoint.addresses or ():
-            packed = pack_ipv4(text)
-            if packed is None:
-                return None
-            addresses.append(packed)
-    return addresses, not_ready
-
-
 class _Group:
-    """The addresses of one part, with their labels and topology zones."""
+    """The addresses or names of one part, with their labels and topology zones."""
 
-    __slots__ = ("addresses", "labels", "zones")
+    __slots__ = ("hosts", "labels", "zones")
 
     def __init__(self) -> None:
-        self.addresses: list[bytes] = []
+        self.hosts: list[bytes | Name] = []
         self.labels: list[bytes | None] = []
         self.zones: list[bytes] = []
 
-    def add(self, address: bytes, label: bytes | None, zone: bytes) -> None:
-        """Append an address."""
-        self.addresses.append(address)
-        self.labels.append(label)
-        self.zones.append(zone)
+
+def _read_host(text: str, address_type: str) -> tuple[int, bytes | Name, bytes | None] | None:
+    """The width of the group of an IPv6 address or a name, that itself, and its label if the text makes it."""
+    read = read_address(text)
+    if read is not None:
+        host, is_canonical = read
+        if is_canonical:
+            return len(host), host, None
+        # CoreDNS makes the label from the text as written, which matters if that is not the canonical form.
+        return -len(host), host, pack_label(dashed_text(text).decode())
+    target = pack_target(text) if address_type == "FQDN" else None
+    return None if target is None else (0, target, pack_label(text.replace(".", "-")))
 
 
 def _topology_zones(found: EndpointSlice) -> dict[str, bytes]:
@@ -365,3 +314,89 @@ def shared_ports(ports: tuple[PortTexts, ...]) -> tuple[Port, ...]:
         )
         or NO_PORTS
     )
+
+
+# The labels below a Service
+
+# Names for a topology zone are below it, and have three labels or more.
+TOPOLOGY: Final = b"\5_zone"
+
+
+class SliceChange(NamedTuple):
+    """What the replacement of one slice's parts changes, each without repetitions and in any order.
+
+    `gained` and `lost` are labels below the Service in wire form, `gone` and `come` addresses that PTR queries find.
+    """
+
+    gained: Sequence[bytes]
+    lost: Sequence[bytes]
+    gone: Sequence[bytes]
+    come: Sequence[bytes]
+
+
+def change_of(old: Sequence[PackedSlice], new: Sequence[PackedSlice]) -> SliceChange:
+    """What changes if the parts of a slice are replaced."""
+    return (
+        change_in_python(old, new) if slice_change is None else SliceChange(*slice_change(old, new))
+    )
+
+
+def change_in_python(old: Sequence[PackedSlice], new: Sequence[PackedSlice]) -> SliceChange:
+    """The same as change_of(), without compiled code."""
+    had, has = _listed(old), _listed(new)
+
+    def missing(here: _Listed, there: _Listed) -> list[bytes]:
+        found = [_wire(dashed(address)) for address in there.addresses - here.addresses]
+        return [*found, *(there.labels - here.labels)]
+
+    gone, come = had.reversible - has.reversible, has.reversible - had.reversible
+    return SliceChange(missing(had, has), missing(has, had), list(gone), list(come))
+
+
+class _Listed(NamedTuple):
+    """What is found of one slice: labels in wire form, addresses whose labels are their dashed form, reverse names."""
+
+    labels: set[bytes]
+    addresses: set[bytes]
+    reversible: set[bytes]
+
+
+def _listed(parts: Sequence[PackedSlice]) -> _Listed:
+    found = _Listed(set(), set(), set())
+    for part in parts:
+        found.labels.update(_port_labels(part.ports))
+        if part.reversible:
+            found.reversible.update(part.separate)
+        if part.labels is None:
+            found.addresses.update(part.separate)
+            continue
+        for host, label in zip(part.hosts, part.labels, strict=True):
+            if label is not None:
+                found.labels.add(_wire(label))
+            elif isinstance(host, bytes):
+                found.addresses.add(host)
+    return found
+
+
+def own_labels(value: ServiceValue | None, zonal: bool) -> set[bytes]:
+    """The labels below a Service that do not come from its slices."""
+    if value is None:
+        return set()
+    found = set(_port_labels(value.ports))
+    if zonal and value.kind == HEADLESS:
+        found.add(TOPOLOGY)
+    return found
+
+
+@lru_cache(maxsize=MOST_SHARED)
+def _port_labels(ports: tuple[Port, ...]) -> list[bytes]:
+    """The ports that can be queried by name: those with a name and a protocol."""
+    return [
+        _wire(port.name) + _wire(port.protocol)
+        for port in ports
+        if 0 < len(port.name) <= MAX_LABEL_LEN and 0 < len(port.protocol) <= MAX_LABEL_LEN
+    ]
+
+
+def _wire(label: bytes) -> bytes:
+    return bytes((len(label),)) + label

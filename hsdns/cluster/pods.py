@@ -62,11 +62,9 @@ class Pods(PodsByAddress):
     by_address: dict[bytes, tuple[PodKey, ...]]
     terminating: set[PodKey]
 
-    def __init__(
-        self, rejected: RejectedObjects, *, labels: bool, replaced: Replaced | None = None
-    ) -> None:
+    def __init__(self, rejected: RejectedObjects, *, labels: bool, replaced: Replaced) -> None:
         super().__init__({}, set())
-        self._replaced = Replaced() if replaced is None else replaced
+        self._replaced = replaced
         self.labels: dict[PodKey, dict[str, str]] | None = {} if labels else None
         self.changes = 0
         self._rejected = rejected
@@ -95,7 +93,7 @@ class Pods(PodsByAddress):
             self._rejected.add(
                 "address", f"podIP {quoted(pod.status.pod_ip)} is not an IP address; it is skipped"
             )
-        self._rejected.finish("Pod", meta, gone)
+        self._rejected.finish("Pod", pod.key, gone)
         if self.labels is not None:
             if new is not None and meta.labels:
                 self.labels[key] = meta.labels

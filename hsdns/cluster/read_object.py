@@ -19,11 +19,12 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from hsdns.cluster.objects import (
+    CHANGE_TIME,
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
@@ -38,7 +39,9 @@ from hsdns.cluster.value import HEADLESS, ServiceValue
 from hsdns.fastpath import read_time as compiled_read_time
 from hsdns.metrics import PROGRAMMING_BUCKETS, Registry
 
-CHANGE_TIME: Final = "endpoints.kubernetes.io/last-change-trigger-time"
+if TYPE_CHECKING:
+    from hsdns.fastpath._native import ServiceReading, SliceReading
+
 _RFC3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
@@ -90,57 +93,7 @@ def service_kind(value: ServiceValue) -> str:
 
 
 PortTexts = tuple[str | None, str | None, int | None]  # name, protocol and number
-# Octets per address, the addresses, their labels below the Service, the ports, topology zones, the number not ready.
-PackedEndpoints = tuple[
-    int,
-    bytes,
-    tuple[bytes | None, ...] | None,
-    tuple[PortTexts, ...],
-    tuple[bytes, ...] | None,
-    int,
-]
-# Whether it is headless, its ClusterIPs and ports, whether it has a selector.
-PackedSpec = tuple[bool, tuple[bytes, ...], tuple[PortTexts, ...], bool]
 _LABELS: Final = (SERVICE_NAME_LABEL, IMPORT_NAME_LABEL, SOURCE_CLUSTER_LABEL)
-
-
-class SliceReading(Protocol):
-    """What compiled code has read of a slice."""
-
-    @property
-    def meta(self) -> tuple[str | None, str | None, str | None, str | None]:
-        """The labels that name its Service, its ServiceImport and that one's cluster; the time of its change."""
-
-    @property
-    def owner(self) -> tuple[bytes, bytes] | None:
-        """Namespace and name of its Service as labels."""
-
-    @property
-    def changed_at(self) -> str | None:
-        """The time of its change."""
-
-    def json(self) -> bytes:
-        """The object, with the fields of objects.py."""
-
-    def pack(self, pod_names: bool, zonal: bool, /) -> PackedEndpoints | None:
-        """Its endpoints; None if they are not IP addresses of one width in canonical form, or none is ready.
-
-        Their topology zones are left out unless `zonal`; None if one of them is not a label in ASCII.
-        """
-
-
-class ServiceReading(Protocol):
-    """What compiled code has read of a Service."""
-
-    @property
-    def key(self) -> tuple[bytes, bytes] | None:
-        """Namespace and name as labels."""
-
-    def json(self) -> bytes:
-        """The object, with the fields of objects.py."""
-
-    def pack(self) -> PackedSpec | None:
-        """The fields that DNS needs; None with an ExternalName, external addresses or non-canonical addresses."""
 
 
 class ReadSlice:
@@ -164,6 +117,11 @@ class ReadSlice:
             annotations={CHANGE_TIME: change} if change is not None else None,
         )
 
+    @property
+    def changed_at(self) -> str | None:
+        """The time of the change that led to this one, as annotated by a controller."""
+        return self.reading.changed_at
+
     @cached_property
     def whole(self) -> EndpointSlice:
         """The object with all fields that any part of the program reads."""
@@ -184,6 +142,11 @@ class ReadService:
     def metadata(self) -> ObjectMeta:
         """Its metadata."""
         return self.whole.metadata
+
+    @property
+    def changed_at(self) -> str | None:
+        """The time of the change that led to this one, as annotated by a controller."""
+        return self.whole.changed_at
 
     @cached_property
     def whole(self) -> Service:

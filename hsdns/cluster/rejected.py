@@ -1,6 +1,6 @@
 """Invalid objects: each fault is logged once, counted at each reading, and forgotten when the object is valid again.
 
-Path: services.py, imports.py, pods.py and store.py, and sources for objects that cannot be decoded -> here -> log and
+Path: services.py, pods.py and store.py, and sources for objects that cannot be decoded -> here -> log and
 metrics.
 Rule 1: an object that stays invalid costs one log line for each reason, however often it is updated.  Each time that
         something is skipped is counted.
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal
 
-from hsdns.cluster.objects import ObjectMeta
 from hsdns.metrics import Counter, Registry
 from hsdns.wire import printable
 
@@ -45,16 +44,16 @@ class RejectedObjects:
         self._found.setdefault(reason, sentence)
         self.is_pending = True
 
-    def finish(self, kind: str, meta: ObjectMeta, gone: bool) -> None:
+    def finish(self, kind: str, key: tuple[str, str], gone: bool) -> None:
         """Finish an object that was read: count its faults, log the new ones and forget the corrected ones."""
         if not self.is_pending:
             return
         if gone:
             self._found.clear()
-            self._known.pop((kind, meta.namespace, meta.name), None)
+            self._known.pop((kind, *key), None)
             self.is_pending = bool(self._known)
         else:
-            self._settle(kind, meta.namespace, meta.name)
+            self._settle(kind, *key)
 
     def reject(self, kind: str, namespace: str, name: str, reason: Reason, sentence: str) -> None:
         """Report an object that a source could not deliver; it is valid again once the store reads it."""

@@ -1,6 +1,6 @@
 """The values that changes have replaced in a store, to read it as it was at an earlier time.
 
-Path: services.py, imports.py, pods.py, reverse.py and store.py record what they are about to replace -> here ->
+Path: services.py, pods.py and store.py record what they are about to replace -> here ->
 earlier.py.
 Rule 1: while nothing needs an earlier state, nothing is recorded, and a change costs one check of `is_kept`.
 Rule 2: values never change, so the record is the value itself: the cost of an earlier state is what has changed since.
@@ -30,6 +30,7 @@ EXTERNAL_IPS: Final[Table] = "external IPs"
 PODS: Final[Table] = "pods"
 TERMINATING: Final[Table] = "terminating pods"
 SERIALS: Final[Table] = "serials"
+OWN_SERIAL, SHARED_SERIAL, EXTERNAL_SERIAL = "own", "shared", "external"  # keys in it
 
 
 class Need(NamedTuple):

@@ -1,69 +1,130 @@
-"""The Services of a cluster with their EndpointSlices, and indexes of their addresses: turns events into values.
+"""The Services of a cluster, and the ServiceImports of a clusterset, with their EndpointSlices: events become values.
 
-Path: store.py passes on the events -> lookup.py, nameserver.py, external.py and transfer.py read the values.
+Path: store.py passes on the events -> lookup.py, answer.py and external.py read the values.
 Rule 1: an event replaces one value in a dict; neither an event nor a lookup iterates over or copies the cluster.
 Rule 2: slices and Services may arrive in any order: a slice may arrive before its Service, move to another one, or
         outlive it.
 Rule 3: the counters of all that an event changes are incremented in the same call, after the change (freshness.py).
-Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that change a serial.
+Rule 4: a separate label assigns a slice to a ServiceImport.  A slice that also has a Service's label belongs to both.
+Rule 5: an address leads to the objects that have it, not to records; records are computed from the Service's value.
+Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that change a serial, and
+plugin/kubernetes/object/{serviceimport,multicluster_endpoint}.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from hsdns.cluster.freshness import (
     Counters,
-    Names,
+    address_counter,
+    import_counter,
     service_counter,
     spec_counter,
     versions_of,
 )
-from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
-from hsdns.cluster.objects import EndpointSlice, Service
+from hsdns.cluster.history import History, Noted, ServiceFacts
+from hsdns.cluster.objects import EndpointSlice, Service, ServiceImport
 from hsdns.cluster.pack import (
+    change_of,
     import_owner,
     key_of,
+    own_labels,
     owner_of,
+    pack_import,
     pack_service,
     pack_slice,
     shared_ports,
+    source_cluster,
 )
-from hsdns.cluster.read_object import (
-    CHANGE_TIME,
-    READ,
-    Programmed,
-    ReadService,
-    ReadSlice,
-    service_kind,
-)
+from hsdns.cluster.read_object import Programmed, ReadService, ReadSlice, service_kind
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import (
     CLUSTER_IPS,
     ENDPOINT_IPS,
     EXTERNAL_IPS,
+    EXTERNAL_SERIAL,
+    IMPORTS,
     SERIALS,
     SERVICES,
+    SHARED_SERIAL,
     Replaced,
+    Table,
 )
-from hsdns.cluster.reverse import ReverseIndex
-from hsdns.cluster.service_labels import change_of, own_labels
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
-from hsdns.fastpath import ClusterNames, SliceStore
+from hsdns.fastpath import ClusterNames, SliceStore, move_addresses
+
+if TYPE_CHECKING:
+    from hsdns.cluster.store import StoreSettings
+
+Owner = TypeVar("Owner", bound=tuple[object, ...])
 
 ADDED, CHANGED, DELETED = "added", "changed", "deleted"
-EXTERNAL_SERIAL = "external"  # its key among the replaced serials
+_NOTHING: Final = ServiceValue(None)  # never changed, as no name is looked up in it
+
+
+class ReverseIndex(Generic[Owner]):
+    """Addresses (4 or 16 octets) and the keys of the objects that have them, in the order of their addition.
+
+    `owners` is for compiled code, which changes it as move() does.  `replaced` records what changes replace, under
+    `table`.  A change replaces one value, so that a lookup in another thread finds the owners before or after it.
+    """
+
+    __slots__ = ("_replaced", "_table", "owners")
+
+    def __init__(self, replaced: Replaced, table: Table) -> None:
+        self._replaced, self._table = replaced, table
+        # Nearly every address has one owner; a tuple around it would cost 48 octets for each endpoint.  Several are a
+        # list, which is never changed.
+        self.owners: dict[bytes, Owner | list[Owner]] = {}
+
+    def move(
+        self, gone: Sequence[bytes], come: Sequence[bytes], owner: Owner, counters: Counters
+    ) -> None:
+        """Remove an owner of some addresses, add it to others, then increment the counters of all of them."""
+        versions, is_kept = versions_of(counters), self._replaced.is_kept
+        if move_addresses is not None and versions is not None and not is_kept:
+            move_addresses(self.owners, gone, come, owner, versions)
+            return
+        for address in gone:
+            known = self.lookup(address)
+            if owner in known:
+                self._put(address, known, [each for each in known if each != owner])
+        for address in come:
+            if address not in self.owners and not is_kept:
+                self.owners[address] = owner
+            elif owner not in (known := self.lookup(address)):
+                self._put(address, known, [*known, owner])
+        for address in (*gone, *come):
+            counters.bump(address_counter(address))
+
+    def lookup(self, address: bytes) -> tuple[Owner, ...]:
+        """The owners of an address."""
+        found = self.owners.get(address)
+        if found is None:
+            return ()
+        return tuple(found) if isinstance(found, list) else (found,)
+
+    def addresses(self) -> list[bytes]:
+        """All addresses that have an owner."""
+        return list(self.owners)
+
+    def _put(self, address: bytes, known: tuple[Owner, ...], owners: list[Owner]) -> None:
+        if self._replaced.is_kept:
+            self._replaced.note(self._table, address, known)
+        if owners:
+            self.owners[address] = owners if len(owners) > 1 else owners[0]
+        else:
+            del self.owners[address]
 
 
 class _SliceChange(NamedTuple):
-    """A slice that was added or changed, with its Service and parts before and now."""
+    """The Service and the parts of a slice before an event and after it; no Service: there is no such slice."""
 
-    found: EndpointSlice | ReadSlice
-    changed_at: str | None
     last_owner: Key | None
-    owner: Key
+    owner: Key | None
     last_parts: tuple[PackedSlice, ...]
     parts: tuple[PackedSlice, ...]
 
@@ -76,51 +137,151 @@ class _SliceChange(NamedTuple):
         ]
 
 
-class Services:
-    """Services by namespace and name, and indexes from addresses to their keys.
+class SlicedValues:
+    """Values by namespace and name, each with its slices; `changes` is a number that grows with every change.
 
-    `wall` gives seconds since the epoch for `external_serial`, the serial of the zones of k8s_external.  `programmed`
-    takes the kind of Service, the time of the change and the current time for each change of a slice.  `changes` is a
-    number that grows with every change, `history` has the last changes.  `pod_names` names endpoints without a hostname
-    after their pods, `zonal` keeps their topology zones, `counts_not_ready` how many endpoints are not ready.
+    `counter` gives the counter of a value, `table` is where `replaced` records what changes replace.
     """
 
     def __init__(
         self,
+        settings: StoreSettings,
+        table: Table,
+        counter: Callable[[bytes, bytes], int],
         *,
         wall: Callable[[], float],
         counters: Counters,
-        names: Names,
+        rejected: RejectedObjects,
+        replaced: Replaced,
+    ) -> None:
+        self.values: dict[Key, ServiceValue] = {}
+        self.changes = 0
+        self._settings = settings
+        self._table, self._counter = table, counter
+        self._wall = wall
+        self._counters = counters
+        self._rejected = rejected
+        self._replaced = replaced
+        # The value of each slice, by the slice's namespace and name.
+        self._slice_owner: dict[tuple[str, str], Key] = {}
+
+    def _key_of(self, found: Service | ReadService | ServiceImport) -> Key | None:
+        key = key_of(found)
+        if key is None:
+            self._rejected.add("name", "its name is not a DNS label; it is skipped")
+        return key
+
+    def _put_slice(
+        self, found: EndpointSlice | ReadSlice, owner: Key | None, cluster: bytes = b""
+    ) -> _SliceChange | None:
+        """Store a slice for its owner, or remove it if it has none; None if that changes nothing."""
+        slice_key, name = found.key, found.key[1]
+        last = self._slice_owner.get(slice_key)
+        if owner is None:
+            if last is None:
+                return None
+            parts = self._parts(last, name)
+            self._replace_slice(last, name, ())
+            del self._slice_owner[slice_key]
+            return _SliceChange(last, None, parts, ())
+        self._slice_owner[slice_key] = owner
+        parts = self._parts(owner, name)
+        if parts and last == owner and parts[0].resource_version == found.resource_version != "":
+            return None
+        settings = self._settings
+        new = pack_slice(
+            found,
+            pod_names=settings.pod_names,
+            reject=self._rejected.add,
+            zonal=settings.zonal,
+            cluster=cluster,
+            counts_not_ready=settings.not_ready,
+        )
+        self._replace_slice(owner, name, new)
+        if last is not None and last != owner:
+            # Only now, so that its addresses always lead to a value.
+            self._replace_slice(last, name, ())
+        return _SliceChange(last, owner, parts, new)
+
+    def _parts(self, owner: Key, name: str) -> tuple[PackedSlice, ...]:
+        value = self.values.get(owner)
+        return tuple([part for part in value.slices if part.name == name]) if value else ()
+
+    def _replace_slice(self, owner: Key, name: str, new: tuple[PackedSlice, ...]) -> None:
+        """Replace the parts of one slice, at their position."""
+        value = self.values.get(owner, _NOTHING)
+        before: list[PackedSlice] = []
+        after: list[PackedSlice] = []
+        old: list[PackedSlice] = []
+        for part in value.slices:
+            if part.name == name:
+                old.append(part)
+            else:
+                (after if old else before).append(part)
+        self._replace_parts((*owner, name), old, new, value.with_slices((*before, *new, *after)))
+
+    def _replace_parts(
+        self,
+        key: SliceKey,
+        old: Sequence[PackedSlice],
+        new: Sequence[PackedSlice],
+        value: ServiceValue,
+    ) -> None:
+        """Replace a value by the one in which new parts of a slice replace old ones."""
+        self._replace(key[:2], value)
+
+    def _replace(self, key: Key, value: ServiceValue) -> None:
+        """Replace a value, then increment its counter."""
+        self.changes += 1
+        if self._replaced.is_kept:
+            self._replaced.note(self._table, key, self.values.get(key))
+        if value.is_empty:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
+        self._counters.bump(self._counter(*key))
+
+
+class Services(SlicedValues):
+    """Services, and indexes from addresses to their keys.
+
+    `wall` gives seconds since the epoch for `external_serial`, the serial of the zones of k8s_external.  `programmed`
+    takes the kind of Service, the time of the change and the current time for each change of a slice.  `history` has
+    the last changes.  `unlisted` takes off the names what is gone: it is called when the event has been shown, as
+    replies with these names were valid until then.
+    """
+
+    def __init__(
+        self,
+        settings: StoreSettings,
+        *,
+        wall: Callable[[], float],
+        counters: Counters,
+        names: ClusterNames,
         rejected: RejectedObjects,
         programmed: Programmed | None,
-        pod_names: bool,
-        zonal: bool,
-        counts_not_ready: bool,
-        replaced: Replaced | None = None,
+        replaced: Replaced,
     ) -> None:
-        self._replaced = replaced = Replaced() if replaced is None else replaced
-        self.values: dict[Key, ServiceValue] = {}
+        super().__init__(
+            settings,
+            SERVICES,
+            service_counter,
+            wall=wall,
+            counters=counters,
+            rejected=rejected,
+            replaced=replaced,
+        )
         self.cluster_ips: ReverseIndex[Key] = ReverseIndex(replaced, CLUSTER_IPS)
         self.endpoint_ips: ReverseIndex[SliceKey] = ReverseIndex(replaced, ENDPOINT_IPS)
         self.external_ips: ReverseIndex[Key] = ReverseIndex(replaced, EXTERNAL_IPS)
         self.external_serial = 0
-        self.changes = 0
         self.history = History()
-        self._wall = wall
-        self._counters = counters
+        self.unlisted: list[Callable[[], None]] = []
         self._names = names
-        self._rejected = rejected
         self._programmed = programmed
-        self._pod_names = pod_names
-        self._zonal = zonal
-        self._counts_not_ready = counts_not_ready
-        self._shown: _SliceChange | None = None  # what finish() reports
-        self.unlisted: list[Callable[[], None]] = []  # take off the names what is gone
-        # The Service of each slice, by the slice's namespace and name.
-        self._slice_owner: dict[tuple[str, str], Key] = {}
         self._compiled = None
         versions = versions_of(counters)
-        if SliceStore is not None and isinstance(names, ClusterNames) and versions is not None:
+        if SliceStore is not None and versions is not None:
             self._compiled = SliceStore(
                 self.values,
                 self._slice_owner,
@@ -130,50 +291,48 @@ class Services:
                 ServiceValue,
                 partial(tuple.__new__, PackedSlice),  # no call of a function in Python
                 shared_ports,
-                pod_names,
-                zonal,
-                counts_not_ready,
+                settings.pod_names,
+                settings.zonal,
+                settings.not_ready,
             )
 
-    def apply(self, service: Service | ReadService, gone: bool) -> bool:
+    def apply(self, found: Service | ReadService, gone: bool) -> bool:
         """Apply an event about a Service; return whether the serial of the cluster's zones changes."""
-        key = key_of(service)
-        if key is None:
-            self._rejected.add("name", "its name is not a DNS label; it is skipped")
-            self._finish("Service", service, gone)
-            return False
-        old = self.values.get(key)
-        had_service = old is not None and bool(old.resource_version or old.kind)
-        if gone:
-            self._finish("Service", service, gone)
-            if old is None or not had_service:
-                return False
-            new = ServiceValue(None, slices=old.slices)
-        else:
-            if old is not None and old.kind and old.resource_version == _version(service) != "":
-                return False
-            new = pack_service(service, old.slices if old is not None else (), self._rejected.add)
-            self._finish("Service", service, gone)
-        had, has = own_labels(old, self._zonal), own_labels(new, self._zonal)
-        self._replace(key, new, [*(has - had)], [*(had - has)])
-        self._counters.bump(spec_counter(*key))
+        key = self._key_of(found)
+        old = None if key is None else self.values.get(key)
         before = old or _NOTHING
+        is_known = bool(before.resource_version or before.kind)
+        new = _NOTHING
+        if gone:
+            new = ServiceValue(None, slices=before.slices)
+        elif key is not None:
+            if before.kind and before.resource_version == found.resource_version != "":
+                return False
+            new = pack_service(found, before.slices, self._rejected.add)
+        self._rejected.finish("Service", found.key, gone)
+        if key is None or (gone and not is_known):
+            return False
+        zonal = self._settings.zonal
+        had, has = own_labels(old, zonal), own_labels(new, zonal)
+        self._relist(key, new, [*(has - had)], [*(had - has)])
+        self._counters.bump(spec_counter(*key))
         if self.history.is_open:
-            facts = (_facts(before), _facts(new))
-            event = DELETED if gone else CHANGED if had_service else ADDED
-            meta = service.metadata
-            written = (meta.annotations or {}).get(CHANGE_TIME, "")
-            of = (event, "Service", meta.name, meta.resource_version, written)
-            self.history.note(Noted(self._wall(), key, *of, *facts))
-        self._reindex(self.cluster_ips, key, before.cluster_ips, new.cluster_ips)
-        if before.external or new.external:
-            self._reindex(
-                self.external_ips,
-                key,
-                [each for each in before.external if isinstance(each, bytes)],
-                [each for each in new.external if isinstance(each, bytes)],
-            )
-        if gone or not had_service:
+            event = DELETED if gone else CHANGED if is_known else ADDED
+            facts = [
+                ServiceFacts(each.cluster_ips, each.ports, each.external_name)
+                for each in (before, new)
+            ]
+            of = "Service", found.key[1], found.resource_version, found.changed_at or ""
+            self.history.note(Noted(self._wall(), key, event, *of, *facts))
+        for index, last, now in (
+            (self.cluster_ips, before.cluster_ips, new.cluster_ips),
+            (self.external_ips, before.external, new.external),
+        ):
+            if last or now:
+                come = [each for each in now if isinstance(each, bytes)]
+                left = [each for each in last if isinstance(each, bytes) and each not in come]
+                index.move(left, come, key, self._counters)
+        if gone or not is_known:
             return True  # but not the external serial, as in CoreDNS
         if before.ports != new.ports or before.external != new.external:
             if self._replaced.is_kept:
@@ -182,174 +341,127 @@ class Services:
         return before.ports != new.ports or before.external_name != new.external_name
 
     def apply_slice(self, found: EndpointSlice | ReadSlice, gone: bool) -> bool:
-        """Apply an event about an EndpointSlice; return whether the serial of the cluster's zones changes by its end.
-
-        For one that is added or changed, finish() says so.
-        """
-        if isinstance(found, ReadSlice):
-            slice_key, changed_at = found.key, found.reading.changed_at
-            if self._compiled is not None and not gone and not self._replaced.is_kept:
-                done = self._compiled.apply(slice_key, found.resource_version, found.reading)
-                if done is not None:
-                    owner, before, old, new, lost = done
-                    if lost:
-                        self.unlisted.append(
-                            partial(self._names.remove_labels, owner[0], owner[1], lost)
-                        )
-                    if new is None:
-                        return False
-                    self.changes += 1
-                    self._shown = _SliceChange(found, changed_at, before, owner, old, new)
-                    return False
-        else:
-            meta = found.metadata
-            slice_key = (meta.namespace, meta.name)
-            changed_at = (meta.annotations or {}).get(CHANGE_TIME)
-        name = slice_key[1]
-        before = self._slice_owner.get(slice_key)
-        owner = None if gone else owner_of(found)
-        if owner is None:
-            if not gone and import_owner(found.metadata) is None:
+        """Apply an event about an EndpointSlice; return whether the serial of the cluster's zones changes."""
+        done, owner = None, None
+        is_for_python = gone or self._replaced.is_kept
+        if self._compiled is not None and isinstance(found, ReadSlice) and not is_for_python:
+            done = self._compiled.apply(found.key, found.resource_version, found.reading)
+        if done is None:
+            owner = None if gone else owner_of(found)
+            if owner is None and not gone and import_owner(found.metadata) is None:
                 self._rejected.add(
                     "owner", "it has no usable label kubernetes.io/service-name; it is skipped"
                 )
-            if before is not None:
-                if self.history.is_open:
-                    parts = self._parts(before, name)
-                    self._note_slice(before, found, changed_at, DELETED, parts, ())
-                self._replace_slice(before, name, ())
-                del self._slice_owner[slice_key]
-            self._finish("EndpointSlice", found, gone)
-            self._measure(changed_at, owner_of(found))
-            return before is not None
-        self._slice_owner[slice_key] = owner
-        old = self._parts(owner, name)
-        if old and before == owner and old[0].resource_version == _version(found) != "":
-            return False
-        new = pack_slice(
-            found,
-            pod_names=self._pod_names,
-            reject=self._rejected.add,
-            zonal=self._zonal,
-            counts_not_ready=self._counts_not_ready,
-        )
-        self._replace_slice(owner, name, new)
-        if (
-            before is not None and before != owner
-        ):  # only now, so that its addresses always lead to a value
-            self._replace_slice(before, name, ())
-        self._shown = _SliceChange(found, changed_at, before, owner, old, new)
-        return False
+            change = self._put_slice(found, owner)
+        else:
+            owner, last, parts, new, lost = done
+            if lost:
+                self.unlisted.append(partial(self._names.remove_labels, owner[0], owner[1], lost))
+            change = None if new is None else _SliceChange(last, owner, parts, new)
+            self.changes += change is not None
+        if change is None and owner is not None:
+            return False  # the same version again
+        self._rejected.finish("EndpointSlice", found.key, gone)
+        changed_at = found.changed_at or ""
+        if change is not None and self.history.is_open:
+            key = change.owner or change.last_owner
+            assert key is not None, "one of them is known"
+            event = DELETED if owner is None else CHANGED if change.last_owner else ADDED
+            of = event, "EndpointSlice", found.key[1], found.resource_version, changed_at
+            parts = change.last_parts, change.parts
+            self.history.note(Noted(self._wall(), key, *of, *parts))
+        if self._programmed is not None and changed_at:
+            value = self.values.get(owner or owner_of(found) or (b"", b""))
+            if value is not None and value.kind is not None:
+                self._programmed(service_kind(value), changed_at, self._wall())
+        return change is not None and change.is_seen
 
-    def finish(self) -> bool:
-        """Report a slice that was added or changed; return whether the serial of the cluster's zones changes.
-
-        To be called when the event has been shown, which need not wait for it.  Only then are names denied that it has
-        removed, as replies with them were valid until then.
-        """
-        for unlist in self.unlisted:
-            unlist()
-        self.unlisted.clear()
-        shown, self._shown = self._shown, None
-        if shown is None:
-            return False
-        found, changed_at, before, owner, old, new = shown
-        self._finish("EndpointSlice", found, False)
-        if self.history.is_open:
-            event = ADDED if before is None else CHANGED
-            self._note_slice(owner, found, changed_at, event, old, new)
-        self._measure(changed_at, owner)
-        return shown.is_seen
-
-    def _finish(
-        self, kind: str, found: Service | EndpointSlice | ReadService | ReadSlice, gone: bool
-    ) -> None:
-        """Finish an object that was read; its metadata is needed only if it has faults."""
-        if self._rejected.is_pending:
-            self._rejected.finish(kind, found.metadata, gone)
-
-    def _reindex(
-        self, index: ReverseIndex[Key], key: Key, old: Sequence[bytes], new: Sequence[bytes]
-    ) -> None:
-        """Replace the addresses of a Service in an index."""
-        if old or new:
-            index.move([each for each in old if each not in new], new, key, self._counters)
-
-    def _note_slice(
+    def _replace_parts(
         self,
-        owner: Key,
-        found: EndpointSlice | ReadSlice,
-        changed_at: str | None,
-        event: str,
-        before: Packed,
-        after: Packed,
+        key: SliceKey,
+        old: Sequence[PackedSlice],
+        new: Sequence[PackedSlice],
+        value: ServiceValue,
     ) -> None:
-        name = found.key[1] if isinstance(found, ReadSlice) else found.metadata.name
-        of = (event, "EndpointSlice", name, _version(found), changed_at or "")
-        self.history.note(Noted(self._wall(), owner, *of, before, after))
-
-    def _measure(self, changed_at: str | None, owner: Key | None) -> None:
-        """Report the time of a slice's change if it has one and its Service is known."""
-        if self._programmed is None or not changed_at or owner is None:
-            return
-        value = self.values.get(owner)
-        if value is not None and value.kind is not None:
-            self._programmed(service_kind(value), changed_at, self._wall())
-
-    def _parts(self, owner: Key, name: str) -> tuple[PackedSlice, ...]:
-        value = self.values.get(owner)
-        return (
-            tuple(part for part in value.slices if part.name == name) if value is not None else ()
-        )
-
-    def _replace_slice(self, owner: Key, name: str, new: tuple[PackedSlice, ...]) -> None:
-        """Replace the parts of one slice, at their position, and their addresses in the index."""
-        value = self.values.get(owner) or _NOTHING
-        before: list[PackedSlice] = []
-        after: list[PackedSlice] = []
-        old: list[PackedSlice] = []
-        for part in value.slices:
-            if part.name == name:
-                old.append(part)
-            else:
-                (after if old else before).append(part)
-        slices = (*before, *new, *after)
         change = change_of(old, new)
-        self._replace(owner, value.with_slices(slices), change.gained, change.lost)
-        self.endpoint_ips.move(change.gone, change.come, (*owner, name), self._counters)
+        self._relist(key[:2], value, change.gained, change.lost)
+        self.endpoint_ips.move(change.gone, change.come, key, self._counters)
 
-    def _replace(
+    def _relist(
         self, key: Key, value: ServiceValue, gained: Sequence[bytes], lost: Sequence[bytes]
     ) -> None:
         """Replace a value; `gained` and `lost` are the labels below it that are added and removed.
 
-        New labels are listed before they exist, and removed ones until the event is shown (finish): a lookup in another
-        thread never denies a name that exists.
+        New labels are listed before they exist, and removed ones until the event is shown: a lookup in another thread
+        never denies a name that exists.
         """
-        self.changes += 1
-        if self._replaced.is_kept:
-            self._replaced.note(SERVICES, key, self.values.get(key))
         names = self._names
-        if value.is_empty and not value.resource_version:
-            if self.values.pop(key, None) is not None:
+        if value.is_empty:
+            if key in self.values:
                 self.unlisted.append(partial(names.remove_service, *key))
         else:
             if key not in self.values:
                 names.add_service(*key)
             if gained:
                 names.add_labels(*key, gained)
-            self.values[key] = value
             if lost:
                 self.unlisted.append(partial(names.remove_labels, *key, lost))
-        self._counters.bump(service_counter(*key))
+        self._replace(key, value)
 
 
-_NOTHING: Final = ServiceValue(None)  # never changed, as no name is looked up in it
+class Imports(SlicedValues):
+    """ServiceImports; `serial` is that of the zones of `multicluster`."""
 
+    def __init__(
+        self,
+        settings: StoreSettings,
+        *,
+        wall: Callable[[], float],
+        counters: Counters,
+        rejected: RejectedObjects,
+        replaced: Replaced,
+    ) -> None:
+        super().__init__(
+            settings,
+            IMPORTS,
+            import_counter,
+            wall=wall,
+            counters=counters,
+            rejected=rejected,
+            replaced=replaced,
+        )
+        self.serial = 0
 
-def _version(found: Service | EndpointSlice | ReadService | ReadSlice) -> str:
-    return found.resource_version if isinstance(found, READ) else found.metadata.resource_version
+    def apply(self, found: ServiceImport, gone: bool) -> bool:
+        """Apply an event about a ServiceImport; return whether the serial of the cluster's own zones changes."""
+        key = self._key_of(found)
+        before = _NOTHING if key is None else self.values.get(key, _NOTHING)
+        is_known = before.kind is not None
+        new = _NOTHING
+        if gone:
+            new = ServiceValue(None, slices=before.slices)
+        elif key is not None:
+            if is_known and before.resource_version == found.resource_version != "":
+                return False
+            new = pack_import(found, before.slices, self._rejected.add)
+        self._rejected.finish("ServiceImport", found.key, gone)
+        if key is None or (gone and not is_known):
+            return False
+        self._replace(key, new)
+        if gone or not is_known:
+            return True
+        self._renumber((before.kind, before.ports) != (new.kind, new.ports))
+        return False
 
+    def apply_slice(self, found: EndpointSlice | ReadSlice, gone: bool) -> None:
+        """Apply an event about any slice; one without a ServiceImport's label is ignored."""
+        owner = None if gone else import_owner(found.metadata)
+        change = self._put_slice(found, owner, source_cluster(found.metadata))
+        if change is not None:
+            self._renumber(change.last_owner == change.owner and change.is_seen)
 
-def _facts(value: ServiceValue) -> ServiceFacts:
-    return ServiceFacts(value.cluster_ips, value.ports, value.external_name)
+    def _renumber(self, is_seen: bool) -> None:
+        if is_seen:
+            if self._replaced.is_kept:
+                self._replaced.note(SERIALS, SHARED_SERIAL, self.serial)
+            self.serial = int(self._wall())

@@ -15,8 +15,8 @@ Lost: resource versions (restored objects are read again anyway), and Services t
 All objects of a store, rebuilt from the packed values:
 Rule 1: the state is that of one moment: references to the immutable values are taken at once; the objects are made
         afterwards, one by one.  Only in the thread that writes the store is that moment between two events.
-Rule 2: a store may count endpoints that are not ready, but does not have their addresses: versioned() gives them the
-        unspecified address.
+Rule 2: a store may count endpoints that are not ready, but does not have their addresses: they get the unspecified
+        address.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from typing import Any, Final, NamedTuple, Self
 from zlib import crc32
 
 import msgspec
-from msgspec import structs
 
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import (
@@ -36,20 +35,17 @@ from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
     EndpointSlice,
-    Identity,
     Namespace,
     Object,
     Pod,
     Service,
     ServiceImport,
-    identity,
 )
 from hsdns.cluster.pods import PodKey
 from hsdns.cluster.read_object import read_time
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import (
-    CLUSTER_IP,
     EXTERNAL_NAME,
     HEADLESS,
     NO_PORT,
@@ -61,34 +57,15 @@ from hsdns.cluster.value import (
 )
 from hsdns.wire.name import Name
 
-Versions = dict[Identity, str]
 SliceLabels = dict[tuple[bytes, str], dict[str, str]]  # by namespace and name of the slice
 
 # A value records only whether there is a selector; the selected endpoints are in the slices.
 _SELECTOR: Final = {"hsdns": "not-kept"}
+_IMPORTS: Final = "multicluster.x-k8s.io"
+UNSPECIFIED: Final = {4: "0.0.0.0", 16: "::"}  # by width
 
 
-def unpack_namespace(namespace: bytes) -> dict[str, Any]:
-    """A Namespace."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _text(namespace)}}
-
-
-def unpack_pod(pod: PodKey, address: bytes, labels: dict[str, str] | None) -> dict[str, Any]:
-    """A Pod with one address."""
-    metadata: dict[str, Any] = {"name": pod[1], "namespace": _text(pod[0])}
-    if labels:
-        metadata["labels"] = labels
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "status": {"podIP": _address(address, canonical=True)},
-    }
-
-
-def import_slice_labels(
-    imports: Iterable[tuple[Key, ServiceValue]],
-) -> SliceLabels:
+def import_slice_labels(imports: Iterable[tuple[Key, ServiceValue]]) -> SliceLabels:
     """The slices of ServiceImports by namespace and name, with the labels that assign them."""
     return {
         (key[0], part.name): {
@@ -100,95 +77,119 @@ def import_slice_labels(
     }
 
 
-def unpack_import(
-    key: Key, value: ServiceValue, unwritten: SliceLabels
+def unpack(
+    key: Key,
+    value: ServiceValue,
+    unwritten: SliceLabels,
+    *,
+    shared: bool = False,
+    versioned: bool = False,
+    not_ready: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """A ServiceImport and those of its slices that are still in `unwritten`."""
+    """A Service (`shared`: a ServiceImport), if DNS can represent it, and its slices.
+
+    A slice of both is written once, with the labels of both: slices are removed from `unwritten`.  With `versioned`
+    they have their resource versions, with `not_ready` the endpoints that are not ready, without their addresses.
+    """
     namespace, name = map(_text, key)
-    if value.kind is not None:
+    version = value.resource_version if versioned else ""
+    addresses = [_address(address, canonical=True) for address in value.cluster_ips]
+    if shared and value.kind is not None:
         spec: dict[str, Any] = {"type": "Headless" if value.kind == HEADLESS else "ClusterSetIP"}
-        if value.cluster_ips:
-            spec["ips"] = [_address(address, canonical=True) for address in value.cluster_ips]
+        if addresses:
+            spec["ips"] = addresses
         if value.ports:
             spec["ports"] = [_port(port) for port in value.ports]
-        yield {
-            "apiVersion": "multicluster.x-k8s.io/v1alpha1",
-            "kind": "ServiceImport",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": spec,
+        yield _object(f"{_IMPORTS}/v1alpha1", "ServiceImport", name, namespace, version, spec=spec)
+    elif value.kind is not None:
+        yield _object("v1", "Service", name, namespace, version, **_service(value, addresses))
+    parts: dict[str, list[PackedSlice]] = {}
+    for part in value.slices:
+        parts.setdefault(part.name, []).append(part)
+    for slice_name, of_slice in parts.items():
+        also = unwritten.pop((key[0], slice_name), None) if unwritten else None
+        if also is None and shared:
+            continue  # already written with its Service
+        first = of_slice[0]
+        endpoints = [endpoint for part in of_slice for endpoint in _endpoints(part)]
+        if not_ready and first.not_ready:
+            unknown = [UNSPECIFIED.get(first.width, "")] * first.not_ready
+            endpoints.append({"addresses": unknown, "conditions": {"ready": False}})
+        found = _object(
+            "discovery.k8s.io/v1",
+            "EndpointSlice",
+            slice_name,
+            namespace,
+            first.resource_version if versioned else "",
+            {**({} if shared else {SERVICE_NAME_LABEL: name}), **(also or {})},
+            addressType=_address_type(of_slice),
+            endpoints=endpoints,
+        )
+        if first.ports != NO_PORTS:
+            found["ports"] = [_port(port) for port in first.ports]
+        yield found
+
+
+def _object(
+    api_version: str,
+    kind: str,
+    name: str,
+    namespace: str = "",
+    version: str = "",
+    labels: Mapping[str, str] | None = None,
+    **members: Any,
+) -> dict[str, Any]:
+    """An object, without those parts of its metadata that are empty."""
+    metadata: dict[str, Any] = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    if labels:
+        metadata["labels"] = labels
+    if version:
+        metadata["resourceVersion"] = version
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **members}
+
+
+def _namespace(namespace: bytes, version: str = "") -> dict[str, Any]:
+    return _object("v1", "Namespace", _text(namespace), version=version)
+
+
+def _pod(pod: PodKey, address: bytes, labels: Mapping[str, str] | None) -> dict[str, Any]:
+    """A Pod with one address."""
+    status = {"podIP": _address(address, canonical=True)}
+    return _object("v1", "Pod", pod[1], _text(pod[0]), labels=labels, status=status)
+
+
+def _service(value: ServiceValue, addresses: list[str]) -> dict[str, Any]:
+    """The spec of a Service, and its status if it is reached from outside."""
+    if value.kind == EXTERNAL_NAME:
+        assert value.external_name is not None, "of this kind"
+        spec: dict[str, Any] = {
+            "type": "ExternalName",
+            "externalName": value.external_name.to_text(),
         }
-    yield from _unpack_slices(key[0], value, {}, unwritten)
-
-
-def unpack_service(
-    key: Key, value: ServiceValue, unwritten: SliceLabels
-) -> Iterator[dict[str, Any]]:
-    """A Service, if DNS can represent it, and its slices, which are removed from `unwritten`."""
-    namespace, name = map(_text, key)
-    spec: dict[str, Any] = {}
-    if value.kind == EXTERNAL_NAME and value.external_name is not None:
-        spec = {"type": "ExternalName", "externalName": value.external_name.to_text()}
     elif value.kind == HEADLESS:
         spec = {"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"]}
-    elif value.kind == CLUSTER_IP:
-        addresses = [_address(address, canonical=True) for address in value.cluster_ips]
+    else:
         spec = {"type": "ClusterIP"}
         if addresses:
             spec |= {"clusterIP": addresses[0], "clusterIPs": addresses}
         if len(addresses) > 1:
             spec["ipFamilyPolicy"] = "RequireDualStack"  # the default, SingleStack, does not fit
-    if spec:
-        if value.ports != NO_PORTS:
-            spec["ports"] = [_port(port) for port in value.ports]
-        if value.has_selector:
-            spec["selector"] = _SELECTOR
-        found = {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": spec,
-        }
-        if value.external:
-            # In order; it makes no difference which of them are external IPs of the Service itself.
-            ingress = [
-                {"hostname": each.to_text()}
-                if isinstance(each, Name)
-                else {"ip": _address(each, canonical=True)}
-                for each in value.external
-            ]
-            found["status"] = {"loadBalancer": {"ingress": ingress}}
-        yield found
-    yield from _unpack_slices(key[0], value, {SERVICE_NAME_LABEL: name}, unwritten)
-
-
-def _unpack_slices(
-    namespace: bytes,
-    value: ServiceValue,
-    labels: dict[str, str],
-    unwritten: SliceLabels,
-) -> Iterator[dict[str, Any]]:
-    """The slices of a value; one of a Service and a ServiceImport is written once, with the labels of both."""
-    parts: dict[str, list[PackedSlice]] = {}
-    for part in value.slices:
-        parts.setdefault(part.name, []).append(part)
-    for slice_name, of_slice in parts.items():
-        also = unwritten.pop((namespace, slice_name), None) if unwritten else None
-        if also is None and not labels:
-            continue  # already written with its Service
-        found: dict[str, Any] = {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {
-                "name": slice_name,
-                "namespace": _text(namespace),
-                "labels": {**labels, **(also or {})},
-            },
-            "addressType": _address_type(of_slice),
-            "endpoints": [endpoint for part in of_slice for endpoint in _endpoints(part)],
-        }
-        if of_slice[0].ports != NO_PORTS:
-            found["ports"] = [_port(port) for port in of_slice[0].ports]
-        yield found
+    if value.ports != NO_PORTS:
+        spec["ports"] = [_port(port) for port in value.ports]
+    if value.has_selector:
+        spec["selector"] = _SELECTOR
+    if not value.external:
+        return {"spec": spec}
+    # In order; it makes no difference which of them are external IPs of the Service itself.
+    ingress = [
+        {"hostname": each.to_text()}
+        if isinstance(each, Name)
+        else {"ip": _address(each, canonical=True)}
+        for each in value.external
+    ]
+    return {"spec": spec, "status": {"loadBalancer": {"ingress": ingress}}}
 
 
 def _address_type(parts: list[PackedSlice]) -> str:
@@ -239,68 +240,18 @@ def _text(label: bytes) -> str:
 
 
 def stored_objects(store: Store, lead: Lead) -> list[Object]:
-    """The objects of a lead, with the resource versions that the store has."""
-    found: list[Object] = [
-        msgspec.convert(unpack_namespace(each), Namespace)
-        for each in lead.namespaces
-        if each in store.namespaces
-    ]
+    """The objects of a lead, those of Services and ServiceImports with the resource versions that the store has."""
+    found = [_namespace(each) for each in lead.namespaces if each in store.namespaces]
+    values = (store.imports if lead.shared else store.services).values
     for key in lead.services:
-        found += _of_service(store, key, lead.shared)
+        value = values.get(key)
+        if value is not None:
+            labels = import_slice_labels([(key, value)]) if lead.shared else {}
+            found += unpack(key, value, labels, shared=lead.shared, versioned=True)
     address = pack_address(lead.address) if lead.address else None
     if address is not None:
-        pods = store.pods.by_address.get(address, ())
-        found += [msgspec.convert(unpack_pod(each, address, None), Pod) for each in pods]
-    versions = stored_versions(store, lead)
-    return [_versioned(each, versions) for each in found]
-
-
-def stored_versions(store: Store, lead: Lead) -> Versions:
-    """The resource versions of a lead's Services, ServiceImports and slices, as far as the store has them."""
-    found: Versions = {}
-    for key in lead.services:
-        value = _value(store, key, lead.shared)
-        if value is None:
-            continue
-        namespace, name = (each.decode("utf-8", "replace") for each in key)
-        if value.kind is not None:
-            kind = ServiceImport if lead.shared else Service
-            found[kind, namespace, name] = value.resource_version
-        for part in value.slices:
-            found[EndpointSlice, namespace, part.name] = part.resource_version
-    return found
-
-
-def _value(store: Store, key: Key, shared: bool) -> ServiceValue | None:
-    return (store.imports if shared else store.services).values.get(key)
-
-
-def _of_service(store: Store, key: Key, shared: bool) -> Iterator[Object]:
-    value = _value(store, key, shared)
-    if value is None:
-        return
-    made: Iterator[dict[str, Any]]
-    if shared:
-        made = unpack_import(key, value, import_slice_labels([(key, value)]))
-    else:
-        made = unpack_service(key, value, {})
-    for each in made:
-        if each["kind"] == "EndpointSlice":
-            yield msgspec.convert(each, EndpointSlice)
-        elif shared:
-            yield msgspec.convert(each, ServiceImport)
-        else:
-            yield msgspec.convert(each, Service)
-
-
-def _versioned(found: Object, versions: Versions) -> Object:
-    version = versions.get(identity(found), "")
-    return structs.replace(
-        found, metadata=structs.replace(found.metadata, resource_version=version)
-    )
-
-
-UNSPECIFIED: Final = {4: "0.0.0.0", 16: "::"}  # by width
+        found += [_pod(each, address, None) for each in store.pods.by_address.get(address, ())]
+    return [msgspec.convert(each, _KINDS[each["kind"]]) for each in found]
 
 
 class WholeState(NamedTuple):
@@ -327,55 +278,24 @@ class WholeState(NamedTuple):
             store.serves,
         )
 
-    def objects(self) -> Iterator[dict[str, Any]]:
-        """The objects, without their resource versions."""
-        yield from map(unpack_namespace, self.namespaces)
-        unwritten = import_slice_labels(self.imports)
-        for key, value in self.services:
-            yield from unpack_service(key, value, unwritten)
-        for key, value in self.imports:
-            yield from unpack_import(key, value, unwritten)
-        for address, owners in self.pods:
-            for pod in owners:
-                yield unpack_pod(pod, address, self.pod_labels.get(pod))
-
-    def versioned(self) -> Iterator[dict[str, Any]]:
-        """The objects that give a store of the same state and the same versions, if they are applied in order."""
+    def objects(self, *, versioned: bool = False) -> Iterator[dict[str, Any]]:
+        """The objects; `versioned` ones give a store of the same state and versions, if applied in order."""
         for namespace, version in self.namespaces.items():
-            yield _with(unpack_namespace(namespace), resourceVersion=version)
+            yield _namespace(namespace, version if versioned else "")
         unwritten = import_slice_labels(self.imports)
-        for key, value in self.services:
-            yield from _at_version(unpack_service(key, value, unwritten), value)
-        for key, value in self.imports:
-            yield from _at_version(unpack_import(key, value, unwritten), value)
+        for shared, values in ((False, self.services), (True, self.imports)):
+            for key, value in values:
+                yield from unpack(
+                    key, value, unwritten, shared=shared, versioned=versioned, not_ready=versioned
+                )
         for address, owners in self.pods:
             for pod in owners:
-                labels = self.pod_labels.get(pod)
-                yield unpack_pod(pod, address, labels)
-                if pod in self.terminating:  # a store ignores one first seen terminating
-                    yield _with(unpack_pod(pod, address, labels), deletionTimestamp="unknown")
-
-
-def _at_version(made: Iterator[dict[str, Any]], value: ServiceValue) -> Iterator[dict[str, Any]]:
-    """The objects of a value, with their versions and the endpoints that are not ready."""
-    versions = {part.name: part.resource_version for part in value.slices}
-    not_ready = {part.name: part for part in value.slices if part.not_ready}
-    for each in made:
-        if each["kind"] != "EndpointSlice":
-            yield _with(each, resourceVersion=value.resource_version)
-            continue
-        name = each["metadata"]["name"]
-        if name in not_ready:
-            part = not_ready[name]
-            addresses = [UNSPECIFIED.get(part.width, "")] * part.not_ready
-            each["endpoints"].append({"addresses": addresses, "conditions": {"ready": False}})
-        yield _with(each, resourceVersion=versions[name])
-
-
-def _with(made: dict[str, Any], **members: str) -> dict[str, Any]:
-    """The object, with these members added to its metadata, except empty ones."""
-    made["metadata"] |= {name: text for name, text in members.items() if text}
-    return made
+                yield _pod(pod, address, self.pod_labels.get(pod))
+                if versioned and pod in self.terminating:
+                    # A store ignores one that it first sees terminating.
+                    found = _pod(pod, address, self.pod_labels.get(pod))
+                    found["metadata"]["deletionTimestamp"] = "unknown"
+                    yield found
 
 
 _KINDS: Final[dict[str, type[Object]]] = {

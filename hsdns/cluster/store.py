@@ -1,6 +1,6 @@
 """The state of a cluster for one kubernetes plugin: turns events into values.
 
-Path: source -> Store.apply -> services.py, imports.py, pods.py; the kubernetes plugin answers from them.
+Path: source -> Store.apply -> services.py, pods.py; the kubernetes plugin answers from them.
 Rule 1: an event replaces one value; neither an event nor a lookup iterates over or copies the cluster.
 Rule 2: events that lead to the same objects lead to the same answers, in any order.
 Rule 3: a serial changes when an event could change an answer: with any add or delete, and with updates that change what
@@ -24,12 +24,9 @@ from hsdns.cluster.freshness import (
     ANYTHING,
     STALENESS,
     Counters,
-    Names,
     NoCounters,
-    NoNames,
     namespace_counter,
 )
-from hsdns.cluster.imports import Imports
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
@@ -37,7 +34,6 @@ from hsdns.cluster.objects import (
     Identity,
     Namespace,
     Object,
-    ObjectMeta,
     Pod,
     Service,
     ServiceImport,
@@ -48,7 +44,6 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.pack import pack_label
 from hsdns.cluster.pods import Pods
 from hsdns.cluster.read_object import (
-    READ,
     ReadObject,
     ReadService,
     ReadSlice,
@@ -56,15 +51,15 @@ from hsdns.cluster.read_object import (
     programming_in,
 )
 from hsdns.cluster.rejected import RejectedObjects
-from hsdns.cluster.replaced import NAMESPACES, SERIALS, Replaced
+from hsdns.cluster.replaced import NAMESPACES, OWN_SERIAL, SERIALS, Replaced
 from hsdns.cluster.selector import Selector
-from hsdns.cluster.services import Services
+from hsdns.cluster.services import Imports, Services
+from hsdns.fastpath import ClusterNames
 from hsdns.metrics import Registry
 
 _SLICES: Final = (EndpointSlice, ReadSlice)
 _SERVICES: Final = (Service, ReadService)
 Follow = Callable[[Sequence[Event]], bool]  # takes a batch; whether it takes the next
-OWN_SERIAL, SHARED_SERIAL = "own", "shared"  # keys in the table of replaced serials
 
 
 class StoreSettings(NamedTuple):
@@ -119,7 +114,7 @@ class Store:
         wall: Callable[[], float],
         warn: Callable[[str], None],
         counters: Counters | None = None,
-        names: Names | None = None,
+        names: ClusterNames | None = None,
         metrics: Registry | None = None,
         replaced: Replaced | None = None,
     ) -> None:
@@ -128,24 +123,21 @@ class Store:
         self.rejected = RejectedObjects(warn, metrics)
         self._wall = wall
         self._counters: Counters = NoCounters() if counters is None else counters
-        self._names: Names = NoNames() if names is None else names
+        self._names = ClusterNames() if names is None else names
         self.services = Services(
+            settings,
             wall=wall,
             counters=self._counters,
             names=self._names,
             rejected=self.rejected,
             programmed=None if metrics is None else programming_in(metrics),
-            pod_names=settings.pod_names,
-            zonal=settings.zonal,
-            counts_not_ready=settings.not_ready,
             replaced=replaced,
         )
         self.imports = Imports(
-            self._counters,
-            self.rejected,
-            pod_names=settings.pod_names,
-            zonal=settings.zonal,
-            counts_not_ready=settings.not_ready,
+            settings,
+            wall=wall,
+            counters=self._counters,
+            rejected=self.rejected,
             replaced=replaced,
         )
         self.pods = Pods(self.rejected, labels=settings.pod_labels, replaced=replaced)
@@ -154,7 +146,6 @@ class Store:
         self.restored: float | None = None
         self.lost = ""
         self.serial = 0
-        self.shared_serial = 0  # of the zones of `multicluster`
         self._namespace_changes = 0
         self._published = 0  # the number of changes that the answer table knows of
         self._unconfirmed: set[Identity] = set()  # restored and not yet delivered by the source
@@ -189,7 +180,7 @@ class Store:
             finally:
                 if is_read:
                     counters.release(more=left > 0)
-            new_serial |= self.services.finish()
+            self._unlist()
         self._publish(new_serial)
         self._pass_on(events)
 
@@ -210,9 +201,14 @@ class Store:
         gone = isinstance(event, Deleted) or (is_selective and not self.selects(found))
         new_serial = self._apply(found, gone)
         if self._unconfirmed:
-            whole = found.whole if isinstance(found, READ) else found
-            self._unconfirmed.discard(identity(whole))
+            self._unconfirmed.discard(identity(found.whole))
         return new_serial
+
+    def _unlist(self) -> None:
+        """Deny the names that an event has removed: only when it has been shown, which need not wait for it."""
+        for unlist in self.services.unlisted:
+            unlist()
+        self.services.unlisted.clear()
 
     def follow(self, follow: Follow) -> None:
         """Pass each batch to `follow` once it is applied, while that returns True; only the writing thread calls it."""
@@ -230,8 +226,7 @@ class Store:
         selector = settings.namespace_labels if by_namespace else settings.labels
         if selector is None:
             return True
-        whole = found.whole if isinstance(found, READ) else found
-        return selector.matches(whole.metadata.labels)
+        return selector.matches(found.whole.metadata.labels)
 
     def restore(self, objects: Iterable[Object], saved: float) -> None:
         """Apply the objects of a snapshot that was saved at `saved` seconds since the epoch.
@@ -242,7 +237,7 @@ class Store:
         for found in objects:
             unversioned = msgspec.structs.replace(found.metadata, resource_version="")
             self._apply(msgspec.structs.replace(found, metadata=unversioned), gone=False)
-            self.services.finish()
+            self._unlist()
             self._unconfirmed.add(identity(found))
         self.restored = saved
         self.replaced.open()
@@ -284,56 +279,43 @@ class Store:
 
     def _apply(self, found: Object | ReadObject, gone: bool) -> bool:
         """Apply one event; return whether the serial of the cluster's own zones changes."""
+        settings = self.settings
         if isinstance(found, _SLICES):
-            if self.settings.multicluster:
-                self._apply_shared(found, gone)
-            return self.settings.endpoints and self.services.apply_slice(found, gone)
-        if isinstance(found, _SERVICES):
+            if settings.multicluster:
+                self.imports.apply_slice(found, gone)
+            if settings.endpoints:
+                return self.services.apply_slice(found, gone)
+            self.rejected.finish("EndpointSlice", found.key, gone)
+        elif isinstance(found, _SERVICES):
             return self.services.apply(found, gone)
-        if isinstance(found, ServiceImport):
-            return self._apply_shared(found, gone)
-        if isinstance(found, Pod):
-            return self.settings.pods and self.pods.apply(found, gone)
-        self._apply_namespace(found.metadata, gone)
+        elif isinstance(found, ServiceImport):
+            return settings.multicluster and self.imports.apply(found, gone)
+        elif isinstance(found, Pod):
+            return settings.pods and self.pods.apply(found, gone)
+        else:
+            self._apply_namespace(found, gone)
         return False
 
-    def _apply_shared(self, found: ServiceImport | EndpointSlice | ReadSlice, gone: bool) -> bool:
-        """Apply an event about a ServiceImport or one of its slices."""
-        if not self.settings.multicluster:
-            return False
-        if isinstance(found, ServiceImport):
-            changed = self.imports.apply(found, gone)
-        else:
-            changed = self.imports.apply_slice(found, gone)
-        if changed.shared:
-            self._note(SERIALS, SHARED_SERIAL, self.shared_serial)
-            self.shared_serial = int(self._wall())
-        if isinstance(found, ServiceImport) or not self.settings.endpoints:
-            kind = "ServiceImport" if isinstance(found, ServiceImport) else "EndpointSlice"
-            self.rejected.finish(kind, found.metadata, gone)
-        return changed.own
-
-    def _apply_namespace(self, meta: ObjectMeta, gone: bool) -> None:
-        namespace = pack_label(meta.name)
+    def _apply_namespace(self, found: Namespace, gone: bool) -> None:
+        namespace, version = pack_label(found.metadata.name), found.resource_version
         if namespace is None:
             self.rejected.add("name", "its name is not a DNS label; it is skipped")
-        elif gone:
-            if namespace in self.namespaces:
-                self._note(NAMESPACES, namespace, self.namespaces[namespace])
-                del self.namespaces[namespace]
+        elif (known := self.namespaces.get(namespace)) is None or gone:
+            if known is not None or not gone:
+                self._note(NAMESPACES, namespace, known)
                 self._namespace_changes += 1
-                self.services.unlisted.append(partial(self._names.remove_namespace, namespace))
+                if gone:
+                    del self.namespaces[namespace]
+                    unlist = partial(self._names.remove_namespace, namespace)
+                    self.services.unlisted.append(unlist)
+                else:
+                    self._names.add_namespace(namespace)
+                    self.namespaces[namespace] = version
                 self._counters.bump(namespace_counter(namespace))
-        else:
-            is_new = namespace not in self.namespaces
-            self._namespace_changes += self.namespaces.get(namespace) != meta.resource_version
-            if is_new:
-                self._names.add_namespace(namespace)
-                self._note(NAMESPACES, namespace, None)
-            self.namespaces[namespace] = meta.resource_version
-            if is_new:
-                self._counters.bump(namespace_counter(namespace))
-        self.rejected.finish("Namespace", meta, gone)
+        elif known != version:
+            self._namespace_changes += 1
+            self.namespaces[namespace] = version
+        self.rejected.finish("Namespace", found.key, gone)
 
     def _note(self, table: str, key: object, before: object) -> None:
         if self.replaced.is_kept:

@@ -14,9 +14,9 @@ from heapq import heapify, heappop
 from typing import Final
 
 from hsdns.cluster import schema
+from hsdns.cluster.address import REVERSE_ZONES
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.reverse import REVERSE_ZONES
 from hsdns.cluster.value import EXTERNAL_NAME, PackedSlice, Port, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR

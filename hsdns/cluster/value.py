@@ -1,6 +1,6 @@
 """One Service with its EndpointSlices as an immutable, packed value; an event replaces the whole value.
 
-Path: pack.py makes it, services.py and imports.py store it, schema.py computes records from it.
+Path: pack.py makes it, services.py stores it, schema.py computes records from it.
 Rule 1: the Service is the unit of immutability.  A reply is computed from one value, so it never mixes two states.
 Rule 2: addresses are stored as adjacent octets, not as objects, and records are not stored.  (100,000 endpoints: 46 MB
         packed against 165 MB as RRsets with references; see docs/decisions/0001.)
@@ -193,8 +193,8 @@ class ServiceValue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has neither a Service nor slices."""
-        return self.kind is None and not self.slices
+        """Whether it has neither a Service, not even one that DNS cannot represent, nor slices."""
+        return self.kind is None and not self.slices and not self.resource_version
 
     @property
     def has_endpoints(self) -> bool:

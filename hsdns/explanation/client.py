@@ -14,9 +14,9 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from hsdns.assemble import Configuration
+from hsdns.cluster.address import is_reverse
 from hsdns.cluster.controllers.kinds import PodSpec
 from hsdns.cluster.pack import pack_label
-from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import PodReading, PodUnreadable
 from hsdns.corefile.tree import did_you_mean
 from hsdns.explanation.question import LookupQuestion, QuestionError, overridden

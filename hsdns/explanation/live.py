@@ -14,15 +14,16 @@ from typing import Any, Final, NamedTuple
 from msgspec import structs
 
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.objects import Object, Pod, Service, identity
+from hsdns.cluster.objects import Identity, Namespace, Object, Pod, Service, identity
 from hsdns.cluster.pack import pack_key
-from hsdns.cluster.snapshot import Versions, stored_objects, stored_versions
+from hsdns.cluster.snapshot import stored_objects
 from hsdns.cluster.source import Fault, Lead, Reading
 from hsdns.explanation.scene import ClusterObjects
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.api_server import ApiServer
 
 MOST_TOLD: Final = 4  # objects that are in another version
+Versions = dict[Identity, str]
 InWatch = Callable[[Coroutine[Any, Any, Reading]], Awaitable[Reading]]
 
 
@@ -55,12 +56,17 @@ class LiveObjects:
         reading = await self._read(lead)
         remarks = [each.sentence for each in reading.faults]
         unread = {each.kind for each in reading.faults}
-        versions = stored_versions(store, lead)
+        stored = stored_objects(store, lead)
+        versions = {
+            identity(each): each.resource_version
+            for each in stored
+            if not isinstance(each, Namespace | Pod)
+        }
         objects = [_versioned(each, versions) for each in reading.objects]
         known = {identity(each) for each in objects}
         objects += [
             each
-            for each in stored_objects(store, lead)
+            for each in stored
             if (type(each).__name__ in unread or "" in unread) and identity(each) not in known
         ]
         if isinstance(source, ApiServer):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from hsdns.cluster.reverse import reverse_name
+from hsdns.cluster.address import reverse_name
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
 from hsdns.resolver import MODELS, USUAL

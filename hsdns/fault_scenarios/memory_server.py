@@ -42,7 +42,7 @@ from hsdns.corefile.parser import parse
 from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.fault_scenarios.scenario import ScenarioError
-from hsdns.faults.action import Hang, Refuse, Reset, Slow
+from hsdns.faults.action import ConnectionAction
 from hsdns.faults.handler import NO_PODS
 from hsdns.faults.rules import Bite, RuleError
 from hsdns.faults.selector import Asked
@@ -204,10 +204,10 @@ class MemoryServer:
         bites: list[Bite] = []
         if transport == "tcp":
             bites = self._connect(processor.server, client, local)
-        actions = [bite.rule.action for bite in bites]
-        if any(isinstance(each, Refuse) for each in actions):
+        words = [bite.rule.action.word for bite in bites]
+        if "refuse" in words:
             raise ConnectionResetError
-        if any(isinstance(each, Hang) for each in actions):
+        if "hang" in words:
             return None
         life = self._lives
         self.pending += 1
@@ -218,11 +218,12 @@ class MemoryServer:
             self.pending -= 1
         if life != self._lives:
             return self._nothing(transport)
-        for action in actions:
-            if isinstance(action, Reset):
-                raise ConnectionResetError
-            if isinstance(action, Slow) and reply is not None:
-                await asyncio.sleep(len(reply) / action.rate)
+        if "reset" in words:
+            raise ConnectionResetError
+        for bite in bites:
+            action = bite.rule.action
+            if action.word == "slow" and isinstance(action, ConnectionAction) and reply is not None:
+                await asyncio.sleep(len(reply) / (action.octets or 1))
         return reply
 
     def hand(self, events: Sequence[Event]) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from hsdns.cluster.address import read_address
+from hsdns.cluster.address import REVERSE_ZONES, address_of, read_address, reverse_name
 from hsdns.cluster.objects import (
     Endpoint,
     EndpointPort,
@@ -34,7 +34,6 @@ from hsdns.cluster.objects import (
     ServicePort,
     ServiceSpec,
 )
-from hsdns.cluster.reverse import REVERSE_ZONES, address_of, reverse_name
 from hsdns.recording.entry import (
     OWNERS,
     Entry,

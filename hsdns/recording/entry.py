@@ -17,6 +17,7 @@ import msgspec
 from msgspec import structs
 
 from hsdns.cluster.objects import (
+    CHANGE_TIME,
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
@@ -32,7 +33,6 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.read_object import CHANGE_TIME
 
 FORMAT: Final = "hsdns recording"
 VERSION: Final = 1

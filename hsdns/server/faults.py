@@ -39,7 +39,7 @@ from typing import Any, Final, Protocol, cast
 
 from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.chain import Endpoint
-from hsdns.faults.action import Hang, Refuse, Reset, Restart, Slow, due_at
+from hsdns.faults.action import ConnectionAction, Restart
 from hsdns.faults.dry_run import never_matches
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.rules import Bite, Rule, RuleError, Rules, Wanted, hits_metric
@@ -81,7 +81,7 @@ class FaultyConnection(asyncio.Protocol):
         bites: Sequence[Bite] = ()
         if None not in ends:
             bites = self._decide(self._listener.processor.server, *map(endpoint_of, ends))
-        if any(isinstance(each.rule.action, Refuse) for each in bites):
+        if any(each.rule.action.word == "refuse" for each in bites):
             send_reset(outside)
             return
         protocol = self._protocol(bites)
@@ -91,15 +91,17 @@ class FaultyConnection(asyncio.Protocol):
     def _protocol(self, bites: Sequence[Bite]) -> asyncio.Protocol:
         listener = self._listener
         for bite in bites:
-            if isinstance(bite.rule.action, Hang):
+            if bite.rule.action.word == "hang":
                 return HungConnection(listener, self._lifted(bite))
         connection = listener.make_connection()
         inside: asyncio.Protocol = connection
         for bite in reversed(bites):
             action = bite.rule.action
-            if isinstance(action, Slow):
-                inside = SlowTransport(inside, action.rate, self._lifted(bite))
-            elif isinstance(action, Reset):
+            assert isinstance(action, ConnectionAction), "about a connection"
+            if action.word == "slow":
+                assert action.octets is not None, "a rate"
+                inside = SlowTransport(inside, action.octets, self._lifted(bite))
+            else:
                 inside = ResetTransport(inside, action.octets)
         return listener.wrap(connection, inside)
 
@@ -297,7 +299,7 @@ class Restarts:
             assert isinstance(rule.action, Restart), "about the process"
             if self._is_closed or rule.is_over(now):
                 continue
-            seconds = rule.begun + due_at(rule.selector) - now
+            seconds = rule.begun + rule.selector.seconds - now
             if seconds <= 0 and self._is_needed(rule.action):
                 self._begin(rule)
                 return

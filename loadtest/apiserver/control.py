@@ -46,7 +46,7 @@ import msgspec
 import uvloop
 from aiohttp import web
 
-from hsdns.cluster.read_object import CHANGE_TIME
+from hsdns.cluster.objects import CHANGE_TIME
 from loadtest.apiserver import objects
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.apiserver.fake_cluster import FakeCluster

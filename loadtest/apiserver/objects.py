@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_DNS, uuid5
 
-from hsdns.cluster.read_object import CHANGE_TIME
+from hsdns.cluster.objects import CHANGE_TIME
 
 SERVICES_PER_NAMESPACE = 100
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.0"))

@@ -53,7 +53,7 @@ pub fn is_reverse(qname: &[u8]) -> bool {
     [IPV4, IPV6].iter().any(|zone| qname.ends_with(zone))
 }
 
-/// The address of a complete reverse name (`address_of` of hsdns/cluster/reverse.py).
+/// The address of a complete reverse name (`address_of` of hsdns/cluster/address.py).
 #[must_use]
 pub fn address_of(query: &Query<'_>) -> Option<Vec<u8>> {
     let qname = query.qname();

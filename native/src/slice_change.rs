@@ -1,6 +1,6 @@
 //! What the replacement of an EndpointSlice's parts changes: labels below its Service, and addresses that PTR finds.
 //!
-//! Rule: the same as `SliceLabels` of hsdns/cluster/service_labels.py.  An address without a label has its dashed form
+//! Rule: the same as `change_in_python()` of hsdns/cluster/pack.py.  An address without a label has its dashed form
 //!       as label; a port is listed as PORT PROTOCOL, two labels in one.
 
 use crate::watch::slice::dashed_label;

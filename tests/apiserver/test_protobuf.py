@@ -21,8 +21,9 @@ from hsdns.apiserver.watch_event import (
     read_protobuf_page,
     status_text,
 )
+from hsdns.cluster.objects import CHANGE_TIME
 from hsdns.cluster.pack import key_of, owner_of, pack_service, pack_slice
-from hsdns.cluster.read_object import CHANGE_TIME, READ, ReadService, ReadSlice
+from hsdns.cluster.read_object import READ, ReadService, ReadSlice
 from hsdns.cluster.value import ServiceValue
 from hsdns.fastpath import IMPLEMENTATION
 from loadtest.apiserver.protobuf import write_body, write_frame

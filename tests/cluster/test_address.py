@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.cluster.address import dashed, pack_address, read_address
+from hsdns.cluster.address import pack_address, read_address
 
 
 @pytest.mark.parametrize(
@@ -39,33 +39,3 @@ def test_addresses_are_read_as_module_ipaddress_reads_them(
     mapped = getattr(found, "ipv4_mapped", None)
     assert read_address(str(found)) == ((mapped or found).packed, mapped is None)
     assert pack_address(found.exploded) == (mapped or found).packed
-
-
-@pytest.mark.parametrize(
-    ("text", "is_canonical"),
-    [
-        ("10.0.0.1", True),
-        ("::ffff:10.0.0.1", False),
-        ("fd00::1", True),
-        ("FD00::1", False),
-        ("fd00:0::1", False),
-        ("fd00:0:0:0:0:0:0.0.0.1", False),
-    ],
-)
-def test_the_canonical_form_is_recognised(text: str, is_canonical: bool) -> None:
-    read = read_address(text)
-    assert read is not None
-    assert read[1] is is_canonical
-
-
-@pytest.mark.parametrize(
-    ("address", "label"),
-    [
-        (b"\n\0\0\1", b"10-0-0-1"),
-        (bytes.fromhex("5678abcd000000000000000000000000"), b"5678-abcd--0"),
-        (bytes.fromhex("fd000000000000000000000000000001"), b"fd00--1"),
-        (bytes(16), b"--0"),
-    ],
-)
-def test_dashed(address: bytes, label: bytes) -> None:
-    assert dashed(address) == label

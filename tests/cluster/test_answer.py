@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from hsdns.cluster.answer import MAX_CHAIN, MAX_FOLLOWED, ClusterAnswers, Needs
+from hsdns.cluster.answer import MAX_FOLLOWED, ClusterAnswers, Needs
 from hsdns.cluster.freshness import Dependencies
-from hsdns.cluster.lookup import NameLookup, NoSuchName
+from hsdns.cluster.lookup import NameLookup
 from hsdns.cluster.schema import PIECE
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.iana import RRType
@@ -40,24 +40,6 @@ def chain_of(length: int) -> ClusterAnswers:
         target = f"c{number + 1}" if number + 1 < length else "web"
         store.apply(upserts(service(f"ns/c{number}", external=f"{target}.ns.svc.cluster.local")))
     return ClusterAnswers(NameLookup(store, primary_zone=ZONE, ttl=5))
-
-
-@pytest.mark.parametrize(
-    ("length", "found"),
-    [(1, True), (MAX_CHAIN, True), (MAX_CHAIN + 1, True), (MAX_CHAIN + 2, False)],
-)
-def test_a_chain_is_followed_so_far_and_no_farther(length: int, found: bool) -> None:
-    answers = chain_of(length)
-    reply = ask(answers, "c0.ns.svc.cluster.local")
-    assert len(reply.answer) == (length + 1 if found else 0)
-    if found:
-        assert section(reply.answer)[-1] == "web.ns.svc.cluster.local. 5 IN A 10.0.0.1"
-        assert section(reply.answer)[0].startswith("c0.ns.svc.cluster.local. 5 IN CNAME ")
-
-
-def test_a_name_that_does_not_exist_is_raised() -> None:
-    with pytest.raises(NoSuchName):
-        ask(chain_of(0), "nope.ns.svc.cluster.local")
 
 
 def test_a_reply_needs_all_names_outside_the_zone_at_once() -> None:

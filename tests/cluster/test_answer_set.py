@@ -103,22 +103,6 @@ def test_records(objects: list[Object], expected: list[str]) -> None:
     assert lines(listed(Cluster(*objects).plugin)) == expected
 
 
-def test_the_zones_themselves() -> None:
-    found = [
-        line.replace(" 5 IN ", " ")
-        for rrset in listed(Cluster(zones="cluster.local", local=["192.0.2.1"]).plugin)
-        for line in section(rrset)
-    ]
-    assert found[0].startswith(
-        "cluster.local. SOA ns.dns.cluster.local. hostmaster.cluster.local. "
-    )
-    assert found[1:] == [
-        "cluster.local. NS ns.dns.cluster.local.",
-        "ns.dns.cluster.local. A 192.0.2.1",
-        'dns-version.cluster.local. 28800 IN TXT "1.1.0"',
-    ]
-
-
 def test_names_of_topology_zones() -> None:
     near = endpoint_slice("testns/db-1", "db", "172.16.0.1 host=db-0")
     near = replace(near, endpoints=[replace(each, zone="eu.1") for each in near.endpoints or ()])

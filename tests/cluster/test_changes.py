@@ -73,14 +73,6 @@ def test_lines(events: list[Event], expected: list[str]) -> None:
     assert renewed(cluster, *events) == expected
 
 
-def test_each_call_is_compared_with_the_one_before() -> None:
-    cluster = Cluster(DB, ONE)
-    changes = Changes(cluster.plugin.answer_set())
-    cluster.apply(*upserts(TWO))
-    assert len(changes.lines()) == 1
-    assert changes.lines() == []
-
-
 def test_at_most_a_screen() -> None:
     services = [
         service(f"testns/s{number:03}", f"10.0.1.{number}", ports=[]) for number in range(100)

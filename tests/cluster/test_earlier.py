@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.strategies import histories
-from tests.support.cluster.objects import deletes, endpoint_slice, namespace, pod, service, upserts
+from tests.support.cluster.objects import namespace
 from tests.support.effort import tries
 
 SETTINGS = StoreSettings(multicluster=True, zonal=True)
@@ -61,7 +61,7 @@ def everything(view: ClusterView) -> tuple[object, ...]:
     addresses = (f"10.0.0.{last}" for last in range(8))
     return (
         sorted(map(_rrset, found)),
-        (view.serial, view.shared_serial, view.services.external_serial),
+        (view.serial, view.imports.serial, view.services.external_serial),
         sorted(view.namespaces),
         [view.pods.of_client(each) for each in addresses],
         sorted(view.services.external_ips.addresses()),
@@ -108,38 +108,6 @@ def test_windows_move(events: list[Event], seconds: int) -> None:
         for noted in applied.replaced._noted.values()
         for when, _ in noted
     )
-
-
-ROWS: list[tuple[list[Event], Callable[[ClusterView], object], object, object]] = [
-    (
-        [*upserts(service("ns/web", "10.0.0.1")), *upserts(service("ns/web", "10.0.0.2", version="2"))],
-        lambda view: [key for last in b"\1\2" for key in view.services.cluster_ips.lookup(b"\n\0\0" + bytes((last,)))],
-        [], [(b"ns", b"web")],
-    ),
-    (
-        [*upserts(pod("ns/a", "10.0.0.1")), *deletes(pod("ns/a", "10.0.0.1"))],
-        lambda view: view.pods.of_client("10.0.0.1"),
-        None, None,
-    ),
-    (
-        [*upserts(namespace("ns")), *deletes(namespace("ns"))],
-        lambda view: list(view.namespaces), [], [],
-    ),
-    (
-        [*upserts(endpoint_slice("ns/web-1", "web", "10.0.0.1")), *deletes(endpoint_slice("ns/web-1", "web"))],
-        lambda view: view.services.endpoint_ips.addresses(), [], [],
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("events", "look", "first", "last"), ROWS)
-def test_there_for_a_while(
-    events: list[Event], look: Callable[[ClusterView], object], first: object, last: object
-) -> None:
-    applied = Applied(Need(0.0, 10.0)).apply(*events)
-    found = [look(EarlierStore(applied.store, each)) for each in (0.5, 1.5, 2.5)]
-    assert (found[0], found[2]) == (first, last)
-    assert found[1] not in (None, [])
 
 
 def test_what_is_not_of_a_time() -> None:

@@ -17,14 +17,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hsdns.chain import Handler
 from hsdns.cluster import store as store_module
 from hsdns.cluster.freshness import (
-    ANYTHING,
     COUNT,
     Dependencies,
     NoCounters,
-    address_counter,
-    import_counter,
-    namespace_counter,
-    service_counter,
 )
 from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
 from hsdns.cluster.value import HEADLESS, ServiceValue
@@ -111,30 +106,6 @@ def listed_labels(value: ServiceValue, *, zonal: bool) -> Counter[bytes]:
 
 def wire(*labels: bytes) -> bytes:
     return b"".join(bytes((len(label),)) + label for label in labels)
-
-
-def test_counters_are_in_range() -> None:
-    found = [
-        ANYTHING,
-        service_counter(b"default", b"web"),
-        import_counter(b"default", b"web"),
-        namespace_counter(b"default"),
-        address_counter(b"\x0a\0\0\1"),
-    ]
-    assert all(0 <= each < COUNT for each in found)
-    assert service_counter(b"a", b"b") != service_counter(b"b", b"a")
-
-
-def test_the_first_value_counts() -> None:
-    counters = Counters()
-    dependencies = Dependencies(counters)
-    dependencies.add(5)
-    counters.bump(5)
-    dependencies.add(5)
-    assert dependencies.pairs == ((5, 0),)
-    assert dependencies.is_cacheable
-    dependencies.mark_uncacheable()
-    assert not dependencies.is_cacheable
 
 
 def ask(plugin: Handler, qname: Name, qtype: int, dependencies: Dependencies) -> Reply:

@@ -10,15 +10,13 @@ from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
     EndpointSlice,
-    Service,
     ServiceImport,
     ServiceImportSpec,
     ServicePort,
 )
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.cluster.value import CLUSTER_IP, HEADLESS
-from tests.support.cluster.objects import deletes, endpoint_slice, meta, service, upserts
+from tests.support.cluster.objects import deletes, endpoint_slice, meta, upserts
 
 
 def imported(
@@ -53,13 +51,11 @@ class ScriptedStore:
         """The serials, the own and the shared one, after some events that come a second later."""
         self.now += 1
         self.store.apply(events)  # type: ignore[arg-type]  # events
-        return self.store.serial, self.store.shared_serial
+        return self.store.serial, self.store.imports.serial
 
 
 WEB = imported("ns/web", "10.0.1.1")
-DB = imported("ns/db")
 EAST = shared_slice("ns/db-east", "db", "east", "172.1.0.1 host=a")
-KEY = (b"ns", b"db")
 
 
 def test_serials_move_as_in_coredns() -> None:
@@ -80,41 +76,6 @@ def test_serials_move_as_in_coredns() -> None:
     assert scripted.after(*upserts(EAST))[1] == 105
     changed = shared_slice("ns/db-east", "db", "east", "172.1.0.2 host=a", version="2")
     assert scripted.after(*upserts(changed))[1] == 109
-
-
-def test_a_slice_may_come_first_and_outlive_its_import() -> None:
-    scripted = ScriptedStore()
-    scripted.after(*upserts(EAST))
-    values = scripted.store.imports.values
-    assert values[KEY].kind is None
-    scripted.after(*upserts(DB))
-    assert values[KEY].kind == HEADLESS
-    assert [part.cluster for part in values[KEY].slices] == [b"east"]
-    scripted.after(*deletes(DB))
-    assert values[KEY].kind is None
-    scripted.after(*deletes(EAST))
-    assert values == {}
-
-
-def test_a_slice_moves_between_imports_and_out_of_all() -> None:
-    scripted = ScriptedStore()
-    scripted.after(*upserts(DB, WEB, EAST))
-    values = scripted.store.imports.values
-    scripted.after(*upserts(shared_slice("ns/db-east", "web", "east", "172.1.0.1", version="2")))
-    assert (len(values[KEY].slices), len(values[b"ns", b"web"].slices)) == (0, 1)
-    scripted.after(*upserts(endpoint_slice("ns/db-east", "own", "172.1.0.1", version="3")))
-    assert (len(values[KEY].slices), len(values[b"ns", b"web"].slices)) == (0, 0)
-    assert len(scripted.store.services.values[b"ns", b"own"].slices) == 1
-
-
-def test_a_slice_of_both_counts_for_both() -> None:
-    scripted = ScriptedStore()
-    scripted.after(*upserts(DB, service("ns/own")))
-    scripted.after(*upserts(shared_slice("ns/s", "db", "west", "172.1.0.1 host=a", own="own")))
-    (shared,) = scripted.store.imports.values[KEY].slices
-    (own,) = scripted.store.services.values[b"ns", b"own"].slices
-    assert (shared.cluster, own.cluster) == (b"west", b"")
-    assert scripted.sentences == []
 
 
 def test_a_slice_of_an_import_alone_is_no_fault_and_leads_to_no_name_backwards() -> None:
@@ -156,25 +117,3 @@ def test_faults_are_reported() -> None:
         'ServiceImport ns/odd: IP "10.0.1" is not an IP address; it is skipped',
         'EndpointSlice ns/s: "172.1.0" is not an IP address; it is skipped',
     ]
-
-
-def test_kinds() -> None:
-    scripted = ScriptedStore()
-    scripted.after(
-        *upserts(WEB, DB, ServiceImport(meta("ns/bare"), ServiceImportSpec("ClusterSetIP")))
-    )
-    values = scripted.store.imports.values
-    assert {key[1]: value.kind for key, value in values.items()} == {
-        b"web": CLUSTER_IP,
-        b"db": HEADLESS,
-        b"bare": CLUSTER_IP,
-    }
-    assert values[b"ns", b"bare"].ports == ()
-
-
-def test_a_service_of_the_same_name_is_another_thing() -> None:
-    scripted = ScriptedStore()
-    own: Service = service("ns/db", "10.0.0.1")
-    scripted.after(*upserts(DB, own, EAST))
-    assert scripted.store.services.values[KEY].slices == ()
-    assert scripted.store.services.values[KEY].kind == CLUSTER_IP

@@ -17,30 +17,6 @@ from tests.support.plugins.requests import section
 ZONE = Name.from_text("cluster.local")
 
 
-def test_is_default_knows_the_one_name_in_any_case() -> None:
-    assert Nameserver.is_default(Name.from_text("NS.dns.CLUSTER.local"), ZONE)
-    assert not Nameserver.is_default(Name.from_text("x.ns.dns.cluster.local"), ZONE)
-    assert not Nameserver.is_default(Name.from_text("dns.cluster.local"), ZONE)
-
-
-def test_addresses_of_both_families_and_no_others() -> None:
-    server = Nameserver(
-        Store(StoreSettings(), wall=lambda: 0.0, warn=print),
-        9,
-        ["192.0.2.1", "fe80::1", "not an address"],
-    )
-    name = Name.from_text("ns.dns.cluster.local")
-    assert section(server.addresses(name, RRType.A, ZONE)) == [
-        "ns.dns.cluster.local. 9 IN A 192.0.2.1"
-    ]
-    assert section(server.addresses(name, RRType.AAAA, ZONE)) == [
-        "ns.dns.cluster.local. 9 IN AAAA fe80::1"
-    ]
-    answer, additional = server.records(ZONE)
-    assert section(answer) == ["cluster.local. 9 IN NS ns.dns.cluster.local."]
-    assert len(additional) == 2
-
-
 def test_addresses_outside_of_the_cluster() -> None:
     store = Store(StoreSettings(), wall=lambda: 0.0, warn=print)
     spec = ServiceSpec(cluster_ips=["10.0.0.10"], external_ips=["192.0.2.53", "192.0.2.53"])

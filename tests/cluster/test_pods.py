@@ -6,6 +6,7 @@ import pytest
 from hsdns.cluster.objects import Deleted, Event, Pod, Synced, Upserted
 from hsdns.cluster.pods import Pods, address_in
 from hsdns.cluster.rejected import RejectedObjects
+from hsdns.cluster.replaced import Replaced
 from tests.support.cluster.objects import deletes, pod, upserts
 
 
@@ -38,7 +39,7 @@ def terminating(path: str, address: str) -> Event:
 
 def pods_after(events: list[Event]) -> Pods:
     """Pods after some events about them."""
-    pods = Pods(RejectedObjects(pytest.fail), labels=False)
+    pods = Pods(RejectedObjects(pytest.fail), labels=False, replaced=Replaced())
     for event in events:
         assert not isinstance(event, Synced)
         assert isinstance(event.object, Pod)
@@ -72,13 +73,6 @@ WEB, DB = pod("shop/web-0", "10.5.0.1"), pod("data/db-0", "10.5.0.1")
 )  # fmt: skip
 def test_the_pod_of_a_client(events: list[Event], found: tuple[bytes, str] | None) -> None:
     assert pods_after(events).of_client("10.5.0.1") == found
-
-
-@pytest.mark.parametrize("address", ["10.5.0.9", "fe80::1%eth0", "", "::ffff:10.5.0.1"])
-def test_addresses_of_clients(address: str) -> None:
-    pods = pods_after(upserts(WEB))
-    expected = (b"shop", "web-0") if address.endswith("10.5.0.1") else None
-    assert pods.of_client(address) == expected
 
 
 @pytest.mark.parametrize(

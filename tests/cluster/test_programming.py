@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.cluster.read_object import programming_in, read_time, read_time_in_python, service_kind
-from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, ServiceValue
+from hsdns.cluster.read_object import programming_in, read_time, read_time_in_python
 from hsdns.metrics import PROGRAMMING_BUCKETS, Histogram, Registry
 
 
@@ -40,20 +39,6 @@ DIGITS = r"(19|20)[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9]
 @given(st.from_regex(DIGITS, fullmatch=True) | st.text(max_size=30))
 def test_compiled_code_reads_the_same_times(text: str) -> None:
     assert read_time(text) == read_time_in_python(text)
-
-
-@pytest.mark.parametrize(
-    ("kind", "has_selector", "label"),
-    [
-        (CLUSTER_IP, True, "cluster_ip"),
-        (CLUSTER_IP, False, "cluster_ip"),
-        (HEADLESS, True, "headless_with_selector"),
-        (HEADLESS, False, "headless_without_selector"),
-        (EXTERNAL_NAME, False, "cluster_ip"),
-    ],
-)
-def test_service_kind(kind: str, has_selector: bool, label: str) -> None:
-    assert service_kind(ServiceValue(kind, has_selector=has_selector)) == label
 
 
 def test_the_histogram_is_that_of_coredns() -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cluster.objects import ObjectMeta
 from hsdns.cluster.rejected import Reason, RejectedObjects, quoted
 from hsdns.metrics import Registry
 
-WEB = ObjectMeta("web", "ns")
+WEB = ("ns", "web")
 
 
 def read(rejected: RejectedObjects, name: str = "web", *reasons: Reason) -> None:
     """Read an object with these faults."""
     for reason in reasons:
         rejected.add(reason, f"bad {reason}")
-    rejected.finish("EndpointSlice", ObjectMeta(name, "ns"), gone=False)
+    rejected.finish("EndpointSlice", ("ns", name), gone=False)
 
 
 def counted(metrics: Registry) -> dict[tuple[str, ...], float]:
@@ -49,26 +48,6 @@ def test_each_reason_is_logged_once_and_counted_at_every_reading(
     assert len(rejected._known) == bool(readings[-1])
 
 
-def test_it_counts_by_kind_and_reason() -> None:
-    metrics = Registry()
-    rejected = RejectedObjects(lambda sentence: None, metrics)
-    read(rejected, "web", "address")
-    read(rejected, "db", "address")
-    rejected.reject("Service", "ns", "x", "form", "ports is no list")
-    assert counted(metrics) == {("EndpointSlice", "address"): 2, ("Service", "form"): 1}
-
-
-def test_a_deleted_object_is_forgotten() -> None:
-    said: list[str] = []
-    rejected = RejectedObjects(said.append)
-    read(rejected, "web", "address")
-    rejected.add("name", "something of an object that is deleted")
-    rejected.finish("EndpointSlice", WEB, gone=True)
-    assert len(rejected._known) == 0
-    read(rejected, "web", "address")
-    assert len(said) == 2
-
-
 def test_memory_is_bounded_and_that_is_logged_once() -> None:
     said: list[str] = []
     metrics = Registry()
@@ -85,7 +64,7 @@ def test_memory_is_bounded_and_that_is_logged_once() -> None:
         "EndpointSlice ns/web-0",
     ]
     assert counted(metrics) == {("EndpointSlice", "address"): 11, ("EndpointSlice", "hostname"): 1}
-    rejected.finish("EndpointSlice", ObjectMeta("web-0", "ns"), gone=True)
+    rejected.finish("EndpointSlice", ("ns", "web-0"), gone=True)
     read(rejected, "web-9", "address")
     assert said[-1] == "EndpointSlice ns/web-9: bad address"
 

@@ -58,21 +58,6 @@ def test_what_is_kept(need: Need, kept: int, times: tuple[float, ...]) -> None:
     ]
 
 
-def test_tables_and_keys_are_apart() -> None:
-    found = replaced(Need(0.0))
-    change(found, 1.0)
-    assert found.at("services", "web", 0.0, "newest") == "none"
-    assert found.at("services", "db", 0.0, "newest") == "newest"
-    assert found.at("imports", "web", 0.0, "newest") == "newest"
-    assert (found.keys("services"), found.keys("imports")) == (["web"], [])
-
-
-def test_two_changes_of_one_event_have_one_time() -> None:
-    found = replaced(Need(0.0, 10.0))
-    change(found, 1.0, 1.0)
-    assert (len(found), found.at("services", "web", 0.5, "newest")) == (1, "none")
-
-
 def test_several_needs() -> None:
     found = replaced(Need(0.5))
     change(found, *TIMES)
@@ -86,21 +71,6 @@ def test_several_needs() -> None:
     assert (len(found), found.at("services", "web", 5.5, "newest")) == (2, "none")
     found.keep(other, ())
     assert (len(found), found.is_kept) == (0, False)
-
-
-def test_the_state_before_the_first_one_is_not_asked_for() -> None:
-    found = Replaced()
-    found.keep(found, [Need(0.0)])
-    assert not found.is_kept
-    found.open()
-    assert found.is_kept
-
-
-def test_a_key_that_changes_no_more_is_forgotten() -> None:
-    found = replaced(Need(0.0, 2.0))
-    change(found, 1.0, key="db")
-    change(found, *TIMES)
-    assert found.keys("services") == ["web"]
 
 
 @pytest.mark.parametrize(

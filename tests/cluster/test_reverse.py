@@ -1,16 +1,15 @@
 """Reverse names and the index behind them."""
 
-from collections import Counter
 from ipaddress import ip_address
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.cluster.address import pack_address
-from hsdns.cluster.freshness import NoCounters, address_counter
-from hsdns.cluster.reverse import ReverseIndex, address_of, is_reverse, reverse_name
-from hsdns.fastpath import IMPLEMENTATION, Versions
+from hsdns.cluster.address import address_of, pack_address, reverse_name
+from hsdns.cluster.freshness import NoCounters
+from hsdns.cluster.replaced import Replaced
+from hsdns.cluster.services import ReverseIndex
 from hsdns.wire.name import Name
 from tests.support.cluster.reverse_index import owners_by_address
 
@@ -45,20 +44,6 @@ def test_every_complete_reverse_name_is_read(address: object) -> None:
     assert address_of(reverse_name(packed)) == packed
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("in-addr.arpa", False),
-        ("10.in-addr.arpa", True),
-        ("ip6.arpa", False),
-        ("d.f.ip6.arpa", True),
-        ("arpa", False),
-    ],
-)
-def test_is_reverse(name: str, expected: bool) -> None:
-    assert is_reverse(Name.from_text(name)) is expected
-
-
 OWNERS = st.sampled_from([(b"a",), (b"b",), (b"c",)])
 STEPS = st.lists(st.tuples(st.booleans(), st.sampled_from([b"\1\2\3\4", b"\5\6\7\10"]), OWNERS))
 
@@ -67,16 +52,16 @@ STEPS = st.lists(st.tuples(st.booleans(), st.sampled_from([b"\1\2\3\4", b"\5\6\7
 def test_the_index_is_a_set_of_owners_for_each_address(
     steps: list[tuple[bool, bytes, tuple[bytes]]],
 ) -> None:
-    index: ReverseIndex[tuple[bytes]] = ReverseIndex()
+    index: ReverseIndex[tuple[bytes]] = ReverseIndex(Replaced(), "")
     model: dict[bytes, list[tuple[bytes]]] = {}
     for adds, address, owner in steps:
         known = model.setdefault(address, [])
         if adds:
-            index.add(address, owner)
+            index.move((), [address], owner, NoCounters())
             if owner not in known:
                 known.append(owner)
         else:
-            index.remove(address, owner)
+            index.move([address], (), owner, NoCounters())
             if owner in known:
                 known.remove(owner)
     for address, owners in model.items():
@@ -85,43 +70,3 @@ def test_the_index_is_a_set_of_owners_for_each_address(
     assert owners_by_address(index) == {
         address: frozenset(owners) for address, owners in model.items() if owners
     }
-
-
-MOVES = st.lists(
-    st.tuples(
-        *[st.lists(st.sampled_from([b"\1\2\3\4", b"\5\6\7\10", bytes(16)]), unique=True)] * 2,
-        OWNERS,
-    )
-)
-
-
-@pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
-@given(MOVES)
-def test_compiled_code_moves_addresses_as_python_does(
-    moves: list[tuple[list[bytes], list[bytes], tuple[bytes]]],
-) -> None:
-    """The counters of the fast path have compiled code move addresses, any other ones do not."""
-    found = []
-    for counters in (Versions(), Plain()):
-        index: ReverseIndex[tuple[bytes]] = ReverseIndex()
-        steps = []
-        for gone, come, owner in moves:
-            known = index.lookup(b"\1\2\3\4")
-            index.move(gone, come, owner, counters)
-            bumps = [counters.read(address_counter(each)) for each in (*gone, *come)]
-            steps.append((known, index.lookup(b"\1\2\3\4"), owners_by_address(index), bumps))
-        found.append(steps)
-    assert found[0] == found[1]
-
-
-class Plain(NoCounters):
-    """Counters in Python."""
-
-    def __init__(self) -> None:
-        self._values = Counter[int]()
-
-    def bump(self, index: int) -> None:
-        self._values[index] += 1
-
-    def read(self, index: int) -> int:
-        return self._values[index]

@@ -3,8 +3,8 @@
 import pytest
 
 from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.schema import PIECE, find, make_srv, pointers, target_name
-from hsdns.cluster.value import CLUSTER_IP, HEADLESS, Node, PackedSlice, Port, ServiceValue
+from hsdns.cluster.schema import PIECE, find, make_srv, target_name
+from hsdns.cluster.value import HEADLESS, Node, PackedSlice, Port, ServiceValue
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import section
@@ -15,7 +15,6 @@ QNAME = Name.from_text("DB.ns.svc.cluster.local")
 PART = PackedSlice(
     "db-1", "1", 4, b"\n\0\0\1\n\0\0\2", (b"db-0", None), (Port(b"sql", b"tcp", 5432),)
 )
-VALUE = ServiceValue(HEADLESS, "1", slices=(PART,))
 
 
 def srv_records(
@@ -55,20 +54,6 @@ def test_a_node_is_made_once_in_lower_case_and_cached_in_the_value() -> None:
     assert list(value.nodes) == [QNAME.lower]
 
 
-def test_names_that_do_not_exist_are_not_cached() -> None:
-    value = ServiceValue(HEADLESS, "1", slices=(PART,))
-    assert (
-        find(
-            value,
-            ASKED._replace(endpoint=b"nope"),
-            Name.from_text("nope.db.ns.svc.cluster.local"),
-            7,
-        )
-        is None
-    )
-    assert value.nodes == {}
-
-
 @pytest.mark.parametrize("prefers", [False, True])
 def test_names_with_a_topology_zone_that_a_client_made_up_are_not_cached(prefers: bool) -> None:
     part = PART._replace(topology_zones=(b"a", b""))
@@ -84,49 +69,7 @@ def test_names_with_a_topology_zone_that_a_client_made_up_are_not_cached(prefers
     assert list(value.nodes) == [Name.from_text(f"a.{word}._zone.db.ns.svc.cluster.local").lower]
 
 
-@pytest.mark.parametrize(
-    ("cluster_ips", "port", "endpoint", "exists"),
-    [
-        ((), b"http", b"", True),
-        ((), b"sql", b"", False),
-        ((), b"http", b"db-0", False),
-        ((b"\n\0\0\1",), b"sql", b"", False),
-    ],
-)
-def test_a_service_without_cluster_ip_has_the_names_of_its_ports(
-    cluster_ips: tuple[bytes, ...], port: bytes, endpoint: bytes, exists: bool
-) -> None:
-    value = ServiceValue(CLUSTER_IP, "1", cluster_ips, (Port(b"http", b"tcp", 80),))
-    node = find(value, ASKED._replace(port=port, protocol=b"tcp", endpoint=endpoint), QNAME, 7)
-    assert (node is not None) is exists
-
-
-def test_srv_records_and_their_addresses() -> None:
-    node = find(VALUE, ASKED, QNAME, 7)
-    assert node is not None
-    answer, additional = srv_records(VALUE, node, ASKED, QNAME)
-    assert section(answer) == [
-        "db.ns.svc.cluster.local. 7 IN SRV 0 50 5432 db-0.db.ns.svc.cluster.local.",
-        "db.ns.svc.cluster.local. 7 IN SRV 0 50 5432 10-0-0-2.db.ns.svc.cluster.local.",
-    ]
-    assert section(additional) == [
-        "db-0.db.ns.svc.cluster.local. 7 IN A 10.0.0.1",
-        "10-0-0-2.db.ns.svc.cluster.local. 7 IN A 10.0.0.2",
-    ]
-
-
 def test_a_target_that_would_be_too_long_is_none() -> None:
     asked = ParsedName(SVC, b"n" * 63, b"s" * 63)
     assert target_name(b"e" * 63, asked, Name.from_text("cluster.local")) is not None
     assert target_name(b"e" * 63, asked, Name.from_text("z" * 60 + ".local")) is None
-
-
-def test_pointers_name_an_address_once_for_each_place() -> None:
-    part = PARTS_TWICE
-    value = ServiceValue(HEADLESS, "1", slices=(part,))
-    names = [name.to_text() for name in pointers(value, (b"ns", b"db", "db-1"), b"\n\0\0\1", ZONE)]
-    assert names == ["a.db.ns.svc.cluster.local.", "b.db.ns.svc.cluster.local."]
-    assert pointers(value, (b"ns", b"db", "db-2"), b"\n\0\0\1", ZONE) == []
-
-
-PARTS_TWICE = PackedSlice("db-1", "1", 4, b"\n\0\0\1\n\0\0\1", (b"a", b"b"), (Port(b"", b"", 1),))

@@ -14,24 +14,19 @@ from hypothesis import strategies as st
 from hsdns.cluster import schema
 from hsdns.cluster.freshness import NoCounters
 from hsdns.cluster.objects import Event
-from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.service_labels import (
+from hsdns.cluster.pack import (
     TOPOLOGY,
     SliceChange,
     change_in_python,
     change_of,
-    own_labels,
 )
+from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.services import Services
 from hsdns.cluster.value import (
-    CLUSTER_IP,
-    EXTERNAL_NAME,
-    HEADLESS,
     NO_PORTS,
     Key,
     PackedSlice,
     Port,
-    ServiceValue,
 )
 from hsdns.plugins.kubernetes import state
 from hsdns.wire.name import Name
@@ -50,35 +45,7 @@ def part(addresses: bytes, labels: Any = None, ports: tuple[Port, ...] = NO_PORT
     return PackedSlice("s", "1", width, addresses, labels, ports, targets)
 
 
-A = part(b"\x0a\0\0\1")
-AB = part(b"\x0a\0\0\1\x0a\0\0\2")
-NAMED = part(b"\x0a\0\0\1\x0a\0\0\2", (b"pod-0", None))
-TWICE = part(b"\x0a\0\0\1\x0a\0\0\2", (b"pod-0", b"pod-0"))
-SIX = part(bytes(15) + b"\1", width=16)
 TARGET = part(b"", (b"example-org", None), width=0, targets=(Name(b"\1a\0"), Name(b"\1b\0")))
-WITH_PORTS = part(b"\x0a\0\0\1", ports=(HTTP, UNNAMED, LONG))
-
-CHANGES = [
-    pytest.param([], [A], [b"\x0810-0-0-1"], [], id="added"),
-    pytest.param([A], [], [], [b"\x0810-0-0-1"], id="removed"),
-    pytest.param([A], [AB], [b"\x0810-0-0-2"], [], id="one-more"),
-    pytest.param([AB], [AB], [], [], id="unchanged"),
-    pytest.param([A], [NAMED], [b"\5pod-0", b"\x0810-0-0-2"], [b"\x0810-0-0-1"], id="hostname"),
-    pytest.param([TWICE], [NAMED], [b"\x0810-0-0-2"], [], id="one-of-two-with-a-hostname"),
-    pytest.param([], [SIX], [b"\3--1"], [], id="IPv6"),
-    pytest.param([], [A, SIX], [b"\x0810-0-0-1", b"\3--1"], [], id="two-parts"),
-    pytest.param([], [TARGET], [b"\x0bexample-org"], [], id="FQDN"),
-    pytest.param([A], [WITH_PORTS], [b"\4http\3tcp"], [], id="ports"),
-]
-
-
-@pytest.mark.parametrize(("before", "after", "gained", "lost"), CHANGES)
-def test_change_of_a_slice(
-    before: list[PackedSlice], after: list[PackedSlice], gained: list[bytes], lost: list[bytes]
-) -> None:
-    for change in (change_in_python(before, after), change_of(before, after)):
-        assert sorted(change.gained) == sorted(gained)
-        assert sorted(change.lost) == sorted(lost)
 
 
 def in_order(change: SliceChange) -> list[list[bytes]]:
@@ -108,24 +75,6 @@ def test_compiled_code_finds_the_same_changes(
     before: list[PackedSlice], after: list[PackedSlice]
 ) -> None:
     assert in_order(change_of(before, after)) == in_order(change_in_python(before, after))
-
-
-@pytest.mark.parametrize(
-    ("kind", "ports", "zonal", "expected"),
-    [
-        (CLUSTER_IP, (HTTP,), False, {b"\4http\3tcp"}),
-        (CLUSTER_IP, (HTTP, UNNAMED, LONG), True, {b"\4http\3tcp"}),
-        (HEADLESS, NO_PORTS, False, set()),
-        (HEADLESS, NO_PORTS, True, {TOPOLOGY}),
-        (EXTERNAL_NAME, (), True, set()),
-        (None, (), True, set()),
-    ],
-)
-def test_labels_of_the_service_itself(
-    kind: str | None, ports: tuple[Port, ...], zonal: bool, expected: set[bytes]
-) -> None:
-    assert own_labels(ServiceValue(kind, ports=ports), zonal) == expected
-    assert own_labels(None, zonal) == set()
 
 
 class CheckedNames(NoCounters):
@@ -183,7 +132,9 @@ class CheckedNames(NoCounters):
                 elif second:
                     parsed = ParsedName(SVC, namespace, name, port=first, protocol=second)
                 found = schema.find(value, parsed, Name(b"\1?" + label + b"\0"), 5)
-                assert found is None or (label == TOPOLOGY and not self.store._zonal), label
+                assert found is None or (label == TOPOLOGY and not self.store._settings.zonal), (
+                    label
+                )
 
 
 @pytest.mark.parametrize("zonal", [False, True])

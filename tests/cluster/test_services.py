@@ -10,45 +10,27 @@ from hypothesis import strategies as st
 from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
 from hsdns.apiserver.watch_event import ProtobufEvents
 from hsdns.cluster.freshness import ANYTHING, address_counter, service_counter, spec_counter
-from hsdns.cluster.objects import Deleted, EndpointSlice, Event, Object, Service, Upserted
-from hsdns.cluster.read_object import CHANGE_TIME, READ, upserted
+from hsdns.cluster.objects import (
+    CHANGE_TIME,
+    Deleted,
+    EndpointSlice,
+    Event,
+    Object,
+    Service,
+    Upserted,
+)
+from hsdns.cluster.read_object import READ, upserted
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.cluster.value import CLUSTER_IP, Key
+from hsdns.cluster.value import Key
 from hsdns.fastpath import IMPLEMENTATION, ClusterNames, Versions
 from hsdns.metrics import Histogram, Registry
 from loadtest.apiserver.protobuf import write_frame
 from tests import strategies
 from tests.apiserver.test_histories import visible
 from tests.apiserver.test_protobuf import omitted
-from tests.cluster.test_store import FIRST, MANY, WEB, addresses, host, make_store, shown, sliced
-from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
-from tests.support.cluster.reverse_index import owners_by_address
+from tests.cluster.test_store import FIRST, WEB, addresses, make_store
+from tests.support.cluster.objects import endpoint_slice, service, upserts
 from tests.support.effort import tries
-
-
-def test_a_slice_may_come_before_its_service_and_outlive_it() -> None:
-    web, found = service("ns/web", "10.0.0.1"), endpoint_slice("ns/web-1", "web", "172.0.0.1")
-    store = make_store(*upserts(found))
-    assert store.services.values[WEB].kind is None
-    store.apply(upserts(web))
-    assert store.services.values[WEB].kind == CLUSTER_IP
-    assert store.services.values[WEB].has_endpoints
-    store.apply(deletes(web))
-    assert store.services.values[WEB].kind is None
-    assert addresses(store) == {"172.0.0.1"}
-    assert len(store.services.cluster_ips.addresses()) == 0
-    store.apply(deletes(found))
-    assert store.services.values == {}
-    assert addresses(store) == set()
-
-
-def test_a_slice_moves_between_services() -> None:
-    store = make_store(*upserts(endpoint_slice("ns/s", "web", "172.0.0.1")))
-    store.apply(upserts(endpoint_slice("ns/s", "db", "172.0.0.1", version="2")))
-    assert list(store.services.values) == [(b"ns", b"db")]
-    assert owners_by_address(store.services.endpoint_ips) == {
-        bytes((172, 0, 0, 1)): {(b"ns", b"db", "s")}
-    }
 
 
 def test_a_slice_that_loses_its_label_is_gone() -> None:
@@ -62,46 +44,12 @@ def test_a_slice_that_loses_its_label_is_gone() -> None:
     ]
 
 
-def test_slices_keep_their_place_and_share_addresses() -> None:
-    one = endpoint_slice("ns/1", "web", "172.0.0.1", "172.0.0.2")
-    two = endpoint_slice("ns/2", "web", "172.0.0.2")
-    store = make_store(*upserts(one, two))
-    store.apply(upserts(endpoint_slice("ns/1", "web", "172.0.0.3", version="2")))
-    assert [part.name for part in store.services.values[WEB].slices] == ["1", "2"]
-    assert addresses(store) == {"172.0.0.2", "172.0.0.3"}
-    store.apply(deletes(two))
-    assert addresses(store) == {"172.0.0.3"}
-
-
-def test_a_service_changes_its_addresses() -> None:
-    store = make_store(*upserts(service("ns/web", "10.0.0.1")))
-    store.apply(upserts(service("ns/web", "10.0.0.2", version="2")))
-    assert owners_by_address(store.services.cluster_ips) == {bytes((10, 0, 0, 2)): {WEB}}
-    store.apply(upserts(service("ns/web", version="3")))
-    assert len(store.services.cluster_ips.addresses()) == 0
-
-
 def test_one_event_makes_one_new_value_and_leaves_all_others() -> None:
     store = make_store(*upserts(service("ns/web"), service("ns/db")))
     before = dict(store.services.values)
     store.apply(upserts(endpoint_slice("ns/web-1", "web", "172.0.0.1")))
     assert store.services.values[WEB] is not before[WEB]
     assert store.services.values[b"ns", b"db"] is before[b"ns", b"db"]
-
-
-def test_a_thousand_endpoints_in_a_slice() -> None:
-    store = make_store(*upserts(sliced(*MANY)))
-    assert len(shown(store)) == len(store.services.endpoint_ips.addresses()) == 1000
-
-
-def test_an_endpoint_that_moves_between_slices_never_disappears() -> None:
-    one, two = sliced(host("a")), endpoint_slice("ns/web-2", "web", "10.0.0.1 host=a")
-    store = make_store(*upserts(one))
-    store.apply(upserts(two))
-    assert addresses(store) == {"10.0.0.1"}
-    store.apply(deletes(one))
-    assert shown(store) == {("a", "10.0.0.1")}
-    assert addresses(store) == {"10.0.0.1"}
 
 
 # --- the time that changes take ---
@@ -148,11 +96,6 @@ def test_programming(before: list[Object], event: Event, kinds: list[str]) -> No
     (histogram,) = (each for each in metrics if isinstance(each, Histogram))
     measured = {labels: (sum(cells[:-1]), cells[-1]) for labels, cells in histogram.values.items()}
     assert measured == {(kind,): (1, 10.0) for kind in kinds}
-
-
-def test_a_service_keeps_its_selector_when_its_slices_change() -> None:
-    store = make_store(*upserts(with_selector(service("ns/web")), FIRST))
-    assert store.services.values[WEB].has_selector
 
 
 @pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")

@@ -71,7 +71,7 @@ def state(store: Store) -> dict[str, Any]:
                 [part._replace(resource_version="") for part in value.slices],
             )
             for key, value in store.services.values.items()
-            if not value.is_empty
+            if value.kind or value.slices
         },
         "namespaces": set(store.namespaces),
         "pods": store.pods.by_address,

@@ -19,8 +19,6 @@ from hsdns.cluster.objects import (
     Namespace,
     Object,
     ObjectMeta,
-    Pod,
-    PodStatus,
     Service,
     ServiceSpec,
     Synced,
@@ -138,53 +136,6 @@ def test_the_external_serial_moves_with_ports_and_external_addresses(
     assert (store.services.external_serial == 1000) is moves
 
 
-def test_the_serial_is_0_before_the_first_event() -> None:
-    assert make_store().serial == 0
-
-
-def test_pods_by_address() -> None:
-    one, two = pod("ns/p", "10.0.0.9"), pod("other/q", "10.0.0.9")
-    store = make_store(*upserts(one, two))
-    packed = bytes((10, 0, 0, 9))
-    assert store.pods.by_address == {packed: ((b"ns", "p"), (b"other", "q"))}
-    store.apply(
-        upserts(Pod(ObjectMeta("p", "ns", deletion_timestamp="now"), PodStatus("10.0.0.1")))
-    )
-    assert store.pods.by_address == {packed: ((b"ns", "p"), (b"other", "q"))}
-    store.apply(upserts(pod("ns/p", "10.0.0.9", phase="Succeeded", version="3")))
-    assert store.pods.by_address == {packed: ((b"other", "q"),)}
-    store.apply(deletes(two))
-    assert store.pods.by_address == {}
-
-
-def test_what_a_selector_no_longer_matches_is_gone() -> None:
-    store = Store(StoreSettings(labels=Selector.from_text("app=web")), wall=Clock(), warn=print)
-    store.apply(upserts(service("ns/web", "10.0.0.1", labels={"app": "web"})))
-    assert WEB in store.services.values
-    store.apply(upserts(service("ns/web", "10.0.0.1", labels={"app": "x"}, version="2")))
-    assert store.services.values == {}
-    assert len(store.services.cluster_ips.addresses()) == 0
-
-
-def test_names_that_are_not_labels_are_skipped_and_reported() -> None:
-    said: list[str] = []
-    store = make_store(*upserts(service(f"ns/{'x' * 64}"), namespace("y" * 64)), said=said)
-    assert store.services.values == {}
-    assert store.namespaces == {}
-    assert said == [
-        f"Service ns/{'x' * 64}: its name is not a DNS label; it is skipped",
-        f"Namespace {'y' * 64}: its name is not a DNS label; it is skipped",
-    ]
-
-
-def test_synced_is_a_state_that_stays() -> None:
-    store = make_store()
-    assert not store.synced
-    store.apply([Synced()])
-    store.apply(upserts(namespace("ns")))
-    assert store.synced
-
-
 # --- invalid objects ---
 
 
@@ -274,16 +225,6 @@ def test_the_usable_parts_are_served_and_the_others_reported_and_counted(
     )
 
 
-def test_a_fault_is_logged_once_until_it_was_corrected() -> None:
-    said: list[str] = []
-    store = make_store(said=said)
-    for version, address in enumerate(["x", "x", "x", "10.0.0.1", "x"]):
-        found = endpoint_slice("ns/web-1", "web", address, version=str(version + 1))
-        store.apply(upserts(found))
-        store.apply(upserts(found))
-    assert said == ['EndpointSlice ns/web-1: "x" is not an IP address; it is skipped'] * 2
-
-
 # --- restored snapshots ---
 
 
@@ -361,14 +302,6 @@ def test_what_was_restored_in_part_is_gone_when_it_is_synced() -> None:
     assert (store.serves, addresses(store)) == (False, {"10.0.0.1"})
     store.apply([Synced()])
     assert (store.serves, addresses(store)) == (True, set())
-
-
-def test_selectors_are_not_applied_to_restored_objects() -> None:
-    store = Store(StoreSettings(labels=Selector.from_text("app=web")), wall=Clock(), warn=print)
-    store.restore([service("ns/web", "10.0.0.1")], 900.0)
-    assert WEB in store.services.values
-    store.apply(upserts(service("ns/web", "10.0.0.1", labels={"app": "x"})))
-    assert store.services.values == {}
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hsdns.cluster.objects import EndpointSlice, Object, Service, Synced
-from hsdns.cluster.snapshot import stored_objects, stored_versions
+from hsdns.cluster.objects import EndpointSlice, Object, Synced
+from hsdns.cluster.snapshot import stored_objects
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import Store, StoreSettings
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
@@ -30,17 +30,13 @@ def test_of_a_service() -> None:
     assert sorted(each.metadata.name for each in found) == ["db", "db-1", "shop"]
     (part,) = (each for each in found if isinstance(each, EndpointSlice))
     assert [each.addresses for each in part.endpoints or ()] == [["10.0.0.1"]]
-    assert part.metadata.resource_version == "1"
+    assert {each.key: each.resource_version for each in found} == {
+        ("", "shop"): "",
+        ("shop", "db"): "1",
+        ("shop", "db-1"): "1",
+    }
 
 
 def test_of_an_address() -> None:
     (found,) = stored_objects(store(), Lead(address="10.0.0.9"))
     assert found.metadata.name == "x"
-
-
-def test_versions() -> None:
-    assert stored_versions(store(), LEAD) == {
-        (Service, "shop", "db"): "1",
-        (EndpointSlice, "shop", "db-1"): "1",
-    }
-    assert stored_versions(store(), Lead(services=((b"shop", b"none"),))) == {}

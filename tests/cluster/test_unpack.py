@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsdns.cluster.snapshot import import_slice_labels, unpack_import, unpack_pod, unpack_service
+from hsdns.cluster.snapshot import import_slice_labels, unpack
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, HEADLESS, PackedSlice, Port, ServiceValue
 from tests.cluster.test_snapshot import lines_of, make_store, restored
@@ -36,19 +36,14 @@ def test_non_canonical_addresses_stay_non_canonical(
     assert part_of(restored(lines)).label(0) == part_of(store).label(0)
 
 
-def test_names_of_pods_become_hostnames() -> None:
-    store = make_store([endpoint_slice("ns/s", "web", "10.0.0.1 pod=web-0")], pod_names=True)
-    assert part_of(restored(lines_of(store))).labels == (b"web-0",)
-
-
 def test_a_slice_of_a_service_and_a_service_import_is_written_once() -> None:
     part = PackedSlice("s", "1", 4, bytes((10, 0, 0, 1)), None, (Port(b"http", b"tcp", 80),))
     key = (b"ns", b"web")
     imports = [(key, ServiceValue(CLUSTER_IP, slices=(part._replace(cluster=b"east"),)))]
     unwritten = import_slice_labels(imports)
     written = [
-        *unpack_service(key, ServiceValue(HEADLESS, slices=(part,)), unwritten),
-        *unpack_import(*imports[0], unwritten),
+        *unpack(key, ServiceValue(HEADLESS, slices=(part,)), unwritten),
+        *unpack(*imports[0], unwritten, shared=True),
     ]
     assert [each["kind"] for each in written] == ["Service", "EndpointSlice", "ServiceImport"]
     assert written[1]["metadata"]["labels"] == {
@@ -56,11 +51,3 @@ def test_a_slice_of_a_service_and_a_service_import_is_written_once() -> None:
         "multicluster.kubernetes.io/service-name": "web",
         "multicluster.kubernetes.io/source-cluster": "east",
     }
-
-
-def test_pods_have_labels_only_if_they_are_known() -> None:
-    plain = unpack_pod((b"ns", "p"), bytes((10, 0, 0, 1)), None)
-    assert plain["metadata"] == {"name": "p", "namespace": "ns"}
-    assert plain["status"] == {"podIP": "10.0.0.1"}
-    labelled = unpack_pod((b"ns", "p"), bytes((10, 0, 0, 1)), {"app": "web"})
-    assert labelled["metadata"]["labels"] == {"app": "web"}

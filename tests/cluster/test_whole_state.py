@@ -36,7 +36,7 @@ def test_versions() -> None:
     state = state_of()
     bare = [("Namespace", "shop", None), ("Service", "web", None), ("EndpointSlice", "web-1", None), ("Pod", "web-0", None)]  # fmt: skip
     assert shown(state.objects()) == bare
-    assert shown(state.versioned()) == [(kind, name, None if kind == "Pod" else "1") for kind, name, _ in bare]  # fmt: skip
+    assert shown(state.objects(versioned=True)) == [(kind, name, None if kind == "Pod" else "1") for kind, name, _ in bare]  # fmt: skip
     assert state.serves
 
 
@@ -48,7 +48,7 @@ def test_endpoints_that_are_not_ready(is_counted: bool, not_ready: list[dict[str
     """Their number is known, if it is counted, and not their addresses."""
     (found,) = [
         each
-        for each in state_of(not_ready=is_counted).versioned()
+        for each in state_of(not_ready=is_counted).objects(versioned=True)
         if each["kind"] == "EndpointSlice"
     ]
     assert found["endpoints"] == [{"addresses": ["10.0.0.1"]}, *not_ready]
@@ -60,7 +60,7 @@ def test_a_pod_that_is_being_deleted() -> None:
         ObjectMeta("web-0", "shop", deletion_timestamp="2026-01-01T00:00:00Z"),
         PodStatus("10.0.0.1"),
     )
-    found = [each for each in state_of(ending).versioned() if each["kind"] == "Pod"]
+    found = [each for each in state_of(ending).objects(versioned=True) if each["kind"] == "Pod"]
     assert [each["metadata"].get("deletionTimestamp") for each in found] == [None, "unknown"]
 
 
@@ -68,4 +68,4 @@ def test_what_comes_later_is_not_in_it() -> None:
     store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     state = WholeState.of(store)
     store.apply([*upserts(*OBJECTS), Synced()])
-    assert (list(state.versioned()), state.serves) == ([], False)
+    assert (list(state.objects(versioned=True)), state.serves) == ([], False)

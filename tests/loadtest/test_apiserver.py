@@ -9,7 +9,8 @@ import aiohttp
 import pytest
 
 from hsdns.apiserver.resource import PROTOBUF
-from hsdns.cluster.read_object import CHANGE_TIME, read_time
+from hsdns.cluster.objects import CHANGE_TIME
+from hsdns.cluster.read_object import read_time
 from loadtest.apiserver import faults
 from loadtest.apiserver.control import LoadedCluster
 from loadtest.apiserver.fake_api import FakeApi

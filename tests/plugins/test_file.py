@@ -91,18 +91,6 @@ def test_a_file_that_comes_later(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_options_hold_for_what_comes_after(db: Path) -> None:
-    plugin = set_up(
-        File,
-        f"file {db} a\nfile {db} b {{\n reload 5s\n reload_by_mtime\n}}\nfile {db} c\nfile {db} d {{\n reload 0\n}}",
-    )
-    found = [
-        (origin.to_text(), plugin.seconds[origin], zone.by_mtime)
-        for origin, zone in plugin.zones.items()
-    ]
-    assert found == [("a.", 60.0, False), ("b.", 5.0, True), ("c.", 5.0, True), ("d.", 0.0, True)]
-
-
 def test_secondaries_hear_of_changes(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []
     monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
@@ -125,12 +113,6 @@ def test_transfer(db: Path) -> None:
     ]
     assert len(list(found.records)) == 3
     assert plugin.transfer(Name.from_text("www.example.org.")) is None
-
-
-def test_upstream_is_a_word_of_old() -> None:
-    warnings: list[str] = []
-    set_up(File, "file /dev/null/x {\n upstream 192.0.2.1\n}", ["example.org."], warnings)
-    assert warnings[-1] == 'Corefile:2:1: "upstream" has no effect, as in CoreDNS 1.14.7'
 
 
 def test_a_file_with_a_fault_stops_the_start(db: Path) -> None:

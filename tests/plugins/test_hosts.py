@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.plugins.hosts import Hosts, HostsTable, parse_address, reverse_to_packed
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.plugins.hosts import Hosts, HostsTable, reverse_to_packed
+from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import ROOT, Name
 from tests.support.coroutines.eager import finish
@@ -32,6 +32,8 @@ def table(*lines: str, reverse: bool = True) -> HostsTable:
         pytest.param("10.0.0.1 #a", 0, id="no-name-but-a-comment"),
         pytest.param("10.0.0.1", 0, id="no-name"),
         pytest.param("a 10.0.0.1", 0, id="no-address"),
+        pytest.param("010.0.0.1 a", 0, id="octal"),
+        pytest.param("10.0.1 a", 0, id="three-numbers"),
         pytest.param("10.0.0.1 a..b c", 2, id="no-domain-name"),
         pytest.param("10.0.0.1 " + "a" * 64, 0, id="label-too-long"),
         pytest.param("10.0.0.1 *.a", 1, id="wildcard-has-no-reverse-name"),
@@ -42,48 +44,6 @@ def table(*lines: str, reverse: bool = True) -> HostsTable:
 )
 def test_what_a_line_says(line: str, entries: int) -> None:
     assert len(table(line)) == entries
-
-
-def test_addresses_keep_the_order_of_the_lines() -> None:
-    found = table("10.0.0.2 a", "10.0.0.1 a", "::1 a", "10.0.0.2 A.")
-    assert found.addresses(Name.from_text("A"), RRType.A) == [b"\n\0\0\2", b"\n\0\0\1", b"\n\0\0\2"]
-    assert found.addresses(Name.from_text("a"), RRType.AAAA) == [bytes(15) + b"\1"]
-    assert found.addresses(Name.from_text("b"), RRType.A) == []
-
-
-def test_names_of_an_address() -> None:
-    found = table("10.0.0.1 B a", "::ffff:10.0.0.1 c")
-    assert [name.to_text() for name in found.names(b"\n\0\0\1")] == ["b.", "a.", "c."]
-    assert found.names(b"\n\0\0\2") == []
-
-
-def test_without_reverse_names() -> None:
-    found = table("10.0.0.1 a", reverse=False)
-    assert (len(found), found.names(b"\n\0\0\1")) == (1, [])
-
-
-def test_an_asterisk_stands_for_one_label() -> None:
-    found = table("10.0.0.1 *.a", "10.0.0.2 *")
-    assert found.addresses(Name.from_text("x.a"), RRType.A) == [b"\n\0\0\1"]
-    assert found.addresses(Name.from_text("y.x.a"), RRType.A) == []
-    assert found.addresses(ROOT, RRType.A) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "packed"),
-    [
-        ("10.0.0.1", b"\x0a\0\0\1"),
-        ("::1", bytes(15) + b"\1"),
-        ("::ffff:10.0.0.1", b"\x0a\0\0\1"),
-        ("fe80::1%eth0", b"\xfe\x80" + bytes(13) + b"\1"),
-        ("010.0.0.1", None),
-        ("10.0.1", None),
-        ("host", None),
-        ("", None),
-    ],
-)
-def test_parse_address(text: str, packed: bytes | None) -> None:
-    assert parse_address(text) == packed
 
 
 @pytest.mark.parametrize(
@@ -108,10 +68,6 @@ def test_parse_address(text: str, packed: bytes | None) -> None:
 )
 def test_reverse_to_packed(qname: str, packed: bytes | None) -> None:
     assert reverse_to_packed(Name.from_text(qname)) == packed
-
-
-def test_a_table_without_lines_is_empty() -> None:
-    assert len(HostsTable([], [ROOT])) == 0
 
 
 FILE = """\
@@ -169,10 +125,6 @@ def test_without_a_file_the_inline_lines_answer(tmp_path: Path) -> None:
     finish(plugin.start(runtime))
     assert section(ask(plugin, "a.").answer) == ["a. 3600 IN A 10.0.0.1"]
     assert "coredns_hosts_entries{" not in runtime.metrics.to_text().decode()
-
-
-def test_the_default_file_is_etc_hosts() -> None:
-    assert set_up(Hosts, "hosts").path == "/etc/hosts"
 
 
 def test_reads_again_what_changed(hosts_file: Path) -> None:
@@ -262,27 +214,6 @@ def test_looks_after_each_period(hosts_file: Path) -> None:
 
 
 # --- what the fast path needs to know ---
-
-
-@pytest.mark.parametrize(
-    ("text", "zone", "claimed"),
-    [
-        pytest.param("{\n10.0.0.1 a.org b.net\nfallthrough\n}", "org.", ["a.org."], id="names-in-the-zone"),
-        pytest.param("{\n10.0.0.1 *.a.org\nfallthrough\n}", "org.", ["a.org."], id="star"),
-        pytest.param("{\n10.0.0.1 *.org *.\nfallthrough\n}", "a.org.", [], id="star-above"),
-        pytest.param("{\n10.0.0.1 a.net\nfallthrough\n}", "org.", [], id="nothing"),
-        pytest.param("{\n10.0.0.1 a.net\n}", "org.", None, id="passes-nothing-on"),
-        pytest.param("net {\n10.0.0.1 a.net\n}", "org.", [], id="another-zone"),
-        pytest.param("b.org {\n10.0.0.1 a.b.org\n}", "org.", ["a.b.org.", "b.org."], id="a-zone-below"),
-        pytest.param("{\n10.0.0.1 a.net\nfallthrough org\n}", "org.", [], id="passes-on-the-zone"),
-        pytest.param("{\n10.0.0.1 a.net\nfallthrough org\n}", "a.org.", [], id="passes-on-the-zone-above"),
-        pytest.param("{\n10.0.0.1 a.net\nfallthrough a.org\n}", "org.", None, id="passes-on-a-part"),
-    ],
-)  # fmt: skip
-def test_claimed(text: str, zone: str, claimed: list[str] | None, tmp_path: Path) -> None:
-    plugin = set_up(Hosts, f"hosts {tmp_path / 'none'} {text}", warnings=[])
-    found = plugin.names_answered_first(Name.from_text(zone))
-    assert (found if found is None else sorted(name.to_text() for name in found)) == claimed
 
 
 def test_new_lines_are_used_in_the_step_that_tells_of_them(hosts_file: Path) -> None:

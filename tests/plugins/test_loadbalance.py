@@ -179,22 +179,12 @@ MX = [f"a.example.org. 5 IN MX {k} m{k}.example.org." for k in (10, 20)]
 TXT = ['a.example.org. 5 IN TXT "b"', 'a.example.org. 5 IN TXT "a"']
 
 
-def balanced(found: Reply, qtype: str = "A", seed: int = 1) -> Reply:
-    plugin = set_up(Loadbalance, "loadbalance")
-    finish(plugin.start(FakeRuntime(seed)))
-    return finish(plugin.handle(make_request("www.example.org.", qtype), next_with(found)))
-
-
 @pytest.mark.parametrize("records", [A, A + AAAA, MX], ids=["a", "a-and-aaaa", "mx"])
 def test_all_addresses_come_first_equally_often(records: list[str]) -> None:
     random, found = Random(7), tuple(map(rr, records))
     first = Counter(shuffle(found, random)[0] for _ in range(1200))
     assert set(first) == set(found)
     assert min(first.values()) > 0.75 * 1200 / len(records)
-
-
-def test_the_order_depends_on_the_seed() -> None:
-    assert balanced(reply(A), seed=3) == balanced(reply(A), seed=3)
 
 
 # --- prefer ---
@@ -235,73 +225,7 @@ def test_preferred_addresses_are_shuffled() -> None:
 # --- weighted ---
 
 
-def weighted(tmp_path: Path, found: Reply, qtype: str = "A") -> Reply:
-    path = tmp_path / "weights"
-    path.write_text("a.example.org\n192.0.2.3 255\n2001:db8::2 255\n")
-    plugin = set_up(Loadbalance, f"loadbalance weighted {path} {{\nreload 0s\n}}")
-    finish(plugin.start(FakeRuntime()))
-    return finish(plugin.handle(make_request("a.example.org.", qtype), next_with(found)))
-
-
 # --- the answer table ---
-
-
-@pytest.mark.parametrize(
-    ("text", "cacheable"),
-    [
-        ("loadbalance", True),
-        ("loadbalance {\nprefer 10.0.0.0/8\n}", False),
-        ("loadbalance weighted file", False),
-    ],
-)
-def test_cacheable(text: str, cacheable: bool) -> None:
-    assert set_up(Loadbalance, text).cacheable is cacheable
-
-
-@pytest.mark.parametrize(
-    ("text", "networks", "idle"),
-    [
-        ("loadbalance\nloadbalance", "", ["2"]),
-        ("loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance", "10.0.0.0/8", []),
-        (
-            "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance round_robin\n"
-            "loadbalance {\nprefer 192.0.2.0/24\n}",
-            "10.0.0.0/8 192.0.2.0/24",
-            ["5"],
-        ),
-        (
-            "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance weighted w {\nreload 1s\n}\nloadbalance",
-            "",
-            ["2", "5"],
-        ),
-    ],
-)
-def test_last_of_several_takes_effect_with_the_networks_of_all(
-    text: str, networks: str, idle: list[str]
-) -> None:
-    warnings: list[str] = []
-    found = set_up(Loadbalance, text, warnings=warnings)
-    assert found._file is None
-    assert found._networks == tuple(ip_network(each) for each in networks.split())
-    last = 2 + text.count("\n", 0, text.rindex("loadbalance"))
-    assert warnings == [
-        f'Corefile:{line}:1: this "loadbalance" has no effect, the one at Corefile:{last}:1 counts,'
-        " as in CoreDNS 1.14.7; remove one"
-        for line in idle
-    ]
-
-
-def test_last_weighted_takes_effect_alone() -> None:
-    warnings: list[str] = []
-    text = (
-        "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance weighted one {\nreload 1s\n}\n"
-        "loadbalance weighted two {\nreload 2s\n}"
-    )
-    found = set_up(Loadbalance, text, warnings=warnings)
-    assert found._networks == ()
-    assert found._file is not None
-    assert found._file._path.endswith("two")
-    assert [warning.partition(":1: ")[0] for warning in warnings] == ["Corefile:2", "Corefile:5"]
 
 
 def test_many_addresses_are_rotated_with_one_random_number() -> None:

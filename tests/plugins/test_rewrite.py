@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,9 +11,8 @@ from hsdns.corefile.properties import compile_pattern
 from hsdns.plugins.rewrite import Rewrite
 from hsdns.rewriting.rule import Matcher, RewriteName, exact, prefix, regex, suffix
 from hsdns.wire.edns import Edns
-from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import RR, Query, Reply, unwritten
+from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
@@ -113,27 +111,6 @@ def test_a_reply_without_cname_is_cacheable() -> None:
 # --- options ---
 
 
-def test_options_on_the_wire() -> None:
-    request = make_request("a.b.", edns=Edns(1400, options=((8, b"x"), (10, b"12345678"))))
-    plugin = started("rewrite edns0 local set 0xffee ab")
-    found = finish(plugin.handle(request, next_with(REFUSED)))
-    assert encode(request.query, found, 512).endswith(
-        bytes.fromhex("00 0029 0578 00000000 0012 000a 0008 3132333435363738 ffee 0002 6162")
-    )
-    bare = make_request("a.b.")
-    found = finish(plugin.handle(bare, next_with(unwritten(Rcode.SERVFAIL))))
-    assert encode(bare.query, found, 512).endswith(
-        bytes.fromhex("00 0029 1000 00000000 0006 ffee 0002 6162")
-    )
-
-
-def test_options_of_a_rule_are_echoed_even_if_it_does_not_apply() -> None:
-    text = "rewrite name a.b c.d\nrewrite edns0 local set 0xffee ab"
-    found = ask(text, REFUSED, edns=Edns(1400, options=((0xFFEE, b"x"), (0xFFED, b"y"))))
-    assert found.edns is not None
-    assert found.edns.echoed_options() == bytes.fromhex("ffee 0001 78")
-
-
 # --- zone transfers ---
 
 
@@ -150,23 +127,3 @@ def test_later_messages_of_a_transfer() -> None:
 
 
 # --- the answer table ---
-
-
-@pytest.mark.parametrize(
-    ("text", "cacheable", "names"),
-    [
-        ("rewrite name a.x b", True, ("a.x.",)),
-        ("rewrite name a.y b", True, ()),
-        ("rewrite name a.x b\nrewrite ttl suffix .b.x 5", True, ("a.x.", "b.x.")),
-        ("rewrite name a.x b\nrewrite name regex a b", True, None),
-        ("rewrite cname a b\nrewrite type ANY A\nrewrite class CH IN", True, ()),
-        ("rewrite edns0 nsid unset", False, None),
-    ],
-)
-def test_cacheable_and_names_answered_first(
-    text: str, cacheable: bool, names: tuple[str, ...] | None
-) -> None:
-    plugin = set_up(Rewrite, text)
-    assert plugin.cacheable is cacheable
-    found = plugin.names_answered_first(Name.from_text("x."))
-    assert found == (None if names is None else tuple(Name.from_text(each) for each in names))

@@ -9,7 +9,6 @@ from hsdns.gotemplate.functions import Record
 from hsdns.plugins.template import Hit, Miss, Rule, Template, read_rule
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
-from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, section
 from tests.support.plugins.runtime import FakeRuntime
@@ -135,11 +134,6 @@ def test_data() -> None:
     assert (found.zone, found.rrclass, found.rrtype) == ("example.org.", "IN", "AAAA")
 
 
-def test_without_a_pattern_the_whole_name_is_the_match() -> None:
-    fields = hit("template IN A", qname="A.example.org.").data.fields
-    assert (fields["Match"], fields["Regex"]) == (["a.example.org."], ".*")
-
-
 @pytest.mark.parametrize(
     ("text", "qtype", "shown"),
     [
@@ -182,10 +176,6 @@ class Started:
         return [self.runtime.metrics.counter(name, "", ()).values for name in names]
 
 
-def answer(text: str, qname: str, qtype: str = "A") -> Reply:
-    return Started(text).ask(qname, qtype)
-
-
 def test_metadata_and_view() -> None:
     template = Started(
         'template IN TXT {\n answer "{{ .Name }} TXT \\"{{ .Meta \\"a/b\\" }}\\""\n}'
@@ -194,30 +184,3 @@ def test_metadata_and_view() -> None:
     found = finish(template.plugin.handle(request, next_with(PASSED)))
     assert section(found.answer) == ['a. 3600 IN TXT "x"']
     assert template.counted[0] == {("dns://:53", ".", "inside", "IN", "TXT"): 1}
-
-
-@pytest.mark.parametrize(
-    ("text", "cacheable"),
-    [
-        ("template IN A", True),
-        ("template IN A {\n match ^a\n answer x\n fallthrough\n}", True),
-        ("template IN A {\n var a 1\n}", False),
-        ("template IN A\ntemplate IN AAAA {\n expr true\n}", False),
-    ],
-)
-def test_cacheable(text: str, cacheable: bool) -> None:
-    assert set_up(Template, text).cacheable is cacheable
-
-
-@pytest.mark.parametrize(
-    ("text", "zone", "names"),
-    [
-        ("template IN A", "cluster.local.", None),
-        ("template IN A cluster.local", "cluster.local.", None),
-        ("template IN A a.cluster.local b.net", "cluster.local.", ("a.cluster.local.",)),
-        ("template IN A example.org", "cluster.local.", ()),
-    ],
-)
-def test_names_answered_first(text: str, zone: str, names: tuple[str, ...] | None) -> None:
-    found = set_up(Template, text).names_answered_first(Name.from_text(zone))
-    assert (None if found is None else tuple(name.to_text() for name in found)) == names

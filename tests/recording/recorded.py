@@ -97,10 +97,14 @@ def whole(store: Store) -> dict[str, Any]:
     """All that a store has, versions too; without Services that DNS cannot show."""
     return {
         "services": {
-            key: _value(value) for key, value in store.services.values.items() if not value.is_empty
+            key: _value(value)
+            for key, value in store.services.values.items()
+            if value.kind or value.slices
         },
         "imports": {
-            key: _value(value) for key, value in store.imports.values.items() if not value.is_empty
+            key: _value(value)
+            for key, value in store.imports.values.items()
+            if value.kind or value.slices
         },
         "namespaces": dict(store.namespaces),
         "pods": dict(store.pods.by_address),

@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from hsdns.cluster.address import dashed, pack_address, read_address
+from hsdns.cluster.address import address_of, dashed, pack_address, read_address
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.objects import (
@@ -32,7 +32,6 @@ from hsdns.cluster.objects import (
     ServiceStatus,
     Synced,
 )
-from hsdns.cluster.reverse import address_of
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.recording.anonymise import Anonymiser, Pseudonyms
 from hsdns.recording.entry import (

@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from hsdns.cluster.objects import (
+    CHANGE_TIME,
     Deleted,
     EndpointSlice,
     Namespace,
@@ -17,7 +18,6 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.read_object import CHANGE_TIME
 from hsdns.recording.entry import (
     QUERY_LINE,
     End,

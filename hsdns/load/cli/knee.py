@@ -21,18 +21,19 @@ from hsdns.load.schedule import Stage
 
 if TYPE_CHECKING:
     from hsdns.load.cli.settings import LoadSettings
-    from hsdns.load.report import KneeReport, KneeStep, OfServer, PlanReport
+    from hsdns.load.report import KneeReport, KneeStep, PlanReport
+    from hsdns.load.results import Results
 
 PATIENCE: Final = 10.0  # seconds for a server to answer again after a step
 MOST_LATE: Final = 0.05  # share of a step: the p99 of lateness above which its rate was not kept
-Load = Callable[["LoadSettings"], "tuple[list[OfServer], PlanReport]"]
+Load = Callable[["LoadSettings"], "tuple[list[Results], PlanReport]"]
 
 
 class Found(NamedTuple):
     """The result of a search, and the run whose figures are reported."""
 
     knee: KneeReport
-    servers: list[OfServer]
+    servers: list[Results]
     plan: PlanReport
 
 
@@ -46,7 +47,7 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
     first = settings.schedule.stages[0].first
     search = KneeSearch(first, float(flags.max_rate), queries_for(limits), shortest)
     steps: list[KneeStep] = []
-    kept: dict[float, tuple[Step, list[OfServer], PlanReport]] = {}
+    kept: dict[float, tuple[Step, list[Results], PlanReport]] = {}
     newest = 0.0
     while (step := search.step) is not None:
         try:
@@ -81,12 +82,12 @@ def _at(settings: LoadSettings, step: Step, wait: float) -> LoadSettings:
     return settings._replace(schedule=schedule, wait=max(settings.wait, wait))
 
 
-def _step_report(limits: Sequence[Limit], step: Step, server: OfServer) -> KneeStep:
+def _step_report(limits: Sequence[Limit], step: Step, server: Results) -> KneeStep:
     from hsdns.load.report import KneeStep
     from hsdns.load.results import measured_of
     from hsdns.load.run import FELL_BEHIND
 
-    whole = server.results.whole()
+    whole = server.whole()
     measured = measured_of(whole)
     late = whole.late_slots.percentile(99) or 0
     kept = server.ended != FELL_BEHIND and late <= step.seconds * 1e6 * MOST_LATE

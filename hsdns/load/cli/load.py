@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from hsdns.load.cli.cluster import LoadCluster
     from hsdns.load.plan import StreamPlan, Target
     from hsdns.load.questions import Questions
-    from hsdns.load.report import Machine, OfServer, PlanReport, Report
+    from hsdns.load.report import Machine, PlanReport, Report
     from hsdns.load.results import Results
     from hsdns.wire.message import Reply
 
@@ -116,21 +116,21 @@ def _run(
         questions = questions_of(settings) if cluster is None else cluster.questions
         started = datetime.now(UTC)
 
-        def load(step: LoadSettings) -> tuple[list[OfServer], PlanReport]:
+        def load(step: LoadSettings) -> tuple[list[Results], PlanReport]:
             return _load(step, questions, cluster, metrics, generator, termination)
 
         knee = None
         if not settings.knee:
             servers, plan = load(settings)
-            passed = (time.monotonic_ns() - servers[0].results.begin) / 1e9
+            passed = (time.monotonic_ns() - servers[0].begin) / 1e9
             started = datetime.now(UTC) - timedelta(seconds=passed)  # when the schedule began
         else:
             knee, servers, plan = find_knee(settings, load)
     slack = settings.flags.slack if settings.flags.verify else None
     at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     run = Run(at, plan, _machine(), slack, settings.limits, knee)
-    report = make_report(run, servers)
-    return report, {each.name: each.results for each in servers}
+    report = make_report(run, [each.report() for each in servers])
+    return report, {each.name: each for each in servers}
 
 
 def _cluster(settings: LoadSettings) -> LoadCluster | None:
@@ -162,7 +162,7 @@ def _load(
     metrics: Metrics,
     generator: Generator,
     termination: Termination,
-) -> tuple[list[OfServer], PlanReport]:
+) -> tuple[list[Results], PlanReport]:
     from hsdns.load.cli.cluster import following_changes
     from hsdns.load.cli.progress import live
     from hsdns.load.cli.questions import in_words
@@ -223,19 +223,12 @@ def _load(
             following.take,
             termination.take,
         )
-        ended = carry_out(
+        servers = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, options, time.monotonic_ns, time.sleep
         )  # fmt: skip
-    failure = "" if cluster is None else cluster.failure
-    servers = [
-        each._replace(
-            ended=each.ended or failure,
-            propagation=following.report(
-                number, questions.all, each.results.begin / 1e9, each.seconds
-            ),
-        )
-        for number, each in enumerate(ended)
-    ]
+    for number, each in enumerate(servers):
+        each.ended = each.ended or ("" if cluster is None else cluster.failure)
+        each.propagation = following.report(number, questions.all, each.begin / 1e9, each.lasted)
     return servers, PlanReport(
         transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
         list(schedule.stages),
@@ -259,7 +252,7 @@ def _find(
     settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
 ) -> tuple[int, tuple[str | int, ...]]:
     """The family and address of a server that answers; with a simulated cluster, once it has read that."""
-    from hsdns.load.send.probe import find_target, probe_over
+    from hsdns.load.send.probe import find_target, probe
 
     family, address = find_target(target.host, target.port)
     awaited = None if cluster is None else cluster.awaited
@@ -269,7 +262,7 @@ def _find(
     def is_ready(reply: Reply) -> bool:
         return not has_cluster or bool(reply.answer)
 
-    probe_over(settings.streams, family, address, query, settings.wait, is_ready)
+    probe(family, address, query, settings.wait, is_ready, settings.streams)
     return family, address
 
 

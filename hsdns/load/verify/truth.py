@@ -28,11 +28,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from hsdns.cluster.address import address_of
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.question import POD, SVC
-from hsdns.cluster.reverse import address_of
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import EXTERNAL_NAME, Key, ServiceValue
 from hsdns.load.questions import Question

@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Final, Self
 
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import NOWHERE, Earlier, Next, Request
+from hsdns.cluster.address import is_reverse
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.answer_set import AnswerSet, Changes
 from hsdns.cluster.earlier import ClusterView, EarlierStore
@@ -39,7 +40,6 @@ from hsdns.cluster.freshness import STALENESS, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
 from hsdns.cluster.pods import Pods
 from hsdns.cluster.question import ParsedName
-from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.transfer import has_records, zone_records

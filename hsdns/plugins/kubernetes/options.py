@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from hsdns.cluster.reverse import is_reverse
+from hsdns.cluster.address import is_reverse
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.source import Source
 from hsdns.corefile.keys import zones_from_args

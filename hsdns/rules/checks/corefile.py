@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
+from hsdns.cluster.address import REVERSE_ZONES
 from hsdns.cluster.objects import EndpointSlice
-from hsdns.cluster.reverse import REVERSE_ZONES
 from hsdns.corefile.keys import split_ip_port, zones_from_args
 from hsdns.corefile.tree import CorefileError, Directive, Position, ServerBlock, Token
 from hsdns.rules.objects import (

@@ -287,7 +287,7 @@ class Told:
         """The objects, and the State entry that ends them."""
         self._known.clear()
         count = 0
-        for each in state.versioned():
+        for each in state.objects(versioned=True):
             try:
                 raw = msgspec.Raw(msgspec.json.encode(each))
             except UnicodeEncodeError:

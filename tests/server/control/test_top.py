@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hsdns.cluster.objects import EndpointSlice, Object
-from hsdns.cluster.read_object import CHANGE_TIME
+from hsdns.cluster.objects import CHANGE_TIME, EndpointSlice, Object
 from hsdns.explanation.explain import Explainer
 from hsdns.fastpath.tap import SAMPLE
 from hsdns.metrics import TIME_BUCKETS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from hsdns.cluster.reverse import ReverseIndex
+from hsdns.cluster.services import ReverseIndex
 
 Owner = TypeVar("Owner", bound=tuple[object, ...])
 

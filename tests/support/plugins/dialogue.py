@@ -10,12 +10,17 @@ the block.  Then follow, one to a line:
     > same norec                  what the plugins ask the next plugin; `same` is the client's question
     < NOERROR aa; @ 60 A 10.0.0.1 what the next plugin replies
     >> b.example.org. A           what they resolve through the whole server, `<<` is the reply
+    to 10.0.0.2:53 udp 5s         what `forward` asks an upstream, for how long; `<` is the reply, `< silence` none in this
+                                  time, `< wrong question` one to another question, `< refused` that it cannot be reached
     = NOERROR; @ 60 A 10.0.0.1    the reply to the client
     log: [INFO] plugin/log: ...   a line of the log
     after: 10s                    time that passes, also between > and <
     sleeps: 0.5s                  what a plugin waits for; the time passes
+    down: 10.0.0.2:53             the upstream has failed its probes
+    loops: 10.0.0.2:53            `loop` has found that the upstream sends queries back
     event:                        replies that hold as long as the cluster does not know a name hold no more
     beside: 1                     the tasks that plugins have begun run now, with lines > and <; how many there were
+    stop:                         the plugins are stopped
     metric: NAME{...} 1.0         a line of the metrics; with `none` in place of the value there is no such line
     | a | b |                     a table: the case is played for each row, with <a> and <b> replaced by its cells
 
@@ -39,15 +44,18 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 
 from hsdns.assemble import plugin_class
-from hsdns.chain import Next, Request
+from hsdns.chain import Request
+from hsdns.plugins.forward import Forward
 from hsdns.plugins.whoami import Whoami
+from hsdns.upstream.exchange import Upstream
+from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import class_to_text, rcode_from_text, rcode_to_text, type_to_text
-from hsdns.wire.message import AA, AD, CD, RA, RD, RR, Reply
+from hsdns.wire.message import AA, AD, CD, RA, RD, RR, Query, Reply
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, reply, rr_text
 from tests.support.plugins.runtime import FakeRuntime
@@ -57,8 +65,8 @@ from tests.support.tables import section, sections
 START = 1000.0  # seconds on the clock
 FILES = Path(__file__).parents[2] / "plugins" / "dialogues" / "files"
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
-_BEGINS = re.compile(r"(?m)^(\?|after:|event:|beside:|metric:)")
-_ASKED = frozenset((">", "<", ">>", "<<"))
+_BEGINS = re.compile(r"(?m)^(\?|after:|down:|loops:|event:|beside:|stop:|metric:)")
+_ASKED = frozenset((">", "<", ">>", "<<", "to"))
 _TIME = frozenset(("after:", "sleeps:"))
 _NOTIFY = 4 << 11
 _QUERY_FLAGS = {"ad": AD, "cd": CD, "aa": AA, "ra": RA, "notify": _NOTIFY}
@@ -77,7 +85,7 @@ def cases(path: Path) -> Iterator[tuple[str, str]]:
             for name, cell in zip(cells[0] if cells else (), row, strict=True):
                 case = case.replace(f"<{name}>", cell.replace("\\n", "\n"))
             for name, value in constants.items():
-                case = case.replace(name, value)
+                case = case.replace(name, value.replace("\\n", "\n"))
             yield ": ".join([title, *row[:1]]), case
 
 
@@ -235,18 +243,25 @@ class _Player:
         self._inside: deque[str] = deque()
         found = dict.fromkeys(each.name.text for each in directives(text))
         block = make_block(zones)._replace(plugins=frozenset(found))
-        plugins: list[Any] = [
+        self.plugins: list[Any] = [
             plugin_class(name).setup(
                 [each for each in directives(text) if each.name.text == name], block
             )
             for name in found
         ]
-        self.chain: Next = self._below
-        for plugin in reversed(plugins):
-            plugin.find_handlers([*plugins, Whoami()])
+        self.chain: Callable[[Request], Coroutine[Any, Any, Reply]] = self._below
+        for plugin in reversed(self.plugins):
+            plugin.find_handlers([*self.plugins, Whoami()])
             finish(plugin.start(self.runtime))
             self.chain = partial(plugin.handle, next=self.chain)
-        self.modules = [sys.modules[type(plugin).__module__] for plugin in plugins]
+        self.modules = [sys.modules[type(plugin).__module__] for plugin in self.plugins]
+
+    @property
+    def upstreams(self) -> dict[str, Upstream]:
+        """The upstreams of `forward` by their names."""
+        forwards = [plugin for plugin in self.plugins if isinstance(plugin, Forward)]
+        routes = [route for plugin in forwards for route in plugin.routes]
+        return {str(upstream): upstream for route in routes for upstream in route.upstreams}
 
     async def _below(self, request: Request) -> Reply:
         self._last = self._asked(">", request)
@@ -273,6 +288,39 @@ class _Player:
             return self._reply(self._inside.popleft().partition(" ")[2])
         return BELOW
 
+    async def ask_upstream(
+        self,
+        upstream: Upstream,
+        query: Query,
+        protocol: str,
+        budget: float,
+        limit: int | None = None,
+    ) -> Reply:
+        """Ask an upstream, in place of Upstream.ask()."""
+        seconds = min(upstream.settings.read_timeout, budget)
+        line, reply = f"to {upstream} {protocol} {seconds:g}s", "< silence"
+        self.played.append(line)
+        if self._inside and self._inside[0] == line:
+            self._inside.popleft()
+        while self._inside and self._inside[0].startswith("after:"):
+            self.played.append(self._inside[0])
+            self._advance(self._inside.popleft())
+        if self._inside and self._inside[0].startswith("< "):
+            reply = self._inside.popleft()
+            self.played.append(reply)
+        if reply == "< silence":
+            self.runtime.time += seconds
+            raise upstream._failure(
+                f"did not reply over {protocol} within {seconds:g}s", "i/o timeout"
+            )
+        if reply == "< refused":
+            raise upstream._failure("refuses connections")
+        if reply == "< wrong question":
+            raise WrongQuestion("another question")
+        upstream._consecutive_failures = 0
+        self._last = self._reply(reply.removeprefix("< "))
+        return self._last
+
     def _reply(self, text: str) -> Reply:
         return make_reply(text, self._client.partition(" ")[0], lambda: self._holds)
 
@@ -291,10 +339,13 @@ class _Player:
         mark, _, rest = line.partition(" ")
         self._inside = deque(inside)
         if mark == "beside:":
-            begun, self.runtime.spawned = list(self.runtime.spawned.values()), {}
+            begun, self.runtime.spawned = self.runtime.spawned, {}
             self.played.append(f"beside: {len(begun)}")
-            for coro in begun:
-                finish(coro)
+            for name, coro in begun.items():
+                if name.startswith("forward: probes"):  # these would need sockets
+                    coro.close()
+                else:
+                    finish(coro)
             return
         if mark == "metric:":
             lines = self.runtime.metrics.to_text().decode().splitlines()
@@ -312,6 +363,12 @@ class _Player:
             self._advance(line)
         elif mark == "event:":
             self._holds = False
+        elif mark in ("down:", "loops:"):
+            upstream = self.upstreams[rest]
+            upstream.loops, upstream.health.failures = mark == "loops:", 3 * (mark == "down:")
+        elif mark == "stop:":
+            for plugin in self.plugins:
+                finish(plugin.stop())
         else:
             self._ask(rest, expected)
 
@@ -319,7 +376,7 @@ class _Player:
         self._client = question_text(make_question(question)) if question else self._client
         before, first = self.played[:], len(self.played)
         request = make_question(self._client, self.runtime.time)
-        found: Reply = finish(cast(Coroutine[Any, Any, Reply], self.chain(request)))
+        found: Reply = finish(self.chain(request))
         text = f"= {reply_text(found)}"
         if expected == "= passed":
             is_passed = found is self._last and self.played[first:] == [f"> {self._client}"]
@@ -350,13 +407,16 @@ def play(case: str) -> tuple[list[str], list[str]]:
     logger.setLevel(logging.DEBUG)
     try:
         with ExitStack() as stack:
+            stack.enter_context(
+                patch.object(Upstream, "ask", lambda *args: player.ask_upstream(*args))
+            )
             for module in player.modules:
                 if hasattr(module, "sleep"):
                     stack.enter_context(patch.object(module, "sleep", player.sleep))
             rest = deque(written)
             while rest:
                 line, inside = rest.popleft(), list[str]()
-                belonging = {"?": _ASKED | _TIME, "beside:": _ASKED}.get(
+                belonging = {"?": _ASKED | _TIME, "beside:": _ASKED | {"sleeps:"}}.get(
                     line.partition(" ")[0], frozenset()
                 )
                 while rest and rest[0].partition(" ")[0] in belonging:

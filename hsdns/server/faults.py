@@ -255,7 +255,7 @@ class Process(Protocol):
         Return False, with nothing done, if the process ends, or if `wanted`, called right before, returns False.
         """
 
-    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> None:
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> object:
         """Start a task."""
 
 

@@ -248,11 +248,11 @@ async def test_a_server_knows_a_change_before_anybody_asks(kind: str, tmp_path: 
 
         def table() -> Any:
             assert site.server.instance is not None
-            (processor,) = site.server.instance.runtime.processors.values()
+            (processor,) = site.server.instance.processors.values()
             return processor.table
 
         def known() -> bytes | None:
-            client, now = b"\2\0\0\0\x7f\0\0\1" + bytes(8), site.server._clock()
+            client, now = b"\2\0\0\0\x7f\0\0\1" + bytes(8), site.server.clock()
             found: bytes | None = table().lookup(WEB, client=client, limit=512, now=now)
             return found
 

@@ -270,7 +270,7 @@ async def replay(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
         if not source.is_loaded:
             raise HttpRefusal(404, f"{source.path} could not be read when the server started")
     act = _read(asked.body) if asked.method == "POST" else Replay.course
-    in_watch = instance.runtime.in_watch
+    in_watch = instance.in_watch
     try:
         found = [await in_watch(act(source), WAIT) for source in sources.values()]
     except TimeoutError:

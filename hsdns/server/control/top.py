@@ -446,9 +446,7 @@ class Causes:
         from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - for those who look
 
         forwarded, pause = _forwarded(instance, failing), resting(self._door.clock)
-        explainer = make_explainer(
-            instance.configuration, instance.runtime, asks=False, pause=pause
-        )
+        explainer = make_explainer(instance.configuration, instance, asks=False, pause=pause)
         qtype = type_from_text(failing.type)
         try:
             found = await explainer.explain(failing.name, qtype, self._door.clock())

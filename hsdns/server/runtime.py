@@ -10,7 +10,6 @@ Rule: one call of a thread runs all checks with the same interval.  If thousands
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import logging
 import random
@@ -253,23 +252,9 @@ class ServerRuntime:
 
     async def in_watch(self, coro: Coroutine[Any, Any, T], seconds: float) -> T:
         """The result of a coroutine that runs in the watch thread; raise TimeoutError after this many seconds."""
-        result: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-        async def run() -> None:
-            try:
-                found = await coro
-            except BaseException as error:
-                if not result.cancelled():
-                    result.set_exception(error)
-                raise
-            if not result.cancelled():
-                result.set_result(found)
-
-        running = self.spawn_watch(run(), "looking into a cluster")
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(result), seconds)
-        finally:
-            running.cancel()
+        running: Any = self.spawn_watch(coro, "looking into a cluster")
+        found: T = await asyncio.wait_for(asyncio.wrap_future(running), seconds)
+        return found
 
     def look_every(self, seconds: float, look: Look) -> None:
         """Check a file every `seconds` until the configuration stops."""

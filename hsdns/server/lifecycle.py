@@ -232,7 +232,7 @@ class Server:
                 self.counters.renew_lease,
                 self._watchdog,
                 self.clock,
-                began=self.recomputation.attach_apart,
+                began=partial(self.recomputation.attach, apart=True),
                 thread=watch_thread,
             )
         self._life = StateMachine(TRANSITIONS, Phase.NEW)

@@ -22,7 +22,7 @@ import functools
 import re
 import time
 from base64 import urlsafe_b64decode
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 from hsdns import eager
@@ -34,12 +34,10 @@ from hsdns.server.admission import Places
 from hsdns.server.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2
 from hsdns.server.http_request import Malformed, Request, RequestReader, Response
 from hsdns.server.tcp import Connection, TcpListener
-from hsdns.server.tls import TlsConnection
 from hsdns.wire.decode import BadQuery, decode, outline
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Outcome, Query, outcome
 
-ALPN: Final = ["h2", "http/1.1"]
 PATH: Final = "/dns-query"
 SHORT_AGE: Final = 5  # seconds, for a reply without any TTL (CoreDNS plugin/pkg/dnsutil ttl.go)
 LONGEST_AGE: Final = 3600
@@ -55,19 +53,14 @@ class BadRequest(Exception):
         self.reply = reply
 
 
-class DohCounters(NamedTuple):
-    """The metrics of all HTTPS listeners of a process."""
-
-    responses: Counter  # by server and status
-    excesses: Counter  # by server and limit
-
-
 class DohServer(TcpListener):
-    """Accepts on one bound TCP socket of an https:// key."""
+    """Accepts on one bound TCP socket of an https:// key; counts responses by status, and connections by excess."""
 
-    def __init__(self, *args: Any, counters: DohCounters) -> None:
+    alpn = ("h2", "http/1.1")
+
+    def __init__(self, *args: Any, counters: tuple[Counter, Counter]) -> None:
         super().__init__(*args)
-        self._counters = counters
+        self._responses, self._excesses = counters
         self._most = self._places.most
         self._places = Places(self._most, self._places)
 
@@ -84,22 +77,15 @@ class DohServer(TcpListener):
 
     def count(self, status: int) -> None:
         """Count a reply by its status."""
-        self._counters.responses.inc((self.processor.server, str(status)))
+        self._responses.inc((self.processor.server, str(status)))
 
     def charge(self, client: Endpoint, http2: Http2) -> None:
         """Charge an address for the work for a connection that its client made the server close."""
         if self._credit is not None:
-            self._credit.charge(client.address, http2.frames, http2.fed, self.clock())
+            frames = http2.frames
+            self._credit.charge(client.address, frames.counted, frames.fed, self.clock())
         if http2.excess:
-            self._counters.excesses.inc((self.processor.server, http2.excess))
-
-    def wrap(self, connection: Connection, inside: asyncio.Protocol) -> asyncio.Protocol:
-        """Wrap the protocol in TLS that offers HTTP/2 (ALPN), if the listener has a certificate."""
-        tls = self.settings.tls
-        if tls is None:
-            return inside
-        tls.set_alpn_protocols(ALPN)
-        return TlsConnection(inside, tls, is_http=True, turns=self.turns, connection=connection)
+            self._excesses.inc((self.processor.server, http2.excess))
 
 
 class Http1:

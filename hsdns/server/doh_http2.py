@@ -92,29 +92,6 @@ def excess(limit: str) -> Violation:
     return Violation(ErrorCode.ENHANCE_YOUR_CALM, f"too many {limit}", limit)
 
 
-class Allowance:
-    """The remaining allowance of a connection for each kind of frame; `now` in seconds."""
-
-    def __init__(self, now: float) -> None:
-        self._left = {what: rate.burst for what, rate in RATES.items()}
-        self._now = now
-
-    def pass_time(self, now: float) -> None:
-        """Add the allowance for the time since the last call."""
-        elapsed, self._now = now - self._now, now
-        left = self._left
-        for what, (burst, per_second) in RATES.items():
-            if left[what] < burst:
-                left[what] = min(burst, left[what] + elapsed * per_second)
-
-    def take(self, what: str, amount: float = 1) -> None:
-        """Use up a part of the allowance; raise Violation if less is left."""
-        left = self._left[what] - amount
-        if left < 0:
-            raise excess(what)
-        self._left[what] = left
-
-
 class Frames:
     """The frames of one connection; `now` in seconds."""
 
@@ -124,14 +101,19 @@ class Frames:
         self.counted = self.fed = 0  # frames, octets
         self._waiting_len = 0
         self.is_counted = True  # no whole frame is left that count() has not seen
-        self._allowance = Allowance(now)
+        # The rest of the allowance for each kind of frame, and when it was last added to.
+        self._left = {what: rate.burst for what, rate in RATES.items()}
+        self._now = now
         self._data = bytearray()
         self._preface = PREFACE  # its rest
         self._block_len = 0  # octets of a header block whose end has not arrived
 
     def feed(self, data: bytes, now: float) -> None:
         """Accept octets of the client; their frames wait for count()."""
-        self._allowance.pass_time(now)
+        elapsed, self._now = now - self._now, now
+        for what, (burst, per_second) in RATES.items():
+            if self._left[what] < burst:
+                self._left[what] = min(burst, self._left[what] + elapsed * per_second)
         self.fed += len(data)
         self._data += data
         self.is_counted = self.is_counted and len(self._data) < HEAD_LEN
@@ -175,11 +157,18 @@ class Frames:
         self.reset.clear()
         self._data.clear()
 
+    def _take(self, what: str, amount: float = 1) -> None:
+        """Use up a part of the allowance; raise Violation if less is left."""
+        left = self._left[what] - amount
+        if left < 0:
+            raise excess(what)
+        self._left[what] = left
+
     def _count(self, frame: Frame) -> None:
         """Count a frame; raise Violation."""
         self.counted += 1
         kind, flags, stream, payload = frame
-        length, take = len(payload), self._allowance.take
+        length, take = len(payload), self._take
         if kind == SETTINGS:
             take("settings", max(1, length // _SETTING_LEN))
             return
@@ -233,12 +222,12 @@ class _Head(NamedTuple):
 class Http2(Connection[_Head]):
     """The server's side of one connection; `now` in seconds.  `excess` is the limit that its client has exceeded.
 
-    `has_fault` is set after that, and after the client has violated HTTP/2.
+    `has_fault` is set after that, and after the client has violated HTTP/2.  `frames` counts what has arrived.
     """
 
     def __init__(self, now: float) -> None:
         super().__init__(b"", [(MAX_STREAMS_SETTING, MAX_STREAMS), (HEADERS_SIZE, MAX_BLOCK_LEN)])
-        self._frames = Frames(now)
+        self.frames = Frames(now)
         self._arriving_len = 0
         self._request: Request | None = None
         self.is_over = False
@@ -247,19 +236,19 @@ class Http2(Connection[_Head]):
 
     def feed(self, data: bytes, now: float) -> None:
         """Accept octets of the client; their frames wait for step()."""
-        self._frames.feed(data, now)
+        self.frames.feed(data, now)
 
     @property
     def has_waiting(self) -> bool:
         """Whether frames wait for step()."""
-        return bool(self._frames.waiting) or not self._frames.is_counted
+        return bool(self.frames.waiting) or not self.frames.is_counted
 
     def step(self) -> Request | None:
         """Handle the next frame, when all are counted; return the request that it completes."""
         try:
-            if not self._frames.count() or not self._frames.waiting:
+            if not self.frames.count() or not self.frames.waiting:
                 return None
-            self.take(*self._frames.take())
+            self.take(*self.frames.take())
         except Violation as violation:
             self._send_away(violation)
             return None
@@ -327,7 +316,7 @@ class Http2(Connection[_Head]):
         """Return a complete request from step(), unless a waiting frame cancels it."""
         self._arriving_len -= _octets_of(stream)
         head = stream.head
-        if head is not None and stream.number not in self._frames.reset:
+        if head is not None and stream.number not in self.frames.reset:
             self._request = Request(
                 head.method, head.target, body=bytes(stream.body), stream=stream.number
             )
@@ -350,7 +339,7 @@ class Http2(Connection[_Head]):
     def _send_away(self, violation: Violation) -> None:
         self.excess = violation.limit
         self.has_fault = True
-        self._frames.clear()
+        self.frames.clear()
         for number in tuple(self.streams):
             self.close(number)
         self._arriving_len = 0
@@ -363,19 +352,9 @@ class Http2(Connection[_Head]):
             self.go_away(reason, self.last)
 
     @property
-    def frames(self) -> int:
-        """The number of frames that have arrived."""
-        return self._frames.counted
-
-    @property
-    def fed(self) -> int:
-        """The number of octets that have arrived."""
-        return self._frames.fed
-
-    @property
     def octets(self) -> int:
         """The number of octets that are kept: of frames, of incomplete requests, and of replies."""
-        return self._frames.octets + self._arriving_len + self.unsent_len
+        return self.frames.octets + self._arriving_len + self.unsent_len
 
 
 def read_head(fields: Fields) -> _Head:

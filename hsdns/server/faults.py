@@ -58,13 +58,11 @@ from hsdns.server.tls import Layer
 
 Decide = Callable[[str, Endpoint, Endpoint], Sequence[Bite]]
 Lifted = Callable[[], bool]
-TICK: Final = (
-    0.1  # seconds between two pieces of a slow connection, if a piece has at least one octet
-)
+# Seconds between two pieces of a slow connection, if a piece has at least one octet.
+TICK: Final = 0.1
 HIGH: Final = 262_144  # octets waiting to be sent slowly, above which the connection writes no more
-POLL: Final = (
-    0.01  # seconds between two checks: of what is not sent, and of the number of pending queries
-)
+# Seconds between two checks: of what is not sent, and of the number of pending queries.
+POLL: Final = 0.01
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
@@ -611,33 +609,26 @@ def _zones(configuration: Configuration) -> Iterator[tuple[Zone, Sequence[Assemb
                 yield Zone(served.listen.server, apex, deeper), blocks
 
 
-class BehindGauge:
-    """Measures the rules of all `configurations` and of the control door; `clock` gives monotonic seconds."""
+def measure_behind(
+    metrics: Registry,
+    clock: Callable[[], float],
+    configurations: Callable[[], Iterable[Configuration]],
+    standing: Rules | None,
+) -> None:
+    """Measure the rules of `configurations` and of the control door before each scrape; `clock` is monotonic."""
 
-    def __init__(
-        self,
-        metrics: Registry,
-        clock: Callable[[], float],
-        configurations: Callable[[], Iterable[Configuration]],
-        standing: Rules | None,
-    ) -> None:
-        self._metrics, self._clock = metrics, clock
-        self._configurations, self._standing = configurations, standing
-        metrics.before_collect(self._measure)
-
-    def _measure(self) -> None:
-        """Set the gauge of each active rule, and remove the gauges of ended rules."""
-        now, found = self._clock(), dict[tuple[str, ...], float]()
-        for configuration in self._configurations():
-            sets = [each.rules for each in configuration.plugins if isinstance(each, Fault)]
-            for rules in [*sets, *filter(None, [self._standing])]:
+    def measure() -> None:
+        now, found = clock(), dict[tuple[str, ...], float]()
+        for configuration in configurations():
+            for rules in (*corefile_rules(configuration), *filter(None, [standing])):
                 for rule in rules.about("query"):
                     seconds = behind(rule, configuration.plugins, now)
                     if seconds is not None:
                         found[rule.name,] = max(seconds, found.get((rule.name,), 0.0))
-        gauge = self._metrics.gauge(
+        metrics.gauge(
             "hsdns_fault_behind_seconds",
             "How long ago the first change of the cluster came that a rule of fault holds back; 0 for none.",
             ("rule",),
-        )
-        gauge.values = found
+        ).values = found
+
+    metrics.before_collect(measure)

@@ -100,7 +100,6 @@ class Event(Enum):
     PREPARED = auto()
     FAILED = auto()
     STARTED = auto()
-    NAMES_CHANGED = auto()  # a handler now answers other names first
     SUCCEEDED = auto()
     SHUT_DOWN = auto()
     DRAINED = auto()
@@ -116,12 +115,6 @@ TRANSITIONS: Final = (
     Transition(State.SERVING, Event.SHUT_DOWN, State.DRAINING, "all its listeners drain, together"),
     Transition(State.DRAINING, Event.DRAINED, State.STOPPING, "its plugins stop, its tasks are cancelled"),
     Transition(State.STOPPING, Event.STOPPED, State.STOPPED, "its processors and tables are forgotten"),
-    Transition(State.PREPARING, Event.NAMES_CHANGED, State.PREPARING, "what is being made is rebuilt once it serves"),
-    Transition(State.COMMITTED, Event.NAMES_CHANGED, State.COMMITTED, "processors are rebuilt once it serves"),
-    Transition(State.SERVING, Event.NAMES_CHANGED, State.SERVING, "processors are rebuilt, and exchanged"),
-    Transition(State.DRAINING, Event.NAMES_CHANGED, State.DRAINING, "nothing: its tables go with its listeners"),
-    Transition(State.STOPPING, Event.NAMES_CHANGED, State.STOPPING, "nothing: it has no listeners any more"),
-    Transition(State.STOPPED, Event.NAMES_CHANGED, State.STOPPED, "nothing: it has no listeners any more"),
 )  # fmt: skip
 
 
@@ -189,9 +182,9 @@ class Instance(ServerRuntime):
 
     def names_answered_first_changed(self) -> None:
         """Read again which names the handlers answer first, and make the tables accordingly."""
-        state = self._life.fire(Event.NAMES_CHANGED)
-        self._have_names_changed = state in (State.PREPARING, State.COMMITTED)
-        if state is State.SERVING:
+        # What is being made is made again once it serves; what drains has tables that go with its listeners.
+        self._have_names_changed = self.state in (State.PREPARING, State.COMMITTED)
+        if self.state is State.SERVING:
             self.processors = self._server.make_processors(self)
             self.listeners.exchange(self.processors)
             self._server.tables.fold()

@@ -38,7 +38,7 @@ from hsdns.query import QueryProcessor
 from hsdns.server.admission import Shares
 from hsdns.server.answer_tables import AnswerTables, Recomputation
 from hsdns.server.control.door import Door
-from hsdns.server.faults import BehindGauge, StandingFaults
+from hsdns.server.faults import StandingFaults, measure_behind
 from hsdns.server.host import ServiceManager
 from hsdns.server.http import HttpListeners
 from hsdns.server.instance import (
@@ -252,7 +252,7 @@ class Server:
                 configurations=self._configurations,
             )
         rules = None if self.faults is None else self.faults.rules
-        BehindGauge(self.metrics, self.clock, self._configurations, rules)
+        measure_behind(self.metrics, self.clock, self._configurations, rules)
         self.door = Door(
             lambda: self.instance,
             self.clock,

@@ -21,7 +21,7 @@ import functools
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, cast
 
 from hsdns import eager
@@ -191,6 +191,7 @@ class TcpListener:
     """
 
     faults = NO_FAULTS
+    alpn: Sequence[str] = ()  # versions of HTTP that it offers over TLS
 
     def __init__(
         self,
@@ -303,14 +304,18 @@ class TcpListener:
 
     def make_connection(self) -> Connection:
         """Make the protocol of one connection."""
-        raise NotImplementedError
+        return TcpConnection(self)
 
     def wrap(self, connection: Connection, inside: asyncio.Protocol) -> asyncio.Protocol:
         """Wrap the protocol `inside`, which leads to a connection, in TLS, if the listener has a certificate."""
         tls = self.settings.tls
         if tls is None:
             return inside
-        return TlsConnection(inside, tls, turns=self.turns, connection=connection)
+        if self.alpn:
+            tls.set_alpn_protocols(self.alpn)
+        return TlsConnection(
+            inside, tls, is_http=bool(self.alpn), turns=self.turns, connection=connection
+        )
 
     def _begin(self) -> asyncio.Protocol:
         connect = self.faults.connect
@@ -344,14 +349,6 @@ KNOWN: Final = 16  # messages in one step, if the answer table can answer them
 MAX_OCTETS: Final = 65_536
 # Queries in progress on one connection; at this number, received messages wait and reading pauses.
 MAX_IN_WORK: Final = 128
-
-
-class TcpServer(TcpListener):
-    """Accepts on one bound TCP socket of a plain or tls:// key."""
-
-    def make_connection(self) -> TcpConnection:
-        """Make the protocol of one connection."""
-        return TcpConnection(self)
 
 
 class TcpConnection(Connection):

@@ -25,7 +25,7 @@ from hsdns.chain import Request
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import MAX_OCTETS, STEPS, Credit, TakesSteps
-from hsdns.server.doh import DohConnection, DohCounters, DohServer
+from hsdns.server.doh import DohConnection, DohServer
 from hsdns.server.doh_http2 import COUNTED, MAX_STREAMS, MAX_UNSENT, Http2
 from hsdns.server.sockets import DEFAULT_LIMITS, Settings
 from hsdns.wire.message import Reply
@@ -495,7 +495,7 @@ class MemoryServing:
                 sock, self.processor, self.coroutines.append, lambda: self.now,
                 admission(lambda: self.now, credit=self.credit, call_soon=self.next.append),
                 Settings(tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)),
-                counters=DohCounters(Counter("responses", "Responses.", ("server", "status")), self.excesses),
+                counters=(Counter("responses", "Responses.", ("server", "status")), self.excesses),
             )  # fmt: skip
 
     def connect(self, client: str = "192.0.2.1") -> tuple[DohConnection, MemoryTransport]:
@@ -566,7 +566,7 @@ def test_small_frames_of_a_turn_are_bounded() -> None:
     counted = 0.0
     for connection, _ in clients:
         assert isinstance(connection._http, Http2)
-        counted += 5000 - connection._http._frames._allowance._left["window updates"]
+        counted += 5000 - connection._http.frames._left["window updates"]
     assert counted <= STEPS * COUNTED
     assert all(transport.is_paused for _, transport in clients)
     while it.next:

@@ -23,34 +23,8 @@ import time
 from collections import deque
 from typing import Final, NamedTuple
 
-from hsdns.http2 import (
-    CONTINUATION,
-    DATA,
-    END_HEADERS,
-    END_STREAM,
-    HEAD_LEN,
-    HEADERS,
-    HEADERS_SIZE,
-    MAX_BLOCK_LEN,
-    PADDED,
-    PING,
-    PREFACE,
-    PUSH_PROMISE,
-    RST_STREAM,
-    SETTINGS,
-    WINDOW_UPDATE,
-    Connection,
-    ErrorCode,
-    Fields,
-    Frame,
-    Stream,
-    Violation,
-    field,
-    split,
-)
-from hsdns.http2 import (
-    MAX_STREAMS as MAX_STREAMS_SETTING,
-)
+from hsdns import http2
+from hsdns.http2 import ErrorCode, Fields, Frame, Stream, Violation, field
 from hsdns.server.http_request import Request, Response, date
 
 COUNTED: Final = 64  # frames in one step
@@ -79,11 +53,11 @@ RATES: Final = {
     "data frames": Rate(5000, 5000),
 }
 _KIND: Final = {
-    DATA: "data frames",
-    HEADERS: "streams",
-    RST_STREAM: "resets",
-    PING: "pings",
-    WINDOW_UPDATE: "window updates",
+    http2.DATA: "data frames",
+    http2.HEADERS: "streams",
+    http2.RST_STREAM: "resets",
+    http2.PING: "pings",
+    http2.WINDOW_UPDATE: "window updates",
 }
 
 
@@ -105,7 +79,7 @@ class Frames:
         self._left = {what: rate.burst for what, rate in RATES.items()}
         self._now = now
         self._data = bytearray()
-        self._preface = PREFACE  # its rest
+        self._preface = http2.PREFACE  # its rest
         self._block_len = 0  # octets of a header block whose end has not arrived
 
     def feed(self, data: bytes, now: float) -> None:
@@ -116,7 +90,7 @@ class Frames:
                 self._left[what] = min(burst, self._left[what] + elapsed * per_second)
         self.fed += len(data)
         self._data += data
-        self.is_counted = self.is_counted and len(self._data) < HEAD_LEN
+        self.is_counted = self.is_counted and len(self._data) < http2.HEAD_LEN
 
     def count(self) -> bool:
         """Count the next frames, which then wait for take(); return whether all are counted, or raise Violation."""
@@ -128,10 +102,10 @@ class Frames:
                 raise Violation(ErrorCode.PROTOCOL_ERROR, "no preface of HTTP/2")
             self._preface = self._preface[len(begun) :]
             del self._data[: len(begun)]
-        found = split(self._data, COUNTED)
+        found = http2.split(self._data, COUNTED)
         for each in found:
             self._count(each)
-            self._waiting_len += HEAD_LEN + len(each.payload)
+            self._waiting_len += http2.HEAD_LEN + len(each.payload)
         self.waiting += found
         self.is_counted = len(found) < COUNTED
         return self.is_counted
@@ -144,8 +118,8 @@ class Frames:
     def take(self) -> Frame:
         """Return the frame that has waited longest."""
         frame = self.waiting.popleft()
-        self._waiting_len -= HEAD_LEN + len(frame.payload)
-        if frame.kind == RST_STREAM:
+        self._waiting_len -= http2.HEAD_LEN + len(frame.payload)
+        if frame.kind == http2.RST_STREAM:
             self.reset.discard(frame.stream)
         return frame
 
@@ -169,30 +143,30 @@ class Frames:
         self.counted += 1
         kind, flags, stream, payload = frame
         length, take = len(payload), self._take
-        if kind == SETTINGS:
+        if kind == http2.SETTINGS:
             take("settings", max(1, length // _SETTING_LEN))
             return
-        if kind in (HEADERS, CONTINUATION, PUSH_PROMISE):
+        if kind in (http2.HEADERS, http2.CONTINUATION, http2.PUSH_PROMISE):
             take("header octets", length)
             self._block_len += length
-            if self._block_len > MAX_BLOCK_LEN:
+            if self._block_len > http2.MAX_BLOCK_LEN:
                 raise excess("header octets")
-            if flags & END_HEADERS:
+            if flags & http2.END_HEADERS:
                 self._block_len = 0
-        if kind == CONTINUATION:
+        if kind == http2.CONTINUATION:
             # A request fits in one frame, so further frames are rarely useful, and empty ones never.
             take("other frames" if length else "empty frames")
             return
         take(_KIND.get(kind, "other frames"))
-        if kind == RST_STREAM:
+        if kind == http2.RST_STREAM:
             self.reset.add(stream)
-        elif kind == DATA and not flags & END_STREAM and _is_empty(flags, payload):
+        elif kind == http2.DATA and not flags & http2.END_STREAM and _is_empty(flags, payload):
             take("empty frames")
 
 
 def _is_empty(flags: int, payload: bytes) -> bool:
-    """Whether a DATA frame contains only padding."""
-    if payload and flags & PADDED:
+    """Whether a http2.DATA frame contains only padding."""
+    if payload and flags & http2.PADDED:
         return len(payload) <= 1 + payload[0]
     return not payload
 
@@ -219,14 +193,16 @@ class _Head(NamedTuple):
     length: int | None  # of the body
 
 
-class Http2(Connection[_Head]):
+class Http2(http2.Connection[_Head]):
     """The server's side of one connection; `now` in seconds.  `excess` is the limit that its client has exceeded.
 
     `has_fault` is set after that, and after the client has violated HTTP/2.  `frames` counts what has arrived.
     """
 
     def __init__(self, now: float) -> None:
-        super().__init__(b"", [(MAX_STREAMS_SETTING, MAX_STREAMS), (HEADERS_SIZE, MAX_BLOCK_LEN)])
+        super().__init__(
+            b"", [(http2.MAX_STREAMS, MAX_STREAMS), (http2.HEADERS_SIZE, http2.MAX_BLOCK_LEN)]
+        )
         self.frames = Frames(now)
         self._arriving_len = 0
         self._request: Request | None = None

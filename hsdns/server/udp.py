@@ -169,11 +169,11 @@ class UdpListener:
                 taken: list[Miss] = queue.take(1)
                 if not taken:
                     break
-                if self._has_left and self._answer_known(*taken[0], now):
+                if self._has_left and self._answer_known(taken[0], now):
                     known += 1
                     if known % KNOWN:
                         queue.give_turn_back()
-                elif not self._answer_made(*taken[0], now):
+                elif not self._answer_made(taken[0], now):
                     yield taken[0]
                 answered += 1
                 now = self._clock()
@@ -189,58 +189,51 @@ class UdpListener:
         self._is_collecting = True
         try:
             for miss in misses:
-                self._answer(*miss)
+                self._answer(miss)
         finally:
             self._is_collecting = False
             self._send()
 
-    def _answer_known(
-        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
-    ) -> bool:
+    def _answer_known(self, miss: Miss, now: float) -> bool:
         """Answer from the answer table; return False if it cannot answer by now."""
+        index, wire, address, control = miss
         lookup = self._processor.lookup
         reply = lookup and lookup(wire, client=address, limit=None, now=now)
         if reply:
             self._out[index].append((reply, address, control))
         return bool(reply)
 
-    def _answer_made(
-        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
-    ) -> bool:
+    def _answer_made(self, miss: Miss, now: float) -> bool:
         """Answer with a reply that needs no chain; return False if there is none."""
         return (
             self.faults.shed is None
-            and self._processor.make(wire, now)
-            and self._answer_known(index, wire, address, control, now)
+            and self._processor.make(miss[1], now)
+            and self._answer_known(miss, now)
         )
 
-    def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
-        shed = self.faults.shed
-        if shed is not None:
-            local = asked_endpoint(control, self.local)
-            if shed(self._processor.server, client_endpoint(address), local):
-                self._refused += 1
-                return
-        client = client_of(address)
-        before = self._pending.total
-        if not self._pending.add(client):
+    def _answer(self, miss: Miss) -> None:
+        index, wire, address, control = miss
+        shed, owner, before = self.faults.shed, client_of(address), self._pending.total
+        if (
+            shed is not None
+            and shed(
+                self._processor.server,
+                client_endpoint(address),
+                asked_endpoint(control, self.local),
+            )
+        ) or not self._pending.add(owner):
             self._refused += 1
             return
         try:
+            client, local = client_endpoint(address), asked_endpoint(control, self.local)
             eager.start(
-                self._processor.answer(
-                    wire,
-                    client_endpoint(address),
-                    asked_endpoint(control, self.local),
-                    "udp",
-                    self._clock(),
-                ),
+                self._processor.answer(wire, client, local, "udp", self._clock()),
                 functools.partial(self._deliver, index, address, control),
                 self._spawn,
             )
         except Exception:
             if self._pending.total > before:  # the reply has not been delivered
-                self._pending.remove(client)
+                self._pending.remove(owner)
             log.exception("a query over UDP is lost to an error outside of the handlers")
 
     def _deliver(self, index: int, address: bytes, control: bytes, reply: bytes | None) -> None:
@@ -458,15 +451,13 @@ class UdpWorkers(UdpListener):
         for worker in self._workers:
             worker.exchange(table)
 
-    def _answer_known(
-        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
-    ) -> bool:
-        return self.successor is None and super()._answer_known(index, wire, address, control, now)
+    def _answer_known(self, miss: Miss, now: float) -> bool:
+        return self.successor is None and super()._answer_known(miss, now)
 
-    def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
-        if not address:  # the kernel's sign that the socket was shut down
+    def _answer(self, miss: Miss) -> None:
+        if not miss[2]:  # the kernel's sign that the socket was shut down
             return
         if self.successor is not None:
-            self.successor._answer(0, wire, address, control)
+            self.successor._answer((0, *miss[1:]))
         else:
-            super()._answer(index, wire, address, control)
+            super()._answer(miss)

@@ -292,7 +292,7 @@ class Udp(UdpListener):
             if self.waiting.pop(0):
                 self.processor.writer.hit()  # type: ignore[union-attr]  # it is a Table, here
             else:
-                (self.successor or self)._answer(0, [], CLIENT, b"")  # type: ignore[arg-type]  # no octets are needed
+                (self.successor or self)._answer((0, [], CLIENT, b""))  # type: ignore[arg-type]  # no octets are needed
 
 
 class Connection:

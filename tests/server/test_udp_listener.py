@@ -535,7 +535,7 @@ async def test_fault_beside_the_handlers_is_counted_once(
             raise RuntimeError("broken")
 
         monkeypatch.setattr("hsdns.eager.start", fail)
-        server._answer(0, b"", b"?", b"")
+        server._answer((0, b"", b"?", b""))
         assert server.pending == 0
 
 

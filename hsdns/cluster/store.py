@@ -35,6 +35,7 @@ from hsdns.cluster.objects import (
     Namespace,
     Object,
     Pod,
+    Selector,
     Service,
     ServiceImport,
     Synced,
@@ -52,7 +53,6 @@ from hsdns.cluster.read_object import (
 )
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import NAMESPACES, OWN_SERIAL, SERIALS, Replaced
-from hsdns.cluster.selector import Selector
 from hsdns.cluster.services import Imports, Services
 from hsdns.fastpath import ClusterNames
 from hsdns.metrics import Registry

@@ -20,8 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
-from hsdns.fastpath.control import IP_PKTINFO
-from hsdns.fastpath.fragments import forbid_fragments
+from hsdns.fastpath.control import IP_PKTINFO, forbid_fragments
 
 RECEIVE_BUFFER_SIZE: Final = 4 * 1024 * 1024  # the default 212,992 holds 256 small queries
 BACKLOG: Final = 1024

@@ -6,9 +6,8 @@ import pytest
 
 from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES, Resource
 from hsdns.apiserver.watch_event import ProtobufEvents
-from hsdns.cluster.objects import EndpointSlice, Event, Object, Service, Synced, Upserted
+from hsdns.cluster.objects import EndpointSlice, Event, Object, Selector, Service, Synced, Upserted
 from hsdns.cluster.read_object import READ, as_read, upserted
-from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import IMPLEMENTATION
 from loadtest.apiserver.objects import endpoint_slice, service

@@ -10,12 +10,12 @@ from hsdns.cluster.objects import (
     SOURCE_CLUSTER_LABEL,
     Object,
     ObjectMeta,
+    Selector,
     Service,
     ServiceImport,
     ServiceImportSpec,
     ServicePort,
 )
-from hsdns.cluster.selector import Selector
 from hsdns.explanation.candidates import PIECE, Owner, of_endpoints, selected
 from hsdns.explanation.text import lines
 from tests.support.cluster.explained import explain, explained, named_pod

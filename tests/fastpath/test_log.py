@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hsdns.fastpath.control import write_address
-from hsdns.fastpath.log import MAX_OCTETS, MAX_RECORDS
+from hsdns.fastpath.hit_records import MAX_OCTETS, MAX_RECORDS
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import reply_size

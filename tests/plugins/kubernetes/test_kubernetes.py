@@ -15,6 +15,7 @@ from hsdns.cluster.objects import (
     Namespace,
     Object,
     ObjectMeta,
+    Selector,
     Service,
     ServiceImport,
     ServiceImportSpec,
@@ -23,7 +24,6 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.selector import Selector
 from hsdns.cluster.source import Deliver, Report
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.corefile.tree import CorefileError

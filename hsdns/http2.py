@@ -1,7 +1,7 @@
 """HTTP/2 as both ends of DNS over HTTPS need it, sans I/O: frames, header blocks, streams, windows and settings.
 
 Path: octets of the other end -> split() -> Connection.take(), frame by frame -> the end: server/doh_http2.py (requests)
-or upstream/doh.py (replies); what is to be sent is in `out`.
+upstream/doh.py (replies) or load/send/http2.py; what is to be sent is in `out`.
 Source: RFC 9113; RFC 7541, whose decoder is the library hpack.  Decision 0024 says why no library does the rest.
 Rule 1: a frame that violates the protocol raises Violation, which ends the connection; an end may do that for errors of
         a stream too (RFC 9113 section 5.4).
@@ -212,8 +212,8 @@ class Connection(Generic[Meaning]):
     def take_reset(self, stream: Stream[Meaning], code: int) -> None:
         """The other end has reset a stream, which is closed now."""
 
-    def take_goaway(self) -> None:
-        """The other end goes away."""
+    def take_goaway(self, last: int, code: int) -> None:
+        """The other end goes away; it processes streams up to the last one."""
 
     def sent(self, stream: Stream[Meaning]) -> None:
         """All of a body has been sent."""
@@ -413,7 +413,7 @@ class Connection(Generic[Meaning]):
             raise _wrong("GOAWAY of a stream")
         if len(payload) < 8:
             raise Violation(ErrorCode.FRAME_SIZE_ERROR, f"GOAWAY of {len(payload)} octets")
-        self.take_goaway()
+        self.take_goaway(*struct.unpack_from(">II", payload))
 
     def _take_window_update(self, flags: int, number: int, payload: bytes) -> None:
         del flags

@@ -1,6 +1,6 @@
 """What the command lines of benchmarks share: arguments, what a reader must know of a run, tables, and what is written.
 
-Path: the cli.py of a benchmark -> here; its report.py makes rows, which are tables here.
+Path: the __main__.py of a benchmark -> run() -> summary.py; its report makes rows, which are tables here.
 Rule 1: a table has the same cells on a terminal and on a page; only the separators differ.
 Rule 2: only the part of docs/performance.md between two marks is written.
 Rule 3: the exit status is 0; with --check 1 if a limit is exceeded; 2 if the benchmark cannot run.
@@ -19,12 +19,13 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
-from loadtest.process import BenchmarkError
-from loadtest.programs import ROOT, Program
+from loadtest import summary
+from loadtest.process import run_benchmark
+from loadtest.programs import Program
+from loadtest.summary import PAGE, replaced
 
-PAGE: Final = ROOT / "docs/performance.md"
 Rows = list[list[str]]
 _EVERY: Final = 2.0  # seconds between two lines about the same count
 
@@ -106,13 +107,34 @@ def arguments(prog: str, description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def run(prog: str, main: Callable[[], int]) -> int:
-    """Run a benchmark; return the exit status."""
-    try:
-        return main()
-    except (BenchmarkError, OSError) as error:
-        print(f"{prog}: {error}", file=sys.stderr)
-        return 2
+class Measured(NamedTuple):
+    """What a benchmark has found: for the terminal, for -o, whether the limits hold, and for the page with its mark."""
+
+    text: str
+    data: Any
+    holds: bool
+    mark: str
+    section: str
+
+
+def run(
+    parser: argparse.ArgumentParser, measure: Callable[[argparse.Namespace, list[str]], Measured]
+) -> int:
+    """Run a benchmark and write the requested outputs; return the exit status."""
+    words = sys.argv[1:]
+    asked = parser.parse_args(words)
+
+    def main() -> int:
+        found = measure(asked, words)
+        print(found.text, end="")
+        if asked.output is not None:
+            asked.output.parent.mkdir(parents=True, exist_ok=True)
+            asked.output.write_text(json.dumps(as_data(found.data), indent=1) + "\n")
+        if asked.write_docs:
+            summary.write(PAGE, replaced(PAGE.read_text(), found.mark, found.section))
+        return 1 if asked.check and not found.holds else 0
+
+    return run_benchmark(parser.prog.removeprefix("make "), main)
 
 
 def context(
@@ -178,17 +200,6 @@ def markdown(rows: Rows, left: Collection[int] | None = None, *, padded: bool = 
     return "".join(f"| {' | '.join(line)} |\n" for line in (lines[0], rule, *lines[1:]))
 
 
-def replaced(page: str, name: str, written: str) -> str:
-    """Replace the section between the marks of a name; raise BenchmarkError unless each occurs once, in order."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
-        raise BenchmarkError(
-            f"the page must have the lines {begin} and {end} once each, in this order"
-        )
-    before, _, rest = page.partition(begin)
-    return f"{before}{begin}\n\n{written}\n\n{end}{rest.partition(end)[2]}"
-
-
 def as_data(value: Any) -> Any:
     """Measurements as JSON data: named tuples become objects."""
     if hasattr(value, "_asdict"):
@@ -198,10 +209,3 @@ def as_data(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_data(each) for each in value]
     return value
-
-
-def write_json(path: Path | None, measured: Any) -> None:
-    """Write the file of -o, if there is one."""
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(as_data(measured), indent=1) + "\n")

@@ -21,8 +21,9 @@ from typing import Any, Final, NamedTuple
 
 from loadtest.generators import HSDNS, churn_words
 from loadtest.ports import free_port
-from loadtest.process import Process, run_benchmark
+from loadtest.process import run_benchmark
 from loadtest.programs import ROOT, which
+from loadtest.server import start
 
 # Seconds by which the age of the stalest answer may be lower than the duration of the run.
 MARGIN: Final = 3.0
@@ -97,10 +98,8 @@ def run(folder: Path, options: argparse.Namespace) -> list[tuple[str, bool]]:
     ports, api = [free_port() for _ in servers], free_port()
     with tempfile.TemporaryDirectory(prefix="load-demo-") as logs, ExitStack() as stack:
         for server, port in zip(servers, ports, strict=True):
-            file = folder / f"{server.name}.Corefile"
-            file.write_text(corefile(port, api, server.directives))
-            words = (*server.words, "-conf", str(file))
-            stack.enter_context(Process(server.name, words, Path(logs), cwd=ROOT))
+            text = corefile(port, api, server.directives)
+            stack.enter_context(start(Path(logs), server.name, text, port, words=server.words))
         titled = dict(zip((each.title for each in servers), ports, strict=True))
         load = churn_words(
             titled, api, "services=100 endpoints=5", float(options.rate), options.churn,
@@ -114,7 +113,7 @@ def run(folder: Path, options: argparse.Namespace) -> list[tuple[str, bool]]:
     return [judged(each, of) for each, of in zip(servers, found, strict=True)]
 
 
-def main(args: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Load all servers; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.demo")
     parser.add_argument("--rate", default="1000", help="queries a second to each (default 1000)")
@@ -123,7 +122,7 @@ def main(args: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--churn", type=int, default=50, help="changes a second (default 50)")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "load-demo", help="folder")
-    options = parser.parse_args(args)
+    options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     folder: Path = options.out.resolve()
     found = run(folder, options)
@@ -134,4 +133,4 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_benchmark(main))
+    sys.exit(run_benchmark("load-demo", main))

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import select
 import socket
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Final, Self
@@ -28,6 +29,7 @@ ZONE: Final = "cluster.local"
 PAYLOAD_SIZE: Final = 4096  # as in the queries of dnsperf -e
 _TYPES = {"A": RRType.A, "AAAA": RRType.AAAA, "SRV": RRType.SRV}
 WINDOW: Final = 100  # and less than 65,536 so that the ID tells queries apart
+ASK_EVERY: Final = 0.001  # seconds between two queries of a Prober
 _TIMEOUT = 0.5  # seconds without any reply until the queries in flight are sent again
 _ATTEMPTS = 4
 _RECEIVE_BUFFER = 4 << 20
@@ -176,3 +178,51 @@ class TcpClient:
             for reply in frames.feed(data):
                 return reply
         raise EOFError("the server ended the connection")
+
+
+class Prober:
+    """A UDP socket with one query at a time; a context manager."""
+
+    def __init__(self, port: int) -> None:
+        self.sock = socket.socket(type=socket.SOCK_DGRAM)
+        self.sock.connect(("127.0.0.1", port))
+        self.sock.settimeout(1.0)
+        self._id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.sock.close()
+
+    def ask(self, query: bytes) -> float:
+        """Send a query, which has no ID; return the time."""
+        self._id = (self._id + 1) & 0xFFFF
+        self.sock.send(self._id.to_bytes(2, "big") + query)
+        return time.monotonic()
+
+    def reply(self) -> bytes | None:
+        """Receive; None if it is not the reply to the last query; raise TimeoutError."""
+        reply = self.sock.recv(_MAX_MESSAGE_LEN)
+        return reply if reply[:2] == self._id.to_bytes(2, "big") else None
+
+    def replies(self, query: bytes, seconds: float) -> Iterator[bytes]:
+        """Ask the same every millisecond, for so long."""
+        end = time.monotonic() + seconds
+        while (now := time.monotonic()) < end:
+            self.ask(query)
+            try:
+                while (reply := self.reply()) is None:
+                    pass  # one that came too late
+            except OSError:  # none, or the server does not listen
+                continue
+            yield reply
+            time.sleep(max(0.0, now + ASK_EVERY - time.monotonic()))
+
+    def wait_for(self, name: str, address: str, seconds: float) -> float | None:
+        """Ask for a name until a reply has an address; return the time, or None."""
+        wanted = a_record_of(address)
+        shown = (
+            time.monotonic() for reply in self.replies(question(name), seconds) if wanted in reply
+        )
+        return next(shown, None)

@@ -18,20 +18,17 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from functools import partial
 from math import comb, sqrt
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 from loadtest.bench import markdown
-from loadtest.dns import is_answering, query_of
-from loadtest.generators import HSDNS
+from loadtest.dns import query_of
 from loadtest.ports import free_port
 from loadtest.pressure.clients import A, Client, Counts, compile_tools
 from loadtest.process import BenchmarkError, InThread, Process, run_benchmark
-from loadtest.programs import ROOT
-from loadtest.server import START_DEADLINE
+from loadtest.server import start
 
 RATE: Final = 50_000  # queries a second
 SECONDS: Final = 1.0  # of a round
@@ -114,42 +111,6 @@ class Figures(NamedTuple):
         return "\n".join(lines)
 
 
-class Server:
-    """A server on loopback; `control` is the path of its control socket, "" for none.  A context manager."""
-
-    def __init__(self, folder: Path, name: str, control: str) -> None:
-        self.port, self.control = free_port(), control
-        path = folder / f"{name}.conf"
-        line = f"control {control}" if control else ""
-        path.write_text(COREFILE.format(port=self.port, control=line, services=SERVICES))
-        words = (*HSDNS, "-conf", str(path))
-        self._process = Process(name, words, folder, cwd=ROOT)
-
-    def __enter__(self) -> Server:
-        query = query_of("svc-5.ns-0.svc.cluster.local", "A")
-        try:
-            self._process.wait_until(
-                partial(is_answering, self.port, query), START_DEADLINE, "does not answer"
-            )
-        except BaseException:
-            self._process.end()
-            raise
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._process.end()
-
-    def asked(self, asker: Path, names: Path, seconds: float) -> tuple[Counts, float]:
-        """The counts of a round, and CPU microseconds for each reply."""
-        before = self._process.cpu()
-        words = (str(asker), str(self.port), str(RATE), str(seconds), str(names))
-        with Client(words, seconds, honest=True) as client:
-            counts = client.counts()
-        if not counts.answered:
-            raise BenchmarkError(f"the server answers nothing:\n{self._process.printed()}")
-        return counts, (self._process.cpu() - before) * 1e6 / counts.answered
-
-
 class Explaining(InThread):
     """Requests an explanation every EVERY seconds, in a thread; a context manager."""
 
@@ -187,35 +148,47 @@ def explain(control: str, name: str) -> bytes:
 def measure(folder: Path, turns: int, seconds: float) -> Figures:
     """Run the benchmark once; raise BenchmarkError."""
     tools = compile_tools(folder, "")
+    control = str(folder / "c.sock")
     numbers = range(100, 1100)
     asked = [f"svc-{number}.ns-{number // 100}.svc.cluster.local" for number in numbers]
     names = tools.names("names", asked, A)
     costs: tuple[list[float], list[float]] = ([], [])
     p99s: list[Explained] = []
     took: list[float] = []
+    query = query_of(EXPLAINED[0], "A")
     with ExitStack() as stack:
-        closed = stack.enter_context(Server(folder, "closed", ""))
-        opened = stack.enter_context(Server(folder, "open", str(folder / "c.sock")))
-        for server in (closed, opened):
-            server.asked(tools.asker, names, seconds)  # fills the answer table
-        explain(opened.control, EXPLAINED[0])
+
+        def start_with(name: str, line: str) -> tuple[int, Process]:
+            port = free_port()
+            corefile = COREFILE.format(port=port, control=line, services=SERVICES)
+            return port, stack.enter_context(start(folder, name, corefile, port, query))
+
+        def ask(server: tuple[int, Process]) -> tuple[Counts, float]:
+            """The counts of a round, and CPU microseconds for each reply."""
+            port, process = server
+            before = process.cpu()
+            words = (str(tools.asker), str(port), str(RATE), str(seconds), str(names))
+            with Client(words, seconds, honest=True) as client:
+                counts = client.counts()
+            if not counts.answered:
+                raise BenchmarkError(f"the server answers nothing:\n{process.printed()}")
+            return counts, (process.cpu() - before) * 1e6 / counts.answered
+
+        servers = start_with("closed", ""), start_with("open", f"control {control}")
+        for server in servers:
+            ask(server)  # fills the answer table
+        explain(control, EXPLAINED[0])
         for turn in range(turns):
-            for place in order(turn):
-                server = (closed, opened)[place]
-                costs[place].append(server.asked(tools.asker, names, seconds)[1])
+            for place in (1, 0) if turn % 2 else (0, 1):  # each first in every other turn
+                costs[place].append(ask(servers[place])[1])
             rounds = []
             for explains in (False, True, False):
-                explaining = Explaining(opened.control)
+                explaining = Explaining(control)
                 with explaining if explains else nullcontext():
-                    rounds.append(opened.asked(tools.asker, names, seconds)[0].p99_us)
+                    rounds.append(ask(servers[1])[0].p99_us)
                 took += explaining.took
             p99s.append(Explained(*rounds))
     return figures(costs, p99s, took)
-
-
-def order(turn: int) -> tuple[int, int]:
-    """Measure without and with a control door, each first in every other turn."""
-    return (1, 0) if turn % 2 else (0, 1)
 
 
 def figures(
@@ -249,12 +222,8 @@ def main() -> int:
         "--seconds", type=float, default=SECONDS, help=f"of a round; default: {SECONDS:g}"
     )
     chosen = parser.parse_args()
-    try:
-        with tempfile.TemporaryDirectory(prefix="bench-door-") as folder:
-            found = measure(Path(folder), chosen.turns, chosen.seconds)
-    except BenchmarkError as error:
-        print(error, file=sys.stderr)
-        return 2
+    with tempfile.TemporaryDirectory(prefix="bench-door-") as folder:
+        found = measure(Path(folder), chosen.turns, chosen.seconds)
     print(found.table())
     if found.holds is None:
         print(
@@ -269,4 +238,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_benchmark(main))
+    sys.exit(run_benchmark("bench-door", main))

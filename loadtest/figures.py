@@ -1,6 +1,7 @@
 """Statistics: median, percentiles, the ratio to the other server's value, and whether a figure is within its limit.
 
-Path: the results and goals of the benchmarks -> here -> their reports.
+Path: the results of the benchmarks -> here -> their tables.
+Rule: a figure with a limit that could not be measured fails.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -55,17 +56,41 @@ def median_of_known(values: Sequence[float | None]) -> float | None:
     return median(known) if known else None
 
 
-def holds(value: float | None, limit: float | None) -> bool:
-    """Whether a figure is within its limit; always true without one, and false if it was not measured."""
-    return limit is None or (value is not None and value <= limit)
+class Verdict(NamedTuple):
+    """A figure that a goal of a benchmark asks for: at most `limit`, or at least, if it has one, and ideally `aim`.
 
+    `instead` is why it holds all the same; `beside` are other cells of its line.
+    """
 
-def verdict(value: float | None, limit: float | None, aim: float | None) -> str:
-    """The verdict in one or two words."""
-    if value is None:
-        return "not measured"
-    if not holds(value, limit):
-        return "FAILS"
-    if aim is not None and value > aim:
-        return "holds, aim missed" if limit is not None else "aim missed"
-    return "holds" if aim is None else "aim reached"
+    goal: Any
+    value: float | None
+    limit: float | None
+    aim: float | None = None
+    at_least: bool = False
+    instead: str = ""
+    beside: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the figure is within its limit; always true without one."""
+        if self.limit is None or self.value is None:
+            return self.limit is None
+        within = self.value >= self.limit if self.at_least else self.value <= self.limit
+        return within or bool(self.instead)
+
+    @property
+    def word(self) -> str:
+        """The verdict in a few words."""
+        if self.value is None:
+            return "not measured"
+        if not self.holds:
+            return "FAILS"
+        if self.aim is not None and self.value > self.aim:
+            return "holds, aim missed" if self.limit is not None else "aim missed"
+        if self.instead:
+            return f"holds: {self.instead}"
+        return "holds" if self.aim is None else "aim reached"
+
+    def as_data(self) -> dict[str, Any]:
+        """The verdict as data for JSON."""
+        return self._asdict() | {"holds": self.holds}

@@ -1,6 +1,6 @@
 """A process of the benchmark: its core, its log, its CPU time and memory from /proc, and its termination.
 
-Path: the benchmarks start their programs here, and each __main__.py runs its benchmark by run_benchmark().
+Path: the benchmarks start their programs here, and each runs by run_benchmark().
 Rule 1: only processes that were started here are ended, by process ID.
 Rule 2: a benchmark that SIGTERM ends, from `timeout` or CI, leaves no process behind: it ends as with Ctrl-C.
 Rule 3: CPU time and memory include all threads of all descendants, so that no server hides them in a child process.
@@ -32,11 +32,17 @@ class BenchmarkError(RuntimeError):
     """The benchmark cannot continue; the message is for the user."""
 
 
-def run_benchmark(main: Callable[[], int]) -> int:
-    """Run a benchmark, and return its exit status; SIGTERM and Ctrl-C end what it has started, and then itself."""
+def run_benchmark(prog: str, main: Callable[[], int]) -> int:
+    """Run a benchmark, and return its exit status: that of `main`, 2 if it cannot run.
+
+    SIGTERM and Ctrl-C end what it has started, and then itself.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return main()
+    except (BenchmarkError, OSError) as error:
+        print(f"{prog}: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted; what was started has been ended", file=sys.stderr)
         return _INTERRUPTED

@@ -25,11 +25,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.generators import HSDNS, counted, dnsperf_words, write_questions
+from loadtest.generators import counted, dnsperf_words, write_questions
 from loadtest.ports import free_port
-from loadtest.pressure.probes import Probes
-from loadtest.process import BenchmarkError, Process, run_benchmark
+from loadtest.pressure.run import Probes
+from loadtest.process import run_benchmark
 from loadtest.programs import ROOT
+from loadtest.server import start
 
 RELOADS: Final = 20
 PAUSE: Final = 0.5  # seconds between reloads
@@ -89,20 +90,19 @@ class Outcome(NamedTuple):
 
 def measure(dnsperf: str, folder: Path) -> Outcome:
     """Run the benchmark once; raise BenchmarkError."""
-    corefile = folder / "Corefile"
+    corefile = folder / "hsdns.Corefile"
     questions = write_questions(folder / "questions", QUESTIONS)
     ports = {name: free_port() for name in ("port", "upstream", "health", "ready")}
     demo = ROOT / "hsdns" / "demo"
 
-    def write(turn: int) -> None:
-        corefile.write_text(COREFILE.format(**ports, demo=demo, turn=turn, lameduck=LAMEDUCK))
+    def text(turn: int) -> str:
+        return COREFILE.format(**ports, demo=demo, turn=turn, lameduck=LAMEDUCK)
 
-    write(5)
     seconds = RELOADS * PAUSE + LAMEDUCK / 2
     words = dnsperf_words(dnsperf, ports["port"], questions, seconds, timeout=5)
     health, ready = (partial(_is_served, ports[page], page) for page in ("health", "ready"))
     asking: list[subprocess.Popen[str]] = []
-    with Process("hsdns", (*HSDNS, "-conf", str(corefile)), folder, cwd=ROOT) as server:
+    with start(folder, "hsdns", text(5), ports["port"]) as server:
         server.wait_until(ready, 15, "is not ready")
         try:
             asking += [
@@ -113,10 +113,8 @@ def measure(dnsperf: str, folder: Path) -> Outcome:
             with probed(health) as healths, probed(ready) as readies:
                 for turn in range(RELOADS):
                     time.sleep(PAUSE)
-                    if turn == RELOADS // 2:
-                        corefile.write_text(". {\n    nonsense\n}\n")
-                    else:
-                        write(6 + turn)
+                    is_broken = turn == RELOADS // 2
+                    corefile.write_text(". {\n    nonsense\n}\n" if is_broken else text(6 + turn))
                     os.kill(server.pid, signal.SIGUSR1)
                 time.sleep(PAUSE)
                 os.kill(server.pid, signal.SIGTERM)
@@ -154,22 +152,18 @@ def reconnections(text: str) -> int:
     return reported + len(re.findall(r"reset by peer|broken pipe", text, re.IGNORECASE))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Print the result; return 1 if anything was lost."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.reload", description=__doc__)
     parser.add_argument("--dnsperf", default=shutil.which("dnsperf"), help="the program")
-    options = parser.parse_args(argv)
+    options = parser.parse_args()
     if not options.dnsperf:
         print(
             "dnsperf is not on PATH; on Debian and Ubuntu: apt-get install dnsperf", file=sys.stderr
         )
         return 1
     with tempfile.TemporaryDirectory(prefix="reload-") as folder:
-        try:
-            found = measure(options.dnsperf, Path(folder))
-        except BenchmarkError as error:
-            print(error, file=sys.stderr)
-            return 1
+        found = measure(options.dnsperf, Path(folder))
     print(
         f"{found.sent} queries at {RATE} a second over UDP and over {CONNECTIONS} TCP connections, "
         f"{RELOADS} reloads (one broken), 1 SIGTERM:\n"
@@ -182,4 +176,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_benchmark(main))
+    sys.exit(run_benchmark("bench-reload", main))

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from loadtest.dns import ZONE, is_answering, query_of
+from loadtest.generators import HSDNS
 from loadtest.ports import free_port
 from loadtest.process import Opened, Process
 from loadtest.programs import NATIVE, PURE, ROOT, Program
-from loadtest.watch.access import Access
+from loadtest.watch.api_servers import Access
 
 POLL: Final = 0.005  # seconds between two questions for /ready
 START_DEADLINE: Final = 120.0
@@ -92,6 +93,33 @@ def serve(
     return Process(name, words, folder, environ=environ, cwd=ROOT, core=core)
 
 
+def start(
+    folder: Path,
+    name: str,
+    corefile: str,
+    port: int,
+    query: bytes = b"",
+    *,
+    words: Sequence[str] = HSDNS,
+    core: int | None = None,
+) -> Process:
+    """Start hsdns, or what `words` starts, with a Corefile of its own, and wait until a port answers a query over TCP.
+
+    Without a query nothing is waited for.
+    """
+    path = folder / f"{name}.Corefile"
+    path.write_text(corefile)
+    process = Process(name, (*words, "-conf", str(path)), folder, cwd=ROOT, core=core)
+    if query:
+        is_up = partial(is_answering, port, query, tcp=True, records=False)
+        try:
+            process.wait_until(is_up, START_DEADLINE, "does not answer")
+        except BaseException:
+            process.end()
+            raise
+    return process
+
+
 class ServerUnderTest(Opened):
     """A running server that watches an API server; a context manager.  `started`: the clock time of its start."""
 
@@ -102,7 +130,7 @@ class ServerUnderTest(Opened):
         self.started = 0.0
         self._program = program
         self._ports = Ports.free()
-        self._corefile = self._ports.corefile("\n        ".join(access.properties))
+        self._corefile = self._ports.corefile(access.property)
         super().__init__()
 
     @property

@@ -2,7 +2,7 @@
 
     make pictures
 
-Path: answering/cli.py, watch/report.py -> here -> docs/performance.md, docs/performance.svg.
+Path: bench.py -> here -> docs/performance.md, docs/performance.svg.
 Rule 1: every figure is from the tables, so the beginning is never newer or older than these.
 Rule 2: the axis of the plot is linear and begins at 0, and no bar is cut.
 Rule 3: the sentences only compare figures, so they stay true whichever server needs less.
@@ -17,10 +17,10 @@ from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.bench import PAGE, replaced
 from loadtest.process import BenchmarkError
-from loadtest.programs import COREDNS, ECHO, NATIVE, PURE, TITLES
+from loadtest.programs import COREDNS, ECHO, NATIVE, PURE, ROOT, TITLES
 
+PAGE: Final = ROOT / "docs/performance.md"
 PLOT: Final = "performance.svg"
 NAME: Final = "summary"  # in the marks of the page
 MIX: Final = "cluster"  # the mix of the plot: every kind of query that clients of a cluster send
@@ -164,6 +164,17 @@ def _axis(longest: float) -> tuple[float, int]:
             if step * _TICKS >= longest:
                 return step, max(1, -int(-longest // step))
     raise BenchmarkError(f"{longest} µs for an answer cannot be plotted")
+
+
+def replaced(page: str, name: str, written: str) -> str:
+    """Replace the section between the marks of a name; raise BenchmarkError unless each occurs once, in order."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+        raise BenchmarkError(
+            f"the page must have the lines {begin} and {end} once each, in this order"
+        )
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n\n{written}\n\n{end}{rest.partition(end)[2]}"
 
 
 def refreshed(page: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from loadtest.process import BenchmarkError
+from loadtest.process import BenchmarkError, run_benchmark
 from loadtest.programs import compile_c
 
 COUNT: Final = 4_000  # waits in a round
@@ -79,14 +79,10 @@ def main() -> int:
         "| pieces of | the kernel's slice: p50, µs | p90 | p99 | a short one: p50, µs | p90 | p99 |"
     )
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    try:
-        with tempfile.TemporaryDirectory(prefix="bench-wake-") as folder:
-            print(*compare(compiled(Path(folder)), ROUNDS), sep="\n")
-    except BenchmarkError as error:
-        print(error, file=sys.stderr)
-        return 2
+    with tempfile.TemporaryDirectory(prefix="bench-wake-") as folder:
+        print(*compare(compiled(Path(folder)), ROUNDS), sep="\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_benchmark("bench-wake", main))

@@ -38,10 +38,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 @pytest.fixture(autouse=True, scope="session")
 def _outside_of_clusters() -> Iterator[None]:
-    """Run as on a desk, also where the tests themselves run in a pod."""
+    """Run as on a desk without a cluster, also where the tests themselves run in a pod, or by somebody who has one."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
             patch.delenv(name, raising=False)
+        patch.setenv("KUBECONFIG", "/no/kubeconfig")
         yield
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hsdns.block_choice import BlockChoice, Candidate
 from hsdns.chain import Next, Request
-from hsdns.wire.iana import RRType, type_to_text
+from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import ROOT, Name
 from tests import strategies
@@ -16,53 +16,9 @@ from tests.support.plugins.requests import make_request
 
 # --- by the zone alone ---
 
-CLUSTER = (".", "org.", "example.org.", "a.example.org.", "Cluster.Local.", "10.in-addr.arpa.")
-
 
 def by_zone(*texts: str) -> BlockChoice[str]:
     return BlockChoice.by_zone({Name.from_text(text): text for text in texts})
-
-
-@pytest.mark.parametrize(
-    ("served", "qname", "qtype", "expected"),
-    [
-        (CLUSTER, "www.example.org.", RRType.A, "example.org."),
-        (CLUSTER, "x.a.example.org.", RRType.A, "a.example.org."),
-        (CLUSTER, "a.example.org.", RRType.A, "a.example.org."),
-        (CLUSTER, "badexample.org.", RRType.A, "org."),
-        (CLUSTER, r"x\.example.org.", RRType.A, "org."),
-        (CLUSTER, "WWW.EXAMPLE.ORG.", RRType.A, "example.org."),
-        (CLUSTER, "db.default.svc.cluster.local.", RRType.A, "Cluster.Local."),
-        (CLUSTER, "1.0.0.10.in-addr.arpa.", RRType.PTR, "10.in-addr.arpa."),
-        (CLUSTER, "com.", RRType.A, "."),
-        (CLUSTER, ".", RRType.NS, "."),
-        (CLUSTER, "a.example.org.", RRType.DS, "org."),
-        (CLUSTER, "x.a.example.org.", RRType.DS, "org."),
-        (CLUSTER, "cluster.local.", RRType.DS, "Cluster.Local."),
-        (CLUSTER, "com.", RRType.DS, "."),
-        (("example.org.",), "org.", RRType.A, None),
-        (("example.org.",), ".", RRType.A, None),
-        (("example.org.",), "example.org.", RRType.DS, "example.org."),
-        ((), "example.org.", RRType.A, None),
-        ((".",), "anything.example.org.", RRType.DS, "."),
-    ],
-    ids=[
-        "below", "longest", "apex", "by-labels", "dot-inside", "other-case", "zone-in-capitals", "reverse", "root-block",
-        "root-name", "ds-parent", "ds-shortest", "ds-not-the-root-block", "ds-only-root", "above", "root-of-none",
-        "ds-alone", "no-zones", "only-root",
-    ],
-)  # fmt: skip
-def test_zone(served: tuple[str, ...], qname: str, qtype: int, expected: str | None) -> None:
-    blocks = by_zone(*served)
-    found = blocks.match(Name.from_text(qname), qtype)
-    request = make_request(qname, type_to_text(qtype), zone="elsewhere.")
-    chosen = blocks.choose(request)
-    if expected is None:
-        assert (found, chosen) == (None, None)
-    else:
-        zone = Name.from_text(expected)
-        assert found == (zone, expected, ())
-        assert chosen == (request.replace(zone=zone), expected)
 
 
 @given(
@@ -195,17 +151,3 @@ def test_each_block_sees_the_query_as_it_came_in() -> None:
     found = choice.choose(make_request("ftp.example.org"))
     assert found is not None
     assert (found[0].view, found[1].__name__) == ("c", "green")
-
-
-def test_block_without_handlers_refuses() -> None:
-    choice: BlockChoice[Next] = BlockChoice.by_zone({ROOT: None})
-    assert choice.choose(make_request("example.org")) is None
-
-
-def test_request_for_the_root_block_is_not_copied() -> None:
-    """The zone of a fresh request is the root already."""
-    choice = BlockChoice.by_zone({Name.from_text("."): CHAINS["red"]})
-    request = make_request("example.org").replace(zone=ROOT)
-    found = choice.choose(request)
-    assert found is not None
-    assert found[0] is request

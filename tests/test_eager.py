@@ -15,38 +15,6 @@ def refuse(coro: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
     raise AssertionError("a coroutine that does not wait was given a task")
 
 
-async def at_once() -> str:
-    return await deeper()
-
-
-async def deeper() -> str:
-    return "done"
-
-
-async def fails() -> str:
-    raise LookupError("at once")
-
-
-def test_what_never_waits_needs_no_loop() -> None:
-    found: list[str | None] = []
-    start(at_once(), found.append, refuse)
-    assert found == ["done"]
-
-
-def test_what_is_raised_before_waiting_is_raised_by_start() -> None:
-    found: list[str | None] = []
-    with pytest.raises(LookupError, match="at once"):
-        start(fails(), found.append, refuse)
-    assert found == []
-
-
-async def in_steps(steps: int, log: list[str]) -> str:
-    for step in range(steps):
-        await asyncio.get_running_loop().run_in_executor(None, str)
-        log.append(f"step {step}")
-    return "done"
-
-
 async def through_futures(futures: list[asyncio.Future[str]]) -> str:
     return " ".join([await future for future in futures])
 
@@ -63,12 +31,6 @@ async def cleans_up(future: asyncio.Future[str], log: list[str]) -> str:
         return await future
     finally:
         log.append("cleaned up")
-
-
-async def times_out_inside(future: asyncio.Future[str]) -> str:
-    await asyncio.wait_for(asyncio.shield(future), 60)
-    async with asyncio.timeout(None):
-        return await future
 
 
 class Driver:
@@ -100,19 +62,6 @@ def run(scenario: Callable[[Driver], Coroutine[Any, Any, None]]) -> Driver:
 
 def future() -> asyncio.Future[str]:
     return asyncio.get_running_loop().create_future()
-
-
-def test_what_waits_goes_on_in_one_task() -> None:
-    log: list[str] = []
-
-    async def scenario(driver: Driver) -> None:
-        driver.start(in_steps(3, log))
-        assert driver.delivered == []
-        assert len(driver.tasks) == 1
-
-    driver = run(scenario)
-    assert driver.delivered == ["done"]
-    assert log == ["step 0", "step 1", "step 2"]
 
 
 async def the_first_step_is_waited_for(driver: Driver) -> None:
@@ -182,24 +131,6 @@ def test_cancelling_the_task_cancels_the_coroutine() -> None:
     driver = run(scenario)
     assert driver.tasks[0].cancelled()
     assert (driver.delivered, log) == ([None], ["cleaned up"])
-
-
-def test_timeouts_work_once_a_task_drives() -> None:
-    """asyncio.timeout needs a task, so it works after the first wait; before it a handler says `waits = True`."""
-
-    async def scenario(driver: Driver) -> None:
-        wait = future()
-
-        async def handler() -> str:
-            await asyncio.sleep(0)
-            return await times_out_inside(wait)
-
-        driver.start(handler())
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        wait.set_result("in time")
-
-    assert run(scenario).delivered == ["in time"]
 
 
 # --- waits, which need no task ---

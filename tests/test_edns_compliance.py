@@ -189,7 +189,3 @@ def test_check(name: str, server: tuple[str, Ask]) -> None:
         assert found, f"CoreDNS passes now: it no longer {PEER_FAILS[name]}"
     else:
         assert found == []
-
-
-def test_all_of_them() -> None:
-    assert len(CHECKS) == 33

@@ -33,19 +33,6 @@ def test_a_counter_without_labels_is_there_from_the_start() -> None:
     assert samples(registry) == {("coredns_panics_total", ()): 3}
 
 
-def test_a_counter_with_labels_shows_what_was_counted() -> None:
-    registry = Registry()
-    counter = registry.counter("coredns_dns_requests_total", "Requests.", ("server", "zone"))
-    assert registry.to_text() == b""
-    counter.inc(("dns://:53", "."))
-    counter.inc(("dns://:53", "."))
-    counter.inc(("dns://:53", 'a"\n\\b.'))
-    assert samples(registry) == {
-        ("coredns_dns_requests_total", (("server", "dns://:53"), ("zone", "."))): 2,
-        ("coredns_dns_requests_total", (("server", "dns://:53"), ("zone", 'a"\n\\b.'))): 1,
-    }
-
-
 def test_what_is_counted_later_is_there_at_a_scrape_and_waits_in_small_numbers() -> None:
     registry = Registry()
     counter = registry.counter("coredns_dns_requests_total", "Requests.", ("zone",))
@@ -89,24 +76,6 @@ def test_a_histogram_counts_up_to_and_including_its_bounds(value: float, bucket:
     ]
     assert found["x_seconds_count", (("server", "a"),)] == 1
     assert found["x_seconds_sum", (("server", "a"),)] == value
-
-
-def test_a_histogram_without_labels_is_there_from_the_start() -> None:
-    registry = Registry()
-    registry.histogram("coredns_health_request_duration_seconds", "Health.", SLIM_TIME_BUCKETS)
-    found = samples(registry)
-    assert found["coredns_health_request_duration_seconds_count", ()] == 0
-    assert len(found) == len(SLIM_TIME_BUCKETS) + 3
-
-
-def test_asking_twice_gives_the_same_object() -> None:
-    registry = Registry()
-    counter = registry.counter("a_total", "A.")
-    counter.inc()
-    again = registry.counter("a_total", "A.")
-    again.inc()
-    assert again is counter
-    assert samples(registry) == {("a_total", ()): 2}
 
 
 @pytest.mark.parametrize(
@@ -160,23 +129,6 @@ def test_help_and_type_lines() -> None:
         "# TYPE a gauge\n"
         "a 0.0\n"
     )
-
-
-def test_metrics_in_the_order_they_came() -> None:
-    registry = Registry()
-    for name in ("c_total", "a_total", "b_total"):
-        registry.counter(name, "X.")
-    assert [metric.name for metric in registry] == ["c_total", "a_total", "b_total"]
-
-
-def test_what_is_counted_elsewhere_is_added_before_a_scrape() -> None:
-    registry = Registry()
-    counter = registry.counter("coredns_panics_total", "Panics.")
-    registry.before_collect(counter.inc)
-    registry.before_collect(lambda: counter.inc((), 10))
-    registry.fold()
-    assert samples(registry) == {("coredns_panics_total", ()): 11}
-    assert samples(registry) == {("coredns_panics_total", ()): 11}, "only where it is asked for"
 
 
 def test_histogram_takes_counts_that_were_made_elsewhere() -> None:

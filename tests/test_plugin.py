@@ -6,16 +6,7 @@ import pytest
 
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugin import Plugin, inherit_plugins
-from tests.support.coroutines.eager import finish
-from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import directives, make_block
-
-
-def test_plugin_by_default_starts_nothing() -> None:
-    plugin = Plugin()
-    finish(plugin.start(FakeRuntime()))
-    finish(plugin.stop())
-    assert not plugin.inherit(Plugin())
 
 
 def test_a_plugin_takes_neither_arguments_nor_properties_by_itself() -> None:

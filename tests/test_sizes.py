@@ -8,8 +8,6 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
 
 MAX_LINES = 700  # a file that is one noun
@@ -25,46 +23,44 @@ CODE_LINES = {
     "hsdns": 1_706,
     "hsdns/answer_table": 803,
     "hsdns/apiserver": 2_638,
+    "hsdns/ask": 196,
     "hsdns/audit": 659,
     "hsdns/authority": 791,
-    "hsdns/cli": 6_465,
-    "hsdns/cluster": 5_259,
+    "hsdns/cli": 6_304,
+    "hsdns/cluster": 4_999,
     "hsdns/corefile": 1_064,
-    "hsdns/explanation": 2_976,
+    "hsdns/explanation": 2_874,
     "hsdns/expression": 1_479,
     "hsdns/fastpath": 2_018,
-    "hsdns/fault_scenarios": 959,
-    "hsdns/faults": 1_409,
+    "hsdns/fault_scenarios": 951,
+    "hsdns/faults": 1_322,
     "hsdns/gotemplate": 1_012,
-    "hsdns/load": 8_962,
-    "hsdns/plugins": 7_349,
-    "hsdns/recording": 845,
-    "hsdns/resolver": 1_154,
+    "hsdns/load": 8_382,
+    "hsdns/plugins": 7_355,
+    "hsdns/recording": 844,
+    "hsdns/resolver": 1_171,
     "hsdns/rewriting": 605,
     "hsdns/rules": 3_667,
-    "hsdns/server": 7_319,
-    "hsdns/sources": 2_709,
-    "hsdns/testing": 1_796,
+    "hsdns/server": 7_204,
+    "hsdns/sources": 2_712,
+    "hsdns/testing": 1_741,
     "hsdns/upstream": 1_704,
     "hsdns/wire": 1_650,
-    "loadtest": 8_558,
-    "tests": 80_914,
+    "loadtest": 8_159,
+    "tests": 75_165,
 }
 
 FILES = {
-    "hsdns/cli": 34,
-    "hsdns/cluster": 29,
+    "hsdns/cli": 32,
+    "hsdns/cluster": 26,
     "hsdns/fastpath": 17,
-    "hsdns/server": 35,
+    "hsdns/server": 22,
 }
 
 PARAMETERS = {
-    "hsdns/cluster/services.py __init__": 9,
-    "hsdns/load/send/pods.py __init__": 9,
     "hsdns/query.py __init__": 9,
     "hsdns/server/instance.py __init__": 9,
     "hsdns/server/runtime.py __init__": 10,
-    "hsdns/testing/cluster.py fault": 15,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -140,31 +136,3 @@ def test_parameters_of_a_function() -> None:
         for name, count in parameters_of(path.read_text()).items()
     }
     assert found == PARAMETERS
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("", 0),
-        ('"""A module."""\n\nA = 1  # one\n', 1),
-        ("# no code\n\n    # nor this\n", 0),
-        ('def f():\n    """Two\n\n    lines."""\n    return 1\n', 2),
-        ('class A:\n    """A."""\n\n    def f(self):\n        """F."""\n', 2),
-        ('A = """\ntext\n"""\n', 3),
-        ('if True:\n    def f():\n        """F."""\n        return 1\n', 3),
-    ],
-)
-def test_what_counts_as_code(text: str, lines: int) -> None:
-    assert code_lines(text) == lines
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("def f(self, a, b, c, d, /, e, f, *, g, h): ...", {}),
-        ("def f(a, b, c, d, /, e, f, *, g, h, i): ...", {"f": 9}),
-        ("class A:\n  async def f(self, a, b, c, d, e, f, g, h, i, *more): ...", {"f": 9}),
-    ],
-)
-def test_which_functions_have_too_many_parameters(text: str, found: dict[str, int]) -> None:
-    assert parameters_of(text) == found

@@ -7,39 +7,10 @@ import socket
 
 import pytest
 
-from hsdns.eager import start
-from hsdns.turns import AT_ONCE, Timer, another_turn, listed
+from hsdns.turns import AT_ONCE, Timer, listed
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.eager import turns
 from tests.support.coroutines.event_loops import busy
-
-
-async def test_others_run_between_the_pieces_of_an_eager_coroutine() -> None:
-
-    done: list[str] = []
-    tasks: list[asyncio.Task[object]] = []
-    over = asyncio.Event()
-
-    async def compute() -> str:
-        for number in range(3):
-            done.append(f"piece {number}")
-            asyncio.get_running_loop().call_soon(done.append, f"other {number}")
-            await another_turn()
-        return "result"
-
-    def deliver(result: str | None) -> None:
-        done.append(str(result))
-        over.set()
-
-    def spawn(coro: object) -> asyncio.Task[object]:
-        tasks.append(asyncio.get_running_loop().create_task(coro))  # type: ignore[arg-type]
-        return tasks[-1]
-
-    start(compute(), deliver, spawn)
-    await over.wait()
-    assert done == [
-        "piece 0", "other 0", "piece 1", "other 1", "piece 2", "other 2", "result"
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

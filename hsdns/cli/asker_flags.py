@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns.cli.command import FlagError, flag
-from hsdns.cli.source import SourceCommand
+from hsdns.cli.source import ClusterCommand
 from hsdns.resolver import MODELS, USUAL
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ RESOLV_CONF: Final = "/etc/resolv.conf"
 FLAGS: Final = ("resolver", "search", "ndots", "resolv-conf", "from", "cluster-dns")
 
 
-class AskerCommand(SourceCommand):
+class AskerCommand(ClusterCommand):
     """A command with flags for the client of a lookup."""
 
     resolver: Annotated[

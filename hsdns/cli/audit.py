@@ -53,7 +53,6 @@ class Audit(SourceCommand):
         str | None,
         flag("Corefile whose kubernetes block says the cluster, as the servers' does", "FILE"),
     ] = None
-    kubeconfig: Annotated[str | None, flag("how to reach the clusters of -contexts", "FILE")] = None
     contexts: Annotated[
         list[str],
         flag("clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."),
@@ -201,18 +200,15 @@ class Audit(SourceCommand):
         return [Asked("", servers, services)]
 
     def _check_together(self) -> None:
-        for one in ("server", "source", "conf"):
+        for one in ("server", "source", "conf", "context"):
             self.exclusive(one, "contexts")
         for one, other, is_given in (
-            ("kubeconfig", "contexts", self.contexts),
             ("zone", "contexts", self.contexts),
             ("every", "watch", self.watch),
             ("metrics", "watch", self.watch),
         ):
             if one in self.given and not is_given:
                 raise FlagError(f"-{one} needs -{other}")
-        if not self.given & {"contexts", "source", "conf"}:
-            raise FlagError("which cluster? add -source, -conf, or -contexts")
 
 
 def _service(word: str) -> tuple[str, str]:

@@ -19,13 +19,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from hsdns.ask.question import NoReply, over_tcp, over_udp
 from hsdns.audit.questions import audit_questions, replicas
 from hsdns.audit.report import AuditReport, Gauges, Limits, Pass, make_report
 from hsdns.audit.run import Answers, AskAgain, Asking, carry_out
 from hsdns.cli.command import FlagError, Progress
-from hsdns.cli.exchange import NoReply, over_tcp, over_udp
 from hsdns.cli.offline import configure
-from hsdns.cli.source import quoted
+from hsdns.cli.source import access_of, cluster_tokens, quoted
 from hsdns.corefile.keys import split_host_port
 from hsdns.corefile.tree import Token
 from hsdns.load.cli.cluster import LoadCluster
@@ -39,6 +39,7 @@ from hsdns.load.send.udp import sockets_for
 from hsdns.load.verify.truth import Truth
 from hsdns.load.verify.verifier import Verifier
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.encode import encode_query
 from hsdns.wire.message import TC
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Targets:
     def __init__(self, asked: Sequence[Asked], settings: Audit) -> None:
         self._asked = asked
         self._settings = settings
-        self._objects = settings.objects()
+        self._objects = None if settings.contexts else settings.cluster()
 
     def audit(self) -> list[AuditReport]:
         """One pass over all clusters, one by one; raise LoadError, CannotTell, CorefileError or OSError."""
@@ -79,9 +80,13 @@ class Targets:
 
     def _audit(self, asked: Asked) -> AuditReport:
         settings = self._settings
-        text = self.corefile(asked.context) if asked.context else None
+        objects, text = self._objects, None
+        if asked.context:
+            objects = cluster_tokens(access_of(settings.kubeconfig, asked.context))
+            zones = f"{quoted(settings.zone)} {_ZONES}"
+            text = f"{zones} {{\n    kubernetes {zones}\n}}\n"
         configuration, _ = configure(
-            settings.conf, self._objects, text=text, runs_code=settings.runs_code
+            settings.conf, objects, text=text, runs_code=settings.runs_code
         )
         ttl, servers = settings.ttl, list(asked.servers)
 
@@ -106,17 +111,6 @@ class Targets:
             name = asked.context or _source_name(self._objects, settings.conf)
             limits = Limits(settings.slow, ttl)
             return _pass(servers, list(cluster.questions.all), truth, settings, name, limits)
-
-    def corefile(self, context: str) -> str:
-        """The Corefile with which the cluster of a context is read."""
-        path = self._settings.kubeconfig
-        if path is None:
-            from hsdns.cli.doctor import find_kubeconfig
-
-            path = find_kubeconfig()
-        line = " ".join(map(quoted, (path, context)))
-        zones = f"{quoted(self._settings.zone)} {_ZONES}"
-        return f"{zones} {{\n    kubernetes {zones} {{\n        kubeconfig {line}\n    }}\n}}\n"
 
 
 def _source_name(objects: Sequence[Token] | None, conf: object) -> str:
@@ -197,10 +191,11 @@ def schedule_of(count: int, settings: Audit) -> Stage:
 def _asks_again(host: str, port: int, questions: Sequence[Question]) -> AskAgain:
     def ask(question: int, is_truncated: bool) -> tuple[bytes, float, float] | None:
         asked, query = time.monotonic(), questions[question].query(EDNS)
+        wire = encode_query(query, drawn.randrange(1 << 16))
         try:
-            octets = b"" if is_truncated else over_udp(host, port, query, TIMEOUT, drawn)
+            octets = b"" if is_truncated else over_udp(host, port, wire, TIMEOUT)
             if not octets or octets[2] & TC >> 8:
-                octets = over_tcp(host, port, query, TIMEOUT, drawn)
+                octets = over_tcp(host, port, wire, TIMEOUT)
         except NoReply:
             return None
         return octets, asked, time.monotonic()

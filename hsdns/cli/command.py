@@ -1,7 +1,8 @@
 r"""A command: its flags are the fields of a struct, and one runner parses, shows help, and ends it with its errors.
 
 Path: cli/__init__.py -> main() of a command's class -> its run().
-Rule 1: the type of a field is that of its flag: `str`, `int`, `bool`, `list[str]`, or `float` for a time in seconds.
+Rule 1: the type of a field is that of its flag: `str`, `int`, `bool`, `list[str]`, `float` for a time in seconds, or
+        that of what its `read` returns.
         A field is named like its flag, with `_` for `-`, and one after a word of Python.
 Rule 2: help needs nothing but the class: what a command imports, it imports in run().
 Rule 3: an OperatorError or OSError is printed, and the exit status is that of the class.
@@ -58,7 +59,8 @@ class Flag(NamedTuple):
     `what` describes the numbers that an int flag accepts, from `low` to `high`.  `adds`: each occurrence of a list adds
     its words to those before.  `time` is an example of the values of a flag that takes a time, 0 only if `is_zero`;
     `choices` are all values of a flag that takes one of some words.  `name` is that of the flag where the field of a
-    command (command.py) has another one, and `alias` a second name.
+    command (command.py) has another one, and `alias` a second name.  `read` makes the value of the field from the words
+    of the flag, and raises OperatorError.
     """
 
     kind: type
@@ -74,6 +76,7 @@ class Flag(NamedTuple):
     choices: tuple[str, ...] = ()
     name: str = ""
     alias: str = ""
+    read: Callable[[Any], Any] | None = None
 
 
 def parse_flags(
@@ -322,7 +325,7 @@ class Command(msgspec.Struct, kw_only=True):
             _annotated(cls).items(), key=lambda each: each[0] == "help"
         ):
             name = _name(field, of)
-            found[name] = of._replace(kind=str if kind is float else kind)
+            found[name] = of._replace(kind=kind if kind in (int, bool, list) else str)
             if of.alias:
                 text = of.help if of.alias == "help" else f"the same as -{name}"
                 found[of.alias] = found[name]._replace(help=text, alias_of=name)
@@ -387,4 +390,4 @@ def _value(name: str, of: Flag, found: Mapping[str, Any]) -> Any:
         *others, last = of.choices
         hint = did_you_mean(found[name], of.choices)
         raise FlagError(f'-{name} needs {", ".join(others)} or {last}, found "{found[name]}"{hint}')
-    return found[name]
+    return found[name] if of.read is None else of.read(found[name])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -72,7 +71,8 @@ def own_folder() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime and Path(runtime).is_dir():
         return Path(runtime, "hsdns")
-    return Path(tempfile.gettempdir(), f"hsdns-{os.geteuid()}")
+    # tempfile.gettempdir() would try to write there, and raise where nothing can be written.
+    return Path(os.environ.get("TMPDIR") or "/tmp", f"hsdns-{os.geteuid()}")
 
 
 def is_safe(folder: Path) -> bool:

@@ -40,6 +40,7 @@ from hsdns.cli.command import (
     say_text,
 )
 from hsdns.cli.rule import FLAG, LEVEL, PREVIEW, read_silences
+from hsdns.cli.source import CONTEXT, DEMO, KUBECONFIG, access_of, find_kubeconfig, options_of
 from hsdns.errors import OperatorError
 from hsdns.wire import counted
 
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 BLIND: Final = 2
 CLUSTER: Final = "cluster"
-DEMO: Final = "demo"  # the demo cluster, in flags
 PROGRAM: Final = "kubectl"
 IMAGE: Final = f"ghcr.io/hsdns/hsdns:{__version__}"
 LIMIT: Final = 60.0  # seconds from the start of the container to its end
@@ -86,12 +86,8 @@ class Doctor(ReadingCommand):
         ),
     ] = None
     save: Annotated[str | None, flag("write what was read to a file, for -from", "FILE")] = None
-    kubeconfig: Annotated[
-        str, flag("how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE")
-    ] = ""
-    context: Annotated[
-        str, flag("context of the kubeconfig (default: its current one)", "NAME")
-    ] = ""
+    kubeconfig: Annotated[str, KUBECONFIG] = ""
+    context: Annotated[str, CONTEXT] = ""
     against: Annotated[
         str | None,
         flag(
@@ -144,6 +140,10 @@ class Doctor(ReadingCommand):
         """The namespace of the target, or ""."""
         return self.target.partition("/")[0]
 
+    def access(self) -> tuple[str, ...]:
+        """FILE and CONTEXT of the kubeconfig, () in a pod without these flags; raise FlagError."""
+        return access_of(self.kubeconfig, self.context, "-from")
+
     def _diagnose(self) -> int:
         from hsdns.rules.diagnosis import diagnose
         from hsdns.rules.rule import level_at_least
@@ -174,7 +174,7 @@ class Doctor(ReadingCommand):
         of_findings = "level server no-ask from-pod image config preview recording istioctl".split()
         check_flags(self.given, of_findings)
         try:
-            kubeconfig = find_kubeconfig(self.kubeconfig)
+            kubeconfig = find_kubeconfig(self.kubeconfig, "-from")
         except FlagError:
             if self.kubeconfig or self.from_ is None:
                 raise
@@ -233,10 +233,10 @@ class Doctor(ReadingCommand):
         servers, runs_code = given_servers(self.server), self.runs_code
         if servers and self.no_ask:
             raise FlagError("-server and -no-ask exclude each other; leave one out")
-        view = pod_view(self, ("", ""))
+        view = pod_view(self)
 
         def add(dump: ClusterDump) -> None:
-            access = (find_kubeconfig(self.kubeconfig), self.context)
+            access = self.access()
             own = view._replace(access=access) if view is not None else None
             add_answers(
                 dump,
@@ -254,7 +254,7 @@ class Doctor(ReadingCommand):
         return add
 
 
-def add_analysis(dump: ClusterDump, access: tuple[str, str], namespace: str, *, runs: bool) -> None:
+def add_analysis(dump: ClusterDump, access: Sequence[str], namespace: str, *, runs: bool) -> None:
     """Add the output of istioctl to a dump, or why there is none, unless there is no mesh.
 
     `access` are FILE and CONTEXT of a kubeconfig.
@@ -266,7 +266,7 @@ def add_analysis(dump: ClusterDump, access: tuple[str, str], namespace: str, *, 
     content = dump.encode()
     if b"istio" not in content or not has_mesh(read_files([("dump", content)]).objects):
         return
-    words = istioctl.of_cluster(*access, namespace)
+    words = istioctl.of_cluster(options_of(access), namespace)
     try:
         if not runs:
             raise istioctl.NotRun("left out by -istioctl=false")
@@ -283,31 +283,12 @@ def add_analysis(dump: ClusterDump, access: tuple[str, str], namespace: str, *, 
 
 
 async def _collect(options: Doctor) -> ClusterDump:
-    import logging
-    import random
-    import time
-    from types import SimpleNamespace
-
     from hsdns.apiserver.transport import Unreachable
-    from hsdns.metrics import Registry
-    from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+    from hsdns.cli.offline import connect
     from hsdns.sources.cluster_dump import collect
 
     namespace = options.namespace
-    words = (find_kubeconfig(options.kubeconfig), options.context)
-    access = ApiAccess(ConnectionOptions(kubeconfig=words, runs_code=options.runs_code))
-    missing = access.check()
-    if missing:
-        raise FlagError("; ".join(missing))
-
-    def report(level: int, message: str) -> None:
-        if level >= logging.WARNING:
-            complain(message)
-
-    around: Any = SimpleNamespace(
-        random=random.Random(), metrics=Registry(), clock=time.monotonic, wall=time.time
-    )
-    transport = access(around, report)
+    transport = connect(options.access(), runs_code=options.runs_code)
     progress = Progress()
     try:
         return await collect(
@@ -327,17 +308,6 @@ async def _collect(options: Doctor) -> ClusterDump:
         await transport.close()
 
 
-def find_kubeconfig(given: str = "") -> str:
-    """The path of the kubeconfig that kubectl uses; the first of several in KUBECONFIG."""
-    path = given or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    path = path or os.path.expanduser("~/.kube/config")
-    if not os.path.isfile(path):
-        raise FlagError(
-            f"there is no kubeconfig {path}; name one with -kubeconfig, or judge a file with -from"
-        )
-    return path
-
-
 Sleep = Callable[[float], None]
 
 
@@ -351,7 +321,7 @@ class PodView(NamedTuple):
     namespace: str
     name: str
     image: str
-    access: tuple[str, str]
+    access: Sequence[str]
     servers: Sequence[str] = ()
 
     def __str__(self) -> str:
@@ -463,13 +433,9 @@ class PodView(NamedTuple):
     def _kubectl(self, *words: str, given: bytes = b"") -> bytes:
         import subprocess
 
-        file, context = self.access
-        command = [PROGRAM, *([f"--kubeconfig={file}"] if file else [])]
-        command += [f"--context={context}"] if context else []
+        command = [PROGRAM, *options_of(self.access), *words]
         try:
-            done = subprocess.run(
-                [*command, *words], input=given, capture_output=True, timeout=CALL
-            )
+            done = subprocess.run(command, input=given, capture_output=True, timeout=CALL)
         except subprocess.TimeoutExpired:
             raise NotAsked(f"{PROGRAM} {words[0]} has not ended within {CALL:g} s") from None
         except OSError as error:
@@ -485,7 +451,7 @@ class PodView(NamedTuple):
         raise NotAsked(f"{PROGRAM} {words[0]} failed, for {self}: {said[:300]}")
 
 
-def pod_view(options: Doctor, access: tuple[str, str]) -> PodView | None:
+def pod_view(options: Doctor) -> PodView | None:
     """The view for -from-pod and -image, None without them; raise FlagError."""
     path = options.from_pod
     if path is None:
@@ -497,7 +463,7 @@ def pod_view(options: Doctor, access: tuple[str, str]) -> PodView | None:
         raise FlagError(f'-from-pod needs NAMESPACE/POD, found "{path}"')
     if options.no_ask:
         raise FlagError("-from-pod and -no-ask exclude each other; leave one out")
-    return PodView(namespace, name, options.image, access, options.server)
+    return PodView(namespace, name, options.image, (), options.server)
 
 
 def _mapping(value: Any, *path: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Queries the DNS servers of a cluster one by one for the names of its objects; the answers are an object of the dump.
 
-Path: cli/doctor.py -> here -> load/cli/cluster.py (right answers), exchange.py (sends queries) ->
+Path: cli/doctor.py -> here -> load/cli/cluster.py (right answers), ask/question.py (sends queries) ->
 rules/checks/dns.py.
 Rule 1: the cluster is watched at the same time, as configured in the servers' Corefile.  The query of a wrong answer is
         repeated for a second, because a change takes a moment to reach a server.
@@ -34,14 +34,14 @@ from ipaddress import ip_address
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from hsdns.ask.question import NoReply, Refused, ask
 from hsdns.audit.questions import replicas
 from hsdns.audit.report import record_texts
 from hsdns.cli.command import FlagError
 from hsdns.cli.doctor import NotAsked as PodNotAsked
 from hsdns.cli.doctor import PodView
-from hsdns.cli.exchange import NoReply, Refused, ask_again
 from hsdns.cli.offline import CannotTell, configure
-from hsdns.cli.source import quoted
+from hsdns.cli.source import cluster_tokens, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
 from hsdns.cluster.controllers.network_policy import KNOWN, PORT
 from hsdns.cluster.question import SVC
@@ -161,8 +161,8 @@ def ask_servers(
 ) -> tuple[list[dict[str, Any]], str]:
     """The answers of each server, as objects for the dump, and why there are none from a Pod; raise NotAsked.
 
-    `items` are the objects of the dump, `access` are FILE and CONTEXT of a kubeconfig, `given` servers to query
-    instead, `view` is the Pod.
+    `items` are the objects of the dump, `access` are FILE and CONTEXT of a kubeconfig or empty in a pod, `given`
+    servers to query instead, `view` is the Pod.
     """
     servers: list[DnsServer] = list(given)
 
@@ -175,7 +175,7 @@ def ask_servers(
 
     try:
         configuration, problems = configure(
-            None, None, text=corefile(items, access), runs_code=runs_code
+            None, cluster_tokens(access), text=corefile(items), runs_code=runs_code
         )
     except (CorefileError, OSError) as error:
         raise NotAsked(str(error)) from None
@@ -239,8 +239,8 @@ def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def corefile(items: Sequence[Mapping[str, Any]], access: Sequence[str]) -> str:
-    """A Corefile that reads the cluster as its own DNS server does, over a kubeconfig; raise CorefileError."""
+def corefile(items: Sequence[Mapping[str, Any]]) -> str:
+    """A Corefile that reads the cluster as its own DNS server does; raise CorefileError."""
     zones, lines = _ZONES, ""
     for item in items:
         data = item.get("data")
@@ -260,8 +260,7 @@ def corefile(items: Sequence[Mapping[str, Any]], access: Sequence[str]) -> str:
                 words = [line.name.text, *(quoted(each.text) for each in line.args)]
                 lines += f"        {' '.join(words)}\n"
         break
-    by = " ".join(quoted(each) for each in access if each)
-    return f"{zones} {{\n    kubernetes {zones} {{\n        kubeconfig {by}\n{lines}    }}\n}}\n"
+    return f"{zones} {{\n    kubernetes {zones} {{\n{lines}    }}\n}}\n"
 
 
 def _of_cluster(
@@ -377,7 +376,7 @@ def _answer(
     looks = LOOKS
     while True:
         before = expected()
-        reply = ask_again(server.host, server.port, question.query(), EACH, drawn, TRIES)
+        reply = ask(server.host, server.port, question.query(), EACH, drawn, TRIES)
         right = expected()
         said, looks = answer_of(reply.rcode, reply.answer), looks - 1
         found = is_right(said, (before if right is not None else None, right))

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from hsdns.apiserver.kubeconfig import KubeconfigError, read_context
 from hsdns.cli.command import FlagError, complain, say
-from hsdns.cli.doctor import DEMO
 from hsdns.cli.lint import NAME, read_paths
+from hsdns.cli.source import DEMO
 from hsdns.rules.drift import KINDS, SERVICE, SIDES, Difference, Drift, compare
 from hsdns.rules.judging import read_files
 from hsdns.rules.objects import Objects

@@ -2,7 +2,7 @@
 
 Path: argv -> here -> /v1/explain of a running server, or with -source or -conf the plugins of the Corefile, started
 without ports -> standard output.
-Rule 1: the running server explains, unless a source or a Corefile is given.
+Rule 1: a running server explains what it answers; a source, a Corefile or a cluster is read here.
 Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 if that is unknown.
 Rule 3: standard output has only the explanation; errors of a source go to standard error.
 
@@ -28,10 +28,10 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from hsdns.cli import control_path, source
+from hsdns.cli import source
 from hsdns.cli.asker_flags import FLAGS, AskerCommand
-from hsdns.cli.command import ANY, FORMATS, FlagError, complain, flag, say, say_json
-from hsdns.cli.running_server import NoSuchPage, NotRunning, RunningServer, ServerError, find
+from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_json
+from hsdns.cli.running_server import NoSuchPage, RunningServer, ServerError
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ class Explain(AskerCommand):
             help='Corefile whose server blocks answer, "stdin" for standard input'
         ),
     ] = None
-    control: Annotated[str | None, control_path.CHOICE] = None
     history: Annotated[
         bool, flag("show the last changes behind the name, which a running server remembers")
     ] = False
@@ -82,24 +81,17 @@ class Explain(AskerCommand):
 
         asks = self._asks()
         qname, qtype = self.question() if asks is None else read_question(asks.name)
-        self.exclusive("control", "conf", "source")
-        objects = self.objects()
         server = self._server()
-        is_offline = self.conf is not None or objects is not None
-        if self.history and is_offline:
-            raise FlagError(NO_HISTORY)
-        is_whole = True
-        if is_offline:
-            found, is_whole = explain_offline(
-                self.conf, objects, qname, qtype, asks, runs_code=self.runs_code
-            )
-        else:
+        place, is_whole = self.found(), True
+        if isinstance(place, RunningServer):
             question = {"name": qname.to_text(), "type": type_to_text(qtype)}
-            try:
-                running = find(self.control)
-                found = explain_running(running, question if asks is None else asks.parameters())
-            except NotRunning as error:
-                raise FlagError(f"{error}, or read a source with -source or -conf") from None
+            found = explain_running(place, question if asks is None else asks.parameters())
+        elif self.history:
+            raise FlagError(NO_HISTORY)
+        else:
+            found, is_whole = explain_offline(
+                self.conf, place, qname, qtype, asks, runs_code=self.runs_code
+            )
         if server is not None:
             found = _compared(found, qname, qtype, server, self.port)
         _write(found, self.o, with_history=self.history)
@@ -216,7 +208,6 @@ def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Exp
     """Let a server explain a question or a lookup, given as parameters of its page; raise ServerError."""
     from hsdns.explanation.report import VERSION, Explanation
 
-    complain(f"explained by the server with process ID {server.pid}, at {server.path}")
     try:
         found = server.get(f"/v1/explain?{urlencode(parameters)}")
     except NoSuchPage:
@@ -240,30 +231,30 @@ TIMEOUT: Final = 5.0  # seconds
 
 def ask_server(address: str, port: int, qname: Name, qtype: int) -> ServerAnswer:
     """The answer of a server to a query with RD."""
-    import dns.exception
-    import dns.message
-    import dns.query
-    import dns.rcode
-    import dns.rdatatype
+    from random import Random
 
+    from hsdns.ask import question
     from hsdns.explanation.report import Record, ServerAnswer
+    from hsdns.wire.iana import RRType, rcode_to_text
+    from hsdns.wire.message import Query
+    from hsdns.wire.text import rdata_to_text
 
-    query = dns.message.make_query(qname.to_text(), type_to_text(qtype))
     try:
-        reply, _ = dns.query.udp_with_fallback(query, address, timeout=TIMEOUT, port=port)
-    except dns.exception.Timeout:
-        return ServerAnswer(error=f"it did not answer within {TIMEOUT:g} s")
-    except (OSError, EOFError, dns.exception.DNSException) as error:
-        return ServerAnswer(error=f"it cannot be asked: {error}")
+        reply = question.ask(address, port, Query.ask(qname, qtype), TIMEOUT, Random())
+    except question.NoReply as error:
+        return ServerAnswer(error=str(error))
     records = tuple(
-        Record(rrset.name.to_text(), rrset.ttl, dns.rdatatype.to_text(rrset.rdtype), each.to_text())
-        for rrset in reply.answer
-        for each in rrset
+        Record(
+            each.owner.to_text(),
+            each.ttl,
+            type_to_text(each.rrtype),
+            rdata_to_text(each.rrtype, each.rdata),
+        )
+        for each in reply.answer
     )
-    for rrset in reply.authority:
-        if rrset.rdtype == dns.rdatatype.SOA:
-            ttl = min(rrset.ttl, rrset[0].minimum)  # RFC 2308 section 5
-            break
-    else:
-        return ServerAnswer(dns.rcode.to_text(reply.rcode()), records)
-    return ServerAnswer(dns.rcode.to_text(reply.rcode()), records, rrset.name.to_text(), ttl)
+    rcode = rcode_to_text(reply.rcode)
+    for each in reply.authority:
+        if each.rrtype == RRType.SOA:
+            ttl = min(each.ttl, int.from_bytes(each.rdata[-4:], "big"))  # RFC 2308 section 5
+            return ServerAnswer(rcode, records, each.owner.to_text(), ttl)
+    return ServerAnswer(rcode, records)

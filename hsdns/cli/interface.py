@@ -1,6 +1,6 @@
 """`hsdns interface`: creates the network interface that a node-local server listens on.
 
-Path: argv of the init container in deploy/overlays/node-local -> here -> server/interfaces.py.
+Path: argv of the init container in deploy/overlays/node-local -> here -> server/host.py.
 Rule: an existing interface is kept, so that the next pod uses that of the previous one.
 """
 
@@ -39,7 +39,7 @@ class Interface(Command):
         except ValueError as error:
             raise FlagError(f"-address: {error}") from None
 
-        from hsdns.server.interfaces import DummyInterface
+        from hsdns.server.host import DummyInterface
 
         try:
             with DummyInterface(name) as interface:

@@ -37,12 +37,10 @@ def of_files(files: Sequence[str]) -> list[str]:
     return [PROGRAM, "analyze", "--use-kube=false", *files]
 
 
-def of_cluster(kubeconfig: str, context: str, namespace: str) -> list[str]:
-    """The command for a cluster, or for one namespace of it."""
-    words = [PROGRAM, "analyze"]
-    for option, value in (("--kubeconfig", kubeconfig), ("--context", context)):
-        words += [option, value] if value else []
-    return words + (["--namespace", namespace] if namespace else ["--all-namespaces"])
+def of_cluster(options: Sequence[str], namespace: str) -> list[str]:
+    """The command for a cluster, or for one namespace of it; `options` say which."""
+    scope = ["--namespace", namespace] if namespace else ["--all-namespaces"]
+    return [PROGRAM, "analyze", *options, *scope]
 
 
 def analysis(words: Sequence[str], given: bytes = b"") -> bytes:

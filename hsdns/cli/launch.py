@@ -225,11 +225,9 @@ def serve(source: CorefileSource, options: ServeOptions) -> int:
 
 async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int:
     from hsdns.limits import usable_cpus
-    from hsdns.server.lifecycle import Server, ServerOptions
-    from hsdns.server.restarts import StartError
-    from hsdns.server.service_manager import ServiceManager
-    from hsdns.server.signals import handle_signals
-    from hsdns.server.unix_socket import PREFIX
+    from hsdns.server.host import PREFIX, ServiceManager
+    from hsdns.server.instance import StartError
+    from hsdns.server.lifecycle import Server, ServerOptions, handle_signals
 
     log = logging.getLogger("hsdns.server")
     door = None
@@ -401,7 +399,7 @@ def build(
 ) -> Configuration:
     """Set up a Corefile; raise CorefileError, or collect all errors in `errors`."""
     from hsdns.assemble import assemble
-    from hsdns.server.interfaces import interface_addresses
+    from hsdns.server.host import interface_addresses
 
     configuration = assemble(
         corefile,

@@ -51,35 +51,37 @@ def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tupl
 
     Raise FlagError for an invalid name, type or server.
     """
-    import dns.exception
-    import dns.message
-    import dns.query
-    import dns.rcode
-    import dns.reversename
+    from random import Random
+
+    from hsdns.ask import question
+    from hsdns.wire.iana import Rcode, rcode_to_text, type_from_text, type_to_text
+    from hsdns.wire.message import Query
+    from hsdns.wire.name import Name
+    from hsdns.wire.text import rdata_to_text
 
     rrtype = rrtype.upper()
     with contextlib.suppress(ValueError):
-        name = dns.reversename.from_address(str(ip_address(name))).to_text()
+        name = f"{ip_address(name).reverse_pointer}."
         rrtype = rrtype or "PTR"
+    rrtype = rrtype or "A"
     try:
-        query = dns.message.make_query(name, rrtype or "A")
+        qname = Name.from_text(name if name.isascii() else name.encode("idna").decode())
+        query = Query.ask(qname, type_from_text(rrtype))
         ip_address(server)
-    except (dns.exception.DNSException, ValueError) as error:
-        raise FlagError(f"cannot ask {server} for {name} {rrtype or 'A'}: {error}") from None
+    except ValueError as error:
+        raise FlagError(f"cannot ask {server} for {name} {rrtype}: {error}") from None
     try:
-        if is_tcp:
-            reply = dns.query.tcp(query, server, timeout=TIMEOUT, port=port)
-        else:
-            reply, _ = dns.query.udp_with_fallback(query, server, timeout=TIMEOUT, port=port)
-    except dns.exception.Timeout:
-        return [f"no reply from {server} port {port} within {TIMEOUT:g} seconds"], 1
-    except (OSError, EOFError, dns.exception.DNSException) as error:
-        return [f"no reply from {server} port {port}: {error}"], 1
-    if reply.rcode() != dns.rcode.NOERROR:
-        return [f"{name} {rrtype or 'A'}: {dns.rcode.to_text(reply.rcode())}"], 1
+        reply = question.ask(server, port, query, TIMEOUT, Random(), is_tcp=is_tcp)
+    except question.NoReply as error:
+        return [str(error)], 1
+    if reply.rcode != Rcode.NOERROR:
+        return [f"{name} {rrtype}: {rcode_to_text(reply.rcode)}"], 1
     if not reply.answer:
-        return [f"{name} exists, but has no {rrtype or 'A'} record"], 1
-    return [line for rrset in reply.answer for line in rrset.to_text().split("\n")], 0
+        return [f"{name} exists, but has no {rrtype} record"], 1
+    return [
+        f"{rr.owner.to_text()} {rr.ttl} IN {type_to_text(rr.rrtype)} {rdata_to_text(rr.rrtype, rr.rdata)}"
+        for rr in reply.answer
+    ], 0
 
 
 def first_server(path: str = "/etc/resolv.conf") -> str:
@@ -132,17 +134,17 @@ def _answers(host: str, port: int, questions: Mapping[str, Query]) -> dict[str, 
     """The answers of a server; records are the number of the type and the RDATA in hexadecimal."""
     import random
 
-    from hsdns.cli.exchange import NoReply, Refused, ask_again
+    from hsdns.ask import question
     from hsdns.wire.iana import rcode_to_text
 
     said, silence, refused = list[dict[str, Any]](), "", False
     drawn = random.Random()
     for word, query in questions.items():
         try:
-            reply = ask_again(host, port, query, EACH, drawn, TRIES)
-        except NoReply as error:
+            reply = question.ask(host, port, query, EACH, drawn, TRIES)
+        except question.NoReply as error:
             silence = f"{error}, when asked for {word.replace('/', ' ')}"
-            refused = isinstance(error, Refused)
+            refused = isinstance(error, question.Refused)
             break
         records = [[each.rrtype, each.rdata.hex()] for each in reply.answer]
         said.append({"question": word, "rcode": rcode_to_text(reply.rcode), "records": records})

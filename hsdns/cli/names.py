@@ -1,8 +1,7 @@
 """`hsdns names`: every name that a cluster's zones answer, with its records.
 
 Path: argv -> here -> assemble(), the kubernetes plugins' sources -> cluster/answer_set.py -> standard output, or
-running_server.py -> standard output.  Without -source and -conf it lists those of the running server, or of the demo
-cluster if none runs.
+running_server.py -> standard output.
 Rule 1: it opens no port and writes no file; a snapshot is read, but not saved.
 Rule 2: names are written as they are found, so listing a large cluster needs no more memory than serving it.
 Rule 3: standard output has only the names; errors of a source go to standard error, and make the exit status 1.
@@ -13,11 +12,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Annotated, Any
 
 from hsdns.assemble import Configuration
-from hsdns.cli import control_path, source
+from hsdns.cli import source
 from hsdns.cli.command import FORMATS, complain, flag, say
 from hsdns.cli.offline import (
     CannotTell,
@@ -26,16 +24,16 @@ from hsdns.cli.offline import (
     make_runtime,
     wait_for_clusters,
 )
-from hsdns.cli.running_server import STATUS, NotRunning, RunningServer, ServerError, find
-from hsdns.cli.source import SourceCommand
+from hsdns.cli.running_server import STATUS, RunningServer, ServerError
+from hsdns.cli.source import ClusterCommand
 from hsdns.cluster.answer_set import texts, to_object
 from hsdns.plugins.kubernetes import Kubernetes
 
 Line = dict[str, Any]  # an RRset, or a sentence, as in /v1/names
 
 
-class Names(SourceCommand):
-    """Lists the names of a source, of the running server, or of the demo cluster."""
+class Names(ClusterCommand):
+    """Lists the names of a cluster, or of a running server."""
 
     name = "names"
     bad = 1
@@ -46,7 +44,6 @@ class Names(SourceCommand):
             help="Corefile whose kubernetes blocks are listed, with exec plugins of its kubeconfig; or stdin"
         ),
     ] = None
-    control: Annotated[str | None, control_path.CHOICE] = None
     o: Annotated[
         str,
         flag("format: text, as in a zone file (default), or json", "FORMAT", choices=FORMATS),
@@ -54,13 +51,11 @@ class Names(SourceCommand):
 
     def run(self) -> int:
         """List them."""
-        self.exclusive("control", "conf", "source")
-        objects = self.objects()
+        place = self.found()
         write = _write_json if self.o == "json" else _write_text
-        if self.conf is None and objects is None:
-            with suppress(NotRunning):  # list the demo cluster instead
-                return _list_running(find(self.control), write)
-        configuration, problems = configure(self.conf, objects, runs_code=self.runs_code)
+        if isinstance(place, RunningServer):
+            return _list_running(place, write)
+        configuration, problems = configure(self.conf, place, runs_code=self.runs_code)
         blocks = kubernetes_blocks(configuration)
         if not blocks:
             raise CannotTell(
@@ -77,7 +72,6 @@ class Names(SourceCommand):
 
 def _list_running(server: RunningServer, write: Callable[[Iterable[Line]], None]) -> int:
     """List the names of a server; raise ServerError."""
-    complain(f"the names of the server with process ID {server.pid}, at {server.path}")
     problems: list[str] = []
     write(_without_problems(server.lines("/v1/names"), problems))
     complain(*problems)

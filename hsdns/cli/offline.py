@@ -3,28 +3,41 @@
 Path: cli/names.py, cli/explain.py, cli/resolve.py -> here -> launch.build() and the runtime of its plugins.
 Rule 1: no port is opened and no snapshot is written.
 Rule 2: errors of a source go to standard error; standard output belongs to the command.
+Rule 3: the Corefile of a cluster is that of its DNS servers, from the ConfigMap.  Where it cannot be read or set up
+        here, a warning says so, and the built-in one is used in its place.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import logging
+import random
+import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.assemble import Configuration
 from hsdns.cli import launch, source
-from hsdns.cli.command import complain
+from hsdns.cli.command import FlagError, complain
 from hsdns.cli.source import check_sources, recorded_header
 from hsdns.cluster.freshness import NoCounters
-from hsdns.corefile.tree import Token
+from hsdns.corefile.tree import CorefileError, Token
 from hsdns.errors import OperatorError
 from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.kubernetes.options import KUBECONFIG
+from hsdns.server.corefile_files import CorefileFiles
 from hsdns.server.runtime import ServerRuntime
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions
 from hsdns.sources.replay import Replay
 
+if TYPE_CHECKING:
+    from hsdns.apiserver.transport import Transport
+
 WAIT: Final = 10.0  # seconds for the cluster
+COREFILE: Final = "ConfigMap kube-system/coredns"
 PORT: Final = 53  # for server blocks that specify none; nothing listens
 DENIED: Final = "the server denies access (403)"  # apiserver/reflector.py
 
@@ -70,6 +83,10 @@ def configure(
     log.handlers, log.propagate = [problems], False
     log.setLevel(logging.WARNING)
     header = recorded_header(objects)
+    if conf is None and text is None and objects and objects[0].text == KUBECONFIG:
+        found = _of_cluster(objects, runs_code=runs_code)
+        if found is not None:
+            return found, problems
     default = text or source.corefile(source.LOOPBACK[:1], forward=forward, header=header)
     corefile = source.corefile_source(conf, default).load()
     configuration = launch.build(
@@ -77,6 +94,60 @@ def configure(
     )
     check_sources(configuration)
     return configuration, problems
+
+
+def _of_cluster(objects: tuple[Token, ...], *, runs_code: bool) -> Configuration | None:
+    """The Corefile of a cluster's DNS servers, set up; None if there is none, which standard error says."""
+    from hsdns.apiserver.transport import Unreachable
+    from hsdns.sources.cluster_dump import config_maps
+
+    async def read() -> list[dict[str, Any]]:
+        transport = connect([each.text for each in objects[1:]], runs_code=runs_code)
+        try:
+            return await config_maps(transport)
+        finally:
+            await transport.close()
+
+    texts: dict[str, str] = {}
+    try:
+        for item in asyncio.run(read()):
+            data = item.get("data")
+            for key, text in data.items() if isinstance(data, dict) else ():
+                texts.setdefault(key, str(text))
+        if "Corefile" not in texts:
+            raise Unreachable("no ConfigMap has one")
+        files = CorefileFiles(
+            lambda path: texts[path.rpartition("/")[2]],
+            lambda pattern: fnmatch.filter(texts, pattern.rpartition("/")[2]),
+        )
+        corefile = launch.CorefileSource(COREFILE, "", texts["Corefile"]).load(files)
+        if any(
+            each.name.text == "python" for block in corefile.blocks for each in block.directives
+        ):
+            raise Unreachable("it names code, in python")  # others wrote it, for another machine
+        return launch.build(
+            corefile, PORT, warn=lambda sentence: None, objects=objects, runs_code=runs_code
+        )
+    except (Unreachable, CorefileError) as error:
+        complain(f"the Corefile of the cluster's DNS is not used, but a built-in one: {error}")
+    return None
+
+
+def connect(access: Sequence[str], *, runs_code: bool) -> Transport:
+    """The client of the API server of FILE and CONTEXT of a kubeconfig, or of this pod's cluster; raise FlagError."""
+    made = ApiAccess(ConnectionOptions(kubeconfig=tuple(access), runs_code=runs_code))
+    missing = made.check()
+    if missing:
+        raise FlagError("; ".join(missing))
+
+    def report(level: int, message: str) -> None:
+        if level >= logging.WARNING:
+            complain(message)
+
+    around: Any = SimpleNamespace(
+        random=random.Random(), metrics=Registry(), clock=time.monotonic, wall=time.time
+    )
+    return made(around, report)
 
 
 def kubernetes_blocks(configuration: Configuration) -> list[Kubernetes]:

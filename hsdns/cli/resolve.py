@@ -1,6 +1,6 @@
 """`hsdns resolve NAME`: a complete lookup as done by a program's resolver, query by query.
 
-Path: argv -> here -> resolver/, with answers of cli/resolve_chain.py or cli/resolve_server.py -> standard output.
+Path: argv -> here -> resolver/, with answers of cli/resolve_chain.py or ask/lookup.py -> standard output.
 Rule 1: exit status 0: it resolves; 1: it does not, in at least one of the resolvers shown; 2: unknown.
 Rule 2: with a Corefile the waits are on a virtual clock; with a server they are real.
 """
@@ -8,7 +8,7 @@ Rule 2: with a Corefile the waits are on a virtual clock; with a server they are
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from random import Random
 from typing import Annotated
@@ -18,9 +18,12 @@ import msgspec
 from hsdns.cli import source
 from hsdns.cli.asker_flags import AskerCommand
 from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
+from hsdns.cli.running_server import RunningServer
+from hsdns.corefile.tree import Token
 from hsdns.errors import OperatorError
+from hsdns.explanation.question import LookupQuestion
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import Model, Step, steps
+from hsdns.resolver.model import Model, Step, look_up
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
 from hsdns.resolver.resolv_conf import pod_resolv_conf
 from hsdns.wire.iana import type_to_text
@@ -50,19 +53,34 @@ class Resolve(AskerCommand):
         name, types = self.name_and_types()
         resolvers = self.resolvers()
         if self.server:
-            for each in ("source", "conf", "forward", "from", "cluster-dns"):
+            for each in (
+                "source",
+                "conf",
+                "context",
+                "kubeconfig",
+                "control",
+                "forward",
+                "from",
+                "cluster-dns",
+            ):
                 if each in self.given:
                     raise FlagError(
                         f"-server asks a running server, so -{each} has no effect; leave one of them out"
                     )
-            text = self._overridden(self.resolv_conf_text())
-            lookups = list(self._ask_server(resolvers, name, types, text))
-            if not any(each.has_reply for each in lookups):
-                raise OperatorError(f"no reply from {self.server}, so its answers are not known")
+            place = self.server, self.port
+            text, lookups = self._ask_server(resolvers, name, types, self.resolv_conf_text(), place)
         else:
             if "p" in self.given:
                 raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
-            text, lookups = self._ask_chain(resolvers, name, types)
+            if self.forward and self.conf is not None:
+                raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
+            source.check_upstreams(self.forward)
+            asked, looked_at = self.asking(), self.found()
+            if isinstance(looked_at, RunningServer):
+                conf, place = self._conf_of(looked_at, asked), looked_at.dns_address()
+                text, lookups = self._ask_server(resolvers, name, types, conf, place)
+            else:
+                text, lookups = self._ask_chain(resolvers, name, types, looked_at)
         if self.o == "json":
             found = {
                 "name": name,
@@ -75,16 +93,26 @@ class Resolve(AskerCommand):
             say(*(as_list(name, lookups[0]) if len(lookups) == 1 else as_table(name, lookups)))
         return 0 if all(not each.error for each in lookups) else 1
 
+    def _conf_of(self, server: RunningServer, asked: LookupQuestion) -> str:
+        """The resolv.conf of the client of a lookup that a running server knows."""
+        if not asked.pod:
+            return asked.resolv_conf
+        from hsdns.cli.explain import explain_running
+
+        explained = explain_running(server, asked.parameters())
+        assert explained.asker is not None, "it is about the lookup of a program"
+        return explained.asker.resolv_conf
+
     def _ask_chain(
-        self, resolvers: Sequence[str], name: str, types: tuple[int, ...]
+        self,
+        resolvers: Sequence[str],
+        name: str,
+        types: tuple[int, ...],
+        objects: tuple[Token, ...] | None,
     ) -> tuple[str, list[LookupReport]]:
         from hsdns.cli.offline import configure
         from hsdns.cli.resolve_chain import Chain
 
-        if self.forward and self.conf is not None:
-            raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
-        source.check_upstreams(self.forward)
-        objects = self.objects()
         node = self.resolv_conf_text()
         configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
         asked = self.asking()
@@ -95,10 +123,7 @@ class Resolve(AskerCommand):
                 text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
             text = self._overridden(text)
 
-            def look_up(model: Model) -> Iterator[Step]:
-                return steps(model, name, types, chain.ask)
-
-            return text, list(_look_up(resolvers, text, look_up))
+            return text, _look_up(resolvers, text, lambda model: chain.look_up(model, name, types))
 
     def _overridden(self, text: str) -> str:
         from hsdns.explanation.question import overridden
@@ -106,28 +131,40 @@ class Resolve(AskerCommand):
         return overridden(text, self.search, self.ndots_text)
 
     def _ask_server(
-        self, resolvers: Sequence[str], name: str, types: tuple[int, ...], text: str
-    ) -> Iterator[LookupReport]:
-        from hsdns.cli.resolve_server import server_steps
+        self,
+        resolvers: Sequence[str],
+        name: str,
+        types: tuple[int, ...],
+        text: str,
+        server: tuple[str, int],
+    ) -> tuple[str, list[LookupReport]]:
+        import asyncio
 
+        from hsdns.ask.lookup import Sockets
+
+        address = server[0]
         try:
-            ip_address(self.server)
+            ip_address(address)
         except ValueError:
-            raise FlagError(f'-server needs an IP address, found "{self.server}"') from None
+            raise FlagError(f'-server needs an IP address, found "{address}"') from None
+        text = self._overridden(text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
-        text = "\n".join([*lines, f"nameserver {self.server}"])
-        random, server = Random(), (self.server, self.port)
-        return _look_up(
-            resolvers, text, lambda model: server_steps(model, name, types, server, random)
-        )
+        used = "\n".join([*lines, f"nameserver {address}"])
+
+        async def ask(model: Model) -> list[Step]:
+            return await look_up(model, name, types, Sockets(model, server, Random()))
+
+        lookups = _look_up(resolvers, used, lambda model: asyncio.run(ask(model)))
+        if not any(each.has_reply for each in lookups):
+            raise OperatorError(f"no reply from {address}, so its answers are not known")
+        return text, lookups
 
 
 def _look_up(
-    names: Sequence[str], text: str, look_up: Callable[[Model], Iterator[Step]]
-) -> Iterator[LookupReport]:
-    for each in names:
-        model = MODELS[each](text, Random(0))
-        try:
-            yield report_of(model, look_up(model))
-        except ValueError as error:
-            raise FlagError(f"a name of the search list cannot be looked up: {error}") from None
+    names: Sequence[str], text: str, run: Callable[[Model], list[Step]]
+) -> list[LookupReport]:
+    models = [MODELS[each](text, Random(0)) for each in names]
+    try:
+        return [report_of(model, run(model)) for model in models]
+    except ValueError as error:
+        raise FlagError(f"a name of the search list cannot be looked up: {error}") from None

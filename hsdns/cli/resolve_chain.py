@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, Self
 
 from hsdns.assemble import Configuration
@@ -18,7 +18,16 @@ from hsdns.cli.offline import CannotTell, kubernetes_blocks, make_runtime, wait_
 from hsdns.explanation.client import ClientPod, Tried, find_pod
 from hsdns.plugin import Plugin
 from hsdns.query import QueryProcessor
-from hsdns.resolver.model import Answer, Packet, answer_of, wire_of
+from hsdns.resolver.model import (
+    Fate,
+    Model,
+    Packet,
+    Step,
+    VirtualTransport,
+    answer_of,
+    look_up,
+    wire_of,
+)
 from hsdns.server.runtime import begin
 
 LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
@@ -64,9 +73,9 @@ class Chain:
             self._client = self._client._replace(address=found.address)
         return found
 
-    def ask(self, packet: Packet) -> tuple[float, Answer] | None:
-        """The seconds until the answer, and the answer; None if there is none."""
-        return self._runner.run(self._ask(packet))
+    def look_up(self, model: Model, name: str, types: Sequence[int]) -> list[Step]:
+        """Run a lookup of a resolver model; raise ValueError for a name that cannot be in a message."""
+        return self._runner.run(look_up(model, name, types, VirtualTransport(self.fate)))
 
     async def _start(self) -> None:
         configuration = self._configuration
@@ -98,7 +107,8 @@ class Chain:
         await self._runtime.tasks.cancel()
         await self._runtime.queries.cancel()
 
-    async def _ask(self, packet: Packet) -> tuple[float, Answer] | None:
+    async def fate(self, packet: Packet) -> Fate:
+        """The seconds until the answer, and the answer; None if there is none."""
         loop = asyncio.get_running_loop()
         wire = wire_of(packet, packet.qid)
         answering = self._processor.answer(

@@ -21,7 +21,7 @@ from hsdns.cli import control_path
 from hsdns.cli.command import Command
 from hsdns.cli.control_path import TOKEN, address_of, sockets
 from hsdns.errors import OperatorError
-from hsdns.server.unix_socket import listens
+from hsdns.server.host import listens
 
 API: Final = "v1"
 STATUS: Final = 2  # of a command without a result
@@ -89,6 +89,23 @@ class RunningServer(NamedTuple):
     def octet_lines(self, page: str) -> Iterator[bytes]:
         """The lines of an endless page, as they arrive; raise ServerError."""
         return _lines(self.path, page, is_endless=True)
+
+    def dns_addresses(self) -> list[tuple[str, int]]:
+        """The addresses and ports on which it answers plain DNS, of all of this host as loopback; raise ServerError."""
+        hosts = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+        return [
+            (hosts.get(each["host"], each["host"]), each["port"])
+            for each in self.get("/v1/server")["listeners"]
+            if each["scheme"] == "dns"
+        ]
+
+    def dns_address(self) -> tuple[str, int]:
+        """The first of them; raise ServerError."""
+        for each in self.dns_addresses():
+            return each
+        raise ServerError(
+            f"the server at {self.path} answers no plain DNS, so no resolver can ask it"
+        )
 
 
 def find(path: str | None) -> RunningServer:

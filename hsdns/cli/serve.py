@@ -86,7 +86,7 @@ class Serve(SourceOptions):
 
     def run(self) -> int:
         """Serve."""
-        from hsdns.server.interfaces import interface_addresses
+        from hsdns.server.host import interface_addresses
 
         for each, directive in IN_A_COREFILE.items():
             if getattr(self, each) and self.conf is not None:

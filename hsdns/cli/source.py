@@ -15,13 +15,16 @@ Rule: standard input is read before anything is started, so that Ctrl-C ends the
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+from hsdns.cli import control_path
 from hsdns.cli.command import NO_CODE, Command, FlagError, complain, flag
 from hsdns.corefile.lexer import tokenize
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
@@ -29,18 +32,24 @@ from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
     from hsdns.cli.launch import CorefileSource
+    from hsdns.cli.running_server import RunningServer
     from hsdns.recording.entry import Header
     from hsdns.wire.name import Name
 
 NAME: Final = "built-in Corefile"  # in the position of an error
 ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
 LOOPBACK: Final = ("127.0.0.1", "::1")
+DEMO: Final = "demo"  # the demo cluster, in flags
 SOURCE: Final = flag(
     "where the cluster comes from: manifests PATH... (- is standard input), replay FILE [KEY=VALUE...], "
-    "or synthetic KEY=VALUE... "
-    "(default: the demo cluster)",
+    "synthetic KEY=VALUE..., or demo, the demo cluster",
     "NAME [ARGUMENT...]",
 )
+KUBECONFIG: Final = flag(
+    "how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE"
+)
+CONTEXT: Final = flag("context of the kubeconfig (default: its current one)", "NAME")
+SERVED: Final = SOURCE._replace(help=f"{SOURCE.help} (default: the demo cluster)")
 CONF: Final = flag(
     'Corefile to load instead of the built-in one, "stdin" for standard input', "FILE"
 )
@@ -182,7 +191,7 @@ _POSITION: Final = Position("-source", 0, 0)
 class SourceOptions(Command):
     """A command that reads a cluster: from a source, or as a Corefile says."""
 
-    source: Annotated[list[str] | None, SOURCE] = None
+    source: Annotated[list[str] | None, SERVED] = None
     conf: Annotated[str | None, CONF] = None
 
     def objects(self) -> tuple[Token, ...] | None:
@@ -201,8 +210,11 @@ class SourceOptions(Command):
 
 
 class SourceCommand(SourceOptions):
-    """A command that reads a cluster, and runs none of the code that it names if told so."""
+    """A command that reads a cluster: from a source, as a Corefile says, or at the API server of a kubeconfig."""
 
+    source: Annotated[list[str] | None, SOURCE] = None
+    kubeconfig: Annotated[str, KUBECONFIG] = ""
+    context: Annotated[str, CONTEXT] = ""
     no_code: Annotated[bool, NO_CODE] = False
 
     @property
@@ -210,9 +222,115 @@ class SourceCommand(SourceOptions):
         """Whether code that the input names may run."""
         return not self.no_code
 
+    def objects(self) -> tuple[Token, ...] | None:
+        """The words of -source, or of a kubeconfig; None without -source, -kubeconfig and -context; raise FlagError."""
+        for each in ("context", "kubeconfig"):
+            self.exclusive(each, "source")
+            if each in self.given:
+                return cluster_tokens(access_of(self.kubeconfig, self.context))
+        return super().objects()
+
+    def cluster(self) -> tuple[Token, ...] | None:
+        """The words of a source, None with -conf alone; by default the cluster of this pod or of the kubeconfig.
+
+        Standard error says which, where no flag does.  Raise FlagError.
+        """
+        objects = self.objects()
+        return objects if objects is not None or self.conf is not None else _looking_at(access_of())
+
+
+class ClusterCommand(SourceCommand):
+    """A command that looks at a cluster, without flags at the first that there is (docs/commands.md)."""
+
+    control: Annotated[str | None, control_path.CHOICE] = None
+
+    def found(self) -> RunningServer | tuple[Token, ...] | None:
+        """What the flags name, else the running server, else the cluster of this pod or of the kubeconfig.
+
+        A server, or the words of a source, None with -conf alone; standard error says what was found.  Raise FlagError
+        or ServerError.
+        """
+        from hsdns.cli.running_server import NotRunning, find
+
+        for each in ("conf", "source", "context", "kubeconfig"):
+            self.exclusive("control", each)
+        objects = self.objects()
+        if objects is not None or self.conf is not None:
+            return objects
+        try:
+            server = find(self.control)
+        except NotRunning as error:
+            try:
+                access = access_of()
+            except FlagError as lacking:
+                raise NotRunning(f"{error}; {lacking}") from None
+            return _looking_at(access)
+        complain(f"looking at the server with process ID {server.pid}, at {server.path}")
+        return server
+
+
+def _looking_at(access: Sequence[str]) -> tuple[Token, ...]:
+    complain(f"looking at {cluster_text(access)}")
+    return cluster_tokens(access)
+
+
+def access_of(kubeconfig: str = "", context: str = "", files: str = "-source") -> tuple[str, ...]:
+    """FILE and CONTEXT of the kubeconfig that flags name, () in a pod, else of the usual one; raise FlagError."""
+    if not kubeconfig and not context and is_in_pod():
+        return ()
+    return (find_kubeconfig(kubeconfig, files), *filter(None, [context]))
+
+
+def cluster_tokens(access: Sequence[str]) -> tuple[Token, ...]:
+    """The source that is the API server of FILE and CONTEXT of a kubeconfig, or without them of this pod's cluster."""
+    return tuple(Token(word, _POSITION) for word in ("kubeconfig", *access))
+
+
+def cluster_text(access: Sequence[str]) -> str:
+    """That API server, in a sentence."""
+    if not access:
+        return "the cluster of this pod"
+    file, context = (*access, "")[:2]
+    return f"the cluster of {f'context {context}' if context else 'the current context'} of {file}"
+
+
+def options_of(access: Sequence[str]) -> list[str]:
+    """The options of kubectl and istioctl for that API server."""
+    return [
+        f"{option}={word}"
+        for option, word in zip(("--kubeconfig", "--context"), access, strict=False)
+    ]
+
+
+def is_in_pod() -> bool:
+    """Whether this process has the service account of a pod."""
+    from hsdns.apiserver.access import InCluster
+
+    return not InCluster(os.environ, time.monotonic, lambda sentence: None).check()
+
+
+def find_kubeconfig(given: str = "", files: str = "-source") -> str:
+    """The path of the kubeconfig that kubectl uses; the first of several in KUBECONFIG.
+
+    Raise FlagError; `files` is the flag for files in its place.
+    """
+    path = given or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    path = path or os.path.expanduser("~/.kube/config")
+    if not os.path.isfile(path):
+        raise FlagError(
+            f"there is no kubeconfig {path}; name one with -kubeconfig, or files with {files}"
+        )
+    return path
+
 
 def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
     """Return the words of `-source`; read standard input if they name it.  Raise FlagError; `conf` is that flag."""
+    if words == [DEMO]:
+        words = ["manifests", str(demo_folder())]
+    elif words[:1] == ["kubeconfig"]:
+        raise FlagError(
+            "-source kubeconfig: a kubeconfig has flags of its own; write -kubeconfig FILE, or -context NAME"
+        )
     if words[:1] == ["manifests"] and "-" in words[1:]:
         if conf == "stdin":
             raise FlagError(

@@ -1,6 +1,6 @@
 """`hsdns wait NAME [TYPE]`: returns when DNS has the expected answer, for scripts and CI.
 
-Path: argv -> here -> exchange.py (sends queries), load/cli/cluster.py (right answers) -> standard output.
+Path: argv -> here -> ask/question.py (sends queries), load/cli/cluster.py (right answers) -> standard output.
 Rule 1: with -source or -conf it waits until each server's answer matches the objects; with -count for that number of
         records; without these flags for one record or more.
 Rule 2: exit status 0: all servers have the answer; 1: not in time; 2: bad input, or the cluster could not be read.
@@ -131,7 +131,7 @@ class Wait(SourceCommand):
             Query.ask(qname, qtype), servers, self.port, count, self.timeout, cluster
         )
         met = all(each.is_right for each in seen)
-        why = "" if met else self._why(objects, qname, qtype)
+        why = "" if met else self._why(objects, servers, qname, qtype)
         if count is not None:
             wanted = str(count)
         else:
@@ -142,7 +142,9 @@ class Wait(SourceCommand):
             say(*_lines(qname, qtype, seen, seconds, wanted, why))
         return 0 if met else 1
 
-    def _why(self, objects: tuple[Token, ...] | None, qname: Name, qtype: int) -> str:
+    def _why(
+        self, objects: tuple[Token, ...] | None, servers: Sequence[str], qname: Name, qtype: int
+    ) -> str:
         """The first line of an explanation, and its source; "" if there is none."""
         from hsdns.cli.running_server import find
 
@@ -150,8 +152,13 @@ class Wait(SourceCommand):
             if self.conf is None and objects is None:
                 from hsdns.cli.explain import explain_running
 
+                running = find(None)
+                if not set(running.dns_addresses()) & {(each, self.port) for each in servers}:
+                    return ""  # it is another server that was asked
                 parameters = {"name": qname.to_text(), "type": type_to_text(qtype)}
-                return f"the server that runs here says: {explain_running(find(None), parameters).cause}"
+                return (
+                    f"the server that runs here says: {explain_running(running, parameters).cause}"
+                )
             from hsdns.cli.explain import explain_offline
 
             found, _ = explain_offline(self.conf, objects, qname, qtype, runs_code=self.runs_code)
@@ -168,7 +175,7 @@ def _wait(
     timeout: float,
     cluster: AbstractContextManager[Expected] | None,
 ) -> tuple[list[Seen], float]:
-    from hsdns.cli.exchange import NoReply, ask
+    from hsdns.ask.question import NoReply, ask
 
     drawn = random.Random()
     names = {f"{each} port {port}": each for each in servers}

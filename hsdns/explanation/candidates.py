@@ -1,14 +1,18 @@
 """The changes that may make a missing name of a Service, an endpoint or a Pod exist, likely ones first.
 
 Path: explain.py -> here -> scene.py tries them.
-Rule: a candidate is a guess from the fields of the objects; scene.py repeats the query to test it.
+Rule 1: a candidate is a guess from the fields of the objects; scene.py repeats the query to test it.
+Rule 2: added objects have names and addresses that no cluster has (RFC 5737, RFC 6761), and labels that the selectors
+        of the block match, so that the block reads them.
+Rule 3: loops over endpoints yield None where other work may run, because a Service may have thousands of endpoints.
+Source: CoreDNS 1.14.7 plugin/kubernetes; a ServiceImport without ports has no names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -43,156 +47,383 @@ from hsdns.cluster.question import POD, ParsedName
 from hsdns.explanation.nearest import close_words
 from hsdns.explanation.scene import Change, ClusterObjects, Replay, Scene, text
 
-# The changes of a scene for candidates, and their words for ports and labels.
-#
-# Rule: added objects have names and addresses that no cluster has (RFC 5737, RFC 6761).
-
-
 MADE_ADDRESS: Final = "192.0.2.1"  # of an endpoint that is added (RFC 5737)
+PIECE: Final = 10  # endpoints between two pauses
+Changes = Iterator[Change | None]
 
 
-def headless_spec(parsed: ParsedName) -> ServiceSpec:
-    """The spec of a headless Service with the port of a name."""
-    return ServiceSpec(type="ClusterIP", cluster_ip="None", ports=[service_port(parsed)])
+class Candidates:
+    """The changes for one name below `svc` or `pod`: iterate over it."""
 
+    def __init__(
+        self, parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
+    ) -> None:
+        self._parsed, self._scene, self._kept, self._replay = parsed, scene, kept, replay
+        self._options = replay.block.options
+        self._namespace, self._name = text(parsed.namespace), text(parsed.name)
+        self._endpoint, self._zone = text(parsed.endpoint), text(parsed.topology_zone)
+        port, protocol = text(parsed.port), text(parsed.protocol).upper()
+        self._service_port = ServicePort(80, port or None, protocol or "TCP")
+        self._has_port = bool(port or protocol)
+        named = f"port named {port}" if port else "port"
+        self._asked_port = named + (f" of protocol {protocol}" if protocol else "")
+        self._is_import = replay.block.answers.lookup.is_multicluster(replay.zone)
+        found: Sequence[Service | ServiceImport] = scene.imports if self._is_import else scene.services  # fmt: skip
+        self._is_found = bool(found)
+        self._owner = found[0] if found else self._made_owner()
+        self._place = f"{type(self._owner).__name__} {self._namespace}/{self._name}"
 
-def with_spec(of: Service | ServiceImport, scene: Scene, **fields: object) -> Scene:
-    """Change fields of an object's spec, in addition to earlier changes."""
-    now: Any = scene.objects.get(identity(of), of)
-    return scene.with_objects(structs.replace(now, spec=structs.replace(now.spec, **fields)))
+    def __iter__(self) -> Changes:
+        namespace, options = self._namespace, self._options
+        by_label = options["namespace_labels"]
+        if not self._scene.namespaces:
+            made = Namespace(ObjectMeta(name=namespace, labels=selected(by_label)))
+            yield Change(
+                f"Namespace {namespace}",
+                f"there is no namespace {namespace}",
+                f"namespace {namespace} exists",
+                lambda scene: scene.with_objects(made),
+            )
+        if options["namespaces"] and namespace not in map(str.lower, options["namespaces"]):
+            cause = f"`namespaces` of the kubernetes block leaves out {namespace}"
+            yield _option(cause, f"`namespaces` has {namespace}", namespaces=())
+        if by_label and not all(
+            by_label.matches(each.metadata.labels) for each in self._scene.namespaces
+        ):
+            yield _without_labels(namespace, "namespace_labels")
+        yield from self._of_pod() if self._parsed.kind == POD else self._of_owner()
 
+    def _of_pod(self) -> Changes:
+        namespace, pods = self._namespace, self._options["pods"]
+        if pods == "disabled":
+            yield _option(
+                "`pods` of the kubernetes block is disabled, so pods have no names by address",
+                "`pods insecure` is in the kubernetes block",
+                pods="insecure",
+            )
+        elif pods == "verified" and address_in(self._parsed.name) is not None:
+            label = self._name
+            is_ipv4 = label.count("-") == 3 and "--" not in label
+            shown = label.replace("-", "." if is_ipv4 else ":")
+            labels = selected(self._options["labels"])
+            pod = Pod(ObjectMeta("added", namespace, labels=labels), PodStatus(shown, "Running"))
+            yield Change(
+                f"Namespace {namespace}",
+                f"no pod of namespace {namespace} has the address {shown} (`pods verified`)",
+                f"a pod has the address {shown}",
+                lambda scene: scene.with_objects(pod),
+            )
 
-def as_headless(service: Service, scene: Scene) -> Scene:
-    """Make a Service headless."""
-    return with_spec(
-        service, scene, type="ClusterIP", cluster_ip="None", cluster_ips=None, external_name=None
-    )
+    # The Service or ServiceImport.
 
+    def _made_owner(self) -> Service | ServiceImport:
+        """A headless one with the port of the name."""
+        selector = "namespace_labels" if self._is_import else "labels"
+        meta = ObjectMeta(self._name, self._namespace, labels=selected(self._options[selector]))
+        ports = [self._service_port]
+        if self._is_import:
+            return ServiceImport(meta, ServiceImportSpec("Headless", ports=ports))
+        return Service(meta, ServiceSpec(type="ClusterIP", cluster_ip="None", ports=ports))
 
-def service_port(parsed: ParsedName) -> ServicePort:
-    """The port in a name, as a port of a Service."""
-    return ServicePort(80, text(parsed.port) or None, text(parsed.protocol).upper() or "TCP")
+    def _of_owner(self) -> Changes:
+        owner, place, options, is_import = self._owner, self._place, self._options, self._is_import
+        selector = "namespace_labels" if is_import else "labels"
+        if not self._is_found:
+            needs = f", with a ready endpoint {self._endpoint}" if self._endpoint else ""
+            if is_import:
+                needs += ": a cluster of the clusterset exports the Service"
+            elif self._has_port:
+                needs += f", with a {self._asked_port}"
+            yield Change(
+                place,
+                f"there is no {place}",
+                f"{place} exists{needs}",
+                lambda scene: self._with_endpoint(scene.with_objects(owner)),
+            )
+        elif options[selector] and not options[selector].matches(owner.metadata.labels):
+            yield _without_labels(place, selector)
+        if isinstance(owner, ServiceImport):
+            is_headless = owner.spec.type == "Headless"
+        else:
+            is_headless = (owner.spec.cluster_ips or [owner.spec.cluster_ip or ""])[0] == "None"
+            if options["noendpoints"]:
+                cause = "`noendpoints` is in the kubernetes block, so no EndpointSlice is read"
+                yield _setting(cause, "`noendpoints` is removed", endpoints=True)
+            if owner.spec.type == "ExternalName":
+                yield from self._of_external_name(owner.spec.external_name or "")
+                yield from self._of_endpoints()
+                return
+        if options["ignore"] and not is_headless:
+            cause = f"`ignore empty_service` hides {place}, because it has no ready endpoint"
+            yield _option(cause, "`ignore empty_service` is removed", ignore=False)
+        if self._endpoint or is_headless or self._zone:
+            yield from self._of_endpoints()
+        if not is_headless:
+            yield from self._of_cluster_ip()
 
-
-def asked_port(parsed: ParsedName) -> str:
-    """The port in a name, in words."""
-    port = f"port named {text(parsed.port)}" if parsed.port else "port"
-    return port + (f" of protocol {text(parsed.protocol).upper()}" if parsed.protocol else "")
-
-
-def port_names(ports: Sequence[ServicePort | EndpointPort]) -> str:
-    """The names and protocols of ports, in words."""
-    if not ports:
-        return "no ports"
-    return ", ".join(f"port {each.name or '(unnamed)'}/{each.protocol or 'TCP'}" for each in ports)
-
-
-def with_endpoints(scene: Scene, change: Callable[[Endpoint], Endpoint]) -> Scene:
-    """Change every endpoint of the scene."""
-    return scene.with_objects(
-        *(
-            structs.replace(part, endpoints=[change(each) for each in part.endpoints or ()])
-            for part in scene.slices
+    def _of_external_name(self, given: str) -> Changes:
+        place = self._place
+        if pack_target(given) is None:
+            what = "is an IP address" if pack_address(given) else "is not a host name"
+            yield self._with_spec(
+                f'externalName "{given}" of {place} {what}, and a CNAME record needs a host name',
+                "externalName is a host name, or the Service has no selector and an EndpointSlice "
+                "with the address",
+                external_name="name.invalid",
+            )
+        yield self._as_headless(
+            f"{place} is of type ExternalName, which has a name of its own only"
         )
-    )
 
+    def _of_cluster_ip(self) -> Changes:
+        place, ports = self._place, [self._service_port]
+        has = f"{place} has {_port_names(self._owner.spec.ports or ())}"
+        if self._is_import:
+            asked = self._asked_port
+            cause = f"{has}, but no {asked}" if self._owner.spec.ports else f"{place} has no ports"
+            yield self._with_spec(cause, f"{place} has a {asked}", ports=ports)
+            yield self._with_spec(
+                f"{place} has no IP address", f"{place} has one", ips=[MADE_ADDRESS]
+            )
+            return
+        if self._zone:
+            yield self._as_headless(f"{place} has a cluster IP, which is in no topology zone")
+        if self._has_port:
+            asked = self._asked_port
+            yield self._with_spec(f"{has}, but no {asked}", f"{place} has {asked}", ports=ports)
+        yield self._with_spec(
+            f"{place} has neither a cluster IP nor a port",
+            f"{place} has a cluster IP",
+            cluster_ip=MADE_ADDRESS,
+            cluster_ips=[MADE_ADDRESS],
+        )
 
-def all_ready(unready: list[Endpoint], scene: Scene) -> Scene:
-    """Make endpoints ready."""
-    chosen = {tuple(each.addresses or ()) for each in unready}
-    return with_endpoints(
-        scene,
-        lambda each: (
-            structs.replace(each, conditions=EndpointConditions(ready=True))
-            if not is_ready(each) and tuple(each.addresses or ()) in chosen
-            else each
-        ),
-    )
+    def _with_spec(self, cause: str, needed: str, **fields: object) -> Change:
+        """Change fields of the owner's spec, in addition to earlier changes."""
+        owner = self._owner
 
+        def make(scene: Scene) -> Scene:
+            now: Any = scene.objects.get(identity(owner), owner)
+            return scene.with_objects(
+                structs.replace(now, spec=structs.replace(now.spec, **fields))
+            )
 
-def with_hostname(named: Endpoint, label: str, scene: Scene) -> Scene:
-    """Give an endpoint a hostname."""
-    return with_endpoints(
-        scene,
-        lambda each: (
-            structs.replace(each, hostname=label) if each.addresses == named.addresses else each
-        ),
-    )
+        return Change(self._place, cause, needed, make)
 
+    def _as_headless(self, cause: str) -> Change:
+        fields = {"type": "ClusterIP", "cluster_ip": "None", "cluster_ips": None}
+        return self._with_spec(cause, f"{self._place} is headless", external_name=None, **fields)
 
-def renamed_ports(parsed: ParsedName, scene: Scene) -> Scene:
-    """Give the first port of each slice the name and protocol of a question."""
+    def _with_endpoint(self, scene: Scene) -> Scene:
+        """Add a slice with a ready endpoint that has the label, port, cluster and topology zone of the name."""
+        meta, port = self._owner.metadata, self._service_port
+        own = {IMPORT_NAME_LABEL if self._is_import else SERVICE_NAME_LABEL: meta.name}
+        if self._parsed.cluster:
+            own[SOURCE_CLUSTER_LABEL] = text(self._parsed.cluster)
+        labels = selected(self._options["labels"], own)
+        return scene.with_objects(
+            EndpointSlice(
+                ObjectMeta(f"{meta.name}-added", meta.namespace, labels=labels),
+                "IPv4",
+                [Endpoint([MADE_ADDRESS], hostname=self._endpoint or None, zone=self._zone or None)],
+                [EndpointPort(port.name, port.protocol, 80)],
+            )
+        )  # fmt: skip
 
-    def renamed(ports: Sequence[EndpointPort]) -> list[EndpointPort]:
-        first = ports[0] if ports else EndpointPort(port=80)
-        name, protocol = text(parsed.port), text(parsed.protocol).upper()
-        changed = structs.replace(first, name=name or first.name, protocol=protocol or first.protocol)  # fmt: skip
-        return [changed, *ports[1:]]
+    # Its endpoints.
 
-    return scene.with_objects(
-        *(structs.replace(part, ports=renamed(part.ports or ())) for part in scene.slices)
-    )
+    def _of_endpoints(self) -> Changes:
+        place, slices, asked = self._place, self._scene.slices, self._endpoint
+        selector = self._options["labels"]
+        hidden = [
+            each for each in slices if selector and not selector.matches(each.metadata.labels)
+        ]
+        if hidden:
+            yield _without_labels(_slice_place(hidden[0]))
+        listed = [(part, each) for part in slices for each in part.endpoints or ()]
+        meant, known = listed, list[tuple[bytes, str]]()
+        if asked:
+            meant = []
+            for number, (part, each) in enumerate(listed):
+                if number % PIECE == 0:
+                    yield None
+                # Those of a Service are not named after a cluster.
+                cluster = source_cluster(part.metadata) if self._parsed.cluster else b""
+                labels = self._labels(part, each)
+                known += [(cluster, text(label)) for label in labels - {b""}]
+                if self._parsed.endpoint in labels and cluster == self._parsed.cluster:
+                    meant.append((part, each))
+        unready = [pair for pair in meant if not is_ready(pair[1])]
+        if unready:
+            count = f"{len(meant) - len(unready)} of {len(meant)} endpoints of {place} are ready"
+            if asked:
+                count = f"endpoint {asked} of {place} is not ready"
+            publishing = (
+                "" if self._is_import else f", or publishNotReadyAddresses of {place} is true"
+            )
+            yield Change(
+                _slice_place(unready[0][0]),
+                f"{count}{self._conditions(*unready[0])}; {self._published}",
+                f"an endpoint of {place} is ready{publishing}",
+                partial(_all_ready, [each for _, each in unready]),
+            )
+        if asked and not meant:
+            yield from self._of_hostname(listed)
+        filled = [part for part in slices if part.endpoints]
+        if self._has_port and filled:
+            own, port = self._owner.spec.ports or (), text(self._parsed.port)
+            named = [each for each in own if each.name == port]
+            calls = (
+                f"the port names differ: {place} has {_port_names(named)}"
+                if named
+                else f"{place} has {_port_names(own)}, but no {self._asked_port}"
+            )
+            has = _port_names(filled[0].ports or ())
+            yield Change(
+                _slice_place(filled[0]),
+                f"{calls}; EndpointSlice {filled[0].metadata.name} has {has}",
+                f"a port of the EndpointSlice is a {self._asked_port}",
+                self._with_ports,
+            )
+        if self._zone and listed:
+            yield Change(
+                place,
+                f"no endpoint of {place} is in topology zone {self._zone}",
+                "an endpoint is in that topology zone",
+                lambda scene: _with_endpoints(scene, lambda each: True, zone=self._zone),
+            )
+        if asked:
+            near = yield from self._near_labels(known)
+            cause, hostname = f"no endpoint named {asked}{near}", f" with hostname {asked}"
+        else:
+            cause, hostname = f"no endpoints{self._why_none()}", ""
+        needed = f"{place} has a ready endpoint{hostname}"
+        yield Change(place, f"{place} has {cause}", needed, self._with_endpoint)
 
-
-# The owner of the endpoints of a name: a Service or a ServiceImport.
-#
-# Rule: objects added to a scene have labels that the selectors of the block match, so that the block reads them.
-
-
-class Owner(NamedTuple):
-    """A Service or ServiceImport; `published` names the field that puts endpoints that are not ready into answers."""
-
-    metadata: ObjectMeta
-    place: str
-    ports: Sequence[ServicePort]
-    selector: Mapping[str, str]
-    owner_label: str
-    published: str
-
-    @classmethod
-    def of_service(cls, found: Service) -> Owner:
-        """That of a Service."""
-        meta, spec = found.metadata, found.spec
-        flag = str(bool(spec.publish_not_ready_addresses)).lower()
-        published = f"publishNotReadyAddresses is {flag}"
-        if (meta.annotations or {}).get(TOLERATE) == "true":
-            published = (
+    @property
+    def _published(self) -> str:
+        """The field that puts endpoints that are not ready into answers."""
+        if isinstance(self._owner, ServiceImport):
+            return "a ServiceImport has ready endpoints only"
+        if (self._owner.metadata.annotations or {}).get(TOLERATE) == "true":
+            return (
                 f"the annotation {TOLERATE.rpartition('/')[2]} has no effect on EndpointSlices, "
                 "publishNotReadyAddresses has"
             )
-        place = f"Service {meta.namespace}/{meta.name}"
-        return cls(
-            meta, place, spec.ports or (), spec.selector or {}, SERVICE_NAME_LABEL, published
+        flag = str(bool(self._owner.spec.publish_not_ready_addresses)).lower()
+        return f"publishNotReadyAddresses is {flag}"
+
+    def _labels(self, part: EndpointSlice, endpoint: Endpoint) -> set[bytes]:
+        """The labels that the server would give an endpoint if it were ready."""
+        alone = structs.replace(part, endpoints=[structs.replace(endpoint, conditions=None)])
+        pod_names = self._replay.block.state.settings.pod_names
+        packed = pack_slice(alone, pod_names=pod_names, reject=lambda reason, sentence: None)
+        return {each.label(index) for each in packed for index in range(each.host_count)}
+
+    def _conditions(self, part: EndpointSlice, endpoint: Endpoint) -> str:
+        return _conditions(part, endpoint, self._kept)
+
+    def _near_labels(self, known: Sequence[tuple[bytes, str]]) -> Generator[None, None, str]:
+        """The endpoint names nearest to the queried one, each with its cluster."""
+        cluster = self._parsed.cluster
+        labels = sorted({label for each, label in known if each == cluster}) or sorted(
+            {f"{label}{_in_cluster(each)}" for each, label in known if each != cluster}
+        )
+        if not labels:
+            return f"{_in_cluster(cluster)}: it has no endpoints"
+        near = ""
+        for match in close_words(self._endpoint, dict.fromkeys(labels), 1):
+            if match is None:
+                yield None
+            else:
+                near = match
+        shown = ", ".join(labels[:3]) + (", …" if len(labels) > 3 else "")
+        hint = f'; did you mean "{near}"?' if near else f"; it has {shown}"
+        return f"{_in_cluster(cluster)}{hint}"
+
+    def _of_hostname(self, listed: Sequence[tuple[EndpointSlice, Endpoint]]) -> Iterator[Change]:
+        """The change for an endpoint name of an existing Pod that does not have this name below this Service."""
+        label, name = self._endpoint, self._owner.metadata.name
+        pods = {each.metadata.name: each for each in self._kept.pods(self._parsed.namespace)}
+        for part, endpoint in listed:
+            own = (endpoint.target_ref.name if endpoint.target_ref else "") or ""
+            pod = pods.get(own)
+            hostname, subdomain = (pod.spec.hostname, pod.spec.subdomain) if pod else (None, None)
+            if label not in (own.lower(), (hostname or "").lower()):
+                continue
+            place = f"Pod {part.metadata.namespace}/{own}"
+            if pod is None or endpoint.hostname or (hostname and subdomain == name):
+                shown = f'"{endpoint.hostname}"' if endpoint.hostname else "no"
+                cause = f"the endpoint of {place} has {shown} hostname in {_slice_place(part)}"
+            elif hostname and subdomain:
+                cause = (
+                    f"{place} has subdomain {subdomain}, so its name is below Service {subdomain}; "
+                    f"the Service asked is {name}"
+                )
+            else:
+                has = "neither hostname nor subdomain"
+                if hostname or subdomain:
+                    has = (
+                        f"subdomain {subdomain} but no hostname"
+                        if subdomain
+                        else "a hostname but no subdomain"
+                    )
+                cause = f"{place} has {has}, so it has no name of its own"
+            yield Change(
+                place,
+                cause,
+                f"{place} has hostname {label} and subdomain {name}, so that its endpoint has the hostname",
+                partial(_with_hostname, endpoint.addresses, label),
+            )
+            return
+
+    def _why_none(self) -> str:
+        slices, owner = self._scene.slices, self._owner
+        selector = (owner.spec.selector if isinstance(owner, Service) else None) or {}
+        if any(part.endpoints for part in slices):
+            return " with a usable address and port"
+        if not selector:
+            return (
+                ": its EndpointSlices are empty"
+                if slices
+                else ": it has no selector and no EndpointSlice"
+            )
+        shown, pods = labels_text(selector), self._kept.pods(self._parsed.namespace)
+        if not pods:
+            return f": no pod with labels {shown} is known"
+        for pod in pods:
+            if selector.items() <= (pod.metadata.labels or {}).items():
+                return f": pod {pod.metadata.name}, which its selector matches, has no address"
+        near = max(pods, key=lambda each: likeness(selector, each.metadata.labels or {}))
+        labels = labels_text(dict(sorted((near.metadata.labels or {}).items())[:2]))
+        return f": its selector {shown} matches no pod; pod {near.metadata.name} has {labels or 'no labels'}"
+
+    def _with_ports(self, scene: Scene) -> Scene:
+        """Give the first port of each slice the name and protocol of the question."""
+        name, protocol = text(self._parsed.port), text(self._parsed.protocol).upper()
+
+        def renamed(ports: Sequence[EndpointPort]) -> list[EndpointPort]:
+            first = ports[0] if ports else EndpointPort(port=80)
+            name_, protocol_ = name or first.name, protocol or first.protocol
+            return [structs.replace(first, name=name_, protocol=protocol_), *ports[1:]]
+
+        return scene.with_objects(
+            *(structs.replace(part, ports=renamed(part.ports or ())) for part in scene.slices)
         )
 
-    @classmethod
-    def of_import(cls, found: ServiceImport) -> Owner:
-        """That of a ServiceImport."""
-        meta = found.metadata
-        place = f"ServiceImport {meta.namespace}/{meta.name}"
-        published = "a ServiceImport has ready endpoints only"
-        return cls(meta, place, found.spec.ports or (), {}, IMPORT_NAME_LABEL, published)
 
-    @property
-    def is_service(self) -> bool:
-        """Whether it is a Service."""
-        return self.owner_label == SERVICE_NAME_LABEL
-
-    def with_endpoint(self, parsed: ParsedName, labels: Selector | None, scene: Scene) -> Scene:
-        """Add a slice with a ready endpoint that has the label, port, cluster and topology zone of a name."""
-        meta = self.metadata
-        own = {self.owner_label: meta.name}
-        if parsed.cluster:
-            own[SOURCE_CLUSTER_LABEL] = text(parsed.cluster)
-        hostname, zone = text(parsed.endpoint) or None, text(parsed.topology_zone) or None
-        return scene.with_objects(
-            EndpointSlice(
-                ObjectMeta(f"{meta.name}-added", meta.namespace, labels=selected(labels, own)),
-                "IPv4",
-                [Endpoint([MADE_ADDRESS], hostname=hostname, zone=zone)],
-                [EndpointPort(text(parsed.port) or None, text(parsed.protocol).upper() or "TCP", 80)],
-            )
-        )  # fmt: skip
+def of_address(address: bytes, scene: Scene, kept: ClusterObjects) -> Iterator[Change]:
+    """The changes that may give an address a name; the scene has the Services of the endpoints with it."""
+    for part in scene.slices:
+        for endpoint in part.endpoints or ():
+            if not is_ready(endpoint) and address in map(pack_address, endpoint.addresses or ()):
+                shown, place = " ".join(endpoint.addresses or ()), _slice_place(part)
+                yield Change(
+                    place,
+                    f"endpoint {shown} of {place} is not ready{_conditions(part, endpoint, kept)}",
+                    f"endpoint {shown} is ready",
+                    partial(_all_ready, [endpoint]),
+                )
 
 
 def selected(selector: Selector | None, labels: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -202,9 +433,6 @@ def selected(selector: Selector | None, labels: Mapping[str, str] | None = None)
         if each.wanted and not each.matches(found):
             found[each.key] = min(each.values) if each.values else "true"
     return found
-
-
-# Changes of options of the kubernetes block that exclude objects of more than one kind.
 
 
 def _option(cause: str, needed: str, **options: object) -> Change:
@@ -223,406 +451,52 @@ def _without_labels(place: str, name: str = "labels") -> Change:
     return _setting(cause, f"`{name}` matches its labels", **{name: None})
 
 
-def _without_ignore(place: str) -> Change:
-    """Remove `ignore`, so that Services without a ready endpoint exist."""
-    cause = f"`ignore empty_service` hides {place}, because it has no ready endpoint"
-    return _option(cause, "`ignore empty_service` is removed", ignore=False)
-
-
-# The changes of endpoints that may make a missing name exist, likely ones first.
-#
-# Rule: loops over endpoints yield None where other work may run, because a Service may have thousands of endpoints.
-
-
-PIECE: Final = 10  # endpoints between two pauses
-
-
-def of_address(address: bytes, scene: Scene, kept: ClusterObjects) -> Iterator[Change]:
-    """The changes that may give an address a name; the scene has the Services of the endpoints with it."""
-    for part in scene.slices:
-        for endpoint in part.endpoints or ():
-            if not is_ready(endpoint) and address in map(pack_address, endpoint.addresses or ()):
-                shown = " ".join(endpoint.addresses or ())
-                yield Change(
-                    _slice_place(part),
-                    f"endpoint {shown} of {_slice_place(part)} is not ready{_conditions([(part, endpoint)], kept)}",
-                    f"endpoint {shown} is ready",
-                    partial(all_ready, [endpoint]),
-                )
-
-
-def of_endpoints(
-    parsed: ParsedName, scene: Scene, kept: ClusterObjects, owner: Owner, replay: Replay
-) -> Iterator[Change | None]:
-    """The changes of the endpoints of a Service or ServiceImport that may make a name exist."""
-    place, labels = owner.place, replay.block.state.settings.labels
-    hidden = [
-        each
-        for each in scene.slices
-        if labels is not None and not labels.matches(each.metadata.labels)
-    ]
-    if hidden:
-        yield _without_labels(_slice_place(hidden[0]))
-    listed = [(part, each) for part in scene.slices for each in part.endpoints or ()]
-    meant, known = listed, list[tuple[bytes, str]]()
-    if parsed.endpoint:
-        meant = []
-        for number, (part, each) in enumerate(listed):
-            if number % PIECE == 0:
-                yield None
-            cluster, labels_of = _cluster(part, parsed), _labels(part, each, replay)
-            known += [(cluster, text(label)) for label in labels_of - {b""}]
-            if parsed.endpoint in labels_of and cluster == parsed.cluster:
-                meant.append((part, each))
-    unready = [pair for pair in meant if not is_ready(pair[1])]
-    if unready:
-        count = f"{len(meant) - len(unready)} of {len(meant)} endpoints of {place} are ready"
-        if parsed.endpoint:
-            count = f"endpoint {text(parsed.endpoint)} of {place} is not ready"
-        yield Change(
-            _slice_place(unready[0][0]),
-            f"{count}{_conditions(unready, kept)}; {owner.published}",
-            f"an endpoint of {place} is ready"
-            + (f", or publishNotReadyAddresses of {place} is true" if owner.is_service else ""),
-            partial(all_ready, [each for _, each in unready]),
-        )
-    if parsed.endpoint and not meant:
-        yield from _of_hostname(parsed, listed, kept, owner)
-    if parsed.port or parsed.protocol:
-        parts = [part for part in scene.slices if part.endpoints]
-        if parts:
-            own = [each for each in owner.ports if each.name == text(parsed.port)]
-            calls = (
-                f"the port names differ: {place} has {port_names(own)}"
-                if own
-                else f"{place} has {port_names(owner.ports)}, but no {asked_port(parsed)}"
+def _with_endpoints(scene: Scene, when: Callable[[Endpoint], bool], **fields: object) -> Scene:
+    """Change fields of the endpoints that are meant, in all slices."""
+    return scene.with_objects(
+        *(
+            structs.replace(
+                part,
+                endpoints=[
+                    structs.replace(each, **fields) if when(each) else each
+                    for each in part.endpoints or ()
+                ],
             )
-            yield Change(
-                _slice_place(parts[0]),
-                f"{calls}; EndpointSlice {parts[0].metadata.name} has {port_names(parts[0].ports or ())}",
-                f"a port of the EndpointSlice is a {asked_port(parsed)}",
-                partial(renamed_ports, parsed),
-            )
-    if parsed.topology_zone and listed:
-        yield Change(
-            place,
-            f"no endpoint of {place} is in topology zone {text(parsed.topology_zone)}",
-            "an endpoint is in that topology zone",
-            lambda scene: with_endpoints(
-                scene, lambda each: structs.replace(each, zone=text(parsed.topology_zone))
-            ),
+            for part in scene.slices
         )
-    near = (yield from _near_labels(parsed, known)) if parsed.endpoint else ""
-    yield Change(
-        place,
-        f"{place} has no endpoint named {text(parsed.endpoint)}{near}"
-        if parsed.endpoint
-        else f"{place} has no endpoints{_why_none(owner, kept, scene)}",
-        f"{place} has a ready endpoint"
-        + (f" with hostname {text(parsed.endpoint)}" if parsed.endpoint else ""),
-        partial(owner.with_endpoint, parsed, labels),
     )
+
+
+def _all_ready(unready: Sequence[Endpoint], scene: Scene) -> Scene:
+    """Make endpoints ready."""
+    chosen = {tuple(each.addresses or ()) for each in unready}
+
+    def when(each: Endpoint) -> bool:
+        return not is_ready(each) and tuple(each.addresses or ()) in chosen
+
+    return _with_endpoints(scene, when, conditions=EndpointConditions(ready=True))
+
+
+def _with_hostname(addresses: Sequence[str] | None, label: str, scene: Scene) -> Scene:
+    """Give an endpoint a hostname."""
+    return _with_endpoints(scene, lambda each: each.addresses == addresses, hostname=label)
+
+
+def _conditions(part: EndpointSlice, endpoint: Endpoint, kept: ClusterObjects) -> str:
+    why = why_not_ready(endpoint, kept.pods(part.metadata.namespace.encode().lower()))
+    return f" ({why})" if why else ""
 
 
 def _slice_place(found: EndpointSlice) -> str:
     return f"EndpointSlice {found.metadata.namespace}/{found.metadata.name}"
 
 
-def _labels(part: EndpointSlice, endpoint: Endpoint, replay: Replay) -> set[bytes]:
-    """The labels that the server would give an endpoint if it were ready."""
-    alone = structs.replace(part, endpoints=[structs.replace(endpoint, conditions=None)])
-    packed = pack_slice(
-        alone,
-        pod_names=replay.block.state.settings.pod_names,
-        reject=lambda reason, sentence: None,
-    )
-    return {each.label(index) for each in packed for index in range(each.host_count)}
-
-
-def _cluster(part: EndpointSlice, parsed: ParsedName) -> bytes:
-    """The cluster that endpoints of a ServiceImport are named after; those of a Service are not."""
-    return source_cluster(part.metadata) if parsed.cluster else b""
-
-
-def _near_labels(
-    parsed: ParsedName, known: Sequence[tuple[bytes, str]]
-) -> Generator[None, None, str]:
-    """The endpoint names nearest to the queried one, each with its cluster."""
-    own = sorted({label for cluster, label in known if cluster == parsed.cluster})
-    elsewhere = {
-        f"{label}{_in_cluster(cluster)}" for cluster, label in known if cluster != parsed.cluster
-    }
-    found = yield from _of_these(text(parsed.endpoint), own or sorted(elsewhere))
-    return f"{_in_cluster(parsed.cluster)}{found}"
-
-
 def _in_cluster(cluster: bytes) -> str:
     return f" in cluster {text(cluster)}" if cluster else ""
 
 
-def _of_these(asked: str, known: Sequence[str]) -> Generator[None, None, str]:
-    if not known:
-        return ": it has no endpoints"
-    near = ""
-    for match in close_words(asked, dict.fromkeys(known), 1):
-        if match is None:
-            yield None
-        else:
-            near = match
-    shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
-    return f'; did you mean "{near}"?' if near else f"; it has {shown}"
-
-
-def _conditions(unready: list[tuple[EndpointSlice, Endpoint]], kept: ClusterObjects) -> str:
-    part, endpoint = unready[0]
-    why = why_not_ready(endpoint, kept.pods(part.metadata.namespace.encode().lower()))
-    return f" ({why})" if why else ""
-
-
-def _of_hostname(
-    parsed: ParsedName,
-    listed: list[tuple[EndpointSlice, Endpoint]],
-    kept: ClusterObjects,
-    owner: Owner,
-) -> Iterator[Change]:
-    """Candidates for an endpoint name of an existing Pod that does not have this name below this Service."""
-    label, name = text(parsed.endpoint), owner.metadata.name
-    pods = {each.metadata.name: each for each in kept.pods(parsed.namespace)}
-    for part, endpoint in listed:
-        ref = endpoint.target_ref
-        pod = pods.get((ref.name if ref else "") or "")
-        own = pod.metadata.name if pod is not None else (ref.name if ref else "") or ""
-        if label not in (own.lower(), (pod.spec.hostname or "").lower() if pod else ""):
-            continue
-        place = f"Pod {part.metadata.namespace}/{own}"
-        if pod is None or endpoint.hostname:
-            shown = f'"{endpoint.hostname}"' if endpoint.hostname else "no"
-            cause = f"the endpoint of {place} has {shown} hostname in {_slice_place(part)}"
-        elif not pod.spec.hostname:
-            has = f"subdomain {pod.spec.subdomain} but no" if pod.spec.subdomain else "neither"
-            tail = "hostname" if pod.spec.subdomain else "hostname nor subdomain"
-            cause = f"{place} has {has} {tail}, so it has no name of its own"
-        elif pod.spec.subdomain != name:
-            cause = (
-                f"{place} has subdomain {pod.spec.subdomain}, so its name is below Service "
-                f"{pod.spec.subdomain}; the Service asked is {name}"
-                if pod.spec.subdomain
-                else f"{place} has a hostname but no subdomain, so it has no name of its own"
-            )
-        else:
-            cause = f"the endpoint of {place} has no hostname in {_slice_place(part)}"
-        yield Change(
-            place,
-            cause,
-            f"{place} has hostname {label} and subdomain {name}, so that its endpoint has the hostname",
-            partial(with_hostname, endpoint, label),
-        )
-        return
-
-
-def _why_none(owner: Owner, kept: ClusterObjects, scene: Scene) -> str:
-    if scene.slices:
-        if any(part.endpoints for part in scene.slices):
-            return " with a usable address and port"
-        if not owner.selector:
-            return ": its EndpointSlices are empty"
-    selector = owner.selector
-    shown = labels_text(selector)
-    if not selector:
-        return ": it has no selector and no EndpointSlice"
-    pods = kept.pods(owner.metadata.namespace.encode().lower())
-    if not pods:
-        return f": no pod with labels {shown} is known"
-    matched = [each for each in pods if selector.items() <= (each.metadata.labels or {}).items()]
-    if matched:
-        return f": pod {matched[0].metadata.name}, which its selector matches, has no address"
-    near = max(pods, key=lambda each: likeness(selector, each.metadata.labels or {}))
-    labels = labels_text(dict(sorted((near.metadata.labels or {}).items())[:2]))
-    return f": its selector {shown} matches no pod; pod {near.metadata.name} has {labels or 'no labels'}"
-
-
-# The changes that may make a missing name of a ServiceImport exist, likely ones first.
-#
-# Source: CoreDNS 1.14.7 plugin/kubernetes; a ServiceImport without ports has no names.
-
-
-def of_import(
-    parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
-) -> Iterator[Change | None]:
-    """The changes that may make a name below a ServiceImport exist."""
-    namespace, name = text(parsed.namespace), text(parsed.name)
-    place = f"ServiceImport {namespace}/{name}"
-    options = replay.block.options
-    by_label = options["namespace_labels"]
-    found = scene.imports[0] if scene.imports else None
-    if found is None:
-        labels = selected(by_label)
-        spec = ServiceImportSpec("Headless", ports=[service_port(parsed)])
-        found = ServiceImport(ObjectMeta(name, namespace, labels=labels), spec)
-        needs = f", with a ready endpoint {text(parsed.endpoint)}" if parsed.endpoint else ""
-        yield Change(
-            place,
-            f"there is no {place}",
-            f"{place} exists{needs}: a cluster of the clusterset exports the Service",
-            partial(_with_added, found, parsed, replay),
-        )
-    elif by_label and not by_label.matches(found.metadata.labels):
-        yield _without_labels(place, "namespace_labels")
-    owner, spec = Owner.of_import(found), found.spec
-    is_headless = spec.type == "Headless"
-    if options["ignore"] and not is_headless:
-        yield _without_ignore(place)
-    if parsed.endpoint or is_headless:
-        yield from of_endpoints(parsed, scene, kept, owner, replay)
-    if not is_headless:
-        asked = asked_port(parsed) if parsed.port or parsed.protocol else "port"
-        yield Change(
-            place,
-            f"{place} has {port_names(spec.ports or ())}, but no {asked}"
-            if spec.ports
-            else f"{place} has no ports",
-            f"{place} has a {asked}",
-            partial(with_spec, found, ports=[service_port(parsed)]),
-        )
-        yield Change(
-            place,
-            f"{place} has no IP address",
-            f"{place} has one",
-            partial(with_spec, found, ips=[MADE_ADDRESS]),
-        )
-
-
-def _with_added(found: ServiceImport, parsed: ParsedName, replay: Replay, scene: Scene) -> Scene:
-    labels = replay.block.options["labels"]
-    return Owner.of_import(found).with_endpoint(parsed, labels, scene.with_objects(found))
-
-
-def candidates(
-    parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
-) -> Iterator[Change | None]:
-    """The changes that may make a name below `svc` or `pod` exist."""
-    namespace = text(parsed.namespace)
-    options = replay.block.options
-    if not scene.namespaces:
-        yield Change(
-            f"Namespace {namespace}",
-            f"there is no namespace {namespace}",
-            f"namespace {namespace} exists",
-            lambda scene: scene.with_objects(
-                Namespace(ObjectMeta(name=namespace, labels=selected(options["namespace_labels"])))
-            ),
-        )
-    if options["namespaces"] and namespace not in {each.lower() for each in options["namespaces"]}:
-        cause = f"`namespaces` of the kubernetes block leaves out {namespace}"
-        yield _option(cause, f"`namespaces` has {namespace}", namespaces=())
-    by_label = options["namespace_labels"]
-    if by_label and not all(by_label.matches(each.metadata.labels) for each in scene.namespaces):
-        yield _without_labels(namespace, "namespace_labels")
-    if parsed.kind == POD:
-        yield from _of_pod(parsed, namespace, replay)
-    elif replay.block.answers.lookup.is_multicluster(replay.zone):
-        yield from of_import(parsed, scene, kept, replay)
-    else:
-        yield from _of_service(parsed, scene, kept, replay)
-
-
-def _of_pod(parsed: ParsedName, namespace: str, replay: Replay) -> Iterator[Change]:
-    pods = replay.block.options["pods"]
-    address = address_in(parsed.name)
-    if pods == "disabled":
-        yield _option(
-            "`pods` of the kubernetes block is disabled, so pods have no names by address",
-            "`pods insecure` is in the kubernetes block",
-            pods="insecure",
-        )
-    elif pods == "verified" and address is not None:
-        shown = _address(text(parsed.name))
-        labels = selected(replay.block.options["labels"])
-        pod = Pod(ObjectMeta("added", namespace, labels=labels), PodStatus(shown, "Running"))
-        yield Change(
-            f"Namespace {namespace}",
-            f"no pod of namespace {namespace} has the address {shown} (`pods verified`)",
-            f"a pod has the address {shown}",
-            lambda scene: scene.with_objects(pod),
-        )
-
-
-def _address(label: str) -> str:
-    return label.replace("-", "." if label.count("-") == 3 and "--" not in label else ":")
-
-
-def _of_service(
-    parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
-) -> Iterator[Change | None]:
-    namespace, name = text(parsed.namespace), text(parsed.name)
-    place = f"Service {namespace}/{name}"
-    options = replay.block.options
-    found = scene.services[0] if scene.services else None
-    if found is None:
-        added = Service(
-            ObjectMeta(name, namespace, labels=selected(options["labels"])), headless_spec(parsed)
-        )
-        needs = f", with a ready endpoint {text(parsed.endpoint)}" if parsed.endpoint else ""
-        needs += f", with a {asked_port(parsed)}" if parsed.port or parsed.protocol else ""
-        yield Change(
-            place,
-            f"there is no {place}",
-            f"{place} exists{needs}",
-            lambda scene: Owner.of_service(added).with_endpoint(
-                parsed, options["labels"], scene.with_objects(added)
-            ),
-        )
-        service = added
-    else:
-        service = found
-    if found is not None and options["labels"] and not options["labels"].matches(service.metadata.labels):  # fmt: skip
-        yield _without_labels(place)
-    if options["noendpoints"]:
-        cause = "`noendpoints` is in the kubernetes block, so no EndpointSlice is read"
-        yield _setting(cause, "`noendpoints` is removed", endpoints=True)
-    spec = service.spec
-    if spec.type == "ExternalName":
-        given = spec.external_name or ""
-        if pack_target(given) is None:
-            what = "is an IP address" if pack_address(given) else "is not a host name"
-            yield Change(
-                place,
-                f'externalName "{given}" of {place} {what}, and a CNAME record needs a host name',
-                "externalName is a host name, or the Service has no selector and an EndpointSlice "
-                "with the address",
-                partial(with_spec, service, external_name="name.invalid"),
-            )
-        yield Change(
-            place,
-            f"{place} is of type ExternalName, which has a name of its own only",
-            f"{place} is headless",
-            partial(as_headless, service),
-        )
-        yield from of_endpoints(parsed, scene, kept, Owner.of_service(service), replay)
-        return
-    is_headless = (spec.cluster_ips or [spec.cluster_ip or ""])[0] == "None"
-    if options["ignore"] and not is_headless:
-        yield _without_ignore(place)
-    if parsed.endpoint or is_headless or parsed.topology_zone:
-        yield from of_endpoints(parsed, scene, kept, Owner.of_service(service), replay)
-    if not is_headless:
-        if parsed.topology_zone:
-            yield Change(
-                place,
-                f"{place} has a cluster IP, which is in no topology zone",
-                f"{place} is headless",
-                partial(as_headless, service),
-            )
-        if parsed.port or parsed.protocol:
-            yield Change(
-                place,
-                f"{place} has {port_names(spec.ports or ())}, but no {asked_port(parsed)}",
-                f"{place} has {asked_port(parsed)}",
-                partial(with_spec, service, ports=[service_port(parsed)]),
-            )
-        yield Change(
-            place,
-            f"{place} has neither a cluster IP nor a port",
-            f"{place} has a cluster IP",
-            partial(with_spec, service, cluster_ip=MADE_ADDRESS, cluster_ips=[MADE_ADDRESS]),
-        )
+def _port_names(ports: Sequence[ServicePort | EndpointPort]) -> str:
+    """The names and protocols of ports, in words."""
+    if not ports:
+        return "no ports"
+    return ", ".join(f"port {each.name or '(unnamed)'}/{each.protocol or 'TCP'}" for each in ports)

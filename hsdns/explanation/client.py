@@ -29,9 +29,10 @@ from hsdns.resolver.model import (
     Packet,
     Result,
     Sent,
-    Step,
+    Unfinished,
+    VirtualTransport,
     answer_of,
-    exchange,
+    look_up,
     wire_of,
 )
 from hsdns.resolver.musl import LINE_LEN
@@ -94,32 +95,22 @@ class Lookups:
     async def look_up(self, setting: Setting, name: str = "") -> LookupReport:
         """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
         model = MODELS[setting.resolver](setting.text, Random(0))
-        running = exchange(model, name or self.name, self.types)
-        taken: list[Step] = []
         unseen: dict[int, str] = {}
         whom = ""
         servers = model.conf.nameservers
-        step = next(running)
-        while True:
-            taken.append(step)
-            fate: Fate = None
-            if isinstance(step, Sent):
-                packet = step.packet
-                fate, why = await self._fate(packet, servers[packet.server], setting)
-                if why:
-                    whom = why
-                    unseen[id(packet)] = ASSUMED if fate is not None else NOT_SEEN
-                if not any(map(setting.is_seen, servers)):
-                    taken.append(
-                        Ended(
-                            model.now, Result((), UNSEEN, f"{whom} would answer for {packet.name}")
-                        )
-                    )
-                    break
-            try:
-                step = running.send(fate)
-            except StopIteration:
-                break
+
+        async def fate_of(packet: Packet) -> Fate:
+            nonlocal whom
+            fate, why = await self._fate(packet, servers[packet.server], setting)
+            if why:
+                whom = why
+                unseen[id(packet)] = ASSUMED if fate is not None else NOT_SEEN
+            if not any(map(setting.is_seen, servers)):
+                raise Unfinished(f"{whom} would answer for {packet.name}", UNSEEN)
+            return fate
+
+        transport = VirtualTransport(fate_of)
+        taken = await look_up(model, name or self.name, self.types, transport)
         last = taken[-1]
         # No top-level domain has addresses, whichever server is queried.
         dotted = [

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from msgspec import structs
-
 from hsdns.assemble import Configuration, ServedAddress
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import address_of, is_reverse, pack_address
@@ -23,7 +21,7 @@ from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, ParsedName
 from hsdns.cluster.source import Lead
 from hsdns.cluster.value import Node
-from hsdns.explanation.candidates import candidates, of_address
+from hsdns.explanation.candidates import Candidates, of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import LiveObjects, Seen
 from hsdns.explanation.nearest import nearest
@@ -170,92 +168,69 @@ class Explainer:
         self, qname: Name, qtype: int, now: float, problems: Sequence[str] = ()
     ) -> tuple[Explanation, Lacking]:
         """Explain one question, and return the changes that its name needs."""
-        edges, listener = self._edges, self._listener(qname)
+        edges, pause, listener = self._edges, self._edges.pause, self._listener(qname)
         visits: list[Visit] = []
         processor = await self._processor(listener, visits)
-        query = Query.ask(qname, qtype)
+        query, transport = Query.ask(qname, qtype), "udp" if edges.asks else "tcp"
         dependencies = None if edges.counters is None else Dependencies(edges.counters)
         request = Request(
-            query,
-            CLIENT,
-            CLIENT,
-            "udp" if edges.asks else "tcp",
-            listener.listen.server,
-            ROOT,
-            now,
-            dependencies=dependencies,
-            resolver=processor,
-        )
+            query, CLIENT, CLIENT, transport, listener.listen.server, ROOT, now,
+            dependencies=dependencies, resolver=processor,
+        )  # fmt: skip
         reply = await edges.run(processor.resolve(request))
-        await edges.pause()
+        await pause()
         visits = [each for each in visits if each.request.depth == 0]
         visit, cluster = cluster_visit(visits), None
-        if visit is not None:
-            question = _ClusterQuestion(visit)
-            seen = await self._seeing[id(question.block)].see(question.lead)
-            await edges.pause()
-            cluster = _Cluster(question, seen, problems)
-            await edges.pause()
-        explanation, lacking = await self._explanation(query, reply, visits, cluster)
-        server_block, reason = self._block(listener, qname, visits)
-        explanation = structs.replace(explanation, server_block=server_block, block_reason=reason)
-        if dependencies is None or not visits:
-            return explanation, lacking
-        use = table_use(listener, visits, query, reply, dependencies)
-        state = table_state(edges.peek, self._servers(listener, qname), query, edges.clock())
-        return structs.replace(explanation, table=table_text(use, state), in_table=state), lacking
-
-    async def _explanation(
-        self, query: Query, reply: Reply, visits: Sequence[Visit], cluster: _Cluster | None
-    ) -> tuple[Explanation, Lacking]:
-        pause = self._edges.pause
         needed: tuple[Change, ...] = ()
-        service, is_missing = None, False
-        if cluster is not None:
-            service, is_missing = await cluster.service(pause), cluster.question.is_missing
-            if is_missing and cluster.block.store.serves:
+        service = None
+        if visit is not None:
+            cluster = await _Cluster.read(visit, self._seeing, problems, pause)
+            service = await cluster.service(pause)
+            if cluster.is_missing and cluster.block.store.serves:
                 needed = await cluster.needed(pause)
         await pause()
         outcome, cause = _outcome(reply, visits, cluster, needed, service)
         near = []
         if outcome != "resolves" and reply.rcode:
             every = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
-            asked = query if cluster is None else cluster.question.query
+            asked = query if cluster is None else cluster.query
             for block in every if cluster is None else [cluster.block]:
                 if block.store.serves:
                     near += await nearest(block, asked.qname, asked.qtype, pause)
-        if near and not needed and (is_missing or not visits):
+        if near and not needed and (not visits or (cluster is not None and cluster.is_missing)):
             cause = f"{cause}; {near[0].why}"
         await pause()
-        records = await record_reports(
-            reply,
-            visits,
-            cluster.question.visit if cluster is not None else None,
-            cluster.found if cluster is not None else None,
-            pause,
-        )
+        found = None if cluster is None else cluster.found
+        records = await record_reports(reply, visits, visit, found, pause)
         rcode = rcode_to_text(reply.rcode)
+        server_block, reason = self._block(listener, qname, visits)
+        state, table = None, ""
+        if dependencies is not None and visits:
+            use = table_use(listener, visits, query, reply, dependencies)
+            state = table_state(edges.peek, self._servers(listener, qname), query, edges.clock())
+            table = table_text(use, state)
         explanation = Explanation(
             VERSION,
-            query.qname.to_text(),
-            type_to_text(query.qtype),
+            qname.to_text(),
+            type_to_text(qtype),
             outcome,
             rcode,
             printable(cause if outcome == "could not tell" else f"{rcode}: {cause}"),
-            cluster.blind if cluster is not None else [],
-            "",
-            "",
+            [] if cluster is None else cluster.blind,
+            server_block,
+            reason,
             [PluginStep(each.handler.name, each.did) for each in visits],
-            cluster.reading if cluster is not None else {},
+            {} if cluster is None else cluster.reading,
             service,
             records,
             [NeededChange(each.place, each.cause, each.needed) for each in needed],
             near,
-            cluster.history if cluster is not None else [],
+            [] if cluster is None else cluster.history,
+            table=table,
             keep_seconds=keep_seconds(reply),
+            in_table=state,
         )
-        scene = Scene.of(()) if cluster is None else cluster.scene
-        return explanation, Lacking(scene, needed)
+        return explanation, Lacking(Scene.of(()) if cluster is None else cluster.scene, needed)
 
     async def ask(
         self, wire: bytes, client: Endpoint, transport: str, now: float
@@ -337,13 +312,13 @@ def _outcome(
     if cluster is not None and not cluster.block.store.serves:
         return "could not tell", f"hsdns cannot see the cluster: {cluster.blind[0]}"
     lacks = ""
-    if cluster is not None and cluster.question.is_missing:
+    if cluster is not None and cluster.is_missing:
         lacks = cluster.lacks(needed)
     asking = next((each for each in visits if each.would_ask), None)
     if asking is not None:
         why = f"not in the cluster: {lacks}; then " if lacks else ""
         return "could not tell", f"{why}{asking.handler.name} {asking.would_ask}"
-    if lacks and cluster is not None and cluster.question.visit.passed is None:
+    if lacks and cluster is not None and cluster.visit.passed is None:
         if cluster.seen.is_partial or cluster.block.remark():
             return "could not tell", f"{cluster.blind[0]}; as far as is known, {lacks}"
         return "does not resolve", lacks
@@ -351,11 +326,11 @@ def _outcome(
     made = next((each for each in reversed(visits) if each.passed is None), None)
     if made is None:
         return outcome, "no server block has a zone for the name"
-    if cluster is not None and made is cluster.question.visit:
+    if cluster is not None and made is cluster.visit:
         assert made.reply is not None, "it did not raise"
-        question = cluster.question
+        qtype = cluster.query.qtype
         return outcome, cause_of(
-            cluster.block, question.query.qtype, made.reply, cluster.found, service, cluster.owners
+            cluster.block, qtype, made.reply, cluster.found, service, cluster.owners
         )
     if made.told:
         error = f": {made.reply.error}" if made.reply is not None and made.reply.error else ""
@@ -365,10 +340,17 @@ def _outcome(
     return outcome, f"plugin {made.handler.name} answered {summary(reply)}"
 
 
-class _ClusterQuestion:
-    """A question as a kubernetes block got it, and the parts of its name."""
+class _Cluster:
+    """A question as a kubernetes block got it, the parts of its name, and the objects that they lead to.
 
-    def __init__(self, visit: Visit) -> None:
+    `problems` are errors of reading them.
+    """
+
+    seen: Seen
+    scene: Scene
+    found: tuple[Node, ParsedName] | bytes | None = None
+
+    def __init__(self, visit: Visit, problems: Sequence[str]) -> None:
         assert isinstance(visit.handler, Kubernetes), "as cluster_visit() has looked"
         self.visit, self.block, self.query = visit, visit.handler, visit.request.query
         zone = self.query.qname.longest_of(self.block.zones)
@@ -376,16 +358,37 @@ class _ClusterQuestion:
         self.replay = Replay(self.block, zone)
         lookup = self.block.answers.lookup
         self.parsed = lookup.parse(self.query.qname, zone)
-        self.is_shared = lookup.is_multicluster(zone)
-        self.is_reverse = is_reverse(self.query.qname)
-        self.address = address_of(self.query.qname) if self.is_reverse else None
+        self._is_shared = lookup.is_multicluster(zone)
+        self._is_reverse = is_reverse(self.query.qname)
+        self._address = address_of(self.query.qname) if self._is_reverse else None
+        self._problems = problems
+
+    @classmethod
+    async def read(
+        cls, visit: Visit, seeing: Mapping[int, LiveObjects], problems: Sequence[str], pause: Pause
+    ) -> _Cluster:
+        """A question with its objects."""
+        made = cls(visit, problems)
+        made.seen = await seeing[id(made.block)].see(made.lead)
+        await pause()
+        objects: Iterable[Object] = ()
+        if made._address is not None:
+            objects = made.seen.objects.of_address(made._address)
+        elif made.parsed is not None:
+            objects = made.seen.objects.of_name(made.parsed, shared=made._is_shared)
+        made.scene = Scene.of(objects)
+        with suppress(NoSuchName):
+            lookup = made.block.answers.lookup
+            made.found = lookup.find(made.query.qname, made.replay.zone, None)
+        await pause()
+        return made
 
     @property
     def lead(self) -> Lead:
         """The lead from the question to its objects."""
         parsed = self.parsed
-        if self.address is not None:
-            return Lead(address=address_to_text(self.address))
+        if self._address is not None:
+            return Lead(address=address_to_text(self._address))
         if parsed is None or not parsed.namespace:
             return Lead()
         lead = Lead((parsed.namespace,))
@@ -393,34 +396,15 @@ class _ClusterQuestion:
             pod = address_in(parsed.name)
             return lead._replace(address=address_to_text(pod)) if pod is not None else lead
         keys = ((parsed.namespace, parsed.name),) if parsed.name else ()
-        return lead._replace(services=keys, shared=self.is_shared)
+        return lead._replace(services=keys, shared=self._is_shared)
 
     @property
     def is_missing(self) -> bool:
         """Whether the cluster does not have the name."""
-        return self.lacks(self.query.qtype)
+        return self._lacks(self.query.qtype)
 
-    def lacks(self, qtype: int) -> bool:
-        """Whether the cluster does not have the name, asked for with a type."""
+    def _lacks(self, qtype: int) -> bool:
         return self.block.answers.is_missing(self.query.qname, qtype, self.replay.zone)
-
-
-class _Cluster:
-    """A question, and the objects of the cluster that its name leads to; `problems` are errors of reading them."""
-
-    def __init__(self, question: _ClusterQuestion, seen: Seen, problems: Sequence[str]) -> None:
-        self.question, self.seen, self.block = question, seen, question.block
-        self._problems = problems
-        objects: Iterable[Object] = ()
-        if question.address is not None:
-            objects = seen.objects.of_address(question.address)
-        elif question.parsed is not None:
-            objects = seen.objects.of_name(question.parsed, shared=question.is_shared)
-        self.scene = Scene.of(objects)
-        self.found: tuple[Node, ParsedName] | bytes | None = None
-        with suppress(NoSuchName):
-            lookup = self.block.answers.lookup
-            self.found = lookup.find(question.query.qname, question.replay.zone, None)
 
     @property
     def blind(self) -> list[str]:
@@ -436,45 +420,41 @@ class _Cluster:
     @property
     def history(self) -> list[ChangeReport]:
         """The last changes of the name."""
-        parsed = self.question.parsed
-        if parsed is None:
+        if self.parsed is None:
             return []
-        return past(self.block.store.services.history, self.question.lead, parsed.endpoint)
+        return past(self.block.store.services.history, self.lead, self.parsed.endpoint)
 
     async def needed(self, pause: Pause) -> tuple[Change, ...]:
         """The smallest set of changes with which the name exists."""
-        question, replay = self.question, self.question.replay
         options: Iterable[Change | None] = ()
-        if question.is_reverse:
-            options = of_address(question.address or b"", self.scene, self.seen.objects)
-        elif question.parsed is not None and question.parsed.name:
-            options = candidates(question.parsed, self.scene, self.seen.objects, replay)
-        qname, qtype = question.query.qname, question.query.qtype
-        return await smallest(replay, self.scene, options, qname, qtype, pause)
+        if self._is_reverse:
+            options = of_address(self._address or b"", self.scene, self.seen.objects)
+        elif self.parsed is not None and self.parsed.name:
+            options = Candidates(self.parsed, self.scene, self.seen.objects, self.replay)
+        qname, qtype = self.query.qname, self.query.qtype
+        return await smallest(self.replay, self.scene, options, qname, qtype, pause)
 
     async def service(self, pause: Pause) -> ServiceReport | None:
         """The Service or ServiceImport that the name leads to."""
-        question, parsed = self.question, self.question.parsed
+        parsed, visit, owners = self.parsed, self.visit, self.scene.imports or self.scene.services
         if parsed is None or not parsed.name or parsed.kind == POD:
             return None
-        if question.is_reverse or not (self.scene.services or self.scene.imports):
+        if self._is_reverse or not owners:
             return None
-        visit = question.visit
         own = visit.reply.answer if visit.reply is not None and visit.passed is None else ()
-        asked = question.query.qname, question.query.qtype
-        fates = Fates(question.replay, self.scene, self.seen.objects, parsed, asked, own)
-        return await fates.report((self.scene.imports or self.scene.services)[0], pause)
+        asked = self.query.qname, self.query.qtype
+        fates = Fates(self.replay, self.scene, self.seen.objects, parsed, asked, own)
+        return await fates.report(owners[0], pause)
 
     def lacks(self, needed: Sequence[Change]) -> str:
         """Explain why the cluster does not have the name."""
-        question, replay = self.question, self.question.replay
-        qname, qtype, parsed = question.query.qname, question.query.qtype, question.parsed
-        if self.seen.behind and replay.exists(self.scene, qname, qtype):
+        qname, qtype, parsed = self.query.qname, self.query.qtype, self.parsed
+        if self.seen.behind and self.replay.exists(self.scene, qname, qtype):
             return f"{self.seen.behind[0]}; with that the name exists"
         if needed:
             return "; and ".join(each.cause for each in needed)
-        if question.is_reverse:
-            if question.address is None:
+        if self._is_reverse:
+            if self._address is None:
                 return "names of the zone are those of whole addresses, and this is none"
             return "no Service has the address as its cluster IP, and no ready endpoint has it"
         if parsed is not None and parsed.kind == POD and parsed.name:
@@ -482,11 +462,11 @@ class _Cluster:
                 f'in the pod zone names are addresses, such as 10-0-0-1, and "{text(parsed.name)}" '
                 "is none"
             )
-        if not question.lacks(RRType.A):
+        if not self._lacks(RRType.A):
             rrtype = type_to_text(qtype)
             return f"the name has an A record, but {rrtype} is answered so, as CoreDNS does"
         if parsed is None:
-            return f"no name of zone {replay.zone.to_text()} has this form"
+            return f"no name of zone {self.replay.zone.to_text()} has this form"
         if not parsed.name:
             return f"there is no namespace {text(parsed.namespace)}"
         return f"no object of the cluster has the name {qname.to_text()}"
@@ -494,7 +474,7 @@ class _Cluster:
     @property
     def owners(self) -> str:
         """The objects that have the address of a reverse name."""
-        address = self.question.address
+        address = self._address
         if address is None:
             return ""
         for service in self.scene.services:
@@ -507,10 +487,10 @@ class _Cluster:
     @property
     def reading(self) -> dict[str, str]:
         """The parts of the name by their meaning."""
-        parsed = self.question.parsed
+        parsed = self.parsed
         if parsed is None:
             return {}
-        found = {"zone": self.question.replay.zone.to_text()}
+        found = {"zone": self.replay.zone.to_text()}
         fields = ("kind", "namespace", "endpoint", "cluster", "port", "protocol", "topology_zone")
         for field in fields:
             value = getattr(parsed, field)

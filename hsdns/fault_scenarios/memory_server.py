@@ -2,7 +2,7 @@
 
 Path: play.py -> here -> assemble.py, query.py, server/faults.py.
 Rule 1: no socket is opened; the time is the event loop's.
-Rule 2: rules for listeners and the process (server/faulty_connection.py, server/restarts.py) are applied here to single
+Rule 2: rules for listeners and the process (server/faults.py, server/faults.py) are applied here to single
         queries: a connection ends without a reply, or its reply is late.  There is no API server: while a rule blocks a
         watch (apiserver/transport.py), its events are held back.
 
@@ -16,11 +16,11 @@ Rule 1: a real server's reply is stored by its question, so that all clients of 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Any, ClassVar, Final, Self
 
+from hsdns.ask.question import NoReply, over_tcp, over_udp
 from hsdns.assemble import assemble
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.cluster.controllers.document import Document
@@ -42,7 +42,7 @@ from hsdns.corefile.parser import parse
 from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.fault_scenarios.scenario import ScenarioError
-from hsdns.faults.action import Hang, Refuse, Reset, Slow
+from hsdns.faults.action import ConnectionAction
 from hsdns.faults.handler import NO_PODS
 from hsdns.faults.rules import Bite, RuleError
 from hsdns.faults.selector import Asked
@@ -133,26 +133,13 @@ class OtherServer:
         """Return the reply to a message, None if there is none.  It blocks, so the virtual clock does not advance."""
         key = message[2:], transport
         if key not in self._replies:
+            over = over_udp if transport == "udp" else over_tcp
             try:
-                self._replies[key] = self._ask(message, transport)
-            except OSError as error:
-                where = f"{self.address} port {self.port} over {transport.upper()}"
-                self.problem = ScenarioError(f"no reply from {where}: {error}")
+                self._replies[key] = over(self.address, self.port, message, TIMEOUT)
+            except NoReply as error:
+                self.problem = ScenarioError(str(error))
                 return None
         return message[:2] + self._replies[key][2:]
-
-    def _ask(self, message: bytes, transport: str) -> bytes:
-        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
-        kind = socket.SOCK_STREAM if transport == "tcp" else socket.SOCK_DGRAM
-        with socket.socket(family, kind) as sock:
-            sock.settimeout(TIMEOUT)
-            sock.connect((self.address, self.port))
-            if transport == "udp":
-                sock.send(message)
-                return sock.recv(65535)
-            sock.sendall(len(message).to_bytes(2, "big") + message)
-            with sock.makefile("rb") as stream:
-                return stream.read(int.from_bytes(stream.read(2), "big"))
 
 
 SEED: Final = 1  # of rules without one
@@ -217,10 +204,10 @@ class MemoryServer:
         bites: list[Bite] = []
         if transport == "tcp":
             bites = self._connect(processor.server, client, local)
-        actions = [bite.rule.action for bite in bites]
-        if any(isinstance(each, Refuse) for each in actions):
+        words = [bite.rule.action.word for bite in bites]
+        if "refuse" in words:
             raise ConnectionResetError
-        if any(isinstance(each, Hang) for each in actions):
+        if "hang" in words:
             return None
         life = self._lives
         self.pending += 1
@@ -231,11 +218,12 @@ class MemoryServer:
             self.pending -= 1
         if life != self._lives:
             return self._nothing(transport)
-        for action in actions:
-            if isinstance(action, Reset):
-                raise ConnectionResetError
-            if isinstance(action, Slow) and reply is not None:
-                await asyncio.sleep(len(reply) / action.rate)
+        if "reset" in words:
+            raise ConnectionResetError
+        for bite in bites:
+            action = bite.rule.action
+            if action.word == "slow" and isinstance(action, ConnectionAction) and reply is not None:
+                await asyncio.sleep(len(reply) / (action.octets or 1))
         return reply
 
     def hand(self, events: Sequence[Event]) -> None:
@@ -268,7 +256,7 @@ class MemoryServer:
         """The number of hits of each rule."""
         return {rule.name: rule.hits for rule in self.faults.rules.all}
 
-    # as the process that rules of faults restart (server/restarts.py)
+    # as the process that rules of faults restart (server/faults.py)
 
     @property
     def instance(self) -> Any:

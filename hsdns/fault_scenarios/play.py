@@ -26,11 +26,25 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from hsdns.ask.lookup import LoopTransport
 from hsdns.chain import Endpoint
 from hsdns.fault_scenarios.memory_server import MemoryServer, Objects, OtherServer
 from hsdns.fault_scenarios.scenario import Asked, Scenario, ScenarioError, Seen, Step
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import Answer, Arrival, Model, Packet, Result, answer_of, wire_of
+from hsdns.resolver.model import (
+    CLOSED,
+    STILL_WAITING,
+    Arrival,
+    Ended,
+    Model,
+    Packet,
+    Result,
+    Sent,
+    Unfinished,
+    answer_of,
+    look_up,
+    wire_of,
+)
 from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
@@ -94,64 +108,42 @@ FIRST_PORT: Final = 10_000
 PORTS: Final = 500  # of each program
 TYPES: Final = (RRType.A, RRType.AAAA)
 ONE_WAY: Final = 0.001  # seconds to the server, and the same back
-INSTANT: Final = 1e-6  # seconds: a reply that is due at a timeout comes before it
 
 
-class Lookup(NamedTuple):
-    """One lookup; `seconds` is its duration, None if it has not ended with the scenario."""
+class Network(LoopTransport):
+    """The way of a model's packets to servers in memory; each program has its own range of ports.
 
-    at: float
-    seconds: float | None
-    result: Result
+    A lookup that waits without an end is abandoned at the time `until`.
+    """
 
-
-class Client:
-    """A resolver model; `queries` counts its queries.  Each `number` has its own range of ports."""
-
-    def __init__(
-        self, model: Model, ask: Ask, number: int = 0, *, keeps_socket: bool = False
-    ) -> None:
-        self._model = model
-        self._ask = ask
+    def __init__(self, ask: Ask, number: int, until: float, *, keeps_socket: bool = False) -> None:
+        super().__init__()
+        self._ask, self._until, self._keeps_socket = ask, until, keeps_socket
         self._first_port = FIRST_PORT + number * PORTS
-        self._keeps_socket = keeps_socket
         self._ports: dict[str, int] = {}
-        self.queries = 0
+        self._sent: list[asyncio.Task[None]] = []
 
-    async def look_up(self, name: str, until: float) -> Lookup:
-        """Look a name up; a lookup without an end is abandoned at the time `until`."""
-        clock = asyncio.get_running_loop().time
-        model, began = self._model, clock()
-        arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
-        sent: list[asyncio.Task[None]] = []
-        arrival: Arrival | None = None
-        try:
-            model.now = began
-            lookup = model.lookup(name, TYPES)
-            while True:
-                model.now = clock()
-                try:
-                    deadline = lookup.send(arrival)
-                except StopIteration as end:
-                    return Lookup(began, clock() - began, end.value)
-                for packet in model.outbox:
-                    self.queries += 1
-                    sent.append(asyncio.create_task(self._send(packet, arrivals)))
-                model.outbox.clear()
-                wait = (max(until, clock() + INSTANT) if deadline is None else deadline) - clock()
-                arrival = None
-                with contextlib.suppress(TimeoutError):
-                    arrival = await asyncio.wait_for(arrivals.get(), max(wait, INSTANT))
-                if arrival is None and deadline is None:
-                    return Lookup(began, None, Result((), "no result: still waiting", ""))
-        finally:
-            for task in sent:
-                task.cancel()
-            for found in await asyncio.gather(*sent, return_exceptions=True):
-                if isinstance(found, Exception):
-                    raise found
+    async def send(self, packet: Packet) -> None:
+        """Send a packet, in its own task, so that replies can arrive out of order."""
+        self._sent.append(asyncio.create_task(self._carry(packet)))
 
-    async def _send(self, packet: Packet, arrivals: asyncio.Queue[Arrival]) -> None:
+    async def receive(self, until: float | None) -> Arrival | None:
+        """Wait for the next answer."""
+        arrival = await self.next_arrival(self._until if until is None else until)
+        if arrival is None and until is None:
+            raise Unfinished("")
+        return arrival
+
+    async def finish(self) -> None:
+        """End a lookup; raise what the servers have raised."""
+        sent, self._sent, self.arrivals = self._sent, [], asyncio.Queue()
+        for task in sent:
+            task.cancel()
+        for found in await asyncio.gather(*sent, return_exceptions=True):
+            if isinstance(found, Exception):
+                raise found
+
+    async def _carry(self, packet: Packet) -> None:
         name = "udp" if self._keeps_socket and packet.transport == "udp" else packet.port
         number = self._ports.setdefault(name, len(self._ports))
         message = wire_of(packet, packet.qid & 0xFFFF)
@@ -161,12 +153,12 @@ class Client:
             reply = await self._ask(message, packet.transport, port, packet.server)
         except ConnectionResetError:
             await asyncio.sleep(ONE_WAY)
-            arrivals.put_nowait((packet, Answer(is_closed=True)))
+            self.arrivals.put_nowait((packet, CLOSED))
             return
         if reply is not None:
             await asyncio.sleep(ONE_WAY)
             with contextlib.suppress(BadReply):
-                arrivals.put_nowait((packet, answer_of(reply, packet)))
+                self.arrivals.put_nowait((packet, answer_of(reply, packet)))
 
 
 SERVERS: Final = ("127.0.0.1", "127.0.0.2", "127.0.0.3")  # the addresses of the cluster's server
@@ -247,6 +239,18 @@ class Stage:
             self._truths[message] = await self.truth.answer(message, "tcp", here, here)
         return self._truths[message]
 
+    async def addresses(self, asked: Asked) -> frozenset[str]:
+        """The right addresses at this time."""
+        found: set[str] = set()
+        for rrtype in TYPES:
+            query = Query.ask(Name.from_text(asked.meant), rrtype)
+            reply = await self.ask_truth(encode_query(query, 1))
+            if reply is None:
+                raise ScenarioError(f"there is no reply for {asked.meant}, even without faults")
+            answer = decode_reply(reply, query).answer
+            found |= {address_to_text(each.rdata) for each in answer if each.rrtype == rrtype}
+        return frozenset(found)
+
     async def _ask_cluster(self, message: bytes, transport: str) -> bytes | None:
         return await self.cluster.answer(message, transport, FRONT, Endpoint(SERVERS[0], 53))
 
@@ -317,100 +321,121 @@ def resolv_conf(scenario: Scenario, seen: Seen, namespace: str) -> str:
     return pod_resolv_conf(pod, SERVERS[0], DOMAIN, node)
 
 
+class Lookup(NamedTuple):
+    """One lookup; `seconds` is its duration, inf if it has not ended; `is_right` if nothing says that it is not."""
+
+    at: float
+    seconds: float
+    result: Result
+    is_right: bool
+
+    @property
+    def end(self) -> float:
+        """When it ended."""
+        return self.at + self.seconds
+
+
+class Program:
+    """A process that looks up names one after the other, over `connect`; `lookups` has its results.
+
+    `truth` has the right addresses at a time, if they are known.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        seen: Seen,
+        number: int,
+        connect: Callable[[Model], LoopTransport],
+        truth: Callable[[Asked], Awaitable[frozenset[str]]] | None = None,
+    ) -> None:
+        asked = [each for each in scenario.asked if number < each.programs]
+        self._clients: dict[str, tuple[Model, LoopTransport]] = {}
+        for namespace in {each.namespace for each in asked}:
+            model = MODELS[seen.client](resolv_conf(scenario, seen, namespace), Random(number))
+            self._clients[namespace] = model, connect(model)
+        self._times = sorted(
+            (each.at + time * each.every, index, each)
+            for index, each in enumerate(asked)
+            for time in range(each.times)
+        )
+        self._truth = truth
+        self.lookups: list[Lookup] = []
+        self.queries = 0
+
+    async def run(self) -> None:
+        """Look up all names."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            for at, _, asked in self._times:
+                await asyncio.sleep(max(0.0, began + at - clock()))
+                await self._look_up(asked)
+        finally:
+            for _, network in self._clients.values():
+                network.close()
+
+    async def _look_up(self, asked: Asked) -> None:
+        right = [await self._truth(asked)] if self._truth else []
+        model, network = self._clients[asked.namespace]
+        start = network.now()
+        *steps, end = await look_up(model, asked.name, TYPES, network)
+        assert isinstance(end, Ended), "the last step"
+        self.queries += sum(isinstance(step, Sent) for step in steps)
+        right += [await self._truth(asked)] if self._truth else []
+        ends = end.result.error != STILL_WAITING
+        is_right = not right or (ends and frozenset(end.result.addresses) in right)
+        seconds = end.at - start if ends else inf
+        self.lookups.append(Lookup(start, seconds, end.result, is_right))
+
+
+def programs(scenario: Scenario, make: Callable[[int], Program]) -> list[Program]:
+    """The programs of a client."""
+    return [make(number) for number in range(max(each.programs for each in scenario.asked))]
+
+
 async def _play(scenario: Scenario, seen: Seen, behind: OtherServer | None) -> Outcome:
     async with Stage(scenario, seen.cache, behind) as stage:
         if behind is not None:
             await _check_behind(scenario, stage, behind)
-        programs = [
-            _Program(scenario, seen, stage, number)
-            for number in range(max(each.programs for each in scenario.asked))
-        ]
-        await asyncio.gather(*(program.run() for program in programs))
+
+        def make(number: int) -> Program:
+            def connect(model: Model) -> Network:
+                return Network(stage.ask, number, scenario.seconds, keeps_socket=seen.keeps_socket)
+
+            return Program(scenario, seen, number, connect, stage.addresses)
+
+        asking = programs(scenario, make)
+        await asyncio.gather(*(program.run() for program in asking))
         problems = stage.problems + ([behind.problem] if behind and behind.problem else [])
         for problem in problems:
             raise problem
         found = sorted(
-            (each for program in programs for each in program.found), key=lambda each: each.end
+            (each for program in asking for each in program.lookups), key=lambda each: each.end
         )
         bad = [each for each in found if not each.is_right]
-        failed = [each for each in bad if not each.lookup.result.addresses]
+        failed = [each for each in bad if not each.result.addresses]
         recovered = 0.0
         if scenario.mended and bad and bad[-1].end > scenario.mended:
             recovered = bad[-1].end - scenario.mended if found[-1].is_right else inf
         return Outcome(
             seen.label,
             len(found),
-            round(sum(each.seconds for each in found), 1),
+            # without the milliseconds of the network
+            round(sum(round(each.seconds, 1) for each in found), 1),
             len(failed),
             len(bad) - len(failed),
             round(recovered, 1),
-            sum(program.queries for program in programs),
-            failed[-1].lookup.result.error if failed else "",
+            sum(program.queries for program in asking),
+            failed[-1].result.error if failed else "",
             stage.cluster.hits,
         )
-
-
-class _Judged(NamedTuple):
-    """A lookup, and whether its answer is right."""
-
-    lookup: Lookup
-    is_right: bool
-
-    @property
-    def seconds(self) -> float:
-        """The seconds that the lookup took, without the milliseconds of the network."""
-        return inf if self.lookup.seconds is None else round(self.lookup.seconds, 1)
-
-    @property
-    def end(self) -> float:
-        """When it ended."""
-        return self.lookup.at + (inf if self.lookup.seconds is None else self.lookup.seconds)
-
-
-class _Program:
-    """A process that looks up names one after the other; `found` has its results."""
-
-    def __init__(self, scenario: Scenario, seen: Seen, stage: Stage, number: int) -> None:
-        self._until = scenario.seconds
-        self._stage = stage
-        asked = [each for each in scenario.asked if number < each.programs]
-        self._clients = {
-            namespace: Client(
-                MODELS[seen.client](resolv_conf(scenario, seen, namespace), Random(number)),
-                stage.ask,
-                number,
-                keeps_socket=seen.keeps_socket,
-            )
-            for namespace in {each.namespace for each in asked}
-        }
-        self._times = sorted(
-            (each.at + time * each.every, index, each)
-            for index, each in enumerate(asked)
-            for time in range(each.times)
-        )
-        self.found: list[_Judged] = []
-
-    @property
-    def queries(self) -> int:
-        """The number of queries that it has sent."""
-        return sum(client.queries for client in self._clients.values())
-
-    async def run(self) -> None:
-        """Look up all names."""
-        loop = asyncio.get_running_loop()
-        for at, _, asked in self._times:
-            await asyncio.sleep(max(0.0, at - loop.time()))
-            before = await _truth(self._stage, asked)
-            lookup = await self._clients[asked.namespace].look_up(asked.name, self._until)
-            right = (before, await _truth(self._stage, asked))
-            got = frozenset(lookup.result.addresses)
-            self.found.append(_Judged(lookup, lookup.seconds is not None and got in right))
 
 
 async def _check_behind(scenario: Scenario, stage: Stage, behind: OtherServer) -> None:
     """Raise ScenarioError if the other server does not have the name."""
     for asked in scenario.asked:
-        found = await _truth(stage, asked)
+        found = await stage.addresses(asked)
         if behind.problem is not None:
             raise behind.problem
         if not found:
@@ -418,19 +443,6 @@ async def _check_behind(scenario: Scenario, stage: Stage, behind: OtherServer) -
             raise ScenarioError(
                 f"{where} has no address for {asked.meant}; choose another name with -name"
             )
-
-
-async def _truth(stage: Stage, asked: Asked) -> frozenset[str]:
-    """The correct addresses at this time."""
-    found: set[str] = set()
-    for rrtype in TYPES:
-        query = Query.ask(Name.from_text(asked.meant), rrtype)
-        reply = await stage.ask_truth(encode_query(query, 1))
-        if reply is None:
-            raise ScenarioError(f"there is no reply for {asked.meant}, even without faults")
-        answer = decode_reply(reply, query).answer
-        found |= {address_to_text(each.rdata) for each in answer if each.rrtype == rrtype}
-    return frozenset(found)
 
 
 def as_data(outcome: Outcome) -> dict[str, Any]:

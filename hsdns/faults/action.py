@@ -18,17 +18,18 @@ Rule 2: a rule restarts the process once, at its time, or whenever too many quer
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import ClassVar, Final
 
-from hsdns.faults.selector import UNKNOWN, And, Asked, Period, Selector
+from hsdns.faults.selector import UNKNOWN, Asked, Selector
 from hsdns.wire import rdata
-from hsdns.wire.iana import Rcode, RRType, rcode_to_text
-from hsdns.wire.message import RR, TRANSFERS, Query, Reply, unwritten
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR, TRANSFERS, Query, Reply
 from hsdns.wire.name import Name
 
 MAX_DELAY: Final = 60.0  # seconds
+ANSWER_TTL: Final = 30  # seconds
 _SRV_TARGET: Final = 6  # octets before the target in RDATA of SRV
 _ADDRESSES: Final = (RRType.A, RRType.AAAA)
 
@@ -49,28 +50,41 @@ class Course:
         return self.reply
 
 
+def any_query(asked: Asked) -> bool:
+    """Fits each query, also of a zone transfer."""
+    return True
+
+
+def no_transfer(asked: Asked) -> bool:
+    """Fits each query that gets a single reply."""
+    return asked.qtype not in TRANSFERS
+
+
 class Action:
     """An action; `text` is its syntax, `replaces` says that it discards the plugins' reply.
 
     `about` is its object: a query in its chain, or the object that another module of this package defines; `times` is
     its default limit of hits, None without a limit.  With `counts_late`, a query is a hit only if its reply is
-    different.
+    different.  `fits` says whether it can be applied to a query.
     """
 
     about: ClassVar[str] = "query"
     counts_late: ClassVar[bool] = False
-    in_corefile: ClassVar[bool] = True  # whether a server block may have it
-    text: str
     times: int | None = None
-    replaces = False
+
+    def __init__(
+        self, text: str, fits: Callable[[Asked], bool] = no_transfer, *, replaces: bool = False
+    ) -> None:
+        self.text, self.fits, self.replaces = text, fits, replaces
+
+    @property
+    def word(self) -> str:
+        """Its first word."""
+        return self.text.split()[0]
 
     def misfit(self, selector: Selector) -> str:
         """Return why it cannot be combined with a selector, "" if it can."""
         return ""
-
-    def fits(self, asked: Asked) -> bool:
-        """Whether it can be applied to a query."""
-        return asked.qtype not in TRANSFERS
 
     def draw(self, random: Random) -> float | None:
         """Draw the random value that it needs, None if it needs none."""
@@ -81,76 +95,61 @@ class Action:
         raise NotImplementedError
 
 
-class Drop(Action):
-    """Send no reply; the query does not reach the plugins."""
+class Send(Action):
+    """Send a reply in place of the plugins'; with Reply(dropped=True) the query does not reach the plugins."""
 
-    text = "drop"
-    replaces = True
-
-    def fits(self, asked: Asked) -> bool:
-        return True
+    def __init__(
+        self, text: str, make: Callable[[Query], Reply], fits: Callable[[Asked], bool] = no_transfer
+    ) -> None:
+        super().__init__(text, fits, replaces=True)
+        self._make = make
 
     async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        course.reply = Reply(dropped=True)
+        course.reply = self._make(course.query)
+
+
+class Change(Action):
+    """Change the reply; `edit` gets the reply so far, and what was drawn, or else the seed of the rule."""
+
+    def __init__(
+        self,
+        text: str,
+        edit: Callable[[Reply, float], Reply],
+        fits: Callable[[Asked], bool] = no_transfer,
+        *,
+        draws: bool = False,
+    ) -> None:
+        super().__init__(text, fits)
+        self._edit, self._draws = edit, draws
+
+    def draw(self, random: Random) -> float | None:
+        return random.getrandbits(32) if self._draws else None
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        course.reply = self._edit(await course.answered(), seed if drawn is None else drawn)
 
 
 class Delay(Action):
-    """Delay the reply by a constant, normally distributed or Pareto-distributed time."""
+    """Delay the reply; `draw_seconds` draws the time."""
 
-    def __init__(self, text: str, distribution: str, first: float, second: float = 0.0) -> None:
-        self.text = text
-        self._distribution, self._first, self._second = distribution, first, second
-
-    def fits(self, asked: Asked) -> bool:
-        return True
+    def __init__(self, text: str, draw_seconds: Callable[[Random], float]) -> None:
+        super().__init__(text, any_query)
+        self._draw_seconds = draw_seconds
 
     def draw(self, random: Random) -> float:
-        seconds = self._first
-        if self._distribution == "normal":
-            seconds = random.gauss(self._first, self._second)
-        elif self._distribution == "pareto":
-            seconds = self._first * random.paretovariate(self._second)
-        return round(min(max(seconds, 0.0), MAX_DELAY), 6)
+        return round(min(max(self._draw_seconds(random), 0.0), MAX_DELAY), 6)
 
     async def act(self, course: Course, drawn: float | None, seed: int) -> None:
         assert drawn is not None, "drawn"
         course.delay += drawn
 
 
-class SetRcode(Action):
-    """Send a reply with an rcode and nothing else."""
-
-    replaces = True
-
-    def __init__(self, rcode: int) -> None:
-        self.rcode = rcode
-        self.text = f"rcode {rcode_to_text(rcode)}"
-
-    def fits(self, asked: Asked) -> bool:
-        return True
-
-    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        course.reply = unwritten(self.rcode)
-
-
-class Empty(Action):
-    """Send NOERROR without any record, not even the SOA record that negative caching needs."""
-
-    text = "empty"
-    replaces = True
-
-    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        course.reply = Reply(aa=True)
-
-
 class Deny(Action):
     """Send NODATA or NXDOMAIN, with the SOA record of the zone."""
 
-    replaces = True
-
-    def __init__(self, rcode: int) -> None:
+    def __init__(self, text: str, rcode: int) -> None:
+        super().__init__(text, replaces=True)
         self.rcode = rcode
-        self.text = "nxdomain" if rcode == Rcode.NXDOMAIN else "nodata"
 
     async def act(self, course: Course, drawn: float | None, seed: int) -> None:
         reply = await course.answered()
@@ -160,124 +159,12 @@ class Deny(Action):
         course.reply = Reply(rcode=self.rcode, authority=soa, aa=True, ra=reply.ra)
 
 
-class Truncate(Action):
-    """Send TC with the first records of the answer, over UDP."""
-
-    def __init__(self, records: int) -> None:
-        self.records = records
-        self.text = f"truncate {records}"
-
-    def fits(self, asked: Asked) -> bool:
-        return super().fits(asked) and asked.transport in ("udp", "?")
-
-    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        reply = await course.answered()
-        course.reply = reply.replace(
-            answer=reply.answer[: self.records], authority=(), additional=(), tc=True
-        )
-
-
-class SetTtl(Action):
-    """Set the TTL of all records."""
-
-    def __init__(self, ttl: int) -> None:
-        self.ttl = ttl
-        self.text = f"ttl {ttl}"
-
-    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        reply = await course.answered()
-        changed = {
-            name: tuple(rr._replace(ttl=self.ttl) for rr in getattr(reply, name))
-            for name in ("answer", "authority", "additional")
-        }
-        course.reply = reply.replace(**changed)
-
-
-class Shuffle(Action):
-    """Shuffle the records of each RRset of the answer."""
-
-    text = "shuffle"
-
-    def draw(self, random: Random) -> float:
-        return random.getrandbits(32)
-
-    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        reply = await course.answered()
-        random, answer = Random(drawn), []
-        for rrset in _rrsets(reply.answer):
-            random.shuffle(rrset)
-            answer += rrset
-        course.reply = reply.replace(answer=tuple(answer))
-
-
-class Cut(Action):
-    """Send the first records of each RRset of the answer only."""
-
-    def __init__(self, records: int) -> None:
-        self.records = records
-        self.text = f"cut {records}"
-
-    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        reply = await course.answered()
-        answer = [rr for rrset in _rrsets(reply.answer) for rr in rrset[: self.records]]
-        course.reply = reply.replace(answer=tuple(answer))
-
-
-class Endpoints(Action):
-    """Send only some of the endpoints, always the same ones in A, AAAA and SRV records."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.text = f"endpoints {count}"
-
-    def fits(self, asked: Asked) -> bool:
-        return asked.qtype in (*_ADDRESSES, RRType.SRV)
-
-    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        reply = await course.answered()
-        addresses = {rr.owner: rr.rdata for rr in reply.additional if rr.rrtype in _ADDRESSES}
-        endpoints: dict[bytes, bytes] = {}  # RDATA -> address, or the RDATA itself
-        for rr in reply.answer:
-            if rr.rrtype in _ADDRESSES:
-                endpoints[rr.rdata] = rr.rdata
-            elif rr.rrtype == RRType.SRV:
-                endpoints[rr.rdata] = addresses.get(Name(rr.rdata[_SRV_TARGET:]), rr.rdata)
-        ranked = sorted(set(endpoints.values()), key=lambda address: _rank(seed, address))
-        left = set(ranked[: self.count])
-        answer = tuple(rr for rr in reply.answer if endpoints.get(rr.rdata, b"") in {*left, b""})
-        targets = {Name(rr.rdata[_SRV_TARGET:]) for rr in answer if rr.rrtype == RRType.SRV}
-        additional = tuple(
-            rr for rr in reply.additional if rr.rrtype not in _ADDRESSES or rr.owner in targets
-        )
-        course.reply = reply.replace(answer=answer, additional=additional)
-
-
-class AnswerAddress(Action):
-    """Send a given address."""
-
-    replaces = True
-
-    def __init__(self, address: str, ttl: int = 30) -> None:
-        self._rdata, self._ttl = rdata.address(address), ttl
-        self._qtype = RRType.A if len(self._rdata) == 4 else RRType.AAAA
-        self.text = f"answer {rdata.address_to_text(self._rdata)}"
-
-    def fits(self, asked: Asked) -> bool:
-        return asked.qtype == self._qtype
-
-    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        record = RR(course.query.qname, self._qtype, self._ttl, self._rdata)
-        course.reply = Reply(answer=(record,), aa=True)
-
-
 class AnswerName(Action):
     """Send the records of another name, with the queried name as their owner."""
 
-    replaces = True
-
     def __init__(self, name: Name) -> None:
+        super().__init__(f"answer {name.to_text()}", replaces=True)
         self.name = name
-        self.text = f"answer {name.to_text()}"
 
     async def act(self, course: Course, drawn: float | None, seed: int) -> None:
         qname = course.query.qname
@@ -286,6 +173,93 @@ class AnswerName(Action):
             rr._replace(owner=qname) if rr.owner == self.name else rr for rr in reply.answer
         )
         course.reply = reply.replace(answer=answer)
+
+
+def answer_address(address: str) -> Action:
+    """Send a given address."""
+    wire = rdata.address(address)
+    qtype = RRType.A if len(wire) == 4 else RRType.AAAA
+    return Send(
+        f"answer {rdata.address_to_text(wire)}",
+        lambda query: Reply(answer=(RR(query.qname, qtype, ANSWER_TTL, wire),), aa=True),
+        lambda asked: asked.qtype == qtype,
+    )
+
+
+def truncate(records: int) -> Action:
+    """Send TC with the first records of the answer, over UDP."""
+    return Change(
+        f"truncate {records}",
+        lambda reply, _: reply.replace(
+            answer=reply.answer[:records], authority=(), additional=(), tc=True
+        ),
+        lambda asked: no_transfer(asked) and asked.transport in ("udp", UNKNOWN),
+    )
+
+
+def set_ttl(ttl: int) -> Action:
+    """Set the TTL of all records."""
+
+    def edit(reply: Reply, _: float) -> Reply:
+        sections = {each: getattr(reply, each) for each in ("answer", "authority", "additional")}
+        return reply.replace(
+            **{each: tuple(rr._replace(ttl=ttl) for rr in sections[each]) for each in sections}
+        )
+
+    return Change(f"ttl {ttl}", edit)
+
+
+def shuffle() -> Action:
+    """Shuffle the records of each RRset of the answer."""
+
+    def edit(reply: Reply, drawn: float) -> Reply:
+        random, answer = Random(drawn), []
+        for rrset in _rrsets(reply.answer):
+            random.shuffle(rrset)
+            answer += rrset
+        return reply.replace(answer=tuple(answer))
+
+    return Change("shuffle", edit, draws=True)
+
+
+def cut(records: int) -> Action:
+    """Send the first records of each RRset of the answer only."""
+
+    def edit(reply: Reply, _: float) -> Reply:
+        return reply.replace(
+            answer=tuple(rr for rrset in _rrsets(reply.answer) for rr in rrset[:records])
+        )
+
+    return Change(f"cut {records}", edit)
+
+
+def endpoints(count: int) -> Action:
+    """Send only some of the endpoints, always the same ones in A, AAAA and SRV records."""
+
+    def edit(reply: Reply, seed: float) -> Reply:
+        addresses = {rr.owner: rr.rdata for rr in reply.additional if rr.rrtype in _ADDRESSES}
+        endpoints: dict[bytes, bytes] = {}  # RDATA -> address, or the RDATA itself
+        for rr in reply.answer:
+            if rr.rrtype in _ADDRESSES:
+                endpoints[rr.rdata] = rr.rdata
+            elif rr.rrtype == RRType.SRV:
+                endpoints[rr.rdata] = addresses.get(Name(rr.rdata[_SRV_TARGET:]), rr.rdata)
+        key = int(seed).to_bytes(8, "big")
+        ranked = sorted(
+            set(endpoints.values()),
+            key=lambda address: hashlib.blake2b(address, key=key, digest_size=8).digest(),
+        )
+        left = {*ranked[:count], b""}
+        answer = tuple(rr for rr in reply.answer if endpoints.get(rr.rdata, b"") in left)
+        targets = {Name(rr.rdata[_SRV_TARGET:]) for rr in answer if rr.rrtype == RRType.SRV}
+        additional = tuple(
+            rr for rr in reply.additional if rr.rrtype not in _ADDRESSES or rr.owner in targets
+        )
+        return reply.replace(answer=answer, additional=additional)
+
+    return Change(
+        f"endpoints {count}", edit, lambda asked: asked.qtype in (*_ADDRESSES, RRType.SRV)
+    )
 
 
 def _soa_of(reply: Reply) -> tuple[RR, ...]:
@@ -299,110 +273,73 @@ def _rrsets(records: tuple[RR, ...]) -> list[list[RR]]:
     return list(found.values())
 
 
-def _rank(seed: int, address: bytes) -> bytes:
-    return hashlib.blake2b(address, key=seed.to_bytes(8, "big"), digest_size=8).digest()
-
-
 STREAMS: Final = ("tcp", "dot", "doh")
-_OF_CONNECTIONS: Final = (
-    "client", "pod", "asked", "listener", "transport", "share", "nth", "after", "before",
-)  # fmt: skip
 
 
-class ConnectionAction(Action):
-    """An action on connections."""
+class Early(Action):
+    """An action that is decided before a query is read, so that few selectors are known."""
 
-    about: ClassVar[str] = "connection"
-    in_corefile: ClassVar[bool] = False
-
-    def fits(self, asked: Asked) -> bool:
-        return asked.transport in (*STREAMS, UNKNOWN)
+    when: ClassVar[str]
+    known: ClassVar[tuple[str, ...]] = (
+        "client", "pod", "asked", "listener", "share", "nth", "after", "before",
+    )  # fmt: skip
 
     def misfit(self, selector: Selector) -> str:
-        return foreign_selector(self.text, "when a client connects", selector, _OF_CONNECTIONS)
+        words = [part.word for part in selector.parts()]
+        foreign = next((word for word in words if word not in self.known), "")
+        if not foreign:
+            return ""
+        known = ", ".join(self.known)
+        return f'"{self.word}" is decided {self.when}, so it has no "{foreign}"; it has {known}'
 
 
-class Refuse(ConnectionAction):
-    """Reset the connection as soon as it is accepted."""
+class ConnectionAction(Early):
+    """An action on connections: refuse, hang, slow OCTETS or reset [OCTETS].
 
-    text = "refuse"
-    replaces = True
+    `refuse` resets the connection as soon as it is accepted; `hang` never sends anything; `slow` limits replies to a
+    number of octets a second; `reset` resets it after a number of octets of replies, None: half of the first data.
+    """
 
+    about: ClassVar[str] = "connection"
+    when: ClassVar[str] = "when a client connects"
+    known: ClassVar[tuple[str, ...]] = (
+        "client", "pod", "asked", "listener", "transport", "share", "nth", "after", "before",
+    )  # fmt: skip
 
-class Hang(ConnectionAction):
-    """Accept the connection and never send anything."""
-
-    text = "hang"
-    replaces = True
-
-
-class Slow(ConnectionAction):
-    """Limit replies to a number of octets a second."""
-
-    def __init__(self, rate: int) -> None:
-        self.rate = rate
-        self.text = f"slow {rate}"
-
-
-class Reset(ConnectionAction):
-    """Reset the connection after a number of octets of replies; None: after half of the first data that is sent."""
-
-    replaces = True
-
-    def __init__(self, octets: int | None) -> None:
+    def __init__(self, word: str, octets: int | None = None) -> None:
+        text = word if octets is None else f"{word} {octets}"
+        fits = (*STREAMS, UNKNOWN)
+        super().__init__(text, lambda asked: asked.transport in fits, replaces=word != "slow")
         self.octets = octets
-        self.text = "reset" if octets is None else f"reset {octets}"
 
 
-def foreign_selector(text: str, when: str, selector: Selector, known: Sequence[str]) -> str:
-    """Return an error if a selector cannot be used with an action, "" if all parts can."""
-    words = [part.text.split()[0] for part in selector.parts()]
-    foreign = next((word for word in words if word not in known), "")
-    if not foreign:
-        return ""
-    return f'"{text.split()[0]}" is decided {when}, so it has no "{foreign}"; it has {", ".join(known)}'
-
-
-_OF_PROCESS: Final = ("client", "pod", "asked", "listener", "share", "nth", "after", "before")
-
-
-class QueueFull(Action):
+class QueueFull(Early):
     """Drop the UDP queries that are misses of the answer table."""
 
     about: ClassVar[str] = "miss"
-    in_corefile: ClassVar[bool] = False
-    text = "queue-full"
-    replaces = True
+    when: ClassVar[str] = "before a query is read"
 
-    def fits(self, asked: Asked) -> bool:
-        return asked.transport in ("udp", UNKNOWN)
-
-    def misfit(self, selector: Selector) -> str:
-        return foreign_selector(self.text, "before a query is read", selector, _OF_PROCESS)
-
-
-class Restart(Action):
-    """Kill the process, and restart it after `dead` seconds; with `pending`, whenever this number of queries wait."""
-
-    about: ClassVar[str] = "process"
-    in_corefile: ClassVar[bool] = False
-    replaces = True
-
-    def __init__(self, text: str, dead: float = 0.0, pending: int | None = None) -> None:
-        self.text, self.dead, self.pending = text, dead, pending
-        self.times = 1 if pending is None else None
-
-    def misfit(self, selector: Selector) -> str:
-        if isinstance(selector, And) and not selector.inside:
-            return ""
-        if isinstance(selector, Period) and selector.word == "after":
-            return ""
-        word = self.text.split()[0]
-        return (
-            f'"{word}" is about the process, so "after TIME" is the only selector that it has, once'
+    def __init__(self) -> None:
+        super().__init__(
+            "queue-full", lambda asked: asked.transport in ("udp", UNKNOWN), replaces=True
         )
 
 
-def due_at(selector: Selector) -> float:
-    """The age of the rule, in seconds, at which a Restart is due."""
-    return selector.seconds if isinstance(selector, Period) else 0.0
+class Restart(Action):
+    """Kill the process, and restart it after `dead` seconds; with `pending`, whenever this number of queries wait.
+
+    It is due at the age of the rule that its selector has as `seconds`.
+    """
+
+    about: ClassVar[str] = "process"
+
+    def __init__(self, text: str, dead: float = 0.0, pending: int | None = None) -> None:
+        super().__init__(text, replaces=True)
+        self.dead, self.pending = dead, pending
+        self.times = 1 if pending is None else None
+
+    def misfit(self, selector: Selector) -> str:
+        parts = selector.parts()
+        if not parts or (parts == [selector] and selector.word == "after"):
+            return ""
+        return f'"{self.word}" is about the process, so "after TIME" is the only selector that it has, once'

@@ -16,27 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import ip_address
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hsdns.chain import Endpoint
 from hsdns.corefile.keys import split_host_port
-from hsdns.faults.action import Restart, due_at
+from hsdns.faults.action import Restart
 from hsdns.faults.rules import Bite, Rule, Wanted
 from hsdns.faults.selector import (
     TRANSPORTS,
     UNKNOWN,
     Asked,
-    AskedIs,
-    ClientIs,
-    Flow,
-    ListenerIs,
-    NameIs,
-    Nth,
-    PodIs,
+    Fact,
     Selector,
-    Share,
-    TransportIs,
-    TypeIs,
     Zone,
     transport_of,
 )
@@ -71,20 +62,20 @@ def _why_never(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
     if about == "process":
         if wanted.times is not None and wanted.times > (wanted.action.times or wanted.times):
             return f"{wanted.action.text} is done once, not {wanted.times} times"
-        ends = wanted.lifetime is not None and due_at(wanted.selector) >= wanted.lifetime
+        ends = wanted.lifetime is not None and wanted.selector.seconds >= wanted.lifetime
         return _EXCLUDE if ends else ""
     if about not in ("query", "watch"):
         return ""
     parts = wanted.selector.parts()
-    named = _names(part for part in parts if isinstance(part, NameIs))
+    named = _names(_values(parts, "name"))
     names = [*named, *dict.fromkeys(zone.apex for zone in zones)]
     served = [name for name in names if any(zone.has(name) for zone in zones)]
     types = {RRType.A, RRType.AAAA, RRType.TXT, RRType.SRV}
-    types |= {each.qtype for each in parts if isinstance(each, TypeIs)}
-    transports = TRANSPORTS if any(isinstance(each, TransportIs) for each in parts) else (UNKNOWN,)
+    types.update(_values(parts, "type"))
+    transports = TRANSPORTS if _values(parts, "transport") else (UNKNOWN,)
     clients, owners = _clients(parts), _owners(parts)
     servers = sorted({zone.server for zone in zones})
-    if not any(isinstance(each, ListenerIs | AskedIs) for each in parts):
+    if not _values(parts, "listener", "asked"):
         servers = servers[:1]
     combinations = product(served, types, transports, clients, servers, owners)
     for tries, (name, qtype, transport, client, server, owner) in enumerate(combinations):
@@ -125,9 +116,8 @@ def _local(server: str) -> str:
 
 def _foreign_address(parts: Sequence[Selector], zones: Sequence[Zone], local: Local) -> str:
     """Return an error if no listener has an address of the rule, "" if each address is, or may be, a listener's."""
-    asked = [part.address for part in parts if isinstance(part, AskedIs)]
     known = list(dict.fromkeys(local(zone.server) for zone in zones))
-    foreign = next((each for each in asked if each not in known), "")
+    foreign = next((each for each in _values(parts, "asked") if each not in known), "")
     if not foreign or UNKNOWN in known:
         return ""
     return f"no listener has the address {foreign}; they have {', '.join(known)}"
@@ -135,23 +125,22 @@ def _foreign_address(parts: Sequence[Selector], zones: Sequence[Zone], local: Lo
 
 def _clients(parts: Sequence[Selector]) -> list[str]:
     """A client that is in no rule, and one client of each network in the rule."""
-    networks = [each.network for each in parts if isinstance(each, ClientIs)]
-    return ["192.0.2.1", *(str(network.network_address) for network in networks)]
+    return ["192.0.2.1", *(str(each.network_address) for each in _values(parts, "client"))]
 
 
 def _owners(parts: Sequence[Selector]) -> list[tuple[bytes, str] | None]:
     """The Pods of the clients: none, and each Pod in the rule."""
-    pods = [each for each in parts if isinstance(each, PodIs)]
-    return [None, *((pod.namespace, pod.name) for pod in pods)]
+    return [None, *_values(parts, "pod")]
+
+
+def _values(parts: Sequence[Selector], *words: str) -> list[Any]:
+    """The arguments of the conditions on these facts."""
+    return [each.value for each in parts if isinstance(each, Fact) and each.word in words]
 
 
 def _may_match(wanted: Wanted, asked: Asked) -> bool:
     """Whether a query may match at age 0 or at one of the ages at which a condition changes."""
-    ages = {0.0}
-    for part in wanted.selector.parts():
-        seconds = getattr(part, "seconds", None)
-        if isinstance(seconds, float):
-            ages.add(seconds)
+    ages = {0.0, *(part.seconds for part in wanted.selector.parts())}
     lifetime = wanted.lifetime
     return any(
         wanted.selector.foresee(asked, age) is not False
@@ -160,14 +149,13 @@ def _may_match(wanted: Wanted, asked: Asked) -> bool:
     )
 
 
-def _names(parts: Iterable[Selector]) -> list[Name]:
+def _names(asked: Iterable[tuple[Name, bool]]) -> list[Name]:
     """Names that match the conditions: the names themselves, one below each, and one with a label for each `*`."""
     found: dict[Name, None] = {}
-    for part in parts:
-        assert isinstance(part, NameIs), "given such alone"
-        labels = [_OTHER if label == b"*" else label for label in part.name.labels]
+    for name, is_below in asked:
+        labels = [_OTHER if label == b"*" else label for label in name.labels]
         found[Name.from_labels(labels)] = None
-        if part.below and len(part.name.wire) + 1 + len(_OTHER) <= MAX_NAME_LEN:
+        if is_below and len(name.wire) + 1 + len(_OTHER) <= MAX_NAME_LEN:
             found[Name.from_labels([_OTHER, *labels])] = None
     return list(found)
 
@@ -213,7 +201,8 @@ class DryRun:
 
     def unforeseen(self) -> Iterator[str]:
         """Yield a sentence for each fact that is not known."""
-        action, parts = self.rule.action, self.rule.selector.parts()
+        action = self.rule.action
+        words = {part.word for part in self.rule.selector.parts()}
         if action.about not in _DECIDE:
             yield f'"{action.text}" is not about queries, so none is hit'
         if isinstance(action, Restart):
@@ -227,18 +216,16 @@ class DryRun:
             yield BESIDE[action.about]
         if self._is_open:
             yield 'the address that a query was sent to is not known, so "asked" is left open'
-        if any(isinstance(each, Flow) for each in parts):
+        if "flow" in words:
             yield "a five-tuple that was used before the first of these queries counts as new"
-        if any(isinstance(each, Nth) for each in parts):
+        if "nth" in words:
             yield 'the first of these queries are the first that "nth" counts'
-        if self._is_drawn and any(isinstance(each, Share) for each in parts):
+        if self._is_drawn and "share" in words:
             yield f"another seed than {self.rule.seed} hits others; without one it is drawn anew"
 
     def _stays_open(self, past: Past) -> bool:
         rule, asked = self.rule, past.asked
-        if asked.local != UNKNOWN or not any(
-            isinstance(each, AskedIs) for each in rule.selector.parts()
-        ):
+        if asked.local != UNKNOWN or not _values(rule.selector.parts(), "asked"):
             return False
         may = rule.foresee(asked, past.time) is not False
         self.may += may
@@ -265,7 +252,7 @@ class DryRun:
     def _process(self, past: Past) -> Bite | None:
         action, selector = self.rule.action, self.rule.selector
         assert isinstance(action, Restart), "about the process"
-        dead = past.time - self.rule.begun - due_at(selector)
+        dead = past.time - self.rule.begun - selector.seconds
         if action.pending is not None or not 0 <= dead < action.dead:
             return None
         if self._killed is None:

@@ -124,7 +124,8 @@ class Rule:
             return None
         age = now - self.begun
         self.seen += 1
-        self.selector.note(asked, age)
+        for part in self.selector.parts():
+            part.note(asked, age)
         if not self.action.fits(asked) or not self.selector.matches(asked, age, self._random):
             return None
         facts = {"client": asked.client.address, "transport": asked.transport}
@@ -222,7 +223,7 @@ class Rules:
         """Create a rule that is not active yet; raise RuleError.  `lifetime` is the default, in seconds."""
         if len(self.standing) >= MAX_STANDING:
             raise RuleError(f"{MAX_STANDING} rules stand already, which is the most; remove one")
-        name = wanted.name or self._free_name(wanted.action.text.split()[0])
+        name = wanted.name or self._free_name(wanted.action.word)
         if name in self.standing:
             raise RuleError(f'a rule named "{name}" stands already; remove it, or use another name')
         for other in self.standing.values():
@@ -364,7 +365,5 @@ def _hides(rule: Rule, wanted: Wanted) -> bool:
         and rule.times == rule.action.times
         and wanted.times is None
         and rule.selector.text == wanted.selector.text
-        and not any(
-            part.text.split()[0] in ("share", "nth", "flow") for part in rule.selector.parts()
-        )
+        and not any(part.word in ("share", "nth", "flow") for part in rule.selector.parts())
     )

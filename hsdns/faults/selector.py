@@ -18,12 +18,10 @@ Source: netfilter's connection tracking, where two first datagrams of one five-t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hsdns.chain import Endpoint, Request
-from hsdns.wire.iana import type_to_text
 from hsdns.wire.name import ROOT, Name
 
 PodOf = Callable[[str], tuple[bytes, str] | None]  # address -> namespace in lower case, and name
@@ -78,7 +76,6 @@ def transport_of(server: str, protocol: str) -> str:
 
 
 MAX_REMEMBERED: Final = 65_536
-Network = IPv4Network | IPv6Network
 
 
 class Zone:
@@ -99,9 +96,15 @@ class Zone:
 
 
 class Selector:
-    """A condition; `text` is its syntax."""
+    """A condition; `text` is its syntax, `seconds` the age of the rule at which it changes."""
 
     text: str
+    seconds = 0.0
+
+    @property
+    def word(self) -> str:
+        """Its first word, which says what a single condition is about."""
+        return self.text.split()[0]
 
     def matches(self, asked: Asked, age: float, random: Random) -> bool:
         """Whether a query meets it; to be called once for each query."""
@@ -109,7 +112,7 @@ class Selector:
 
     def foresee(self, asked: Asked, age: float) -> bool | None:
         """Whether a query would meet it, None if this is not known in advance; changes nothing."""
-        raise NotImplementedError
+        return None
 
     def note(self, asked: Asked, age: float) -> None:
         """Note a query, before any condition is evaluated."""
@@ -123,108 +126,65 @@ class Selector:
         return [self]
 
 
-class _Fact(Selector):
-    """A condition that depends only on the query and the age of the rule."""
+class Fact(Selector):
+    """A condition that depends only on the query and the age of the rule; `value` is its argument.
+
+    `holds` returns None if the fact is not known.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        value: Any,
+        holds: Callable[[Asked, float], bool | None],
+        touches: Callable[[Zone], bool] = lambda zone: True,
+        seconds: float = 0.0,
+    ) -> None:
+        self.text, self.value, self.seconds = text, value, seconds
+        self._holds, self._touches = holds, touches
 
     def matches(self, asked: Asked, age: float, random: Random) -> bool:
-        return self.foresee(asked, age) is True
-
-
-class NameIs(_Fact):
-    """An exact name, `*` for any single label; or all names at and below one."""
-
-    def __init__(self, name: Name, *, below: bool = False) -> None:
-        self.name, self.below = name, below
-        self.text = f"name {'below ' if below else ''}{name.to_text()}"
-        self._labels = name.labels
+        return self._holds(asked, age) is True
 
     def foresee(self, asked: Asked, age: float) -> bool | None:
-        if self.below:
-            return asked.qname.is_at_or_below(self.name)
+        return self._holds(asked, age)
+
+    def touches(self, zone: Zone) -> bool:
+        return self._touches(zone)
+
+
+def name_is(name: Name) -> Fact:
+    """An exact name, `*` for any single label."""
+    labels = name.labels
+
+    def holds(asked: Asked, age: float) -> bool:
         found = asked.qname.labels
-        return len(found) == len(self._labels) and all(
-            pattern in (label, b"*") for label, pattern in zip(found, self._labels, strict=True)
+        return len(found) == len(labels) and all(
+            pattern in (label, b"*") for label, pattern in zip(found, labels, strict=True)
         )
 
-    def touches(self, zone: Zone) -> bool:
-        if self.below:
-            return zone.has_any_below(self.name)
-        stars = [at for at, label in enumerate(self._labels) if label == b"*"]
+    def touches(zone: Zone) -> bool:
+        stars = [at for at, label in enumerate(labels) if label == b"*"]
         if stars:
-            fixed = self._labels[stars[-1] + 1 :]
-            return zone.has_any_below(Name.from_labels(fixed))
-        return zone.has(self.name)
+            return zone.has_any_below(Name.from_labels(labels[stars[-1] + 1 :]))
+        return zone.has(name)
+
+    return Fact(f"name {name.to_text()}", (name, False), holds, touches)
 
 
-class TypeIs(_Fact):
-    """A record type."""
-
-    def __init__(self, qtype: int) -> None:
-        self.qtype = qtype
-        self.text = f"type {type_to_text(qtype)}"
-
-    def foresee(self, asked: Asked, age: float) -> bool | None:
-        return asked.qtype == self.qtype
-
-
-class TransportIs(_Fact):
-    """UDP, TCP, DNS over TLS or DNS over HTTPS."""
-
-    def __init__(self, transport: str) -> None:
-        self.transport = transport
-        self.text = f"transport {transport}"
-
-    def foresee(self, asked: Asked, age: float) -> bool | None:
-        return None if asked.transport == UNKNOWN else asked.transport == self.transport
+def name_below(name: Name) -> Fact:
+    """All names at and below one."""
+    return Fact(
+        f"name below {name.to_text()}",
+        (name, True),
+        lambda asked, age: asked.qname.is_at_or_below(name),
+        lambda zone: zone.has_any_below(name),
+    )
 
 
-class ClientIs(_Fact):
-    """The client's address, or the network that contains it."""
-
-    def __init__(self, network: Network) -> None:
-        self.network = network
-        single = network.num_addresses == 1
-        self.text = f"client {network.network_address if single else network}"
-
-    def foresee(self, asked: Asked, age: float) -> bool | None:
-        return ip_address(asked.client.address.partition("%")[0]) in self.network
-
-
-class PodIs(_Fact):
-    """The Pod that has the client's address; `*` for any Pod of the namespace."""
-
-    def __init__(self, namespace: str, name: str) -> None:
-        self.namespace, self.name = namespace.lower().encode(), name
-        self.text = f"pod {namespace}/{name}"
-
-    def foresee(self, asked: Asked, age: float) -> bool | None:
-        found = asked.pod_of(asked.client.address)
-        return found is not None and found[0] == self.namespace and self.name in (found[1], "*")
-
-
-class AskedIs(_Fact):
-    """The destination address of the query, for example of one replica."""
-
-    def __init__(self, address: str) -> None:
-        self.address = str(ip_address(address))
-        self.text = f"asked {self.address}"
-
-    def foresee(self, asked: Asked, age: float) -> bool | None:
-        return None if asked.local == UNKNOWN else asked.local == self.address
-
-
-class ListenerIs(_Fact):
-    """The listener, as metrics name it."""
-
-    def __init__(self, server: str) -> None:
-        self.server = server
-        self.text = f"listener {server}"
-
-    def foresee(self, asked: Asked, age: float) -> bool | None:
-        return asked.server == self.server
-
-    def touches(self, zone: Zone) -> bool:
-        return zone.server == self.server
+def is_known(found: str, wanted: str) -> bool | None:
+    """Whether a fact of a query is the wanted one; None if it is not known."""
+    return None if found == UNKNOWN else found == wanted
 
 
 class Nth(Selector):
@@ -243,9 +203,6 @@ class Nth(Selector):
         self._counts[key] = count
         return count == self.number
 
-    def foresee(self, asked: Asked, age: float) -> bool | None:
-        return None
-
 
 class Share(Selector):
     """A share of the queries, chosen at random."""
@@ -261,17 +218,6 @@ class Share(Selector):
         return True if self.share == 1 else None
 
 
-class Period(_Fact):
-    """The time after, or before, the rule has been active for some seconds."""
-
-    def __init__(self, word: str, seconds: float, shown: str) -> None:
-        self.word, self.seconds = word, seconds
-        self.text = f"{word} {shown}"
-
-    def foresee(self, asked: Asked, age: float) -> bool | None:
-        return age >= self.seconds if self.word == "after" else age < self.seconds
-
-
 class Not(Selector):
     """The negation of a condition."""
 
@@ -285,9 +231,6 @@ class Not(Selector):
     def foresee(self, asked: Asked, age: float) -> bool | None:
         found = self.inside.foresee(asked, age)
         return None if found is None else not found
-
-    def note(self, asked: Asked, age: float) -> None:
-        self.inside.note(asked, age)
 
     def parts(self) -> list[Selector]:
         return self.inside.parts()
@@ -313,12 +256,8 @@ class _Joined(Selector):
             return self.decisive
         return None if None in found else not self.decisive
 
-    def note(self, asked: Asked, age: float) -> None:
-        for each in self.inside:
-            each.note(asked, age)
-
     def touches(self, zone: Zone) -> bool:
-        sees_all = any(type(each).note is not Selector.note for each in self.parts())
+        sees_all = any(isinstance(each, Flow) for each in self.parts())
         found = {each.touches(zone) for each in self.inside}
         return sees_all or (True in found if self.decisive else False not in found)
 
@@ -350,16 +289,19 @@ def _enclosed(selector: Selector, kinds: tuple[type[Selector], ...]) -> str:
     return f"( {selector.text} )" if isinstance(selector, kinds) else selector.text
 
 
-# Types of zone transfers, whose replies are streams of records.
-
-
 Key = tuple[str, str, int, str]
 
 
 class Flow(Selector):
-    """A condition on the five-tuple of a query."""
+    """A condition on the five-tuple of a query.
 
-    def __init__(self) -> None:
+    `holds` has the age of the rule now and at the first query of the five-tuple, in seconds, and the number of queries.
+    """
+
+    def __init__(
+        self, text: str, holds: Callable[[float, float, float], bool], seconds: float = 0.0
+    ) -> None:
+        self.text, self.seconds, self._holds = text, seconds, holds
         self._seen: dict[Key, list[float]] = {}  # first time, number of queries
 
     def note(self, asked: Asked, age: float) -> None:
@@ -375,52 +317,7 @@ class Flow(Selector):
 
     def matches(self, asked: Asked, age: float, random: Random) -> bool:
         """Whether the five-tuple of a noted query meets the condition."""
-        began, count = self._seen[_key(asked)]
-        return self.holds(age, began, count)
-
-    def foresee(self, asked: Asked, age: float) -> bool | None:
-        """Return None, because the result depends on earlier queries."""
-        return None
-
-    def holds(self, age: float, began: float, count: float) -> bool:
-        """Whether a five-tuple meets the condition; `began` is the age of the rule at its first query, in seconds."""
-        raise NotImplementedError
-
-
-class FirstOfFlow(Flow):
-    """The first query of a five-tuple."""
-
-    text = "flow first"
-
-    def holds(self, age: float, began: float, count: float) -> bool:
-        """Whether it is the first."""
-        return count == 1
-
-
-class SecondOfFlow(Flow):
-    """The second query of a five-tuple, if it comes soon after the first."""
-
-    def __init__(self, seconds: float, shown: str) -> None:
-        super().__init__()
-        self.seconds = seconds
-        self.text = f"flow second {shown}"
-
-    def holds(self, age: float, began: float, count: float) -> bool:
-        """Whether it is the second, in time."""
-        return count == 2 and age - began <= self.seconds
-
-
-class FlowSince(Flow):
-    """From a given age of the rule on, the queries of five-tuples that were seen before it, or of all others."""
-
-    def __init__(self, word: str, seconds: float, shown: str) -> None:
-        super().__init__()
-        self.word, self.seconds = word, seconds
-        self.text = f"flow {word} {shown}"
-
-    def holds(self, age: float, began: float, count: float) -> bool:
-        """Whether the rule is old enough, and the five-tuple was, or was not, seen before."""
-        return age >= self.seconds and (began < self.seconds) == (self.word == "existing")
+        return self._holds(age, *self._seen[_key(asked)])
 
 
 def _key(asked: Asked) -> Key:

@@ -11,7 +11,7 @@ Rule 3: the state at the start of a rule does not include the changes of the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf, nextafter
 from typing import ClassVar, Final
 
@@ -20,80 +20,73 @@ from hsdns.cluster.replaced import Need
 from hsdns.corefile.properties import duration_to_text
 from hsdns.faults.action import Action, Course
 from hsdns.faults.rules import Bite, Rule
-from hsdns.faults.selector import Period, Selector, Share
+from hsdns.faults.selector import Selector
 
 RESOURCES: Final = ("services", "endpointslices", "namespaces", "pods", "serviceimports")
 OUTCOMES: Final = ("away", "forbidden")
 
 
 class StateAction(Action):
-    """Answer from an earlier state of the cluster."""
+    """Answer from an earlier state of the cluster.
+
+    `moment` has the time whose state answers a query, for a rule that began at a time, and now; None is the current
+    state.  All states of the last `lag` seconds are needed.
+    """
 
     counts_late = True
 
-    def moment(self, begun: float, now: float) -> float | None:
-        """The time whose state answers a query at `now`, for a rule that began at `begun`; None: the current state."""
-        raise NotImplementedError
+    def __init__(
+        self, text: str, moment: Callable[[float, float], float | None], lag: float = 0.0
+    ) -> None:
+        super().__init__(text)
+        self.moment, self._lag = moment, lag
 
     def need(self, begun: float) -> Need:
         """The states that the rule needs."""
-        return Need(_beginning(begun))
+        return Need(_beginning(begun), self._lag)
 
     async def act(self, course: Course, drawn: float | None, seed: int) -> None:
         """Do nothing, because the request already has the time."""
 
 
-class Freeze(StateAction):
+def freeze() -> StateAction:
     """The state at the start of the rule."""
-
-    text = "freeze"
-
-    def moment(self, begun: float, now: float) -> float | None:
-        """The start of the rule."""
-        return _beginning(begun)
+    return StateAction("freeze", lambda begun, now: _beginning(begun))
 
 
-class Lag(StateAction):
-    """The state of some seconds ago: each change is served with this delay."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.text = f"lag {duration_to_text(seconds)}"
-
-    def moment(self, begun: float, now: float) -> float | None:
-        """The time of this many seconds ago, but not before the start of the rule."""
-        return max(_beginning(begun), now - self.seconds)
-
-    def need(self, begun: float) -> Need:
-        """All states within the delay."""
-        return Need(_beginning(begun), self.seconds)
+def lag(seconds: float) -> StateAction:
+    """The state of some seconds ago, but none before the rule: each change is served with this delay."""
+    return StateAction(
+        f"lag {duration_to_text(seconds)}",
+        lambda begun, now: max(_beginning(begun), now - seconds),
+        seconds,
+    )
 
 
-class Flap(StateAction):
+def flap(seconds: float) -> StateAction:
     """Alternately the state at the start of the rule and the current one, each for some seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.text = f"flap {duration_to_text(seconds)}"
-
-    def moment(self, begun: float, now: float) -> float | None:
-        """Alternately the start of the rule and None."""
-        return None if (now - begun) // self.seconds % 2 else _beginning(begun)
+    return StateAction(
+        f"flap {duration_to_text(seconds)}",
+        lambda begun, now: None if (now - begun) // seconds % 2 else _beginning(begun),
+    )
 
 
 class WatchAction(Action):
     """Make requests to the API server fail, for one resource or all; `status` is the HTTP status, or 0 for no reply."""
 
     about: ClassVar[str] = "watch"
-    resource = ""
-    status = 0
+
+    def __init__(self, resource: str = "") -> None:
+        super().__init__(f"watch forbidden {resource}" if resource else "watch away")
+        self.resource = resource
+        self.status = 403 if resource else 0
 
     def misfit(self, selector: Selector) -> str:
         """Return why it cannot be combined with a selector, "" if it can."""
         for part in selector.parts():
-            if not isinstance(part, Period | Share):
+            if part.word not in ("after", "before", "share"):
                 return (
-                    f'"{self.text}" is about requests to the API server, which have no {part.text.split()[0]}; '
+                    f'"{self.text}" is about requests to the API server, which have no {part.word}; '
                     "its selectors are after, before and share"
                 )
         return ""
@@ -101,22 +94,6 @@ class WatchAction(Action):
     def is_about(self, resource: str) -> bool:
         """Whether it affects requests for a resource, named by its plural."""
         return self.resource in ("", resource)
-
-
-class WatchAway(WatchAction):
-    """The API server cannot be reached."""
-
-    text = "watch away"
-
-
-class WatchForbidden(WatchAction):
-    """The API server denies requests for a resource."""
-
-    status = 403
-
-    def __init__(self, resource: str) -> None:
-        self.resource = resource
-        self.text = f"watch forbidden {resource}"
 
 
 def earlier_for(bites: Iterable[Bite], now: float) -> Earlier | None:

@@ -14,56 +14,41 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from typing import Final, TypeVar
 
 from hsdns.corefile.properties import duration_to_text, parse_duration
 from hsdns.corefile.tree import did_you_mean
+from hsdns.faults import action, selector, state
 from hsdns.faults.action import (
     MAX_DELAY,
     Action,
-    AnswerAddress,
     AnswerName,
-    Cut,
+    ConnectionAction,
     Delay,
     Deny,
-    Drop,
-    Empty,
-    Endpoints,
-    Hang,
     QueueFull,
-    Refuse,
-    Reset,
     Restart,
-    SetRcode,
-    SetTtl,
-    Shuffle,
-    Slow,
-    Truncate,
+    Send,
+    any_query,
 )
 from hsdns.faults.rules import MAX_SEED, RuleError, Wanted
 from hsdns.faults.selector import (
     TRANSPORTS,
     And,
-    AskedIs,
-    ClientIs,
-    FirstOfFlow,
-    FlowSince,
-    ListenerIs,
-    NameIs,
+    Asked,
+    Fact,
+    Flow,
     Not,
     Nth,
     Or,
-    Period,
-    PodIs,
-    SecondOfFlow,
     Selector,
     Share,
-    TransportIs,
-    TypeIs,
+    is_known,
 )
-from hsdns.faults.state import OUTCOMES, RESOURCES, Flap, Freeze, Lag, WatchAway, WatchForbidden
-from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_from_text
+from hsdns.faults.state import OUTCOMES, RESOURCES, WatchAction
+from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_from_text, type_to_text
+from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 
 T = TypeVar("T")
@@ -210,28 +195,34 @@ class _Reader:
         """Whether the next word is a number."""
         return _NUMBER.fullmatch(self._next) is not None
 
+    def checked(
+        self,
+        what: str,
+        pattern: re.Pattern[str],
+        holds: Callable[[T], bool],
+        read: Callable[[str], T],
+    ) -> T:
+        """Take the next word, which matches a pattern and whose value `holds`."""
+
+        def parse(word: str) -> T:
+            if not pattern.fullmatch(word) or not holds(value := read(word)):
+                raise ValueError
+            return value
+
+        return self.parsed(what, parse)
+
     def number(self, what: str, low: int, high: int) -> int:
         """Take a whole number."""
-
-        def parse(word: str) -> int:
-            if not _NUMBER.fullmatch(word) or not low <= int(word) <= high:
-                raise ValueError
-            return int(word)
-
-        return self.parsed(f"{what} from {low} to {high}", parse)
+        what = f"{what} from {low} to {high}"
+        return self.checked(what, _NUMBER, lambda found: low <= found <= high, int)
 
     def decimal(self, what: str, low: float, high: float) -> float:
         """Take a number above `low` and at most `high`."""
+        what = f"{what} above {low:g}, up to {high:g}"
+        return self.checked(what, _DECIMAL, lambda found: low < found <= high, float)
 
-        def parse(word: str) -> float:
-            if not _DECIMAL.fullmatch(word) or not low < float(word) <= high:
-                raise ValueError
-            return float(word)
-
-        return self.parsed(f"{what} above {low:g}, up to {high:g}", parse)
-
-    def seconds(self, high: float, low: float = 0.0) -> float:
-        """Take a duration."""
+    def seconds(self, high: float, low: float = 0.0) -> tuple[float, str]:
+        """Take a duration; return it as text too."""
 
         def parse(word: str) -> float:
             found = parse_duration(word)
@@ -240,11 +231,16 @@ class _Reader:
             return found
 
         least, most = duration_to_text(low), duration_to_text(high)
-        return self.parsed(f"a duration such as 200ms or 5s, from {least} to {most}", parse)
+        found = self.parsed(f"a duration such as 200ms or 5s, from {least} to {most}", parse)
+        return found, duration_to_text(found)
 
     def name(self) -> Name:
         """Take a domain name."""
         return self.parsed("a domain name", Name.from_text)
+
+    def one_of(self, what: str, known: Sequence[str]) -> str:
+        """Take one of some words."""
+        return self.parsed(what, lambda word: known[known.index(word)], known)
 
     # words with several kinds of arguments
 
@@ -253,21 +249,21 @@ class _Reader:
         distribution = self._next if self._next in ("normal", "pareto") else ""
         if distribution:
             self._at += 1
-        first = self.seconds(MAX_DELAY)
-        shown = duration_to_text(first)
+        first, shown = self.seconds(MAX_DELAY)
         if distribution == "normal":
-            deviation = self.seconds(MAX_DELAY)
-            text = f"delay normal {shown} {duration_to_text(deviation)}"
-            return Delay(text, distribution, first, deviation)
+            deviation, spread = self.seconds(MAX_DELAY)
+            text = f"delay normal {shown} {spread}"
+            return Delay(text, lambda random: random.gauss(first, deviation))
         if distribution == "pareto":
             shape = self.decimal("a shape", 0, 100)
-            return Delay(f"delay pareto {shown} {shape:.10g}", distribution, first, shape)
-        return Delay(f"delay {shown}", distribution, first)
+            text = f"delay pareto {shown} {shape:.10g}"
+            return Delay(text, lambda random: first * random.paretovariate(shape))
+        return Delay(f"delay {shown}", lambda random: first)
 
     def die(self) -> Action:
         """Take the arguments of `die`."""
-        dead = self.seconds(MAX_LIFETIME)
-        text, pending = f"die {duration_to_text(dead)}", None
+        dead, shown = self.seconds(MAX_LIFETIME)
+        text, pending = f"die {shown}", None
         if self._next == "pending":
             self._at += 1
             pending = self.number("a number of queries", 1, MAX_COUNT)
@@ -276,104 +272,150 @@ class _Reader:
 
     def answer(self) -> Action:
         """Take the argument of `answer`."""
-        word = self._next
         try:
-            action: Action = AnswerAddress(str(ip_address(word)))
+            found = action.answer_address(str(ip_address(self._next)))
         except ValueError:
             return AnswerName(self.name())
         self._at += 1
-        return action
+        return found
+
+    def rcode(self) -> Action:
+        """Take the argument of `rcode`."""
+        found = self.parsed("an rcode of a failure", _rcode, _RCODES)
+        return Send(f"rcode {rcode_to_text(found)}", lambda query: unwritten(found), any_query)
+
+    def watch(self) -> Action:
+        """Take the arguments of `watch`."""
+        if self.one_of("what becomes of a watch", OUTCOMES) == "away":
+            return WatchAction()
+        return WatchAction(self.one_of("a resource that is watched", RESOURCES))
+
+    def name_is(self) -> Selector:
+        """Take the arguments of `name`."""
+        if self._next != "below":
+            return selector.name_is(self.name())
+        self._at += 1
+        return selector.name_below(self.name())
+
+    def type_is(self) -> Selector:
+        """Take the argument of `type`."""
+        found = self.parsed("a record type", type_from_text, _TYPES)
+        return Fact(f"type {type_to_text(found)}", found, lambda asked, age: asked.qtype == found)
+
+    def transport(self) -> Selector:
+        """Take the argument of `transport`."""
+        found = self.one_of("a transport", TRANSPORTS)
+        return Fact(
+            f"transport {found}", found, lambda asked, age: is_known(asked.transport, found)
+        )
+
+    def client(self) -> Selector:
+        """Take the argument of `client`: an address, or a network that contains it."""
+        found = self.parsed("an address or a network", lambda word: ip_network(word, strict=False))
+        shown = found.network_address if found.num_addresses == 1 else found
+        return Fact(
+            f"client {shown}",
+            found,
+            lambda asked, age: ip_address(asked.client.address.partition("%")[0]) in found,
+        )
 
     def pod(self) -> Selector:
-        """Take the argument of `pod`."""
+        """Take the argument of `pod`: the Pod that has the client's address; `*` for any Pod of the namespace."""
 
         def parse(word: str) -> Selector:
             namespace, slash, name = word.partition("/")
             if not (namespace and slash and name) or "*" in namespace:
                 raise ValueError
-            return PodIs(namespace, name)
+            found = namespace.lower().encode()
+
+            def holds(asked: Asked, age: float) -> bool:
+                pod = asked.pod_of(asked.client.address)
+                return pod is not None and pod[0] == found and name in (pod[1], "*")
+
+            return Fact(f"pod {word}", (found, name), holds)
 
         return self.parsed("NAMESPACE/NAME of a pod, or NAMESPACE/*", parse)
 
-    def name_is(self) -> Selector:
-        """Take the arguments of `name`."""
-        below = self._next == "below"
-        self._at += below
-        return NameIs(self.name(), below=below)
-
-    def transport(self) -> Selector:
-        """Take the argument of `transport`."""
-        return TransportIs(self.one_of("a transport", TRANSPORTS))
+    def asked(self) -> Selector:
+        """Take the argument of `asked`: the destination address of the query, for example of one replica."""
+        found = self.parsed("an IP address", lambda word: str(ip_address(word)))
+        return Fact(f"asked {found}", found, lambda asked, age: is_known(asked.local, found))
 
     def listener(self) -> Selector:
-        """Take the argument of `listener`."""
-        return ListenerIs(self.one_of("a listener of this server", self._servers))
+        """Take the argument of `listener`, as metrics name it."""
+        found = self.one_of("a listener of this server", self._servers)
+        return Fact(
+            f"listener {found}",
+            found,
+            lambda asked, age: asked.server == found,
+            lambda zone: zone.server == found,
+        )
 
     def flow(self) -> Selector:
-        """Take the arguments of `flow`."""
+        """Take the arguments of `flow`.
+
+        The first query of a five-tuple; the second one, if it comes soon; or, from a given age of the rule on, those of
+        five-tuples that were seen before it, or of all others.
+        """
         word = self.one_of("a kind of flow", _FLOWS)
         if word == "first":
-            return FirstOfFlow()
-        seconds = self.seconds(MAX_LIFETIME)
-        shown = duration_to_text(seconds)
+            return Flow("flow first", lambda age, began, count: count == 1)
+        seconds, shown = self.seconds(MAX_LIFETIME)
+        text = f"flow {word} {shown}"
         if word == "second":
-            return SecondOfFlow(seconds, shown)
-        return FlowSince(word, seconds, shown)
+            return Flow(
+                text, lambda age, began, count: count == 2 and age - began <= seconds, seconds
+            )
+        is_old = word == "existing"
+        return Flow(
+            text,
+            lambda age, began, count: age >= seconds and (began < seconds) == is_old,
+            seconds,
+        )
 
     def period(self, word: str) -> Selector:
-        """Take the argument of `after` and `before`."""
-        seconds = self.seconds(MAX_LIFETIME)
-        return Period(word, seconds, duration_to_text(seconds))
-
-    def one_of(self, what: str, known: Sequence[str]) -> str:
-        """Take one of some words."""
-        word = self.word(what)
-        if word not in known:
-            hint = did_you_mean(word, known) or f"; there are {', '.join(known)}"
-            raise self._error(f'"{word}" is not {what}{hint}', back=1)
-        return word
-
-    def watch(self) -> Action:
-        """Take the arguments of `watch`."""
-        if self.one_of("what becomes of a watch", OUTCOMES) == "away":
-            return WatchAway()
-        return WatchForbidden(self.one_of("a resource that is watched", RESOURCES))
+        """Take the argument of `after` and `before`: the time for which the rule has been active."""
+        seconds, shown = self.seconds(MAX_LIFETIME)
+        is_after = word == "after"
+        return Fact(
+            f"{word} {shown}",
+            seconds,
+            lambda asked, age: (age >= seconds) == is_after,
+            seconds=seconds,
+        )
 
     def own_name(self) -> str:
         """Take the name of a rule."""
-
-        def parse(word: str) -> str:
-            if not _NAME.fullmatch(word):
-                raise ValueError
-            return word
-
-        return self.parsed("a name of at most 63 letters, digits, dots and dashes", parse)
+        what = "a name of at most 63 letters, digits, dots and dashes"
+        return self.checked(what, _NAME, bool, str)
 
 
+_RECORDS: Final = ("a number of records", 0, 65535)
 ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
-    "drop": lambda words: Drop(),
+    "drop": lambda words: Send("drop", lambda query: Reply(dropped=True), any_query),
     "delay": _Reader.delay,
-    "rcode": lambda words: SetRcode(words.parsed("an rcode of a failure", _rcode, _RCODES)),
-    "empty": lambda words: Empty(),
-    "nodata": lambda words: Deny(Rcode.NOERROR),
-    "nxdomain": lambda words: Deny(Rcode.NXDOMAIN),
-    "truncate": lambda words: Truncate(
-        words.number("a number of records", 0, 65535) if words.has_number() else 0
-    ),
-    "ttl": lambda words: SetTtl(words.number("a TTL", 0, _MAX_TTL)),
-    "shuffle": lambda words: Shuffle(),
-    "cut": lambda words: Cut(words.number("a number of records", 0, 65535)),
-    "endpoints": lambda words: Endpoints(words.number("a number of endpoints", 0, 65535)),
+    "rcode": _Reader.rcode,
+    # Not even the SOA record that negative caching needs.
+    "empty": lambda words: Send("empty", lambda query: Reply(aa=True)),
+    "nodata": lambda words: Deny("nodata", Rcode.NOERROR),
+    "nxdomain": lambda words: Deny("nxdomain", Rcode.NXDOMAIN),
+    "truncate": lambda words: action.truncate(words.number(*_RECORDS) if words.has_number() else 0),
+    "ttl": lambda words: action.set_ttl(words.number("a TTL", 0, _MAX_TTL)),
+    "shuffle": lambda words: action.shuffle(),
+    "cut": lambda words: action.cut(words.number(*_RECORDS)),
+    "endpoints": lambda words: action.endpoints(words.number("a number of endpoints", 0, 65535)),
     "answer": _Reader.answer,
-    "freeze": lambda words: Freeze(),
-    "lag": lambda words: Lag(words.seconds(MAX_LIFETIME, low=0.001)),
-    "flap": lambda words: Flap(words.seconds(MAX_LIFETIME, low=0.001)),
+    "freeze": lambda words: state.freeze(),
+    "lag": lambda words: state.lag(words.seconds(MAX_LIFETIME, low=0.001)[0]),
+    "flap": lambda words: state.flap(words.seconds(MAX_LIFETIME, low=0.001)[0]),
     "watch": _Reader.watch,
-    "refuse": lambda words: Refuse(),
-    "hang": lambda words: Hang(),
-    "slow": lambda words: Slow(words.number("a number of octets a second", 1, MAX_COUNT)),
-    "reset": lambda words: Reset(
-        words.number("a number of octets", 0, MAX_COUNT) if words.has_number() else None
+    "refuse": lambda words: ConnectionAction("refuse"),
+    "hang": lambda words: ConnectionAction("hang"),
+    "slow": lambda words: ConnectionAction(
+        "slow", words.number("a number of octets a second", 1, MAX_COUNT)
+    ),
+    "reset": lambda words: ConnectionAction(
+        "reset", words.number("a number of octets", 0, MAX_COUNT) if words.has_number() else None
     ),
     "queue-full": lambda words: QueueFull(),
     "restart": lambda words: Restart("restart"),
@@ -381,28 +423,24 @@ ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
 }
 SELECTORS: Final[Mapping[str, Callable[[_Reader], Selector]]] = {
     "name": _Reader.name_is,
-    "type": lambda words: TypeIs(words.parsed("a record type", type_from_text, _TYPES)),
+    "type": _Reader.type_is,
     "transport": _Reader.transport,
-    "client": lambda words: ClientIs(words.parsed("an address or a network", _network)),
+    "client": _Reader.client,
     "pod": _Reader.pod,
-    "asked": lambda words: AskedIs(words.parsed("an IP address", lambda word: str(ip_address(word)))),
+    "asked": _Reader.asked,
     "listener": _Reader.listener,
     "flow": _Reader.flow,
     "nth": lambda words: Nth(words.number("a number", 1, MAX_COUNT)),
     "share": lambda words: Share(words.decimal("a share such as 0.5,", 0, 1)),
     "after": lambda words: words.period("after"),
     "before": lambda words: words.period("before"),
-}  # fmt: skip
+}
 OPTIONS: Final[Mapping[str, tuple[str, Callable[[_Reader], object]]]] = {
     "seed": ("seed", lambda words: words.number("a seed", 0, MAX_SEED)),
     "times": ("times", lambda words: words.number("a number", 1, MAX_COUNT)),
-    "for": ("lifetime", lambda words: words.seconds(MAX_LIFETIME, low=0.001)),
+    "for": ("lifetime", lambda words: words.seconds(MAX_LIFETIME, low=0.001)[0]),
     "named": ("name", _Reader.own_name),
 }
-
-
-def _network(word: str) -> IPv4Network | IPv6Network:
-    return ip_network(word, strict=False)  # 10.1.2.3/8 means 10.0.0.0/8, and is shown as that
 
 
 def _rcode(word: str) -> int:

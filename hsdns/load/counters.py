@@ -9,7 +9,8 @@ Rule 2: a set-up lasts from the request for a connection until it can send a que
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeVar
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -18,6 +19,14 @@ from hsdns.load.histogram import Histogram, Percentile, latency_figures, percent
 MICROSECOND: Final = 1000  # nanoseconds
 MOST_REASONS: Final = 50  # by which something is counted
 OTHERS: Final = "others"
+EARLIEST: Final = ("first_s", "old_since_s")  # the sum of two of these is the earlier one
+# Fields that are lists of parts, and what tells these apart.
+PARTS: Final = {
+    **dict.fromkeys(("by_resolver", "by_form"), ("name",)),
+    "per_second": ("second",),
+    "kinds": ("group", "type"),
+    "stale_names": ("name", "type"),
+}
 Figures = list[Percentile]
 T = TypeVar("T")
 
@@ -48,25 +57,37 @@ def decode(octets: bytes, kind: type[T]) -> T:
 
 
 def add(mine: Any, theirs: Any) -> None:
-    """Add the counters of a struct to those of another one: the larger one of two ages stays."""
+    """Add the counters of a struct to those of another one: the larger one of two ages stays, and the earlier begin.
+
+    What only theirs has becomes a part of mine.
+    """
     for name in mine.__struct_fields__:
         own, other = getattr(mine, name), getattr(theirs, name)
-        if isinstance(own, Histogram):
+        if other is None or name == "second":
+            continue
+        if own is None:
+            setattr(mine, name, other)
+        elif isinstance(own, Histogram):
             own.merge(other)
+        elif isinstance(own, msgspec.Struct):
+            add(own, other)
         elif isinstance(own, dict):
             for reason, number in other.items():
                 count(own, reason, number)
-        elif isinstance(own, msgspec.Struct):
-            add(own, other)
-        elif isinstance(own, float) and not name.startswith("old_"):
-            setattr(mine, name, max(own, other))
-        elif isinstance(own, int) and name != "second":
-            setattr(mine, name, own + other)
+        elif name in PARTS:
+            key = attrgetter(*PARTS[name])
+            known = {key(part): part for part in own}
+            for part in other:
+                if key(part) in known:
+                    add(known[key(part)], part)
+                else:
+                    own.append(part)
         elif name == "events":
             own += other
-        elif name in ("by_resolver", "by_form"):
-            for part in other:
-                add(_part(own, part.name), part)
+        elif isinstance(own, float):
+            setattr(mine, name, (min if name in EARLIEST else max)(own, other))
+        elif isinstance(own, int):
+            setattr(mine, name, own + other)
 
 
 def count(counts: dict[str, int], reason: str, number: int = 1) -> None:
@@ -121,7 +142,7 @@ class ConnectionsReport(msgspec.Struct):
         return self
 
 
-class Lookup(NamedTuple):
+class Lookup(msgspec.Struct):
     """A lookup: its resolver, the form of its name, its end (ENDS) and its queries.
 
     Times are nanoseconds of the monotonic clock.  `wasted` queries were for another name than the intended one, `again`
@@ -131,14 +152,14 @@ class Lookup(NamedTuple):
 
     resolver: str
     form: str
-    end: str
-    queries: int
-    wasted: int
-    again: int
-    over_tcp: int
-    planned: int
-    began: int
-    ended: int
+    end: str = UNFINISHED
+    queries: int = 0
+    wasted: int = 0
+    again: int = 0
+    over_tcp: int = 0
+    planned: int = 0
+    began: int = 0
+    ended: int = 0
 
 
 class LookupPartReport(msgspec.Struct):

@@ -1,6 +1,6 @@
 """Merges the reports of several generators into one.
 
-Path: cli/merge.py reads reports -> here -> results.py, and make_report() as after a run.
+Path: cli/merge.py reads reports -> here -> counters.add(), and make_report() as after a run.
 Rule 1: counts and histograms are added slot by slot, without loss: the report is the one that a single generator would
         have written, except for the machines and the begin.
 Rule 2: only reports of one plan are added: the portions of -part, or runs of the same plan.
@@ -22,16 +22,13 @@ from hsdns.load.limits import Limit, read_limits
 from hsdns.load.output.words import differences, shown_together
 from hsdns.load.report import (
     Machine,
-    OfServer,
     PlanReport,
     Report,
     Run,
-    ServerReport,
     make_report,
 )
-from hsdns.load.results import PropagationReport, Results, VerdictReport
+from hsdns.load.results import ServerReport
 from hsdns.load.schedule import read_portion
-from hsdns.wire.iana import type_from_text
 
 OF_CLUSTER: Final = " questions of the cluster"  # as cli/load.py describes them
 Named = tuple[str, Report]  # the name of its file, and the report
@@ -63,44 +60,19 @@ def merge(reports: Sequence[Named]) -> Report:
     return msgspec.structs.replace(made, generators=sum(report.generators for _, report in ordered))
 
 
-def results_of(server: ServerReport) -> Results:
-    """The results of a server from its report; the run begins at 0."""
-    found, server = Results([], 0), deepcopy(server)
-    found.kinds = {(each.group, type_from_text(each.type)): each for each in server.kinds}
-    found.seconds = {each.second: each for each in server.per_second}
-    found.verdicts = server.verdicts or VerdictReport()
-    found.stale = {(each.name, each.type): each for each in found.verdicts.stale_names}
-    found.lookups = server.lookups or found.lookups
-    found.connections = server.connections or found.connections
-    return found
-
-
-def _server(servers: Sequence[ServerReport], names: Sequence[str], missing: str) -> OfServer:
-    first, whole = servers[0], results_of(servers[0])
-    for server in servers[1:]:
-        other = results_of(server)
-        for second in other.seconds.values():
+def _server(servers: Sequence[ServerReport], names: Sequence[str], missing: str) -> ServerReport:
+    whole, *others = deepcopy(servers)
+    for other in others:
+        for second in other.per_second:
             second.changes = 0
-        whole.merge(other)
+        add(whole, other)
     ended = [
         f"{name}: {each.ended}" for name, each in zip(names, servers, strict=True) if each.ended
     ]
-    if len(servers) == 1:
-        ended = [first.ended] if first.ended else []
-    told = "; ".join([*ended, missing] if missing else ended)
-    seconds = max(each.seconds for each in servers)
-    return OfServer(first.name, first.target, told, seconds, whole, _propagation(servers))
-
-
-def _propagation(servers: Sequence[ServerReport]) -> PropagationReport | None:
-    """How long changes took to show, from all generators that followed them; None if none did."""
-    found = [each.propagation for each in servers if each.propagation is not None]
-    if not found:
-        return None
-    whole = PropagationReport()
-    for each in found:
-        add(whole, each)
-    return whole.finish()
+    if not others:
+        ended = [whole.ended] if whole.ended else []
+    whole.ended = "; ".join([*ended, missing] if missing else ended)
+    return whole
 
 
 def _limits_of(report: Report) -> list[Limit]:
@@ -185,14 +157,9 @@ def _slacks(report: Report) -> list[str]:
 
 def _machine(machines: Sequence[Machine]) -> Machine:
     """One machine, or what several have in common; the processors are those of the largest."""
-    fields = {
-        field: ", ".join(dict.fromkeys(getattr(each, field) for each in machines))
+    hsdns, python, system, sockets_by = (
+        ", ".join(dict.fromkeys(getattr(each, field) for each in machines))
         for field in ("hsdns", "python", "system", "sockets_by")
-    }
-    return Machine(
-        fields["hsdns"],
-        fields["python"],
-        fields["system"],
-        max(each.processors for each in machines),
-        fields["sockets_by"],
     )
+    processors = max(each.processors for each in machines)
+    return Machine(hsdns, python, system, processors, sockets_by)

@@ -28,7 +28,7 @@ from typing import IO, Final, Literal, NamedTuple
 
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Recorded
-from hsdns.load.schedule import SECOND
+from hsdns.load.schedule import SECOND, Schedule, Stage
 from hsdns.recording.entry import RecordedQuery
 from hsdns.recording.reader import BadRecording, Recording
 from hsdns.wire.decode import BadQuery, decode
@@ -303,8 +303,13 @@ Asked = tuple[int, object, Question]
 
 
 class Replay(NamedTuple):
-    """Queries in order; `fastest` is the maximum due in one second, `left_out` has counts by reason."""
+    """Queries in order; `fastest` is the maximum due in one second, `left_out` has counts by reason.
 
+    `problem` is why the file is incomplete, or "".
+    """
+
+    path: str
+    speed: float
     questions: list[Question]
     recorded: Recorded
     queries: int
@@ -312,7 +317,20 @@ class Replay(NamedTuple):
     fastest: int
     clients: int
     left_out: dict[str, int]
-    problem: str  # why the file is incomplete; ""
+    problem: str
+
+    @property
+    def what(self) -> str:
+        """A description for the report."""
+        told = f"{self.queries} queries of {self.path}, {len(self.questions)} different ones"
+        left_out = ", ".join(f"{why} {count}" for why, count in self.left_out.items())
+        told += f", from {self.clients} clients, at speed {self.speed:g}"
+        return f"{told}; left out: {left_out}" if left_out else told
+
+    def schedule(self, seed: int) -> Schedule:
+        """A schedule with its length and number of queries; the times themselves are those of the recording."""
+        rate = self.queries / self.seconds
+        return Schedule((Stage(self.seconds, rate, rate),), RECORDED, 1, seed)
 
 
 def read_replay(path: str, *, speed: float, port: int, longest: float | None) -> Replay:
@@ -341,12 +359,6 @@ def read_replay(path: str, *, speed: float, port: int, longest: float | None) ->
     found.sort(key=lambda each: each[0])
     if not found:
         raise LoadError(_nothing(path, problem, port, ports))
-    return _replay(found, speed, longest, left_out, problem)
-
-
-def _replay(
-    found: list[Asked], speed: float, longest: float | None, left_out: Counter[str], problem: str
-) -> Replay:
     first = found[0][0]
     numbers: dict[Question, int] = {}
     times, order = array("q"), array("I")
@@ -363,6 +375,8 @@ def _replay(
         per_second[due // SECOND] += 1
     seconds = times[-1] / SECOND
     return Replay(
+        path,
+        speed,
         list(numbers),
         Recorded(times.tobytes(), order.tobytes()),
         len(times),

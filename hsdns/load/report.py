@@ -1,6 +1,6 @@
 """The report of a run, as values: written as JSON, and the input of text and page.
 
-Path: run.py -> here (make_report) -> output/text.py, output/page.py, or JSON as docs/load.schema.json describes it.
+Path: results.py -> here (make_report) -> output/text.py, output/page.py, or JSON as docs/load.schema.json describes it.
 Rule 1: times in microseconds are whole numbers; None if a figure is refused, and `why` is the reason.
 Rule 2: Report has what all servers of a run share, a ServerReport what was measured of one server.
 """
@@ -8,26 +8,24 @@ Rule 2: Report has what all servers of a run share, a ServerReport what was meas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from hsdns.load.counters import ConnectionsReport, LookupsReport
 from hsdns.load.errors import LoadError
 from hsdns.load.histogram import Histogram, Percentile, all_sent, latency_figures, refusal
 from hsdns.load.limits import KNEE, Limit, Measured, figure_of, has_aborted, is_met, knee_rate
 from hsdns.load.plan import StreamPlan
 from hsdns.load.results import (
-    Counts,
-    KindReport,
-    PropagationReport,
-    Results,
-    Second,
+    LimitReport,
+    ServerReport,
     VerdictReport,
-    measured_of,
+    limit_counts,
+    together,
     with_lookups,
 )
 from hsdns.load.schedule import Stage
+from hsdns.wire.iana import type_from_text
 
 FORMAT = "hsdns load 2"
 
@@ -60,44 +58,6 @@ class Machine(msgspec.Struct, frozen=True):
     system: str
     processors: int
     sockets_by: str  # rust or python: the code that sends and receives
-
-
-class LimitReport(msgspec.Struct, frozen=True):
-    """A limit of -fail-if; `met` is None if it could not be evaluated.
-
-    Its value is a percentile, with `us` None if there is none, or a `count` out of a `whole`, or the `rate` of the
-    knee; if that was not found, the rate at which limits held or broke that decides the limit.
-    """
-
-    limit: str
-    met: bool | None
-    us: int | None = None
-    count: int | None = None
-    whole: int | None = None
-    rate: float | None = None
-
-
-class ServerReport(msgspec.Struct, frozen=True):
-    """What was measured of one server.
-
-    `ended` is "" if its run is complete, else what ended it; `refused` is why some latencies are refused.
-    """
-
-    name: str
-    target: str
-    ended: str
-    seconds: float
-    counts: Counts
-    latency: list[Percentile]
-    lateness: list[Percentile]
-    refused: str
-    kinds: list[KindReport]
-    verdicts: VerdictReport | None
-    propagation: PropagationReport | None
-    limits: list[LimitReport]
-    per_second: list[Second]
-    connections: ConnectionsReport | None = None
-    lookups: LookupsReport | None = None  # lookups by pods
 
 
 class KneeStep(msgspec.Struct, frozen=True):
@@ -149,21 +109,11 @@ class Run(msgspec.Struct, frozen=True):
     knee: KneeReport | None = None
 
 
-class OfServer(NamedTuple):
-    """The measurements of a server; `ended` and `seconds` as in ServerReport."""
-
-    name: str
-    target: str
-    ended: str
-    seconds: float
-    results: Results
-    propagation: PropagationReport | None = None
-
-
-def make_report(run: Run, servers: Sequence[OfServer]) -> Report:
-    """The report of a run."""
-    found = [_server(run, each) for each in servers]
-    return Report(FORMAT, run.started, run.plan, run.machine, found, knee=run.knee)
+def make_report(run: Run, servers: Sequence[ServerReport]) -> Report:
+    """The report of a run, with the figures of servers' counters."""
+    for server in servers:
+        _finish(run, server)
+    return Report(FORMAT, run.started, run.plan, run.machine, [*servers], knee=run.knee)
 
 
 def plain(value: object) -> Any:
@@ -196,42 +146,32 @@ class _Head(msgspec.Struct):
     format: str
 
 
-def _server(run: Run, server: OfServer) -> ServerReport:
-    results = server.results
-    whole = results.whole()
-    counts = whole.counts
+def _finish(run: Run, server: ServerReport) -> None:
+    whole = together(server.per_second)
+    counts = server.counts = whole.counts
     refused = not all_sent(counts.sent, counts.not_sent)
-    seconds = [
-        each for _, each in sorted(results.seconds.items()) if each.counts.due or each.changes
-    ]
-    whole.finish(refused=refused)
-    for second in seconds:
+    server.per_second = [each for each in server.per_second if each.counts.due or each.changes]
+    server.per_second.sort(key=lambda each: each.second)
+    for second in (whole, *server.per_second):
         second.finish(refused=refused)
-    kinds = [kind for _, kind in sorted(results.kinds.items()) if kind.counts.due]
-    for kind in kinds:
+    server.latency, server.lateness = whole.latency, whole.lateness
+    server.refused = refusal(whole.latency, whole.lateness, counts.sent, counts.not_sent)
+    server.kinds = [each for each in server.kinds if each.counts.due]
+    server.kinds.sort(key=lambda each: (each.group, type_from_text(each.type)))
+    for kind in server.kinds:
         kind.counts.finish()
         kind.latency = latency_figures(
             kind.slots, kind.counts.lost, whole.late_slots, refused=refused
         )
-    lookups = results.lookups.finish(whole.late_slots, refused=refused)
-    measured = with_lookups(measured_of(whole), lookups)._replace(knee=_knee_rates(run.knee))
-    return ServerReport(
-        server.name,
-        server.target,
-        server.ended,
-        server.seconds,
-        counts,
-        whole.latency,
-        whole.lateness,
-        refusal(whole.latency, whole.lateness, counts.sent, counts.not_sent),
-        kinds,
-        None if run.slack is None else results.judged(whole, run.slack),
-        server.propagation,
-        [_limit(limit, measured, server.ended) for limit in run.limits],
-        seconds,
-        results.connections.finish(),
-        lookups,
-    )
+    lookups = server.lookups and server.lookups.finish(whole.late_slots, refused=refused)
+    verdicts = server.verdicts or VerdictReport()
+    server.verdicts = None if run.slack is None else verdicts.finish(whole, run.slack)
+    server.propagation = server.propagation and server.propagation.finish()
+    server.connections = server.connections and server.connections.finish()
+    measured = Measured(limit_counts(whole), whole.latency, whole.lateness)
+    measured = with_lookups(measured, lookups)._replace(knee=_knee_rates(run.knee))
+    server.lookups = lookups
+    server.limits = [_limit(limit, measured, server.ended) for limit in run.limits]
 
 
 def _knee_rates(knee: KneeReport | None) -> tuple[float, float]:

@@ -176,9 +176,24 @@ class VerdictReport(msgspec.Struct):
     old_for_s: float | None = None
 
     def lack(self, since: float, until: float) -> None:
-        """Add a stale answer, or the span of another run."""
+        """Add a stale answer."""
         self.old_since_s = since if self.old_since_s is None else min(self.old_since_s, since)
         self.old_until_s = until if self.old_until_s is None else max(self.old_until_s, until)
+
+    def finish(self, whole: Second, slack: float) -> VerdictReport:
+        """Make the figures; `whole` is the sum of all seconds, `slack` in seconds."""
+        self.counts = {word: whole.verdicts.get(word, 0) for word in VERDICTS}
+        self.undecided = dict(sorted(self.undecided.items()))
+        self.slack_ms, self.changes = slack * 1000, whole.changes
+        self.stale_age, self.behind = percentiles(self.stale_slots), percentiles(self.behind_slots)
+        for each in self.stale_names:
+            each.worst_age_ms, each.first_s = round(each.worst_age_ms, 3), round(each.first_s, 3)
+        self.stale_names.sort(key=lambda each: (-each.worst_age_ms, each.name, each.type))
+        if self.old_since_s is not None and self.old_until_s is not None:
+            self.old_since_s = round(self.old_since_s, 6)
+            self.old_until_s = round(self.old_until_s, 6)
+            self.old_for_s = round(self.old_until_s - self.old_since_s, 6)
+        return self
 
 
 class EventReport(msgspec.Struct, frozen=True):
@@ -243,10 +258,56 @@ def _rare(histogram: Histogram, never: int = 0) -> Figures:
     return figures
 
 
-class Results:
-    """The measurements of a run that began at `begin`, nanoseconds of the monotonic clock."""
+class LimitReport(msgspec.Struct, frozen=True):
+    """A limit of -fail-if; `met` is None if it could not be evaluated.
 
-    def __init__(self, questions: Sequence[Question], begin: int) -> None:
+    Its value is a percentile, with `us` None if there is none, or a `count` out of a `whole`, or the `rate` of the
+    knee; if that was not found, the rate at which limits held or broke that decides the limit.
+    """
+
+    limit: str
+    met: bool | None
+    us: int | None = None
+    count: int | None = None
+    whole: int | None = None
+    rate: float | None = None
+
+
+class ServerReport(msgspec.Struct):
+    """What was measured of one server.
+
+    `ended` is "" if its run is complete, else what ended it; `refused` is why some latencies are refused.
+    """
+
+    name: str
+    target: str
+    ended: str
+    seconds: float
+    counts: Counts
+    latency: Figures
+    lateness: Figures
+    refused: str
+    kinds: list[KindReport]
+    verdicts: VerdictReport | None
+    propagation: PropagationReport | None
+    limits: list[LimitReport]
+    per_second: list[Second]
+    connections: ConnectionsReport | None = None
+    lookups: LookupsReport | None = None  # lookups by pods
+
+
+class Results:
+    """The measurements of a server's run that began at `begin`, nanoseconds of the monotonic clock.
+
+    `lasted` is in seconds; `ended` is what ended it, if it is not complete.
+    """
+
+    def __init__(
+        self, questions: Sequence[Question], begin: int, name: str = "", target: str = ""
+    ) -> None:
+        self.name, self.target = name, target
+        self.ended, self.lasted = "", 0.0
+        self.propagation: PropagationReport | None = None
         self.questions = list(questions)
         self.begin = begin
         self.seconds: dict[int, Second] = {}
@@ -336,18 +397,12 @@ class Results:
             second.worst_age_ms = max(second.worst_age_ms, age * 1000)
             asked = judged.asked - self.begin / SECOND
             question = self.questions[judged.question]
-            self._add_stale(
-                StaleReport(
-                    question.name.to_text(), type_to_text(question.qtype), 1, age * 1000, asked
-                )
+            key = question.name.to_text(), type_to_text(question.qtype)
+            add(
+                self.stale.setdefault(key, StaleReport(*key)),
+                StaleReport(*key, 1, age * 1000, asked),
             )
             self.verdicts.lack(asked - age, asked)
-
-    def _add_stale(self, found: StaleReport) -> None:
-        name = self.stale.setdefault((found.name, found.type), StaleReport(found.name, found.type))
-        name.count += found.count
-        name.worst_age_ms = max(name.worst_age_ms, found.worst_age_ms)
-        name.first_s = min(name.first_s, found.first_s)
 
     def add_changes(self, times: Iterable[float]) -> None:
         """Count changes of the cluster, at times in monotonic seconds; those before the run are ignored."""
@@ -360,43 +415,26 @@ class Results:
         """The sum of all seconds."""
         return together(self.seconds.values())
 
-    def merge(self, other: Results) -> None:
-        """Add the measurements of another run of the same plan, second by second."""
-        for number, second in other.seconds.items():
-            add(self.second(number), second)
-        for (group, qtype), kind in other.kinds.items():
-            add(self.kind(group, qtype), kind)
-        for stale in other.stale.values():
-            self._add_stale(stale)
-        add(self.verdicts, other.verdicts)
-        since, until = other.verdicts.old_since_s, other.verdicts.old_until_s
-        if since is not None and until is not None:
-            self.verdicts.lack(since, until)
-        add(self.lookups, other.lookups)
-        add(self.connections, other.connections)
-
-    def judged(self, whole: Second, slack: float) -> VerdictReport:
-        """The verdicts with their figures; `whole` is the sum of all seconds, `slack` in seconds."""
-        found = self.verdicts
-        found.counts = {word: whole.verdicts.get(word, 0) for word in VERDICTS}
-        found.undecided = dict(sorted(found.undecided.items()))
-        found.slack_ms, found.changes = slack * 1000, whole.changes
-        found.stale_age, found.behind = (
-            percentiles(found.stale_slots),
-            percentiles(found.behind_slots),
+    def report(self) -> ServerReport:
+        """The counters; report.make_report() makes the figures."""
+        self.verdicts.stale_names = list(self.stale.values())
+        return ServerReport(
+            self.name,
+            self.target,
+            self.ended,
+            self.lasted,
+            Counts(),
+            [],
+            [],
+            "",
+            list(self.kinds.values()),
+            self.verdicts,
+            self.propagation,
+            [],
+            list(self.seconds.values()),
+            self.connections,
+            self.lookups,
         )
-        for each in self.stale.values():
-            each.worst_age_ms, each.first_s = round(each.worst_age_ms, 3), round(each.first_s, 3)
-        found.stale_names = sorted(
-            self.stale.values(), key=lambda each: (-each.worst_age_ms, each.name, each.type)
-        )
-        if found.old_since_s is not None and found.old_until_s is not None:
-            found.old_since_s, found.old_until_s = (
-                round(found.old_since_s, 6),
-                round(found.old_until_s, 6),
-            )
-            found.old_for_s = round(found.old_until_s - found.old_since_s, 6)
-        return found
 
 
 def together(seconds: Iterable[Second]) -> Second:

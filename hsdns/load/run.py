@@ -37,7 +37,6 @@ from hsdns.load.outcome import (
     unpack_question,
 )
 from hsdns.load.questions import Question
-from hsdns.load.report import OfServer
 from hsdns.load.results import Results, limit_counts, measured_of, together, without_histograms
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.verifier import Verifier
@@ -141,6 +140,9 @@ class Loaded(NamedTuple):
     verifier: Verifier | None = None
 
 
+_Watches = tuple[AbortWatch, FailureWatch]
+
+
 class RunOptions(NamedTuple):
     """The other inputs of a run: the changes of the cluster so far, and the display of results.
 
@@ -160,41 +162,64 @@ class RunOptions(NamedTuple):
 
 
 class _ServerRun:
-    """The progress of one server's run."""
+    """The progress of one server's run; `results` say what ended it."""
 
-    def __init__(
-        self, loaded: Loaded, results: Results, end: int, limits: Sequence[Limit], timeout: float
-    ) -> None:
-        self.name, self.target, self.sending, self.verifier = loaded
+    def __init__(self, loaded: Loaded, results: Results, end: int, watches: _Watches) -> None:
+        self.sending, self.verifier = loaded.sending, loaded.verifier
         self.results = results
-        self.failures = FailureWatch(timeout)
-        self.abort = AbortWatch(limits, timeout)
+        self.abort, self.failures = watches
         self.end = end  # nanoseconds
-        self.why = ""
         self.is_over = False
 
     def take(self, timeout: float) -> None:
         """Process the messages of the sending process for `timeout` seconds."""
         for kind, content in self.sending.messages(timeout):
             self.is_over |= kind == END
-            _take(kind, content, self.results, self.verifier)
+            self._take(kind, content)
+
+    def _take(self, kind: bytes, content: bytes) -> None:
+        results, verifier = self.results, self.verifier
+        if kind == COUNTS:
+            results.add_counts(content)
+        elif kind == OUTCOMES:
+            results.add(unpack_outcomes(content))
+        elif kind == LOOKUPS:
+            add(results.lookups, decode(content, LookupsReport))
+        elif kind == CONNECTIONS:
+            add(results.connections, decode(content, ConnectionsReport))
+        elif kind == QUESTION:
+            results.add_question(unpack_question(content)[1])
+        if verifier is None:
+            return
+        if kind in (OUTCOMES, ANSWERS):
+            right, others = verifier.judge_all(unpack_outcomes(content))
+            results.add_right(right)
+            for judged in others:
+                results.add_verdict(judged)
+        elif kind == QUESTION:
+            verifier.add_question(unpack_question(content)[1])
+        elif kind == REPLY:
+            verifier.remember(*read_reply(content))
+        elif kind == FORGET:
+            verifier.forget(unpack_numbers(content))
+
+    def check(self, seconds: float, now: int, *, keeps_going: bool) -> None:
+        """End it `seconds` after the begin if a limit is met, or if everything fails."""
+        if why := self.abort.see(self.results, seconds):
+            self.stop(why, now)
+        if not keeps_going and not self.results.ended and self.failures.see(self.results, seconds):
+            self.stop(FAILING, now)
 
     def stop(self, why: str, now: int) -> None:
         """End it early; the first reason is reported."""
-        if not self.why and not self.is_over:
-            self.why, self.end = why, now
+        if not self.results.ended and not self.is_over:
+            self.results.ended, self.end = why, now
         self.sending.stop()
 
     def settle(self, now: float) -> None:
         """Judge answers that have waited long enough; `now` in seconds."""
-        if self.verifier is not None:
-            for judged in self.verifier.settled(now):
-                self.results.add_verdict(judged)
-
-    @property
-    def waits(self) -> bool:
-        """Whether answers wait to be judged."""
-        return self.verifier is not None and self.verifier.waits
+        for judged in () if self.verifier is None else self.verifier.settled(now):
+            self.results.add_verdict(judged)
 
 
 def carry_out(
@@ -205,7 +230,7 @@ def carry_out(
     options: RunOptions,
     clock: Callable[[], int],
     sleep: Callable[[float], None],
-) -> list[OfServer]:
+) -> list[Results]:
     """Run a schedule of `seconds`; `timeout` is that of a query, `clock` gives nanoseconds of the monotonic clock.
 
     Raise LoadError.
@@ -220,17 +245,15 @@ def carry_out(
                 f"-start-at: the generator was ready {late:.1f} s too late; give a later time"
             )
         begin = options.begin
+    runs = []
     for each in servers:
         each.sending.start(begin)
-    end = begin + round(seconds * SECOND)
-    runs = [
-        _ServerRun(each, Results(questions, begin), end, options.limits, timeout)
-        for each in servers
-    ]
-    shown = {run.name: run.results for run in runs}
-    _follow(runs, shown, begin, seconds, timeout, options, clock)
+        results = Results(questions, begin, each.name, each.target)
+        watches = AbortWatch(options.limits, timeout), FailureWatch(timeout)
+        runs.append(_ServerRun(each, results, begin + round(seconds * SECOND), watches))
+    _follow(runs, begin, begin + round((seconds + timeout + BEHIND) * SECOND), options, clock)
     try:
-        while any(run.waits for run in runs):
+        while any(run.verifier is not None and run.verifier.waits for run in runs):
             if options.interrupted():
                 raise KeyboardInterrupt
             sleep(TICK)
@@ -238,33 +261,23 @@ def carry_out(
                 run.settle(clock() / SECOND)
     except KeyboardInterrupt:
         for run in runs:
-            run.why = run.why or INTERRUPTED
+            run.results.ended = run.results.ended or INTERRUPTED
             run.settle(float("inf"))
     for run in runs:
         run.results.add_changes(each for each in options.changes() if each * SECOND < run.end)
-    return [
-        OfServer(
-            each.name,
-            each.target,
-            each.why,
-            round(max(0.0, (each.end - begin) / SECOND), 3),
-            each.results,
-        )
-        for each in runs
-    ]
+        run.results.lasted = round(max(0.0, (run.end - begin) / SECOND), 3)
+    return [run.results for run in runs]
 
 
 def _follow(
     runs: Sequence[_ServerRun],
-    shown: Mapping[str, Results],
     begin: int,
-    seconds: float,
-    timeout: float,
+    last: int,
     options: RunOptions,
     clock: Callable[[], int],
 ) -> None:
-    """Process messages until all runs have ended."""
-    last = begin + round((seconds + timeout + BEHIND) * SECOND)
+    """Process messages until all runs have ended, `last` at the latest."""
+    shown = {run.results.name: run.results for run in runs}
     looked = begin
     while running := [each for each in runs if not each.is_over]:
         try:
@@ -274,47 +287,17 @@ def _follow(
                 run.take(TICK / len(running))
             options.meanwhile()
             now = clock()
+            seconds = (now - begin) / SECOND
             if now - looked >= TICK * SECOND:
                 looked = now
                 for run in runs:
                     run.settle(now / SECOND)
-                options.show(shown, (now - begin) / SECOND)
+                options.show(shown, seconds)
                 for run in running:
-                    if why := run.abort.see(run.results, (now - begin) / SECOND):
-                        run.stop(why, now)
-                for run in [] if options.keeps_going else running:
-                    if not run.why and run.failures.see(run.results, (now - begin) / SECOND):
-                        run.stop(FAILING, now)
+                    run.check(seconds, now, keeps_going=options.keeps_going)
             if now > last:
                 for run in running:
                     run.stop(FELL_BEHIND, now)
         except KeyboardInterrupt:
             for run in runs:
                 run.stop(INTERRUPTED, clock())
-
-
-def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | None) -> None:
-    if kind == COUNTS:
-        results.add_counts(content)
-    elif kind in (OUTCOMES, ANSWERS):
-        if kind == OUTCOMES:
-            results.add(unpack_outcomes(content))
-        if verifier is None:
-            return
-        right, others = verifier.judge_all(unpack_outcomes(content))
-        results.add_right(right)
-        for judged in others:
-            results.add_verdict(judged)
-    elif kind == LOOKUPS:
-        add(results.lookups, decode(content, LookupsReport))
-    elif kind == CONNECTIONS:
-        add(results.connections, decode(content, ConnectionsReport))
-    elif kind == QUESTION:
-        _, asked = unpack_question(content)
-        results.add_question(asked)
-        if verifier is not None:
-            verifier.add_question(asked)
-    elif kind == REPLY and verifier is not None:
-        verifier.remember(*read_reply(content))
-    elif kind == FORGET and verifier is not None:
-        verifier.forget(unpack_numbers(content))

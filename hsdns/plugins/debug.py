@@ -1,7 +1,7 @@
 """Enables debug logging, with the whole stack of each exception in a plugin.
 
 Path: not on the path of queries; server/lifecycle.py looks for it in the blocks and sets the log level of the process,
-server/processors.py makes query.py log the stacks.
+server/instance.py makes query.py log the stacks.
 Source: CoreDNS 1.14.7 plugin/debug, which disables recovery, so that a query that makes a plugin panic ends the
 process.  hsdns always recovers; otherwise any client could end the server.
 """

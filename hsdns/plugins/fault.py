@@ -20,7 +20,7 @@ from hsdns.corefile.tree import Directive
 from hsdns.faults.dry_run import never_matches
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.rules import Rule, RuleError, Rules, Wanted, hits_metric
-from hsdns.faults.selector import PodIs, PodOf, Zone
+from hsdns.faults.selector import PodOf, Zone
 from hsdns.faults.state import StateAction
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
@@ -67,7 +67,7 @@ class Fault(Plugin):
             except RuleError as error:
                 place = directive.args[error.at] if directive.args else directive
                 raise place.error(str(error)) from None
-            if not wanted.action.in_corefile:
+            if wanted.action.about not in ("query", "watch"):
                 raise directive.error(
                     f'"{wanted.action.text}" is about more than the queries of a server block; '
                     "remove it, and use hsdns fault add"
@@ -148,7 +148,7 @@ def pod_finder(plugins: Iterable[object]) -> PodOf | None:
 
 def needs_pods(wanted: Wanted) -> bool:
     """Whether a rule has a `pod` selector."""
-    return any(isinstance(part, PodIs) for part in wanted.selector.parts())
+    return any(part.word == "pod" for part in wanted.selector.parts())
 
 
 async def _no_lookup(request: Request) -> Reply:

@@ -1,6 +1,6 @@
 """Sets the number of UDP sockets per address.
 
-Path: beside the queries: server/settings.py reads the number when listeners are opened, and server/workers.py runs a
+Path: beside the queries: server/sockets.py reads the number when listeners are opened, and server/udp.py runs a
 thread for each socket.
 Source: CoreDNS 1.14.7 plugin/multisocket.
 """

@@ -1,6 +1,6 @@
 """Counts the queries and replies that UDP sockets drop under load, as CoreDNS's plugin of this name does.
 
-Path: beside the queries: server/processors.py looks for it at each address, server/answer_tables.py counts.
+Path: beside the queries: server/instance.py looks for it at each address, server/answer_tables.py counts.
 Source: CoreDNS 1.14.7 plugin/shed, which gives each socket one writer with a bounded queue.  hsdns is bounded without
 this plugin: server/udp.py limits the waiting queries, and drops a reply that the kernel does not accept.
 """

@@ -1,6 +1,7 @@
-"""The common part of all models: packets out, answers in, and the loop with their virtual clock.
+"""The common part of all models: packets out, answers in, and the one loop that runs a lookup.
 
-Path: cli/resolve.py -> steps() -> a model's lookup() -> packets, whose answers the caller supplies.
+Path: cli/resolve.py, explanation/client.py, fault_scenarios/play.py, testing/cluster.py -> look_up() -> a model's
+lookup() -> packets, whose answers come from a Transport; load/send/pods.py has its own loop, for many lookups at once.
 Rule 1: lookup() is a generator.  It yields the time until which it waits, None for no timeout, and is resumed with an
         arrival, or with None when that time has come.  Packets that it sends in between are in `outbox`.
 Rule 2: a model keeps the state that its library keeps between lookups: modes, counters, caches.
@@ -11,7 +12,7 @@ Converts a model's packets to DNS messages, and replies to the models' answers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -69,6 +70,7 @@ class Answer(NamedTuple):
 
 
 CLOSED: Final = Answer(is_closed=True)
+STILL_WAITING: Final = "no result: still waiting"
 
 
 class Result(NamedTuple):
@@ -104,7 +106,6 @@ Step = Sent | Received | Ended
 Arrival = tuple[Packet, Answer]
 Waiting = Generator[float | None, Arrival | None, Result]
 Fate = tuple[float, Answer] | None  # seconds until the answer; None: there is none
-Ask = Callable[[Packet], Fate]
 
 
 class Model(ABC):
@@ -168,51 +169,94 @@ class Model(ABC):
         return f"u{next(self._udp_ports)}" if transport == "udp" else f"t{next(self._tcp_ports)}"
 
 
-def steps(
-    model: Model, name: str, types: Sequence[int], ask: Ask, at: float = 0.0
-) -> Iterator[Step]:
-    """Run a lookup from `at` on a virtual clock, in seconds; the last step is Ended."""
-    running = exchange(model, name, types, at)
-    step = next(running)
-    while True:
-        yield step
-        try:
-            step = running.send(ask(step.packet) if isinstance(step, Sent) else None)
-        except StopIteration:
-            return
+class Unfinished(Exception):
+    """A lookup ends without a result of its library; the message is Result.why."""
+
+    def __init__(self, why: str, error: str = STILL_WAITING) -> None:
+        super().__init__(why)
+        self.error = error
 
 
-def exchange(
-    model: Model, name: str, types: Sequence[int], at: float = 0.0
-) -> Generator[Step, Fate, None]:
-    """The same for a caller that may wait for answers: it sends the answer to each Sent packet into the generator."""
-    model.now = at
-    lookup = model.lookup(name, types)
-    arriving: list[tuple[float, int, Packet, Answer]] = []
-    numbers = count()
-    arrival: Arrival | None = None
-    while True:
-        try:
-            deadline = lookup.send(arrival)
-        except StopIteration as end:
-            for packet in _take(model):
-                yield Sent(packet)
-            yield Ended(model.now, end.value)
-            return
-        for packet in _take(model):
-            fate = yield Sent(packet)
-            if fate is not None:
-                heappush(arriving, (model.now + fate[0], next(numbers), packet, fate[1]))
-        if arriving and (deadline is None or arriving[0][0] <= deadline):
-            model.now, _, packet, answer = heappop(arriving)
-            arrival = packet, answer
-            yield Received(model.now, packet, answer)
-        elif deadline is None:
-            why = "it waits for a reply over TCP without a time limit"
-            yield Ended(model.now, Result((), "no result: still waiting", why))
-            return
-        else:
-            model.now, arrival = deadline, None
+class Transport(ABC):
+    """Carries the packets of lookups, and has their clock."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """The time in seconds."""
+
+    @abstractmethod
+    async def send(self, packet: Packet) -> None:
+        """Send a packet; raise Unfinished where nothing more can be known."""
+
+    @abstractmethod
+    async def receive(self, until: float | None) -> Arrival | None:
+        """Wait for the next answer, and return None at the time `until`; raise Unfinished if neither will come."""
+
+    async def finish(self) -> None:  # noqa: B027 - most have nothing to do
+        """End a lookup."""
+
+
+async def look_up(
+    model: Model, name: str, types: Sequence[int], transport: Transport
+) -> list[Step]:
+    """Run a lookup to its end; the last step is Ended.  Raise ValueError for a name that cannot be in a message."""
+    taken: list[Step] = []
+    model.now = transport.now()
+    lookup, arrival = model.lookup(name, types), None
+    result: Result | None = None
+    try:
+        while result is None:
+            deadline = None
+            try:
+                deadline = lookup.send(arrival)
+            except StopIteration as end:
+                result = end.value
+            packets = model.outbox[:]
+            model.outbox.clear()
+            for packet in packets:
+                taken.append(Sent(packet))
+                await transport.send(packet)
+            if result is None:
+                arrival = await transport.receive(deadline)
+                model.now = transport.now()
+                if arrival is not None:
+                    taken.append(Received(model.now, *arrival))
+                elif deadline is not None:
+                    model.now = max(model.now, deadline)
+    except Unfinished as unfinished:
+        result = Result((), unfinished.error, str(unfinished))
+    finally:
+        await transport.finish()
+    return [*taken, Ended(model.now, result)]
+
+
+class VirtualTransport(Transport):
+    """A virtual clock: `fate` has the answer to a packet, and when it comes."""
+
+    def __init__(self, fate: Callable[[Packet], Awaitable[Fate]], at: float = 0.0) -> None:
+        self._fate, self._now = fate, at
+        self._arriving: list[tuple[float, int, Packet, Answer]] = []
+        self._numbers = count()
+
+    def now(self) -> float:
+        """The time in seconds."""
+        return self._now
+
+    async def send(self, packet: Packet) -> None:
+        """Find its answer out."""
+        fate = await self._fate(packet)
+        if fate is not None:
+            heappush(self._arriving, (self._now + fate[0], next(self._numbers), packet, fate[1]))
+
+    async def receive(self, until: float | None) -> Arrival | None:
+        """Advance to the next answer, or to the time `until`."""
+        if self._arriving and (until is None or self._arriving[0][0] <= until):
+            self._now, _, packet, answer = heappop(self._arriving)
+            return packet, answer
+        if until is None:
+            raise Unfinished("it waits for a reply over TCP without a time limit")
+        self._now = until
+        return None
 
 
 def candidates(conf: ResolvConf, name: str) -> list[str]:
@@ -232,12 +276,6 @@ def within(answer: Answer, packet: Packet, size: int, *, lax: int = 0) -> tuple[
     start = 12 + len(packet.name) + 2 + 4
     each = 12 + ADDRESS_LEN[packet.rrtype]
     return answer.addresses[: max(0, (size + lax - start) // each)]
-
-
-def _take(model: Model) -> list[Packet]:
-    taken = model.outbox[:]
-    model.outbox.clear()
-    return taken
 
 
 def query_of(packet: Packet, cookie: bytes = bytes(8)) -> Query:

@@ -1,6 +1,6 @@
 """The files that a Corefile was read from, and whether one of them has changed since.
 
-Path: cli/launch.py lets the parser read files through it; corefile_reader.py checks it before it parses the Corefile
+Path: cli/launch.py lets the parser read files through it; lifecycle.py checks it before it parses the Corefile
 again.
 Rule 1: changes are detected in what the parser received: the octets of each file, the file names of each glob, or the
         error.  So modification times do not matter, and a change between two reads is not missed.

@@ -34,7 +34,7 @@ from hsdns.server import http_request
 from hsdns.server.admission import Places
 from hsdns.server.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2, HttpReply, HttpRequest
 from hsdns.server.http_request import Malformed, Request, RequestReader
-from hsdns.server.tcp_listener import Connection, TcpListener
+from hsdns.server.tcp import Connection, TcpListener
 from hsdns.server.tls import TlsConnection
 from hsdns.wire.decode import BadQuery, decode, outline
 from hsdns.wire.encode import MAX_TCP_LEN

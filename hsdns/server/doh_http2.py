@@ -332,7 +332,7 @@ class Http2(Connection[_Head]):
         if not stream.has_ended:
             self._arriving_len -= _octets_of(stream)
 
-    def take_goaway(self) -> None:
+    def take_goaway(self, *_: int) -> None:
         """Close the connection after the replies in progress."""
         self.is_over = True
 

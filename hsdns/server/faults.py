@@ -9,18 +9,37 @@ Rule 2: an expired rule has no effect (faults/rules.py); the timer here gives it
 Rule 3: rules survive a reload.
 
 A metric: how old the answers are that rules of `fault` cause, compared with the newest state of the cluster.
+
+Connections that a rule of faults makes fail: refused, hung, slow, or reset in the middle of a reply:
+Rule 1: the rules decide when the client has connected.  A connection that no rule matches behaves like any other from
+        then on.
+Rule 2: `refuse` and `reset` send RST, as the kernel does for a socket that closes with SO_LINGER 0 (tcp(7)).  The
+        server has accepted the connection before, so a refused client gets ECONNRESET instead of ECONNREFUSED.
+Rule 3: `slow` imitates a slow network: the connection has passed on its octets already, so none of its timeouts counts
+        them.
+
+Restarts the process for rules of faults: at given times, or whenever too many queries are pending:
+Rule 1: a rule is hit when it kills the process.  It stays active until the process runs again, so that removing the
+        rule starts the process at once.
+Rule 2: only one restart runs at a time; others that are due wait for it.  A restart that had to wait for a reload
+        checks afterwards whether its rule still requires it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import contextlib
+import logging
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol, cast
 
 from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.chain import Endpoint
+from hsdns.faults.action import ConnectionAction, Restart
 from hsdns.faults.dry_run import never_matches
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.rules import Bite, Rule, RuleError, Rules, Wanted, hits_metric
@@ -31,11 +50,319 @@ from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
 from hsdns.plugins.kubernetes.faults import behind, cluster_zones, hold, why_never
 from hsdns.server.admission import ListenerFaults
-from hsdns.server.faulty_connection import FaultyConnection
 from hsdns.server.instance import Instance, State
-from hsdns.server.restarts import Process, Restarts
 from hsdns.server.runtime import ServerRuntime
-from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.sockets import endpoint_of
+from hsdns.server.tcp import Connection, FaultyTransport, TcpListener
+
+Decide = Callable[[str, Endpoint, Endpoint], Sequence[Bite]]
+Lifted = Callable[[], bool]
+Around = Callable[[asyncio.Transport, Connection], FaultyTransport]
+TICK: Final = (
+    0.1  # seconds between two pieces of a slow connection, if a piece has at least one octet
+)
+HIGH: Final = 262_144  # octets waiting to be sent slowly, above which the connection writes no more
+POLL: Final = (
+    0.01  # seconds between two checks: of what is not sent, and of the number of pending queries
+)
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+
+
+class FaultyConnection(asyncio.Protocol):
+    """A newly accepted connection; `decide` applies the rules to a server, a client and the local address."""
+
+    def __init__(self, listener: TcpListener, decide: Decide) -> None:
+        self._listener, self._decide = listener, decide
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let the rules decide, and apply their decision."""
+        outside = cast("asyncio.Transport", transport)  # uvloop's has another class
+        ends = [transport.get_extra_info(name) for name in ("peername", "sockname")]
+        bites: Sequence[Bite] = ()
+        if None not in ends:
+            bites = self._decide(self._listener.processor.server, *map(endpoint_of, ends))
+        if any(each.rule.action.word == "refuse" for each in bites):
+            send_reset(outside)
+            return
+        protocol = self._protocol(bites)
+        outside.set_protocol(protocol)
+        protocol.connection_made(outside)
+
+    def _protocol(self, bites: Sequence[Bite]) -> asyncio.Protocol:
+        listener = self._listener
+        for bite in bites:
+            if bite.rule.action.word == "hang":
+                return HungConnection(listener, self._lifted(bite))
+        connection = listener.make_connection()
+        for bite in bites:
+            assert isinstance(bite.rule.action, ConnectionAction), "about a connection"
+            lifted = self._lifted(bite)
+            connection.around = _around(bite.rule.action, lifted, connection.around)
+        return listener.wrap(connection)
+
+    def _lifted(self, bite: Bite) -> Lifted:
+        return lambda: bite.rule.is_lifted(self._listener.clock())
+
+
+class HungConnection(Connection):
+    """Reads from the client, and never replies."""
+
+    def __init__(self, listener: TcpListener, lifted: Lifted) -> None:
+        super().__init__(listener)
+        self._lifted = lifted
+
+    def expire(self, now: float) -> None:
+        """Close when the rule has ended; until then the client may wait without limit."""
+        if self._lifted():
+            self.close()
+
+
+def _around(action: ConnectionAction, lifted: Lifted, outer: Around | None) -> Around:
+    """Put the transport of a rule around that of another one, if any."""
+
+    def around(transport: asyncio.Transport, inside: Connection) -> FaultyTransport:
+        outside = transport if outer is None else outer(transport, inside)
+        if action.word == "slow":
+            assert action.octets is not None, "a rate"
+            return SlowTransport(outside, action.octets, inside, lifted)
+        return ResetTransport(outside, action.octets)
+
+    return around
+
+
+class SlowTransport(FaultyTransport):
+    """Sends at most this many octets a second, until `lifted`; then the rest at once."""
+
+    def __init__(
+        self, outside: asyncio.Transport, rate: int, inside: asyncio.Protocol, lifted: Lifted
+    ) -> None:
+        super().__init__(outside)
+        self._piece = max(1, round(rate * TICK))
+        self._interval = self._piece / rate  # seconds
+        self._inside, self._lifted = inside, lifted
+        self._waiting = bytearray()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_paused = self._is_closing = False
+        self._finish: Callable[[], None] | None = None
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Queue octets to be sent in pieces; after the end nothing is sent."""
+        if self._is_closing:
+            return
+        self._waiting += data
+        if len(self._waiting) > HIGH and not self._is_paused:
+            self._is_paused = True
+            self._inside.pause_writing()
+        if self._timer is None:
+            self._send()
+
+    def close(self) -> None:
+        """Close after all octets have been sent."""
+        self._is_closing = True
+        self._end(self._outside.close)
+
+    def write_eof(self) -> None:
+        """Send EOF after all octets have been sent."""
+        self._end(self._outside.write_eof)
+
+    def is_closing(self) -> bool:
+        """Whether it is closed or closing."""
+        return self._is_closing or self._outside.is_closing()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._waiting.clear()
+        self._outside.abort()
+
+    def has_more(self) -> bool:
+        """Whether it will close by itself later, because octets wait to be sent."""
+        if self._waiting:
+            self.close()
+        return bool(self._waiting)
+
+    def _end(self, finish: Callable[[], None]) -> None:
+        if self._waiting:
+            self._finish = finish
+        else:
+            finish()
+
+    def _send(self) -> None:
+        """Send the next piece; the timer continues after the last one, so that later octets are not sent early."""
+        self._timer = None
+        if not self._waiting or self._outside.is_closing():
+            self._waiting.clear()
+            return
+        count = len(self._waiting) if self._lifted() else self._piece
+        self._outside.write(bytes(self._waiting[:count]))
+        del self._waiting[:count]
+        if self._is_paused and len(self._waiting) <= HIGH // 2:
+            self._is_paused = False
+            self._inside.resume_writing()
+        if not self._waiting and self._finish is not None:
+            self._finish()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(self._interval, self._send)
+
+
+class ResetTransport(FaultyTransport):
+    """Resets the connection after this many octets; None: after half of the first write."""
+
+    def __init__(self, outside: asyncio.Transport, octets: int | None) -> None:
+        super().__init__(outside)
+        self._left = octets
+        self._is_over = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send the octets, as far as the limit allows."""
+        if self._is_over or not data:
+            return
+        if self._left is None:
+            self._left = len(data) // 2
+        sent = data[: self._left]
+        self._left -= len(sent)
+        if sent:
+            self._outside.write(sent)
+        if not self._left:
+            self._is_over = True
+            self._reset_when_sent()
+
+    def _reset_when_sent(self) -> None:
+        if self._outside.is_closing():
+            return
+        if self._outside.get_write_buffer_size():  # a reset would discard these octets
+            asyncio.get_running_loop().call_later(POLL, self._reset_when_sent)
+        else:
+            send_reset(self._outside)
+
+
+def send_reset(transport: asyncio.Transport) -> None:
+    """Close a connection with RST instead of FIN."""
+    sock = transport.get_extra_info("socket")
+    with contextlib.suppress(OSError):  # the client has closed it already
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    transport.abort()
+
+
+log = logging.getLogger("hsdns.faults")
+
+CallLater = Callable[[float, Callable[[], None]], Any]
+
+
+class Process(Protocol):
+    """The interface of the process to the rules."""
+
+    @property
+    def instance(self) -> Instance | None:
+        """The serving configuration."""
+
+    async def restart(
+        self, dead: Callable[[], Awaitable[None]], wanted: Callable[[], bool]
+    ) -> bool:
+        """Kill the serving instance, and start it again when `dead` has returned.
+
+        Return False, with nothing done, if the process ends, or if `wanted`, called right before, returns False.
+        """
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> None:
+        """Start a task."""
+
+
+class Restarts:
+    """The restarts of a process.
+
+    `clock` gives monotonic seconds, `call_later` calls a function after some seconds; `ended` is called after each
+    restart.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        process: Process,
+        clock: Callable[[], float],
+        call_later: CallLater,
+        ended: Callable[[], None],
+    ) -> None:
+        self._rules, self._process = rules, process
+        self._clock, self._call_later, self._ended = clock, call_later, ended
+        self._timer: Any = None
+        self._rule: Rule | None = None  # the rule that has killed the process
+        self._back = asyncio.Event()  # set when the process is to start again
+        self._is_closed = False
+
+    @property
+    def is_restarting(self) -> bool:
+        """Whether a rule has killed the process, and it has not restarted yet."""
+        return self._rule is not None
+
+    def look(self) -> None:
+        """Run the restart that is due, and set the timer for the next one."""
+        self._forget_timer()
+        now = self._clock()
+        if self._rule is not None:
+            if self._rule.is_lifted(now):
+                self._back.set()
+            return
+        waits = []
+        for rule in self._rules.about("process"):
+            assert isinstance(rule.action, Restart), "about the process"
+            if self._is_closed or rule.is_over(now):
+                continue
+            seconds = rule.begun + rule.selector.seconds - now
+            if seconds <= 0 and self._is_needed(rule.action):
+                self._begin(rule)
+                return
+            waits.append(max(seconds, POLL))
+        if waits:
+            self._timer = self._call_later(min(waits), self.look)
+
+    def close(self) -> None:
+        """Start the process again at once, and restart it no more."""
+        self._is_closed = True
+        self._back.set()
+        self._forget_timer()
+
+    def _is_needed(self, action: Restart) -> bool:
+        instance = self._process.instance
+        if action.pending is None or instance is None:
+            return action.pending is None
+        return sum(each.pending for each in instance.listeners) >= action.pending
+
+    def _begin(self, rule: Rule) -> None:
+        self._rule, self._back = rule, asyncio.Event()
+        rule.is_at_work = True
+        self._process.spawn(self._run(rule), "restart")
+
+    async def _run(self, rule: Rule) -> None:
+        assert isinstance(rule.action, Restart), "about the process"
+        action, back, is_wanted = rule.action, self._back, True
+
+        def wanted() -> bool:
+            nonlocal is_wanted
+            is_wanted = not rule.is_over(self._clock()) and self._is_needed(action)
+            return is_wanted
+
+        async def dead() -> None:
+            self._rules.strike(rule)
+            log.warning('plugin/fault: the process is killed by the rule "%s"', rule.name)
+            timer = self._call_later(action.dead, back.set)
+            await back.wait()
+            timer.cancel()
+
+        try:
+            is_back = await self._process.restart(dead, wanted)
+        finally:
+            rule.is_at_work, self._rule = False, None
+        if not is_back and is_wanted:
+            self._is_closed = True  # the process ends
+        if is_back and not self._is_closed:
+            log.warning('plugin/fault: the process is back, after the rule "%s"', rule.name)
+        self._ended()
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
 
 # Where rules take effect outside of a chain, by their subject.
 _BESIDE: Final = {

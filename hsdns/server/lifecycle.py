@@ -1,19 +1,26 @@
 """The life of the process: start, reload, shut down.
 
-Path: cli/ makes a Server and runs it; signals.py sends it commands; each configuration is an instance.py.
+Path: cli/ makes a Server and runs it; each configuration is an instance.py.
 Rule 1: only one change runs at a time: a reload waits for the start or for the previous reload, and the shutdown waits
         for both; a signal that ends the server cancels a change, if it can still be cancelled.
 Rule 2: a failed reload leaves the serving instance unchanged.
 Rule 3: after SIGTERM, /ready returns 503 at once, queries get current answers during the lameduck period, then sockets
         close, queries in progress get a few seconds, and the process ends with status 0.
+Rule 4: a Corefile that cannot be read or used is tried once, not every 30 seconds; an unchanged one is not parsed
+        again, and at a reload it is read in a thread.
+Rule 5: process 1 of a container has no default actions, so every relevant signal is handled from the beginning.
+Source: CoreDNS's copy of Caddy, sigtrap.go and sigtrap_posix.go.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from asyncio import sleep
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -25,29 +32,136 @@ from hsdns.fastpath import Versions
 from hsdns.http_page import HttpStream
 from hsdns.limits import descriptor_limit
 from hsdns.metrics import Registry
+from hsdns.plugin import Plugin, files_changed
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import Shares
 from hsdns.server.answer_tables import AnswerTables, Recomputation
 from hsdns.server.control.door import Door
-from hsdns.server.corefile_reader import CorefileReader
 from hsdns.server.faults import BehindGauge, StandingFaults
+from hsdns.server.host import ServiceManager
 from hsdns.server.http import HttpListeners
-from hsdns.server.instance import Instance, State
+from hsdns.server.instance import (
+    START_FAILURES,
+    Instance,
+    StartError,
+    State,
+    StateMachine,
+    Transition,
+    has_debug,
+    make_processors,
+    show_enabled,
+)
 from hsdns.server.listeners import Listener, Opener
-from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase, StateMachine
-from hsdns.server.processors import has_debug, make_processors, show_enabled
 from hsdns.server.query_tap import QueryTap
-from hsdns.server.restarts import START_FAILURES, StartError, until_started
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
-from hsdns.server.service_manager import ServiceManager
 from hsdns.server.watch_loop import Watchdog, WatchLoop
 from hsdns.server.watch_thread import WatchThread
 
+
+class Phase(Enum):
+    """The phase of the process."""
+
+    NEW = auto()
+    STARTING = auto()
+    SERVING = auto()
+    RELOADING = auto()
+    LAMEDUCK = auto()  # a signal that ends the server has arrived; a reload may still continue
+    CLOSING = auto()
+    QUITTING = auto()  # as CLOSING, without waiting
+    CLOSED = auto()
+
+
+class Event(Enum):
+    """What happens to the process."""
+
+    START = auto()
+    STARTED = auto()
+    RELOAD = auto()
+    RELOAD_ENDED = auto()  # whether or not it has failed
+    SHUT_DOWN = auto()  # SIGTERM, SIGINT
+    CLOSE = auto()  # the lameduck period is over, a plugin has failed, or the start has
+    QUIT = auto()  # SIGQUIT, or a second SIGINT
+    CLOSED = auto()
+
+
+def _from_each(
+    phases: Iterable[Phase], event: Event, following: Phase | None, action: str
+) -> Iterator[Transition[Phase, Event]]:
+    """Rows for several phases; without `following` each phase stays."""
+    return (Transition(phase, event, following or phase, action) for phase in phases)
+
+
+_BEFORE: Final = (Phase.NEW, Phase.STARTING)
+_RUNNING: Final = (Phase.SERVING, Phase.RELOADING)
+_ENDING: Final = (Phase.CLOSING, Phase.QUITTING)
+_ENDED: Final = (Phase.CLOSED,)
+STOPPING: Final = frozenset((Phase.LAMEDUCK, *_ENDING, *_ENDED))
+
+TRANSITIONS: Final = (
+    Transition(Phase.NEW, Event.START, Phase.STARTING, "the first instance starts"),
+    Transition(Phase.STARTING, Event.STARTED, Phase.SERVING, "its listeners are read"),
+    Transition(Phase.SERVING, Event.RELOAD, Phase.RELOADING, "the Corefile is read, its instance starts"),
+    Transition(Phase.RELOADING, Event.RELOAD_ENDED, Phase.SERVING, "the old instance drains, or goes on"),
+    Transition(Phase.LAMEDUCK, Event.RELOAD_ENDED, Phase.LAMEDUCK, "as in RELOADING"),
+    *_from_each(_ENDING, Event.STARTED, None, "the instance is closed: its start could not be cancelled any more"),
+    *_from_each(_ENDING, Event.RELOAD_ENDED, None, "the instance that serves now is closed"),
+    *_from_each(_BEFORE, Event.SHUT_DOWN, Phase.CLOSING, "nothing is served: the start is cancelled"),
+    *_from_each(_RUNNING, Event.SHUT_DOWN, Phase.LAMEDUCK, "/ready says no, the lameduck period begins"),
+    *_from_each((Phase.LAMEDUCK, *_ENDING, *_ENDED), Event.SHUT_DOWN, None, "nothing: it is stopping"),
+    *_from_each((*_BEFORE, *_RUNNING, Phase.LAMEDUCK), Event.CLOSE, Phase.CLOSING, "a start is cancelled, all drains"),
+    *_from_each((*_ENDING, *_ENDED), Event.CLOSE, None, "nothing: it is closing"),
+    *_from_each(set(Phase) - {Phase.CLOSED}, Event.QUIT, Phase.QUITTING, "as CLOSE, and nothing is waited for"),
+    *_from_each(_ENDED, Event.QUIT, None, "nothing"),
+    *_from_each(_ENDING, Event.CLOSED, Phase.CLOSED, "run() returns the status"),
+)  # fmt: skip
+
+
 log = logging.getLogger("hsdns.server")
 
+
+class CorefileReader:
+    """Remembers which Corefile was read last; `load` parses it again and raises CorefileError.
+
+    `has_changed` returns whether `load` would read anything else than the last time.
+    """
+
+    def __init__(
+        self, load: Callable[[], Corefile], has_changed: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._load = load
+        self._has_changed = has_changed
+        self._last: str | None = None  # its digest, or the reason why it could not be read
+
+    def read(self, *, only_if_changed: bool = False) -> Corefile | None:
+        """Parse it; if only a change is wanted, return None for an unchanged Corefile.  Raise CorefileError."""
+        last = self._last
+        if only_if_changed and last is not None and not self._has_changed():
+            return None
+        try:
+            corefile = self._load()
+        except CorefileError as error:
+            self._last = str(error)
+            if only_if_changed and self._last == last:
+                return None
+            if last is not None:
+                log.info("Reloading")
+            raise
+        self._last = corefile.digest
+        return None if only_if_changed and self._last == last else corefile
+
+    def read_for(self, plugins: Iterable[Plugin], *, only_if_changed: bool) -> Corefile | None:
+        """As read(), but a changed file of a running plugin counts as a change, too."""
+        if only_if_changed and files_changed(plugins):
+            only_if_changed = False
+        return self.read(only_if_changed=only_if_changed)
+
+
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
+
+
+START_INTERVAL: Final = 1.0  # seconds between two attempts to start again
 
 
 class ServerOptions(NamedTuple):
@@ -470,3 +584,62 @@ class Server:
     async def _reload_if_changed(self) -> None:
         # In a task of its own, because the reload stops the plugin that requested it.
         await asyncio.shield(self._tasks.spawn(self.reload(only_if_changed=True), "reload"))
+
+
+async def until_started(
+    start: Callable[[], Awaitable[None]],
+    close: Callable[[], Awaitable[None]],
+    ends: Callable[[], bool],
+) -> None:
+    """Try to start again until that succeeds or the process ends; `close` closes what an attempt has opened."""
+    while not ends():
+        try:
+            await start()
+        except Exception as error:
+            trace = None if isinstance(error, START_FAILURES) else error
+            logging.getLogger("hsdns.faults").error(
+                "does not start again: %s", error, exc_info=trace
+            )
+            await close()
+        else:
+            return
+        await sleep(START_INTERVAL)
+
+
+def handle_signals(server: Server) -> None:
+    """Install handlers for the signals that end or reload the server; called before start(), in the running loop."""
+
+    def terminate() -> None:
+        log.info("SIGTERM: Shutting down servers then terminating")
+        server.spawn(server.shut_down(), "shut down")
+
+    def interrupt() -> None:
+        if server.stopping:
+            log.info("SIGINT: Force quit")
+            server.quit(2)
+            return
+        log.info("SIGINT: Shutting down")
+        server.spawn(server.shut_down(), "shut down")
+
+    def quit_now() -> None:
+        log.info("SIGQUIT: Quitting process immediately")
+        server.quit(0)
+
+    def reload() -> None:
+        log.info("SIGUSR1: Reloading")
+        server.spawn(server.reload(), "reload")
+
+    def ignore_upgrade() -> None:
+        log.warning("SIGUSR2: hsdns does not exchange its binary while it runs; ignored")
+
+    handlers = {
+        signal.SIGTERM: terminate,
+        signal.SIGINT: interrupt,
+        signal.SIGQUIT: quit_now,
+        signal.SIGUSR1: reload,
+        signal.SIGHUP: lambda: None,
+        signal.SIGUSR2: ignore_upgrade,
+    }
+    loop = asyncio.get_running_loop()
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)

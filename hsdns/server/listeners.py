@@ -29,30 +29,13 @@ from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import Admission, Credit, ListenerFaults, Places, Turns
-from hsdns.server.settings import Settings, settings_of
-from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
-from hsdns.server.tcp import TcpServer
-from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.sockets import BoundSockets, Settings, open_all, open_more_udp, settings_of
+from hsdns.server.tcp import TcpListener, TcpServer
 from hsdns.server.udp import UdpListener, UdpServer
 
 DRAIN_TIMEOUT: Final = 5.0  # seconds for queries in progress when the sockets close, as in CoreDNS
 LINGER_TIMEOUT: Final = 1.0  # seconds for clients to close half-closed connections
 POLL_INTERVAL: Final = 0.01  # seconds
-
-
-class DrainConditions(NamedTuple):
-    """How long a draining listener waits: while `is_needed`, unless `is_forced`, and at most for its timeouts."""
-
-    clock: Callable[[], float]
-    is_forced: Callable[[], bool]
-    is_needed: Callable[[], bool]
-
-    async def wait_while(self, condition: Callable[[], bool], deadline: float) -> None:
-        """Wait until a condition no longer holds, or the deadline has passed."""
-        while condition() and not self.is_forced():
-            if self.clock() >= deadline:
-                break
-            await asyncio.sleep(POLL_INTERVAL)
 
 
 class Listener(NamedTuple):
@@ -104,16 +87,25 @@ class Listener(NamedTuple):
         if self.tcp is not None:
             await self.tcp.start()
 
-    async def drain(self, conditions: DrainConditions) -> None:
-        """Answer the queries in progress, then close; close also if an error is raised."""
-        clock, wait_while = conditions.clock, conditions.wait_while
+    async def drain(
+        self,
+        clock: Callable[[], float],
+        is_forced: Callable[[], bool],
+        is_needed: Callable[[], bool],
+    ) -> None:
+        """Answer while that `is_needed`, in the timeouts and unless `is_forced`, then close; also after an error."""
+
+        async def wait_while(condition: Callable[[], bool], deadline: float) -> None:
+            while condition() and not is_forced() and clock() < deadline:  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(POLL_INTERVAL)
+
         try:
             if self.tcp is not None:
                 self.tcp.stop_accepting()
-            await wait_while(conditions.is_needed, clock() + DRAIN_TIMEOUT)
+            await wait_while(is_needed, clock() + DRAIN_TIMEOUT)
             self.stop_reading()
             deadline = clock() + LINGER_TIMEOUT
-            await wait_while(conditions.is_needed, deadline)
+            await wait_while(is_needed, deadline)
             await wait_while(lambda: bool(self.connections), deadline)
             if self.tcp is None and self.udp is not None:
                 self.udp.stop_reading()  # the successor answers the queries that have arrived meanwhile
@@ -180,6 +172,8 @@ class Opener:
         over_tls = {scheme: shared._replace(credit=Credit()) for scheme in ("tls", "https")}
         self._admission = {"dns": shared, **over_tls}
 
+    open_more_udp = staticmethod(open_more_udp)
+
     def count_workers(self, settings: Settings) -> int:
         """The number of UDP sockets of an address; one if the loop reads."""
         if IMPLEMENTATION != "rust":
@@ -191,12 +185,6 @@ class Opener:
     ) -> BoundSockets:
         """Bind an address; raise ListenError."""
         return open_all(listen._replace(port=self.ports.get(listen, listen.port)), beside, workers)
-
-    def open_more_udp(
-        self, listen: ListenAddress, beside: Collection[socket.socket], count: int
-    ) -> list[socket.socket]:
-        """Bind UDP sockets to an address that this process already serves; raise ListenError."""
-        return open_more_udp(listen, beside, count)
 
     def make(
         self, sockets: BoundSockets, processor: QueryProcessor, settings: Settings
@@ -212,7 +200,7 @@ class Opener:
     def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
         """Make the UDP server."""
         if IMPLEMENTATION == "rust":
-            from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
+            from hsdns.server.udp import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
             return UdpWorkers(sockets, processor, self._spawn, self.clock)
         return UdpServer(sockets[0], processor, self._spawn, self.clock, self._turns)
@@ -314,9 +302,8 @@ class Listeners:
         for listen, draining in known.items():
             if listen in self._serving:
                 continue
-            for (
-                other
-            ) in self._serving:  # on another host: the old socket receives some of its queries
+            for other in self._serving:
+                # On another host: the old socket receives some of its queries.
                 if (other.port, other.scheme) == (listen.port, listen.scheme):
                     draining.exchange(processors[other.server])
 
@@ -346,7 +333,7 @@ class Listeners:
         self, is_needed: Callable[[Listener], Callable[[], bool]], is_forced: Callable[[], bool]
     ) -> None:
         clock = self._opener.clock
-        drains = [each.drain(DrainConditions(clock, is_forced, is_needed(each))) for each in self]
+        drains = [each.drain(clock, is_forced, is_needed(each)) for each in self]
         try:
             faults = await asyncio.gather(*drains, return_exceptions=True)
         finally:
@@ -368,13 +355,10 @@ class Listeners:
 
     def _on_port(self, port: int, known: Mapping[ListenAddress, Listener]) -> list[socket.socket]:
         """The sockets that this process already has on a port; with port 0 each has another port."""
-        running = [(listen, each.sockets) for listen, each in known.items()]
-        bound = [
-            (listen, each.sockets) for listen, each in self._bound.items() if listen not in known
-        ]
+        both: dict[ListenAddress, BoundSockets | Listener] = {**self._bound, **known}
         return [
             sock
-            for listen, sockets in (*running, *bound)
+            for listen, each in both.items()
             if port and listen.port == port
-            for sock in sockets
+            for sock in each.sockets
         ]

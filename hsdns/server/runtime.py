@@ -28,8 +28,8 @@ from hsdns.http_page import HttpPage, HttpStream
 from hsdns.metrics import Registry
 from hsdns.plugin import Readiness, Running
 from hsdns.query import QueryProcessor
+from hsdns.server.host import own_addresses
 from hsdns.server.http import HttpPages
-from hsdns.server.interfaces import own_addresses
 from hsdns.wire.message import Reply
 
 log = logging.getLogger("hsdns.server")

@@ -1,6 +1,6 @@
-"""Binds sockets to addresses.
+"""The sockets of an address: how they are bound, their settings, and the addresses of clients.
 
-Path: listeners.py binds them, udp.py, workers.py and tcp.py read them; nothing else owns a query socket.
+Path: listeners.py binds them, udp.py and tcp.py read them; nothing else owns a query socket.
 Rule 1: a listener without `bind`, or bound to `0.0.0.0` or `::`, has one dual-stack socket, or an IPv4 socket if the
         host has no IPv6 (as in Go's net package, and therefore in CoreDNS).
 Rule 2: a reply is sent from the address that the query was sent to (RFC 2181 section 4.1): for wildcard UDP sockets,
@@ -8,6 +8,10 @@ Rule 2: a reply is sent from the address that the query was sent to (RFC 2181 se
 Rule 3: SO_REUSEPORT is not set, because with it a second server on the port would start unnoticed and receive half of
         the queries.  It is set only on our own sockets of a port, while that port is bound both on one address and on
         all addresses, and on the sockets of several workers, after the first of them was bound without it.
+
+The settings of a listener's sockets and connections, from the plugins of its blocks:
+Source: CoreDNS 1.14.7 core/dnsserver: of several blocks at one address, the last one with a value applies for times,
+the first block for numbers.
 """
 
 from __future__ import annotations
@@ -15,12 +19,24 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
-from collections.abc import Callable, Collection, Iterator
+import ssl
+from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
-from hsdns.assemble import ListenAddress
+from hsdns.assemble import ListenAddress, ServedAddress
 from hsdns.chain import Endpoint
-from hsdns.fastpath.control import IP_PKTINFO, forbid_fragments
+from hsdns.fastpath.control import (
+    IP_PKTINFO,
+    IPV6_PKTINFO,
+    forbid_fragments,
+    read_address,
+    read_messages,
+    write_address,
+)
+from hsdns.limits import usable_cpus
+from hsdns.plugins.https import DEFAULT_CONNECTIONS, Https
+from hsdns.plugins.multisocket import Multisocket
+from hsdns.plugins.timeouts import UNLIMITED, Timeouts
 
 RECEIVE_BUFFER_SIZE: Final = 4 * 1024 * 1024  # the default 212,992 holds 256 small queries
 BACKLOG: Final = 1024
@@ -60,26 +76,21 @@ def open_both(
 
     `beside` are the sockets that this process has on the same port of other addresses.
     """
-    last: ListenError | None = None
-    shared = bool(beside)
-    alone = _alone(beside)
-    _share(beside, shared)
-    try:
-        for _ in range(16 if listen.port == 0 else 1):
-            udp = open_udp(listen, shared=shared)
+    tries = 16 if listen.port == 0 else 1
+    with _sharing(beside):
+        while True:
+            tries -= 1
+            udp = open_udp(listen, shared=bool(beside))
             port: int = udp.getsockname()[1]
             try:
-                tcp = open_tcp(listen._replace(port=port), shared=shared)
-            except ListenError as error:
+                tcp = open_tcp(listen._replace(port=port), shared=bool(beside))
+            except ListenError:
                 udp.close()
-                last = error
+                if not tries:
+                    raise
             else:
                 _share((udp, tcp), False)
                 return udp, tcp
-    finally:
-        _share(alone, False)
-    assert last is not None
-    raise last
 
 
 class BoundSockets(NamedTuple):
@@ -115,22 +126,17 @@ def open_all(
     The first socket is bound without SO_REUSEPORT, so a second server is noticed; then it lets the others join it.
     """
     if listen.scheme != "dns":
-        return BoundSockets([], _open_beside(open_tcp, listen, beside))
+        with _sharing(beside):
+            return BoundSockets([], open_tcp(listen, shared=bool(beside)))
     udp, tcp = open_both(listen, beside)
     opened = BoundSockets([udp], tcp)
-    if workers == 1:
-        return opened
     bound = listen._replace(port=udp.getsockname()[1])
-    alone = _alone(beside)
-    _share((udp, *beside), True)
     try:
-        for _ in range(workers - 1):
-            opened.udp.append(open_udp(bound, shared=True))
+        opened.udp.extend(open_more_udp(bound, (udp, *beside), workers - 1))
     except ListenError:
         opened.close()
         raise
-    finally:
-        _share(alone, False)
+    _share(opened.udp, workers > 1)
     return opened
 
 
@@ -141,30 +147,29 @@ def open_more_udp(
     opened: list[socket.socket] = []
     try:
         for _ in range(count):
-            opened.append(_open_beside(open_udp, listen, [*beside, *opened]))
+            with _sharing([*beside, *opened]):
+                opened.append(open_udp(listen, shared=bool(beside or opened)))
     except ListenError:
-        for sock in opened:
-            sock.close()
+        BoundSockets(opened, None).close()
         raise
     _share(opened, count > 1)
     return opened
 
 
-def _open_beside(
-    opener: Callable[..., socket.socket], listen: ListenAddress, beside: Collection[socket.socket]
-) -> socket.socket:
-    """Open one socket on a port that other sockets of this process use."""
-    alone = _alone(beside)
-    _share(beside, bool(beside))
+@contextlib.contextmanager
+def _sharing(sockets: Collection[socket.socket]) -> Iterator[None]:
+    """Let others join these sockets on their port meanwhile.
+
+    Those of workers have SO_REUSEPORT anyway, because the kernel spreads datagrams only over sockets that have it.
+    """
+    alone = [
+        each for each in sockets if not each.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)
+    ]
+    _share(alone, True)
     try:
-        return opener(listen, shared=bool(beside))
+        yield
     finally:
         _share(alone, False)
-
-
-def _alone(sockets: Collection[socket.socket]) -> list[socket.socket]:
-    """Those without SO_REUSEPORT; workers' sockets keep it, because the kernel spreads datagrams only over these."""
-    return [sock for sock in sockets if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)]
 
 
 def _share(sockets: Collection[socket.socket], shared: bool) -> None:
@@ -235,3 +240,74 @@ def _sentence(listen: ListenAddress, kind: socket.SocketKind, error: OSError | N
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{where}: this host has no such address; change the block's bind (or -listen)"
     return f"{where}: {error.strerror or error}"
+
+
+def client_endpoint(address: bytes) -> Endpoint:
+    """The sender from its sockaddr; an IPv4-mapped address becomes IPv4, a link-local one keeps its scope."""
+    host, port, *more = read_address(address)
+    if more and more[1]:
+        host = f"{host}%{more[1]}"
+    return endpoint_of((host, port))
+
+
+def socket_address(client: Endpoint) -> bytes:
+    """The sockaddr of a connection's client; client_endpoint() reverses it."""
+    if ":" in client.address:
+        return write_address(socket.AF_INET6, (*client, 0, 0))
+    return write_address(socket.AF_INET, client)
+
+
+def asked_endpoint(control: bytes, local: Endpoint) -> Endpoint:
+    """The local address that the client sent to, from the control data; `local` if they do not contain it."""
+    for level, kind, data in read_messages(control):
+        if (level, kind) == (socket.IPPROTO_IP, IP_PKTINFO) and len(data) >= 12:
+            return Endpoint(socket.inet_ntop(socket.AF_INET, data[8:12]), local.port)
+        if (level, kind) == (socket.IPPROTO_IPV6, IPV6_PKTINFO) and len(data) >= 16:
+            return Endpoint(plain_ipv4(socket.inet_ntop(socket.AF_INET6, data[:16])), local.port)
+    return local
+
+
+class Limits(NamedTuple):
+    """The limits of a connection, times in seconds; the defaults are CoreDNS's."""
+
+    read: float = 3.0  # for the first message, and for the rest of a message that has begun
+    write: float = 5.0  # for a client to read its replies
+    idle: float = 10.0  # between messages
+    max_queries: int = UNLIMITED
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class Settings(NamedTuple):
+    """All settings; `workers` is None if the command line decides, `max_connections` 0 for any number."""
+
+    limits: Limits = DEFAULT_LIMITS
+    tls: ssl.SSLContext | None = None
+    workers: int | None = None
+    max_connections: int = 0
+
+
+DEFAULT_SETTINGS: Final = Settings()
+
+
+def settings_of(listener: ServedAddress) -> Settings:
+    """Read the settings from a listener's blocks."""
+    blocks = [block.plugins for blocks in listener.served.values() for block in blocks]
+    scheme, limits, workers, most = listener.listen.scheme, DEFAULT_LIMITS, None, None
+    for plugin in (plugin for block in blocks for plugin in block):
+        if isinstance(plugin, Timeouts):
+            limits = Limits(
+                plugin.read or limits.read,
+                plugin.write or limits.write,
+                plugin.idle or limits.idle,
+                plugin.max_queries or limits.max_queries,
+            )
+    for plugin in blocks[0]:
+        if isinstance(plugin, Multisocket):
+            workers = plugin.sockets or usable_cpus()
+        elif isinstance(plugin, Https) and most is None:
+            most = plugin.max_connections
+    tls = listener.find_tls() if scheme != "dns" else None
+    most = (DEFAULT_CONNECTIONS if most is None else most) if scheme == "https" else 0
+    return Settings(limits, None if tls is None else tls.context, workers, most)

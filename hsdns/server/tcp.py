@@ -8,21 +8,346 @@ Rule 2: everything that a client can use is limited: queries in progress, idle t
 Rule 3: the connections of all clients share the event loop fairly (admission.py).  A step handles one message that the
         answer table cannot answer, or KNOWN messages that it can, and one message of a reply of several.  Received
         octets are split into messages only when these are handled.
+
+What all connections of DNS do, over TCP, TLS and HTTPS (doh.py):
+Rule 1: the number of connections and of the octets kept for them is limited over all listeners (admission.py); timeouts
+        are checked once a second (SWEEP_INTERVAL).
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
+import socket
 from collections import deque
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, cast
 
 from hsdns import eager
+from hsdns.chain import Endpoint
 from hsdns.plugins.timeouts import UNLIMITED
-from hsdns.server.tcp_listener import Connection, TcpListener
+from hsdns.query import QueryProcessor
+from hsdns.server.admission import FREE_OCTETS, NO_FAULTS, Admission, client_of
+from hsdns.server.sockets import BACKLOG, DEFAULT_SETTINGS, Settings, endpoint_of, socket_address
+from hsdns.server.tls import OuterTransport, TlsConnection
+from hsdns.turns import Timer
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame
+
+SWEEP_INTERVAL: Final = 1.0  # seconds
+
+
+class FaultyTransport(OuterTransport):
+    """A transport that a rule of faults puts around that of a connection (faults.py)."""
+
+    def has_more(self) -> bool:
+        """Whether it will close by itself later, because octets wait to be sent."""
+        return False
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection: its place, the octets that wait in it, when it is read, and when it is closed.
+
+    A subclass handles what it receives in steps (admission.Turns), and ends it.
+    """
+
+    pending = 0  # queries in progress
+
+    def __init__(self, server: TcpListener) -> None:
+        self.client = b""
+        self.around: Callable[[asyncio.Transport, Connection], FaultyTransport] | None = None
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._faulty: FaultyTransport | None = None
+        self._client = self._local = Endpoint("", 0)
+        self._address = b""  # the client's address in the kernel's form
+        self._last_used = server.clock()
+        self._has_asked = False
+        self._partial_since: float | None = None  # since when a message is incomplete
+        self._blocked_since: float | None = None  # since when the client does not read its replies
+        self._unread = 0  # octets that were written and have not all been sent
+        self._encrypted = 0  # octets that wait for tls.py
+        self._counted = 0  # octets that the server knows of
+        self._is_paused = False
+        self._ended = False  # no more messages are accepted
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the new connection."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
+        if self.around is not None:
+            self._transport = self._faulty = self.around(self._transport, self)
+        ends = self._server.admit(self, self._transport)
+        if ends is not None:
+            self._client, self._local = ends
+            self._address = socket_address(self._client)
+            self._transport.set_write_buffer_limits(FREE_OCTETS)
+            self.client = client_of(self._client.address)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Free the connection."""
+        self._transport = self._faulty = None
+        self._server.discard(self)
+
+    def eof_received(self) -> bool:
+        """Half-closed by the client; return whether the connection stays open for what is to be sent."""
+        return self._faulty is not None and self._faulty.has_more()
+
+    def pause_writing(self) -> None:
+        """Pause answering and reading while the client does not read its replies."""
+        self._blocked_since = self._server.clock()
+        self._go_on()
+
+    def resume_writing(self) -> None:
+        """Resume when the client reads its replies."""
+        self._blocked_since = None
+        self._unread = 0
+        self._count()
+        self._go_on()
+
+    def count_encrypted(self, octets: int) -> None:
+        """Count the octets that wait to be decrypted."""
+        self._encrypted = octets
+        self._count()
+
+    def step(self) -> bool:
+        """Handle one message; return whether the next one may follow."""
+        return False
+
+    def end_turn(self) -> None:
+        """Write the replies of the steps in this iteration."""
+
+    def end(self) -> None:
+        """Accept no more queries, and close after the replies in progress."""
+        self.close()
+
+    def close(self) -> None:
+        """Close after the written data have been sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def expire(self, now: float) -> None:
+        """Close if the client was silent, sent too slowly or did not read its replies for too long."""
+        transport = self._transport
+        if transport is None:
+            return
+        limits = self._server.settings.limits
+        unread_since = self._unsent_since(now)
+        # A closed transport waits without limit for the client to read the rest, so it is checked, too.
+        if transport.get_write_buffer_size():
+            blocked_since = self._last_used if self._blocked_since is None else self._blocked_since
+            unread_since = min(unread_since, blocked_since)
+        if now - unread_since > limits.write:
+            transport.abort()
+        elif self._partial_since is not None and now - self._partial_since > limits.read:
+            transport.close()  # a client that sends an octet a second is late, too
+        elif not self.pending and now - self._last_used > (
+            limits.idle if self._has_asked else limits.read
+        ):
+            transport.close()
+
+    def _octets(self) -> int:
+        """The octets that are kept: of messages, and of replies that are not written."""
+        return 0
+
+    def _unsent_since(self, now: float) -> float:
+        """When the oldest reply was made that the client does not accept yet, of those that are not written."""
+        return now
+
+    def _may_step(self) -> bool:
+        """Whether a step may follow."""
+        return False
+
+    def _is_busy(self) -> bool:
+        """Whether nothing more is to be read, because messages wait or enough are in progress."""
+        return False
+
+    def _go_on(self) -> None:
+        """Handle waiting messages, in fair turns with other connections, within the limits."""
+        if self._may_step():
+            self._server.turns.enter(self)
+        self._read_or_pause()
+
+    def _read_or_pause(self) -> None:
+        """Read only while no message waits and the client reads its replies."""
+        transport = self._transport
+        if transport is None or self._ended or transport.is_closing():
+            return
+        is_busy = self._blocked_since is not None or self._is_busy()
+        if is_busy != self._is_paused:
+            self._is_paused = is_busy
+            if is_busy:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
+
+    def _write_out(self, transport: asyncio.Transport, octets: bytes) -> None:
+        transport.write(octets)
+        if self._blocked_since is not None:
+            self._unread += len(octets)  # all of them, until the last one is sent
+            self._count()
+
+    def _count(self) -> None:
+        """Count the octets that wait here, in all directions."""
+        octets = self._octets() + self._unread + self._encrypted
+        if octets > FREE_OCTETS or self._counted:
+            self._counted = octets
+            self._server.hold(self, octets)
+
+
+class TcpListener:
+    """Accepts on one bound TCP socket; `processor` and `settings` may be replaced at any time.
+
+    `faults` has the effects of rules of faults on it.
+    """
+
+    faults = NO_FAULTS
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        processor: QueryProcessor,
+        spawn: eager.Spawn,
+        clock: Callable[[], float],
+        admission: Admission,
+        settings: Settings = DEFAULT_SETTINGS,
+    ) -> None:
+        self.processor = processor
+        self.settings = settings
+        self.spawn = spawn
+        self.clock = clock
+        self.turns = admission.turns
+        self.connections: set[Connection] = set()
+        self._sock = sock
+        self._rejected = admission.rejected
+        self._places = admission.places
+        self._credit = admission.credit
+        self._server: asyncio.Server | None = None
+        self._sweeper: Timer | None = None
+        self._is_closed = False
+
+    async def start(self) -> None:
+        """Start accepting."""
+        loop = asyncio.get_running_loop()
+        # All waiting connections are accepted in one iteration of the loop; connections that are closed to make room
+        # for them only close after it.
+        backlog = min(BACKLOG, max(1, self._places.most // 4))
+        self._server = await loop.create_server(self._begin, sock=self._sock, backlog=backlog)
+        self._sweeper = Timer(loop, SWEEP_INTERVAL, self._sweep)
+
+    def stop_accepting(self) -> None:
+        """Accept no new connections; open ones continue."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def end(self) -> None:
+        """End the connections; a client that is told the end before its connection closes gets no reset."""
+        for connection in tuple(self.connections):
+            connection.end()
+
+    def close(self) -> None:
+        """Close all connections; a client that does not read its replies has until its timeout, and no longer."""
+        self.stop_accepting()
+        for connection in tuple(self.connections):
+            connection.close()
+        self._is_closed = True
+        if not self.connections and self._sweeper is not None:
+            self._sweeper.cancel()
+
+    def kill(self) -> None:
+        """Close all connections at once, as the kernel does for a process that has ended."""
+        for connection in tuple(self.connections):
+            connection.abort()
+        self.close()
+
+    @property
+    def sock(self) -> socket.socket:
+        """The listening socket, for its options; only this listener accepts from it."""
+        return self._sock
+
+    @property
+    def pending(self) -> int:
+        """The number of queries in progress."""
+        return sum(connection.pending for connection in self.connections)
+
+    def admit(
+        self, connection: Connection, transport: asyncio.Transport
+    ) -> tuple[Endpoint, Endpoint] | None:
+        """Register a new connection and return its endpoints; abort it if there are too many, or if it has ended.
+
+        It is also aborted if the connections of its address would wait too long for credit; until there is some,
+        nothing is read from it.
+
+        A connection that was accepted right before the listener closed is aborted too, because nothing would end it
+        later.
+        """
+        client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
+        if client is not None and local is not None and not self._is_closed:
+            ends = endpoint_of(client), endpoint_of(local)
+            address = ends[0].address
+            wait: float | None = 0.0
+            if self._credit is not None and self.settings.tls is not None:
+                wait = self._credit.connect(address, self.clock())
+            if wait is not None and self._places.take(connection, transport, address):
+                self.connections.add(connection)
+                if wait:
+                    transport.pause_reading()
+                    self._call_later(wait, functools.partial(_begin_reading, transport))
+                return ends
+            self._rejected.inc()
+        transport.abort()
+        return None
+
+    def touch(self, connection: Connection) -> None:
+        """Record that the client of a connection has just sent data."""
+        self._places.touch(connection)
+
+    def hold(self, connection: Connection, octets: int) -> None:
+        """Record how many octets are kept for a connection, received or not read by its client."""
+        self._places.hold(connection, octets)
+
+    def discard(self, connection: Connection) -> None:
+        """Free a connection."""
+        self.connections.discard(connection)
+        self._places.release(connection)
+
+    def make_connection(self) -> Connection:
+        """Make the protocol of one connection."""
+        raise NotImplementedError
+
+    def wrap(self, connection: Connection) -> asyncio.Protocol:
+        """Wrap the protocol of a connection in TLS, if the listener has a certificate."""
+        tls = self.settings.tls
+        if tls is None:
+            return connection
+        return TlsConnection(connection, tls, turns=self.turns)
+
+    def _begin(self) -> asyncio.Protocol:
+        connect = self.faults.connect
+        return self.wrap(self.make_connection()) if connect is None else connect(self)
+
+    def _sweep(self) -> None:
+        now = self.clock()
+        for connection in tuple(self.connections):
+            connection.expire(now)
+        if self._is_closed and not self.connections:
+            return
+        self._sweeper = Timer(asyncio.get_running_loop(), SWEEP_INTERVAL, self._sweep)
+
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, call)
+
+
+def _begin_reading(transport: asyncio.Transport) -> None:
+    if not transport.is_closing():
+        transport.resume_reading()
+
 
 log = logging.getLogger("hsdns.server")
 

@@ -148,6 +148,12 @@ class ClusterDump:
         return json.dumps(dump, indent=1).encode() + b"\n"
 
 
+async def config_maps(transport: Transport) -> list[dict[str, Any]]:
+    """The ConfigMaps of the cluster's DNS, the one of the Corefile first; raise Unreachable."""
+    (kind,) = (each for each in KINDS if each.plural == "configmaps")
+    return [each for name in kind.names for each in await _list(transport, kind, "", name)]
+
+
 async def collect(
     transport: Transport,
     namespace: str = "",

@@ -16,6 +16,7 @@ Rule 3: at the end, all functions are restored.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import logging
@@ -25,17 +26,27 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.resources import files
 from importlib.util import find_spec
 from ipaddress import ip_network
 from random import Random
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 from unittest.mock import patch as replaced
 
-from hsdns.cli.resolve_server import server_steps
+from hsdns.ask.lookup import Sockets
 from hsdns.resolver import glibc, musl
-from hsdns.resolver.model import Answer, Ended, Model, Packet, Result, answer_of, wire_of
+from hsdns.resolver.model import (
+    Answer,
+    Ended,
+    Model,
+    Packet,
+    Result,
+    answer_of,
+    look_up,
+    wire_of,
+)
 from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
 from hsdns.testing.fault import Fault, Keywords, Scenario, rule_words
 from hsdns.testing.fault import find as find_scenario
@@ -183,12 +194,19 @@ class PodResolver:
         )
 
     def _look_up(self, name: str, types: tuple[int, ...]) -> tuple[str, ...]:
+        async def ask() -> Result:
+            model = self._model(self._conf, Random())
+            sockets = Sockets(model, self._find_server(), Random())
+            *_, end = await look_up(model, name, types, sockets)
+            assert isinstance(end, Ended), "the last step"
+            return end.result
+
         result = Result((), glibc.NONAME, "")
-        model = self._model(self._conf, Random())
-        with suppress(ValueError):  # the name cannot be in a query
-            for step in server_steps(model, name, types, self._find_server(), Random()):
-                if isinstance(step, Ended):
-                    result = step.result
+        with (
+            suppress(ValueError),
+            ThreadPoolExecutor(1) as thread,
+        ):  # this thread may run a loop of its own
+            result = thread.submit(asyncio.run, ask()).result()
         if not result.addresses:
             raise socket.gaierror(CODES.get(result.error, socket.EAI_NONAME), result.error)
         return result.addresses
@@ -248,7 +266,7 @@ class Cluster:
         self._ttl = ttl
         self._thread: ServerThread | None = None
         self._ended = False
-        self._queries = Queries(self._settle, lambda: [*self._pods])
+        self.queries = Queries(self._settle, lambda: [*self._pods])
         self._pods: dict[str, PodIdentity] = {}
         self._pod_addresses = map(str, ip_network(POD_NETWORK).hosts())
         self._numbers = itertools.count(1)
@@ -267,7 +285,7 @@ class Cluster:
         """Start serving; raise ClusterError if it was started before."""
         if self._ended or self._thread is not None:
             raise ClusterError("a cluster starts once; make another one with Cluster()")
-        thread = ServerThread(self._objects.take_events(), self._queries.note, self._ttl)
+        thread = ServerThread(self._objects.take_events(), self.queries.note, self._ttl)
         thread.start()
         self._thread = thread
         return self
@@ -282,18 +300,13 @@ class Cluster:
     @property
     def port(self) -> int:
         """The port of the server, which the kernel chose."""
-        return self._server.port
+        return self.server.port
 
     @property
     def objects(self) -> Objects:
         """The objects, for the handles; raise ClusterError if the cluster has ended."""
-        self._server  # noqa: B018 - it raises
+        self.server  # noqa: B018 - it raises
         return self._objects
-
-    @property
-    def queries(self) -> Queries:
-        """The recorded queries."""
-        return self._queries
 
     # what there is
 
@@ -408,7 +421,7 @@ class Cluster:
                 objects.restore(before)
                 raise
             finally:
-                self._server.deliver(objects.take_events())
+                self.server.deliver(objects.take_events())
 
     # who asks
 
@@ -419,7 +432,7 @@ class Cluster:
         A name is written as in a pod of the namespace default; [] waits until it has none.
         """
         __tracebackhide__ = True
-        wait_answer(lambda wire: self._server.ask(wire), name, addresses, within)
+        wait_answer(lambda wire: self.server.ask(wire), name, addresses, within)
 
     @checks_keywords
     def pod(
@@ -432,7 +445,7 @@ class Cluster:
         if chosen in self._pods:
             raise ClusterError(f'there was a pod "{chosen}" already; choose another name')
         self._pods[chosen] = PodIdentity(chosen, namespace, next(self._pod_addresses))
-        return Pod(lambda: self._server, self._pods[chosen])
+        return Pod(self, self._pods[chosen])
 
     @checks_keywords
     def patch(
@@ -442,42 +455,18 @@ class Cluster:
 
         `resolver` is the C library whose lookups are simulated: glibc or musl.
         """
-        self._server  # noqa: B018 - it raises
+        self.server  # noqa: B018 - it raises
         return patched(PodResolver(lambda: (self.address, self.port), namespace, resolver))
 
-    @checks_keywords
-    def fault(
-        self,
-        rule: str,
-        *,
-        client: str | None = None,
-        pod: Pod | str | None = None,
-        transport: str | None = None,
-        name: str | None = None,
-        below: str | None = None,
-        qtype: str | None = None,
-        flow: str | None = None,
-        after: float | str | None = None,
-        before: float | str | None = None,
-        nth: int | None = None,
-        share: float | None = None,
-        times: int | None = None,
-        seed: int | None = None,
-        named: str | None = None,
-    ) -> Fault:
+    def fault(self, rule: str, **keywords: Unpack[Keywords]) -> Fault:
         """Make DNS misbehave within `with cluster.fault(...) as fault:`; raise ClusterError.
 
         `rule` is an action such as "drop" or "delay 200ms", or a whole rule such as "drop type AAAA share 0.5".  The
-        keywords are its selectors and options; selectors are evaluated in the order of the parameters.  `after` and
+        keywords are its selectors and options; selectors are evaluated in the order of Keywords.  `after` and
         `before` in seconds, or as text.  A name is written as in assert_asked().
         """
-        self._server  # noqa: B018 - it raises
-        keywords = Keywords(
-            client=client, pod=pod, transport=transport, name=name, below=below, qtype=qtype, flow=flow,
-            after=after, before=before, nth=nth, share=share, times=times, seed=seed, named=named,
-        )  # fmt: skip
-        words = rule_words(rule, keywords, self._pods, next(self._seeds))
-        return Fault(words, lambda: self._server, self._queries)
+        self.server  # noqa: B018 - it raises
+        return Fault(rule_words(rule, keywords, self._pods, next(self._seeds)), self)
 
     @checks_keywords
     def scenario(self, name: str, *, about: str | None = None) -> Scenario:
@@ -486,11 +475,12 @@ class Cluster:
         `name` is one of `hsdns fault scenarios`, or the path of a file.  The scenario uses its own names and objects,
         or the name `about` of this cluster.
         """
-        self._server  # noqa: B018 - it raises
-        return find_scenario(name, about, lambda file: Scenario(file, self))
+        self.server  # noqa: B018 - it raises
+        return Scenario(find_scenario(name, about), self)
 
     @property
-    def _server(self) -> ServerThread:
+    def server(self) -> ServerThread:
+        """The server that runs; raise ClusterError if there is none."""
         if self._thread is None:
             what = "has ended" if self._ended else "was not started"
             raise ClusterError(

@@ -8,7 +8,7 @@ Rule 2: for an invalid call, pytest shows the line of the test and not the lines
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
@@ -40,22 +40,27 @@ def unknown(what: str, word: str, known: Iterable[str]) -> ClusterError:
     return ClusterError(f'{what} "{word}"{did_you_mean(word, words) or listed}')
 
 
+def check_keywords(call: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise TypeError with the nearest keyword for one that a call does not have."""
+    for word in given:
+        if word not in known:
+            hint = did_you_mean(word, known) or f"; it has {', '.join(known)}"
+            raise TypeError(f'{call}() has no keyword "{word}"{hint}')
+
+
 def checks_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Raise TypeError with the nearest keyword for one that a function does not have."""
+    """Check the keywords of a function."""
     known = [
         name
         for name, each in signature(function).parameters.items()
         if name != "self" and each.kind is not Parameter.VAR_POSITIONAL
     ]
+    call = "Cluster" if function.__name__ == "__init__" else function.__name__
 
     @wraps(function)
     def checked(*args: P.args, **keywords: P.kwargs) -> R:
         __tracebackhide__ = True  # pytest shows the line of the test
-        for word in keywords:
-            if word not in known:
-                name = "Cluster" if function.__name__ == "__init__" else function.__name__
-                hint = did_you_mean(word, known) or f"; it has {', '.join(known)}"
-                raise TypeError(f'{name}() has no keyword "{word}"{hint}')
+        check_keywords(call, keywords, known)
         return function(*args, **keywords)
 
     return checked

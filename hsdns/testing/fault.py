@@ -22,9 +22,9 @@ Rule 3: a scenario that cannot run in a test's cluster is rejected, with the rea
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
-from typing import Final, Protocol, Self, TypedDict
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Final, Self, TypedDict
 
 import msgspec
 
@@ -33,16 +33,18 @@ from hsdns.fault_scenarios.scenario import Scenario as File
 from hsdns.fault_scenarios.scenario import ScenarioError, Step, load, name_of
 from hsdns.faults.rules import Rule, RuleError
 from hsdns.faults.words import read_rule
-from hsdns.testing.errors import ClusterError, hides, unknown
-from hsdns.testing.objects import Objects
+from hsdns.testing.errors import ClusterError, check_keywords, hides, unknown
 from hsdns.testing.pod import NAMESPACE, Pod, PodIdentity, forms
 from hsdns.testing.queries import Query
+
+if TYPE_CHECKING:
+    from hsdns.testing.cluster import Cluster
 
 __tracebackhide__ = hides
 
 
-class Keywords(TypedDict):
-    """The keywords of cluster.fault(), in the order of evaluation; None if not given."""
+class Keywords(TypedDict, total=False):
+    """The keywords of cluster.fault(), in the order of evaluation; None is as if it were not given."""
 
     client: str | None
     pod: Pod | str | None
@@ -71,13 +73,19 @@ def rule_words(
     rule: str, keywords: Keywords, pods: Mapping[str, PodIdentity], seed: int
 ) -> list[str]:
     """The words of a valid rule; raise ClusterError.  `pods` are the client pods, `seed` is the default seed."""
+    check_keywords("fault", keywords, ("rule", *Keywords.__annotations__))
     if not isinstance(rule, str):
         raise ClusterError(f'a fault begins with what it does, such as "drop"; {rule!r} is no text')
     words = rule.split()
     try:
         written = read_rule(words)
-        _check_about(written.action.about, words[0])
-        given = {word: value for word, value in keywords.items() if value is not None}
+        if written.action.about == "miss":
+            raise ClusterError(
+                f'"{words[0]}" is about a queue that the cluster of a test does not have; '
+                '"drop share 0.5" loses queries, too'
+            )
+        values = ((word, keywords.get(word)) for word in Keywords.__annotations__)
+        given = {word: value for word, value in values if value is not None}
         options = {word: str(value) for word, value in given.items() if word in OPTIONS}
         selectors = [word for word in given if word not in OPTIONS]
         if written.selector.text and selectors:
@@ -97,13 +105,6 @@ def rule_words(
     except RuleError as error:
         raise ClusterError(f'the fault "{" ".join(words)}": {error}') from None
     return words
-
-
-def _check_about(about: str, word: str) -> None:
-    if about == "miss":
-        raise ClusterError(
-            f'"{word}" is about a queue that the cluster of a test does not have; "drop share 0.5" loses queries, too'
-        )
 
 
 def _split(rule: str, what: str, word: str) -> ClusterError:
@@ -140,26 +141,6 @@ COUNTED: Final = {  # the objects of hits, for rules that are not about queries
 }
 
 
-class TakesFaults(Protocol):
-    """The server, which has the active rules."""
-
-    def add_fault(self, words: Sequence[str]) -> Rule:
-        """Activate a rule; raise RuleError."""
-
-    def remove_fault(self, rule: Rule) -> None:
-        """End a rule, if it is active."""
-
-
-class Followed(Protocol):
-    """The queries that the server receives."""
-
-    def followed(self, note: Callable[[Query], None]) -> AbstractContextManager[None]:
-        """Within it, call `note` with each."""
-
-    def settle(self) -> None:
-        """Return when the queries that have arrived are recorded."""
-
-
 class Hits(int):
     """A number of hits, of a fault that failures can show."""
 
@@ -175,11 +156,8 @@ class Hits(int):
 class Fault:
     """A context manager: within it the rule is active."""
 
-    def __init__(
-        self, words: Sequence[str], find_server: Callable[[], TakesFaults], queries: Followed
-    ) -> None:
-        self._words = list(words)
-        self._find_server, self._queries = find_server, queries
+    def __init__(self, words: Sequence[str], cluster: Cluster) -> None:
+        self._words, self._cluster = list(words), cluster
         self._rule: Rule | None = None
         self._standing: ExitStack | None = None
         self._count = 0
@@ -195,9 +173,9 @@ class Fault:
         """Activate the rule; raise ClusterError."""
         if self._rule is not None:
             raise ClusterError(f"{self!r} starts once; make another one with cluster.fault()")
-        server = self._find_server()
+        server = self._cluster.server
         with ExitStack() as standing:
-            standing.enter_context(self._queries.followed(self._note))
+            standing.enter_context(self._cluster.queries.followed(self._note))
             try:
                 self._rule = server.add_fault(self._words)
             except RuleError as error:
@@ -260,11 +238,11 @@ class Fault:
 
     def _settle(self) -> None:
         if self._standing is not None:
-            self._queries.settle()
+            self._cluster.queries.settle()
 
     def _remove(self, rule: Rule) -> None:
         with suppress(ClusterError):  # a cluster that has ended has no rules
-            self._find_server().remove_fault(rule)
+            self._cluster.server.remove_fault(rule)
 
     def _note(self, query: Query) -> None:
         self._count += 1
@@ -281,23 +259,13 @@ class Fault:
         return f"{self._rule.hits} of {self._count} {queries}"
 
 
-class Plays(Protocol):
-    """The cluster that a scenario runs in."""
-
-    def fault(self, rule: str) -> Fault:
-        """A rule; raise ClusterError."""
-
-    def changing(self) -> AbstractContextManager[Objects]:
-        """Change the objects."""
-
-
 class Scenario:
     """A context manager that runs a scenario; `host` is the name that clients look up in it.
 
     `faults` has the rules that are or were active, by name; `time` is the current second, `seconds` the last one.
     """
 
-    def __init__(self, file: File, cluster: Plays) -> None:
+    def __init__(self, file: File, cluster: Cluster) -> None:
         self.name, self.title, self.seconds = file.name, file.title, file.seconds
         self.host = file.asked[0].meant.removesuffix(".")
         self.faults: dict[str, Fault] = {}
@@ -374,39 +342,26 @@ class Scenario:
             fault.__exit__(None, None, None)
 
 
-def find(name: str, about: str | None, make: Callable[[File], Scenario]) -> Scenario:
+def find(name: str, about: str | None) -> File:
     """The scenario of a name, or of a path; `about` another name than its own; raise ClusterError."""
     try:
         file = load(name)
     except ScenarioError as error:
         raise ClusterError(str(error)) from None
-    for what, has in _CANNOT.items():
-        if has(file):
+    abouts = {read_rule(rule.split()).action.about for step in file.steps for rule in step.add}
+    for is_so, what in (
+        (file.corefile, "has a Corefile of its own, and the cluster of a test has another"),
+        ("process" in abouts, "kills the server for seconds that no test can advance"),
+        ("watch" in abouts, "is about an API server, and the cluster of a test has none"),
+    ):
+        if is_so:
             raise ClusterError(
                 f"the scenario {file.name} {what}; hsdns fault run {file.name} plays it"
             )
-    if about is not None:
-        if file.own:
-            raise ClusterError(
-                f"the scenario {file.name} is about its own names alone: {file.own}; leave `about` out"
-            )
-        file = msgspec.structs.replace(file.about(about), manifests="")
-    return make(file)
-
-
-def _abouts(file: File) -> set[str]:
-    """The kinds of its rules: on queries, connections and so on."""
-    return {read_rule(rule.split()).action.about for step in file.steps for rule in step.add}
-
-
-_CANNOT: Final[Mapping[str, Callable[[File], bool]]] = {
-    "has a Corefile of its own, and the cluster of a test has another": lambda file: bool(
-        file.corefile
-    ),
-    "kills the server for seconds that no test can advance": lambda file: (
-        "process" in _abouts(file)
-    ),
-    "is about an API server, and the cluster of a test has none": lambda file: (
-        "watch" in _abouts(file)
-    ),
-}
+    if about is None:
+        return file
+    if file.own:
+        raise ClusterError(
+            f"the scenario {file.name} is about its own names alone: {file.own}; leave `about` out"
+        )
+    return msgspec.structs.replace(file.about(about), manifests="")

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
@@ -43,6 +42,9 @@ from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.sources.manifest_folder import manifest_paths, missing_paths, settings_remark
 from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
 from hsdns.testing.pod import ZONE, is_loopback
+
+if TYPE_CHECKING:
+    from hsdns.testing.cluster import Cluster
 
 __tracebackhide__ = hides
 
@@ -281,28 +283,33 @@ def _service_of(each: EndpointSlice) -> tuple[str, str]:
 Ports = Mapping[str, int | str]  # name -> number, or "NUMBER/PROTOCOL"
 
 
-class Changes(Protocol):
-    """The interface of the cluster for its handles."""
+class _Handle:
+    """An object of the cluster, by its name."""
 
-    @property
-    def objects(self) -> Objects:
-        """The objects; raise ClusterError if the cluster has ended."""
-
-    def changing(self) -> AbstractContextManager[Objects]:
-        """Change the objects; at the end, answers show the changes.  One thread at a time."""
-
-
-class Service:
-    """A Service and its endpoints."""
-
-    def __init__(self, changes: Changes, namespace: str, name: str) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, name: str) -> None:
         self.namespace = namespace
         self.name = name
-        self._changes = changes
+        self._cluster = cluster
 
     def __repr__(self) -> str:
         """Show kind, namespace and name."""
-        return f"<Service {self.namespace}/{self.name}>"
+        return f"<{type(self).__name__} {self.namespace}/{self.name}>"
+
+    def delete(self) -> None:
+        """Delete a Service with its EndpointSlices but not pods, a StatefulSet with its pods but not its Service."""
+        with self._cluster.changing():
+            self._objects.remove(type(self).__name__, self.namespace, self.name)
+
+    @property
+    def _objects(self) -> Objects:
+        objects, kind = self._cluster.objects, type(self).__name__
+        if not objects.has(kind, self.namespace, self.name):
+            raise ClusterError(f"{self!r} was deleted; make it again with cluster.{kind.lower()}()")
+        return objects
+
+
+class Service(_Handle):
+    """A Service and its endpoints."""
 
     @property
     def dns_name(self) -> str:
@@ -323,14 +330,14 @@ class Service:
 
     def endpoints(self, *addresses: str) -> Self:
         """Add ready endpoints, as an EndpointSlice without pods."""
-        with self._changes.changing():
+        with self._cluster.changing():
             self._add(*({"addresses": [str(address)]} for address in addresses))
         return self
 
     @checks_keywords
     def endpoint(self, address: str, *, hostname: str | None = None, ready: bool = True) -> Self:
         """Add an endpoint; with a hostname it has its own name below the name of the Service."""
-        with self._changes.changing() as objects:
+        with self._cluster.changing() as objects:
             self._add({"addresses": [str(address)], **({"hostname": hostname} if hostname else {})})
             objects.set_endpoint_ready((self.namespace, self.name, address), ready)
         return self
@@ -340,7 +347,7 @@ class Service:
         known = self.addresses
         if address not in known:
             raise unknown(f"{self!r} has no endpoint", address, known)
-        return Endpoint(self._changes, self, address)
+        return Endpoint(self._cluster, self, address)
 
     def ready(self) -> Self:
         """Make all endpoints ready."""
@@ -350,20 +357,8 @@ class Service:
         """Make no endpoint ready."""
         return self._set_ready(False)
 
-    def delete(self) -> None:
-        """Delete it with its EndpointSlices; pods of workloads stay."""
-        with self._changes.changing():
-            self._objects.remove("Service", self.namespace, self.name)
-
-    @property
-    def _objects(self) -> Objects:
-        objects = self._changes.objects
-        if objects.service(self.namespace, self.name) is None:
-            raise ClusterError(f"{self!r} was deleted; make it again with cluster.service()")
-        return objects
-
     def _set_ready(self, ready: bool) -> Self:
-        with self._changes.changing() as objects:
+        with self._cluster.changing() as objects:
             for address in self.addresses:
                 objects.set_endpoint_ready((self.namespace, self.name, address), ready)
         return self
@@ -410,10 +405,10 @@ class Service:
 class Endpoint:
     """One address of a Service."""
 
-    def __init__(self, changes: Changes, service: Service, address: str) -> None:
+    def __init__(self, cluster: Cluster, service: Service, address: str) -> None:
         self.service = service
         self.address = address
-        self._changes = changes
+        self._cluster = cluster
 
     def ready(self) -> Self:
         """Make it ready; if it is a pod, in each Service that selects the pod."""
@@ -425,7 +420,7 @@ class Endpoint:
 
     def delete(self) -> None:
         """Delete it; raise ClusterError if it was not written by endpoints() or endpoint()."""
-        with self._changes.changing():
+        with self._cluster.changing():
             service = self._there()
             written = service._written()
             left = [each for each in written if self.address not in each["addresses"]]
@@ -437,7 +432,7 @@ class Endpoint:
             service._write(left)
 
     def _set_ready(self, ready: bool) -> Self:
-        with self._changes.changing() as objects:
+        with self._cluster.changing() as objects:
             service = self._there()
             objects.set_endpoint_ready((service.namespace, service.name, self.address), ready)
         return self
@@ -447,26 +442,20 @@ class Endpoint:
         return self.service
 
 
-class StatefulSet:
+class StatefulSet(_Handle):
     """A StatefulSet and its pods, NAME-0, NAME-1 and so on."""
 
     def __init__(
         self,
-        changes: Changes,
+        cluster: Cluster,
         namespace: str,
         name: str,
         service: Service,
         labels: Mapping[str, str],
     ) -> None:
-        self.namespace = namespace
-        self.name = name
+        super().__init__(cluster, namespace, name)
         self.service = service
         self._labels = labels
-        self._changes = changes
-
-    def __repr__(self) -> str:
-        """Show kind, namespace and name."""
-        return f"<StatefulSet {self.namespace}/{self.name}>"
 
     @property
     def addresses(self) -> list[str]:
@@ -479,7 +468,7 @@ class StatefulSet:
 
     def scale(self, replicas: int) -> Self:
         """Change the number of pods."""
-        with self._changes.changing():
+        with self._cluster.changing():
             self._write(self._objects, replicas)
         return self
 
@@ -491,20 +480,8 @@ class StatefulSet:
         """Make pods not ready, all of them without ordinals."""
         return self._set_ready(ordinals, False)
 
-    def delete(self) -> None:
-        """Delete it with its pods; its Service stays."""
-        with self._changes.changing():
-            self._objects.remove("StatefulSet", self.namespace, self.name)
-
-    @property
-    def _objects(self) -> Objects:
-        objects = self._changes.objects
-        if not objects.has("StatefulSet", self.namespace, self.name):
-            raise ClusterError(f"{self!r} was deleted; make it again with cluster.statefulset()")
-        return objects
-
     def _set_ready(self, ordinals: Sequence[int], ready: bool) -> Self:
-        with self._changes.changing():
+        with self._cluster.changing():
             objects = self._objects
             names = self._pod_names(objects.pods())
             chosen = [f"{self.name}-{ordinal}" for ordinal in ordinals] or names

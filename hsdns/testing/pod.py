@@ -18,13 +18,17 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 from hsdns.testing.errors import ClusterError, NoNamespaces, checks_keywords, hides
+
+if TYPE_CHECKING:
+    from hsdns.testing.cluster import Cluster
+    from hsdns.testing.server import ServerThread
 
 ZONE: Final = "cluster.local"
 ZONES: Final = (ZONE, "in-addr.arpa", "ip6.arpa")
@@ -80,29 +84,18 @@ FILES: Final = {
 RUN_TIMEOUT: Final = 60.0  # seconds for a command, if the test gives none
 
 
-class AnswersPods(Protocol):
-    """The server, which answers at a pod's sockets."""
-
-    def add_pod(self, pod: PodIdentity, udp: socket.socket, tcp: socket.socket) -> None:
-        """Answer at these sockets."""
-
-    def remove_pod(self, pod: PodIdentity) -> None:
-        """Close them."""
-
-
 class Pod:
     """A context manager: within it the namespaces exist.
 
     `name` is the client of its queries, `namespace` determines its search list, fault rules identify it by `address`.
     """
 
-    def __init__(self, find_server: Callable[[], AnswersPods], identity: PodIdentity) -> None:
+    def __init__(self, cluster: Cluster, identity: PodIdentity) -> None:
         self.name, self.namespace, self.address = identity
-        self._identity = identity
-        self._find_server = find_server
+        self._identity, self._cluster = identity, cluster
         self._holder: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
-        self._server: AnswersPods | None = None
+        self._server: ServerThread | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __repr__(self) -> str:
@@ -113,7 +106,7 @@ class Pod:
         """Create the namespaces; raise NoNamespaces, which skips a test, if the kernel does not allow them."""
         if self._holder is not None:
             raise ClusterError(f"{self!r} is used twice at the same time; make another one")
-        server = self._find_server()
+        server = self._cluster.server
         try:
             udp, tcp = self._open()
             server.add_pod(self._identity, udp, tcp)
@@ -133,29 +126,17 @@ class Pod:
 
     def command(self, words: Sequence[str | os.PathLike[str]]) -> list[str]:
         """The command line that runs a command in the pod, for subprocess.Popen or asyncio; raise ClusterError."""
-        self._find_server()
+        self._cluster.server  # noqa: B018 - it raises
         if self._holder is None:
             raise ClusterError(f"{self!r} does not run; use it in `with cluster.pod() as pod:`")
         if isinstance(words, str):
             raise ClusterError(f'a command is a list of words, such as ["sh", "-c", {words!r}]')
-        entering = [
-            "nsenter",
-            "--preserve-credentials",
-            "--user",
-            "--mount",
-            "--net",
-            "--target",
-            str(self._holder.pid),
-        ]
+        entering = (
+            f"nsenter --preserve-credentials --user --mount --net --target {self._holder.pid}"
+        )
         # Entering a mount namespace leaves the folder that the test is in.
-        return [
-            *entering,
-            "sh",
-            "-c",
-            'cd "$0" && exec "$@"',
-            os.getcwd(),
-            *(os.fspath(word) for word in words),
-        ]
+        inside = ["sh", "-c", 'cd "$0" && exec "$@"', os.getcwd()]
+        return [*entering.split(), *inside, *(os.fspath(each) for each in words)]
 
     @checks_keywords
     def run(

@@ -36,12 +36,11 @@ from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.server.faults import StandingFaults
+from hsdns.server.instance import make_processors
 from hsdns.server.lifecycle import Server, ServerOptions, ServerParts
 from hsdns.server.listeners import Listener, Opener
-from hsdns.server.processors import make_processors
 from hsdns.server.runtime import ServerRuntime, begin
-from hsdns.server.settings import DEFAULT_SETTINGS, Settings
-from hsdns.server.sockets import BoundSockets
+from hsdns.server.sockets import DEFAULT_SETTINGS, BoundSockets, Settings
 from hsdns.server.udp import UdpListener, UdpServer
 from hsdns.sources.push import PushSource
 from hsdns.testing.pod import ZONES, PodIdentity

@@ -151,7 +151,7 @@ class DohSession(Connection[str]):
             error = ProtocolViolation(f"reset the stream of the query ({name})")
         self._ended[stream.number] = error
 
-    def take_goaway(self) -> None:
+    def take_goaway(self, *_: int) -> None:
         """The server accepts no more queries."""
         self.is_open = False
         for number in tuple(self.streams):

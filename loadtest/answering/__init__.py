@@ -1,8 +1,8 @@
 """The cost of an answer: CPU time of the server per query, compared with other servers and with the kernel's own cost.
 
-cli -> run.Run: for each round, for each mix, all servers in turn
-    cluster: the names, as questions and as a zone file; mixes: which of them are queried
-    servers, peers, cluster_api: the servers, each in its own processes
+__main__ -> run.Run: for each round, for each mix, all servers in turn
+    cluster: the names, as questions, as a zone file and behind an API server; mixes: which of them are queried
+    servers: the servers, each in its own processes
     drain, and dnsperf (../generators.py): the two methods
-results -> goals, report: figures, limits and goals, table, JSON, the section of docs/performance.md
+results: figures, limits and goals, table, JSON, the section of docs/performance.md
 """

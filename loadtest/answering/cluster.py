@@ -1,18 +1,30 @@
-"""The synthetic cluster of all servers: its names, also as a zone file.
+"""The synthetic cluster of all servers: its names, also as a zone file, and behind an API server for CoreDNS.
 
-Path: mixes.py, servers.py -> here -> hsdns.sources.synthetic.
+    python -m loadtest.answering.cluster PORT SERVICES ENDPOINTS CHANGES
+
+Path: mixes.py, servers.py -> here -> hsdns.sources.synthetic, loadtest/apiserver/fake_api.py.
 Rule 1: all Services are headless, so each Service and each endpoint has a name, and each port has SRV records.
 Rule 2: the zone file has the records that hsdns and CoreDNS answer: the same owners, types, TTL and addresses.
+Rule 3: objects and changes of the API server are those of hsdns's `source synthetic`: the same names, addresses and
+        seed.  The CPU time for making a change is that of its process; CoreDNS only reads the watch.
 Source: Kubernetes DNS-Based Service Discovery, sections 2.4.1 and 2.4.2.
 """
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice
-from hsdns.sources.synthetic import SERVICES_PER_NAMESPACE, Shape, SyntheticCluster
+import msgspec
+import uvloop
+
+from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Object
+from hsdns.sources.synthetic import SERVICES_PER_NAMESPACE, Pace, Shape, SyntheticCluster
+from loadtest.apiserver.fake_api import FakeApi
+from loadtest.apiserver.fake_cluster import FakeCluster
+from loadtest.apiserver.watch_cache import KINDS
 
 ZONE = "cluster.local"
 SERVICES_ZONE = f"svc.{ZONE}"
@@ -87,3 +99,35 @@ def _slice_lines(owner: str, each: EndpointSlice) -> Iterator[str]:
         for endpoint in endpoints:
             target = f"{endpoint.hostname}.{owner}"
             yield f"_{port.name}._tcp.{owner} SRV 0 {weight} {port.port} {target}"
+
+
+_VERSIONS = {kind.name: kind.api_version for kind in KINDS}
+
+
+def manifest(each: Object) -> dict[str, object]:
+    """Return an object in the form of the API."""
+    kind = type(each).__name__
+    fields: dict[str, object] = msgspec.to_builtins(each)
+    return {"kind": kind, "apiVersion": _VERSIONS[kind], **fields}
+
+
+async def serve(port: int, cluster: Cluster, changes: float) -> None:
+    """Serve the cluster, and change it at a steady rate, until the process is terminated."""
+    made = SyntheticCluster(cluster.shape())
+    served = FakeCluster()
+    for each in made.objects():
+        served.apply(manifest(each))
+    async with FakeApi(served, port=port):
+        if not changes:
+            await asyncio.Event().wait()
+        clock = asyncio.get_running_loop().time
+        pace = Pace(changes, clock())
+        while True:
+            await asyncio.sleep(pace.pause)
+            for _ in range(pace.due(clock())):
+                served.apply(manifest(made.change()))
+
+
+if __name__ == "__main__":
+    _port, _services, _endpoints, _changes = map(int, sys.argv[1:])
+    uvloop.run(serve(_port, Cluster(_services, _endpoints), _changes))

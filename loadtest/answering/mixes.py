@@ -1,9 +1,10 @@
-"""Mixes: lists of questions and how they are sent.
+"""Mixes: lists of questions, how they are sent, and the few fields that are read from a reply.
 
 Path: run.py -> here -> drain.py, generators.py.
 Rule 1: a mix is generated from a seed and is the same in every run.  Only `fresh` names and varied octets differ from
         round to round.
 Rule 2: no EDNS, as with the resolvers of glibc and musl, unless replies are longer than 512 octets.
+Source: RFC 7873 section 4 (a client cookie has 8 octets).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import CACHED_ZONE, SERVICES_ZONE, ZONE, Cluster, Question
+from loadtest.dns import query_of
 
 HOT = 1_000  # names
 FEW_PORTS: Final = 20
@@ -153,3 +155,34 @@ MIXES: Final = (
     Mix("tcp", "the 1,000 names on 20 open TCP connections", _hot, tcp=True, methods=(DNSPERF,)),
 )  # fmt: skip
 BY_KEY: Final = {mix.key: mix for mix in MIXES}
+
+_COOKIE = 10
+
+
+class ReplySummary(NamedTuple):
+    """The fields in which two servers must agree."""
+
+    rcode: int
+    records: int  # in the answer section
+
+
+def randomize(query: bytes, random: Random) -> bytes:
+    """Add a random cookie and random case to a query that ends with an OPT record without options."""
+    end = query.index(0, 12)
+    name = bytes(
+        octet ^ 0x20 if 0x61 <= octet <= 0x7A and random.getrandbits(1) else octet
+        for octet in query[12:end]
+    )
+    option = _COOKIE.to_bytes(2, "big") + b"\0\x08" + random.randbytes(8)
+    return query[:12] + name + query[end:-2] + len(option).to_bytes(2, "big") + option
+
+
+def queries(mix: Mix, questions: list[Question], random: Random) -> list[bytes]:
+    """Write the questions of a mix."""
+    written = [query_of(*each, edns=mix.edns) for each in questions]
+    return [randomize(each, random) for each in written] if mix.randomized else written
+
+
+def summarize(reply: bytes) -> ReplySummary:
+    """Read a reply's header."""
+    return ReplySummary(reply[3] & 15, int.from_bytes(reply[6:8], "big"))

@@ -1,18 +1,29 @@
-"""The measurements, and the figures computed from them.
+"""The measurements, the figures computed from them, their limits, and the tables on the terminal and the page.
 
-Path: run.py -> here -> goals.py, report.py.
+Path: run.py -> Results -> judge(), text(), section() -> __main__.py.
 Rule 1: a figure is the median of its rounds; the minimum is reported too.
 Rule 2: a ratio is the median of the rounds' ratios, because the machine's state is similar within a round.
+Rule 3: a goal is judged by the more stable method that both sides have; the other method's ratio is shown too.  One
+        that was not selected is not judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from loadtest.answering.mixes import DNSPERF, DRAIN
-from loadtest.figures import median_of_known
+from loadtest.answering.mixes import DNSPERF, DRAIN, Mix
+from loadtest.bench import Rows, listed, markdown, plain
+from loadtest.figures import Verdict, median_of_known
+from loadtest.programs import COREDNS, DICT, ECHO, KNOT, NATIVE, PURE, TITLES
+
+NAME: Final = "bench"  # in the marks of the page
+_HEAD = [
+    "server", "drain µs", "least", "/ echo", "dnsperf µs", "/ echo", "answers/s", "p50 µs", "p99 µs", "octets",
+    "remarks",
+]  # fmt: skip
+Side = tuple[str, str]  # a mix and a server
 
 
 class Sample(NamedTuple):
@@ -73,7 +84,7 @@ class Results(NamedTuple):
             median_of_known([each.p99_us for each in chosen]),
         )
 
-    def ratio(self, ours: tuple[str, str], others: tuple[str, str], method: str) -> float | None:
+    def ratio(self, ours: Side, others: Side, method: str) -> float | None:
         """Ratio of the CPU times of two (mix, server) pairs by one method; None if they share no round."""
         other = {each.round: each.cpu_us for each in self._chosen(*others, method)}
         shared = [
@@ -83,9 +94,7 @@ class Results(NamedTuple):
         ]
         return median(shared) if shared else None
 
-    def best_ratio(
-        self, ours: tuple[str, str], others: tuple[str, str]
-    ) -> tuple[float, str] | None:
+    def best_ratio(self, ours: Side, others: Side) -> tuple[float, str] | None:
         """The ratio by the more stable method that both have, and that method."""
         for method in (DRAIN, DNSPERF):
             found = self.ratio(ours, others, method)
@@ -100,3 +109,144 @@ class Results(NamedTuple):
     def _chosen(self, mix: str, server: str, method: str) -> list[Sample]:
         wanted = (mix, server, method)
         return [each for each in self.samples if (each.mix, each.server, each.method) == wanted]
+
+
+class Goal(NamedTuple):
+    """The ratio of `ours` to `others` (each a mix and a server): at most `limit` if given, ideally at most `aim`."""
+
+    what: str
+    ours: Side
+    others: Side
+    limit: float | None
+    aim: float | None = None
+
+
+GOALS: Final = (
+    Goal("compiled, a hit: C echo of equal reply size", ("hot", NATIVE), ("hot", ECHO), 1.25, 1.10),
+    Goal("compiled, a hit: Knot DNS", ("hot", NATIVE), ("hot", KNOT), 0.8, 0.7),
+    Goal("compiled, a hit: CoreDNS", ("hot", NATIVE), ("hot", COREDNS), None, 1 / 20),
+    Goal("compiled, from many ports: C echo", ("ports", NATIVE), ("ports", ECHO), 1.25, 1.1),
+    Goal("compiled, from many ports: Knot DNS", ("ports", NATIVE), ("ports", KNOT), None, 0.8),
+    Goal("compiled, search path: its hit", ("search", NATIVE), ("hot", NATIVE), 1.25, 1.15),
+    Goal("compiled, random names: its hit", ("random", NATIVE), ("hot", NATIVE), 1.25, 1.15),
+    Goal("compiled, cookies and mixed case: its hit", ("cookies", NATIVE), ("hot", NATIVE), None, 1.2),
+    Goal("compiled, a cached external name: its hit", ("cached", NATIVE), ("hot", NATIVE), 1.2),
+    Goal("compiled, 100,000 names: 1,000 names", ("names-100k", NATIVE), ("names-1k", NATIVE), 1.2),
+    Goal("compiled, TCP: CoreDNS", ("tcp", NATIVE), ("tcp", COREDNS), 1 / 3),
+    Goal("pure Python, a hit: dict server", ("hot", PURE), ("hot", DICT), 1.5, 1.2),
+    Goal("pure Python, a hit: CoreDNS", ("hot", PURE), ("hot", COREDNS), 1 / 4, 1 / 8),
+    Goal("pure Python, search path: its hit", ("search", PURE), ("hot", PURE), 2.5, 1.25),
+    Goal("pure Python, random names: its hit", ("random", PURE), ("hot", PURE), 2.5, 1.25),
+    Goal("pure Python, cookies and mixed case: its hit", ("cookies", PURE), ("hot", PURE), None, 1.2),
+    Goal("pure Python, a cached external name: its hit", ("cached", PURE), ("hot", PURE), 1.5),
+    Goal("pure Python, 100,000 names: 1,000 names", ("names-100k", PURE), ("names-1k", PURE), 1.2),
+    Goal("pure Python, TCP: CoreDNS", ("tcp", PURE), ("tcp", COREDNS), 1 / 3),
+)  # fmt: skip
+
+
+def judge(results: Results, mixes: Collection[str], servers: Collection[str]) -> list[Verdict]:
+    """Judge every goal whose mixes and servers were selected."""
+    verdicts = []
+    for goal in GOALS:
+        sides = (goal.ours, goal.others)
+        if all(mix in mixes and server in servers for mix, server in sides):
+            value, method = results.best_ratio(*sides) or (None, "")
+            beside = results.ratio(*sides, DNSPERF) if method == DRAIN else None
+            verdicts.append(
+                Verdict(goal, value, goal.limit, goal.aim, beside=(method, _number(beside)))
+            )
+    return verdicts
+
+
+# --- tables ---
+
+
+def mix_rows(results: Results, mix: Mix) -> Rows:
+    """The table of a mix with its header; only the header if nothing was measured."""
+    return [_HEAD, *(row for key in TITLES if (row := _row(results, mix, key)) is not None)]
+
+
+def _row(results: Results, mix: Mix, key: str) -> list[str] | None:
+    drained = results.figures(mix.key, key, DRAIN)
+    loaded = results.figures(mix.key, key, DNSPERF)
+    if drained is None and loaded is None:
+        return None
+    warm_up = results.warm_up(mix.key, key)
+    remarks = []
+    if drained is not None and drained.lost > 0.01:
+        remarks.append(f"drain: kept {1 - drained.lost:.0%}")
+    if loaded is not None and loaded.lost > 0.001:
+        remarks.append(f"dnsperf: lost {loaded.lost:.1%}")
+    if warm_up is not None and warm_up.different:
+        remarks.append(f"{warm_up.different / warm_up.asked:.1%} answered differently")
+    if warm_up is not None and warm_up.unanswered:
+        remarks.append(f"{warm_up.unanswered / warm_up.asked:.1%} unanswered")
+    return [
+        TITLES[key],
+        _number(drained and drained.cpu_us),
+        _number(drained and drained.min_us),
+        _number(results.ratio((mix.key, key), (mix.key, ECHO), DRAIN)),
+        _number(loaded and loaded.cpu_us),
+        _number(results.ratio((mix.key, key), (mix.key, ECHO), DNSPERF)),
+        _integer(loaded and loaded.rate),
+        _integer(loaded and loaded.p50_us),
+        _integer(loaded and loaded.p99_us),
+        _integer(warm_up and warm_up.octets),
+        "; ".join(remarks),
+    ]
+
+
+def goal_rows(verdicts: Sequence[Verdict]) -> Rows:
+    """The table of the goals with its header."""
+    head = ["ratio", "measured", "by", "dnsperf", "limit", "aim", "verdict"]
+    rows = [
+        [
+            each.goal.what,
+            _number(each.value),
+            *each.beside,
+            _number(each.limit),
+            _number(each.aim),
+            each.word,
+        ]
+        for each in verdicts
+    ]
+    return [head, *rows]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if value < 0.1 else f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def _integer(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
+def text(results: Results, mixes: Sequence[Mix], verdicts: Sequence[Verdict]) -> str:
+    """All tables for a terminal."""
+    parts = [_titled(f"{mix.key}: {mix.title}", results, mix, plain) for mix in mixes]
+    if verdicts:
+        parts.append("goals\n" + plain(goal_rows(verdicts)))
+    return "\n".join(part for part in parts if part)
+
+
+def section(
+    results: Results,
+    mixes: Sequence[Mix],
+    verdicts: Sequence[Verdict],
+    context: Mapping[str, str],
+) -> str:
+    """The section between the marks of the page."""
+    parts = ["The figures are those of this run:", listed(context)]
+    if verdicts:
+        parts.append("### Goals\n\n" + markdown(goal_rows(verdicts)).rstrip())
+    for mix in mixes:
+        title = f"### {mix.key}\n\n{mix.title[0].upper()}{mix.title[1:]}.\n"
+        parts.append(_titled(title, results, mix, markdown).rstrip())
+    return "\n\n".join(part for part in parts if part)
+
+
+def _titled(title: str, results: Results, mix: Mix, render: Callable[[Rows], str]) -> str:
+    rows = mix_rows(results, mix)
+    return f"{title}\n{render(rows)}" if len(rows) > 1 else ""

@@ -1,6 +1,6 @@
 """A run: warms up all servers for all mixes, then measures them in rounds.
 
-Path: cli.py -> Run -> servers.py, drain.py, generators.py -> results.py.
+Path: __main__.py -> Run -> servers.py, drain.py, generators.py -> results.py.
 Rule 1: every server answers every query of a mix before it is measured with it, and a few more before each round.
 Rule 2: a round runs all mixes, and each mix all servers, in a different order each round: if the machine becomes
         slower, all servers are affected.
@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.drain import QUERIES, QuerySender
-from loadtest.answering.mixes import DNSPERF, DRAIN, Mix, fresh_names
-from loadtest.answering.packets import queries, summarize
+from loadtest.answering.mixes import DNSPERF, DRAIN, Mix, fresh_names, queries, summarize
 from loadtest.answering.results import Results, Sample, WarmUp
 from loadtest.answering.servers import BACKENDS, RunSettings, Server
 from loadtest.bench import Progress
@@ -29,15 +28,7 @@ from loadtest.dns import ask_all
 from loadtest.figures import percentile
 from loadtest.generators import counted, dnsperf_words, latencies, run, write_questions
 from loadtest.process import BenchmarkError
-from loadtest.programs import (
-    COREDNS,
-    DICT,
-    DNSDIST,
-    ECHO,
-    NATIVE,
-    PURE,
-    Program,
-)
+from loadtest.programs import COREDNS, DICT, DNSDIST, ECHO, NATIVE, PURE, Program
 
 REPLAYING: Final = (ECHO, DICT)  # they repeat the replies of another server
 CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change, and they have a Corefile
@@ -111,8 +102,7 @@ class Run:
 
     def measure(self, effort: Effort) -> Results:
         """Run everything; raise BenchmarkError if a server stops answering."""
-        with self._settings.zone_file.open("w") as file:
-            file.writelines(f"{line}\n" for line in self._settings.cluster.zone_lines())
+        self._settings.write_zone()
         self._start()
         for mix in self._mixes:
             self._warm_up(mix)
@@ -156,26 +146,21 @@ class Run:
     # Before the rounds.
 
     def _start(self) -> None:
-        wanted = {mix.changes for mix in self._mixes}
-        for program in sorted(self._programs, key=lambda each: each.key == DNSDIST):
-            if program.key in REPLAYING:
-                continue
-            for changes in sorted(wanted):
-                if changes and program.key not in CHANGEABLE:
+        wanted = sorted({mix.changes for mix in self._mixes})
+        programs = [each for each in self._programs if each.key not in REPLAYING]
+        for program in sorted(programs, key=lambda each: each.key == DNSDIST):
+            backend = 0
+            if program.key == DNSDIST:
+                known = (self._running.get((key, 0)) for key in BACKENDS)
+                backend = next((server.port for server in known if server is not None), 0)
+                if not backend:
+                    names = ", ".join(BACKENDS)
+                    self.missing.append(f"{program.title}: none of its backends runs: {names}")
                     continue
+            for changes in (each for each in wanted if not each or program.key in CHANGEABLE):
                 self._progress.log(f"starting {program.title}")
-                backend = 0
-                if program.key == DNSDIST:
-                    known = (self._running.get((key, 0)) for key in BACKENDS)
-                    backend = next((server.port for server in known if server is not None), 0)
-                    if not backend:
-                        self.missing.append(
-                            f"{program.title}: none of its backends runs: {', '.join(BACKENDS)}"
-                        )
-                        continue
-                server = Server(
-                    self._settings, program, f"{program.key}-{changes}", changes=changes, backend=backend
-                )  # fmt: skip
+                name = f"{program.key}-{changes}"
+                server = Server(self._settings, program, name, changes=changes, backend=backend)
                 try:
                     self._running[program.key, changes] = self._stack.enter_context(server)
                 except BenchmarkError as error:
@@ -183,45 +168,42 @@ class Run:
                     break
 
     def _warm_up(self, mix: Mix) -> None:
-        random = Random(_SEED)
-        packets = queries(mix, self._questions[mix.key], random)
+        packets = queries(mix, self._questions[mix.key], Random(_SEED))
         self._packets[mix.key] = packets
         asked = list(dict.fromkeys(packets))
-        first: list[tuple[bytes, bytes]] = []
-        line: list[Server] = []
-        for program in self._programs:
-            if not supports(program, mix):
-                continue
-            if program.key in REPLAYING:
-                continue
+        first: dict[bytes, bytes] = {}
+        line = self._servers[mix.key] = []
+        programs = [program for program in self._programs if supports(program, mix)]
+        for program in programs:
             server = self._running.get((program.key, mix.changes))
-            if server is None:
+            if server is None:  # it replays, or did not start
                 continue
             what = f"{mix.key}: warming {program.title} up"
             on_progress = partial(self._progress.count, what, total=len(asked))
             replies = ask_all(server.port, asked, tcp=mix.tcp, on_progress=on_progress)
-            answered = [
-                (query, reply) for query, reply in zip(asked, replies, strict=True) if reply
-            ]
+            answered = {query: reply for query, reply in zip(asked, replies, strict=True) if reply}
             if not answered:
                 self.missing.append(f"{program.title} answers nothing of {mix.key}")
                 continue
             first = first or answered
-            self._warm_ups.append(_warm_up_result(mix, program, dict(first), answered, len(asked)))
-            line.append(server)
-        for program in (
-            each for each in self._programs if each.key in REPLAYING and supports(each, mix)
-        ):
-            if not first:
-                self.missing.append(
-                    f"{program.title} in {mix.key}: no other server says what to send"
-                )
-                continue
-            server = Server(
-                self._settings, program, f"{program.key}-{mix.key}", known=first, tcp=mix.tcp
+            different = sum(
+                query in first and summarize(first[query]) != summarize(reply)
+                for query, reply in answered.items()
             )
+            octets = sum(map(len, answered.values())) / len(answered)
+            unanswered = len(asked) - len(answered)
+            self._warm_ups.append(
+                WarmUp(mix.key, program.key, len(asked), unanswered, different, octets)
+            )
+            line.append(server)
+        for program in (each for each in programs if each.key in REPLAYING):
+            if not first:
+                said = "no other server says what to send"
+                self.missing.append(f"{program.title} in {mix.key}: {said}")
+                continue
+            name, known = f"{program.key}-{mix.key}", [*first.items()]
+            server = Server(self._settings, program, name, known=known, tcp=mix.tcp)
             line.insert(0, self._stack.enter_context(server))
-        self._servers[mix.key] = line
 
     def _pause_changing(self) -> None:
         for (_, changes), server in self._running.items():
@@ -282,26 +264,6 @@ class Run:
 
     def _call_dnsperf(self, mix: Mix, port: int, path: Path, seconds: float, *more: str) -> str:
         assert self._dnsperf is not None
-        over = [
-            "-q",
-            str(_UNDER_WAY),
-            "-m",
-            "tcp" if mix.tcp else "udp",
-            *(["-e"] if mix.edns else []),
-        ]
+        over = ("-q", str(_UNDER_WAY), "-m", "tcp" if mix.tcp else "udp", *(["-e"] * mix.edns))
         words = dnsperf_words(self._dnsperf, port, path, seconds, *over, *more, timeout=1)
         return run(words, seconds, core=self._core).printed
-
-
-def _warm_up_result(
-    mix: Mix,
-    program: Program,
-    first: dict[bytes, bytes],
-    answered: Sequence[tuple[bytes, bytes]],
-    asked: int,
-) -> WarmUp:
-    different = sum(
-        query in first and summarize(first[query]) != summarize(reply) for query, reply in answered
-    )
-    octets = sum(len(reply) for _, reply in answered) / len(answered)
-    return WarmUp(mix.key, program.key, asked, asked - len(answered), different, octets)

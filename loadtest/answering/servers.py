@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hsdns.wire.framing import frame
 from loadtest.answering.cluster import ZONE, Cluster
@@ -39,16 +39,6 @@ from loadtest.programs import (
     compile_c,
 )
 from loadtest.server import START_DEADLINE, Ports, serve
-
-
-class Location(NamedTuple):
-    """Where a server runs.  `backend` is the port of the server behind a proxy."""
-
-    folder: Path
-    port: int
-    zone_file: Path
-    backend: int = 0
-
 
 _KNOT_TEXT = """\
 server:
@@ -121,30 +111,14 @@ newServer({{address="127.0.0.1:{backend}", healthCheckMode="up", maxInFlight=100
 getPool(""):setCache(newPacketCache(200000, {{maxTTL=3600}}))
 """
 
-
-def write(template: str, location: Location) -> Path:
-    """Fill in a template, write it into the folder of the server, and return its path."""
-    path = location.folder / "configuration"
-    path.write_text(
-        template.format(
-            folder=location.folder,
-            port=location.port,
-            zone=ZONE,
-            zone_file=location.zone_file,
-            backend=location.backend,
-        )
-    )
-    return path
-
-
 _PAUSE = 0.02
-_FOREGROUND = {
+_FOREGROUND: Final = {
     KNOT: (_KNOT_TEXT, ("-c",)),
     NSD: (_NSD_TEXT, ("-d", "-c")),
     UNBOUND: (_UNBOUND_TEXT, ("-d", "-c")),
     DNSDIST: (_DNSDIST_TEXT, ("--supervised", "--disable-syslog", "-C")),
 }
-BACKENDS = (KNOT, NSD, PURE, NATIVE)  # dnsdist uses the first of these that runs
+BACKENDS: Final = (KNOT, NSD, PURE, NATIVE)  # dnsdist uses the first of these that runs
 
 
 class RunSettings(NamedTuple):
@@ -156,6 +130,11 @@ class RunSettings(NamedTuple):
     core: int | None
     wildcard: bool = False  # hsdns and CoreDNS listen on all addresses, as in kubeadm's Corefile
 
+    def write_zone(self) -> None:
+        """Write the zone file."""
+        with self.zone_file.open("w") as file:
+            file.writelines(f"{line}\n" for line in self.cluster.zone_lines())
+
 
 class Server(Opened):
     """A running server; a context manager.
@@ -163,6 +142,8 @@ class Server(Opened):
     `changes`: events per second in its cluster; `known`: the queries and replies of a mix, for a server without DNS;
     `backend`: the port of the server behind a proxy.
     """
+
+    process: Process
 
     def __init__(
         self,
@@ -175,37 +156,42 @@ class Server(Opened):
         backend: int = 0,
         tcp: bool = False,
     ) -> None:
+        super().__init__()
         self.program = program
         self._ports = Ports.free()
         self.port = self._ports.dns
-        self._settings = settings
-        self._changes = changes
-        self._pairs = known
-        self._tcp = tcp
+        self._settings, self._changes, self._known = settings, changes, known
+        self._backend, self._tcp = backend, tcp
         self._folder = settings.folder / name
         self._folder.mkdir()
-        self._location = Location(self._folder, self.port, settings.zone_file, backend)
-        self._api_server: Process | None = None  # the API server of CoreDNS
-        super().__init__()
+        self._processes: list[Process] = []  # the API server of CoreDNS, and the server
 
     def open(self) -> None:
         """Start it."""
-        self.process = self._stack.enter_context(self._start())
-        self._wait()
+        self.process = self._started(self._start())
+        has_records = self.program.key not in (ECHO, DICT)
+        query = (
+            self._known[0][0] if self._known else query_of(self._settings.cluster.service(0), "A")
+        )
+        tcp = self._tcp and not has_records
+        is_up = partial(is_answering, self.port, query, tcp=tcp, records=has_records)
+        self.process.wait_until(is_up, START_DEADLINE, "does not answer", _PAUSE)
         for pid in self.process.pids():
             enlarge_buffers(pid, self.port)
 
     def pause(self) -> None:
-        """Stop the server and the process that changes its cluster."""
-        if self._api_server is not None:
-            self._api_server.stop()
-        self.process.stop()
+        """Stop the process that changes its cluster, and the server."""
+        for process in self._processes:
+            process.stop()
 
     def resume(self) -> None:
         """Continue both."""
-        if self._api_server is not None:
-            self._api_server.resume()
-        self.process.resume()
+        for process in self._processes:
+            process.resume()
+
+    def _started(self, process: Process) -> Process:
+        self._processes.append(self._stack.enter_context(process))
+        return process
 
     def _start(self) -> Process:
         """Write the configuration, and start the program."""
@@ -215,54 +201,38 @@ class Server(Opened):
             access = self._api() if key == COREDNS else self._source()
             corefile = self._ports.corefile(access, bind, settings.cluster.cached_block())
             return serve(self.program, corefile, self._folder, core=settings.core)
-        if key == ECHO:
-            words = self._echo_command()
-        elif key == DICT:
-            pairs = self._folder / "pairs"
-            pairs.write_bytes(b"".join(map(frame, (each for pair in self._known() for each in pair))))  # fmt: skip
-            words = (
-                *words,
-                str(ROOT / "loadtest/answering/dict_server.py"),
-                str(self.port),
-                str(pairs),
-            )
+        if key in (ECHO, DICT):
+            words = self._replaying()
         else:
             template, options = _FOREGROUND[key]
-            words = (*words, *options, str(write(template, self._location)))
+            path = self._folder / "configuration"
+            path.write_text(template.format(folder=self._folder, port=self.port, zone=ZONE,
+                                            zone_file=settings.zone_file, backend=self._backend))  # fmt: skip
+            words = (*words, *options, str(path))
         return Process(key, words, self._folder, cwd=ROOT, core=settings.core)
 
-    def _known(self) -> Sequence[tuple[bytes, bytes]]:
-        if not self._pairs:
-            raise BenchmarkError(
-                f"{self.program.title} needs the replies of another server; measure one more"
-            )
-        return self._pairs
-
-    def _echo_command(self) -> tuple[str, ...]:
-        program = compile_c(ROOT / "loadtest/answering/echo.c", self._folder)
-        sizes = self._folder / "sizes"
-        sizes.write_bytes(array("H", [len(reply) for _, reply in self._known()]).tobytes())
+    def _replaying(self) -> tuple[str, ...]:
+        """The command of a server that repeats the replies of another one."""
+        title, known, folder = self.program.title, self._known, self._folder
+        if not known:
+            raise BenchmarkError(f"{title} needs the replies of another server; measure one more")
+        if self.program.key == DICT:
+            pairs = folder / "pairs"
+            pairs.write_bytes(b"".join(frame(each) for pair in known for each in pair))
+            script = ROOT / "loadtest/answering/dict_server.py"
+            return (*self.program.words, str(script), str(self.port), str(pairs))
+        sizes = folder / "sizes"
+        sizes.write_bytes(array("H", [len(reply) for _, reply in known]).tobytes())
+        program = compile_c(ROOT / "loadtest/answering/echo.c", folder)
         return (str(program), str(self.port), str(sizes), *(["tcp"] if self._tcp else []))
 
     def _source(self) -> str:
-        return f"source {self._settings.cluster.source}" + (
-            f" changes={self._changes}" if self._changes else ""
-        )
+        changes = f" changes={self._changes}" if self._changes else ""
+        return f"source {self._settings.cluster.source}{changes}"
 
     def _api(self) -> str:
         port, cluster = free_port(), self._settings.cluster
         numbers = (port, cluster.services, cluster.endpoints, self._changes)
-        words = (sys.executable, "-m", "loadtest.answering.cluster_api", *map(str, numbers))
-        self._api_server = self._stack.enter_context(
-            Process("api-server", words, self._folder, cwd=ROOT)
-        )
+        words = (sys.executable, "-m", "loadtest.answering.cluster", *map(str, numbers))
+        self._started(Process("api-server", words, self._folder, cwd=ROOT))
         return f"endpoint http://127.0.0.1:{port}"
-
-    def _wait(self) -> None:
-        has_records = self.program.key not in (ECHO, DICT)
-        query = query_of(self._settings.cluster.service(0), "A")
-        if self._pairs:
-            query = self._pairs[0][0]
-        tcp = self._tcp and not has_records
-        is_up = partial(is_answering, self.port, query, tcp=tcp, records=has_records)
-        self.process.wait_until(is_up, START_DEADLINE, "does not answer", _PAUSE)

@@ -51,7 +51,7 @@ from loadtest.apiserver import objects
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.apiserver.fake_cluster import FakeCluster
 from loadtest.apiserver.watch_cache import Key
-from loadtest.pressure.priority import avoid_pauses
+from loadtest.pressure.machine import avoid_pauses
 
 _CHANGED_AT: Final = re.compile(rb'(?<="%b":")[^"]*' % re.escape(CHANGE_TIME.encode()))
 TICK: Final = 0.001  # minimum of seconds between two batches of a stream

@@ -1,6 +1,6 @@
 """The objects of the cluster: headless Services as for StatefulSets, each with one EndpointSlice.
 
-Path: watch/load.py and control.py create these objects; watch/latency.py and control.py replace addresses in them.
+Path: watch/api_servers.py and control.py create these objects; watch/parts.py and control.py replace addresses in them.
 Rule 1: the objects have every field that the EndpointSlice controller writes, so that their sizes are realistic; the
         API server adds uid, managedFields and others when it stores the object.
 Rule 2: the address of a change is unique, so that an answer with it proves that the change was processed.

@@ -60,6 +60,7 @@ KINDS: Final = (
         "endpointslices",
         bookmark_fields={"addressType": "", "endpoints": None, "ports": None},
     ),
+    Kind("ConfigMap", "v1", "configmaps"),
     Kind("ServiceImport", "multicluster.x-k8s.io/v1alpha1", "serviceimports"),
 )
 

@@ -1,11 +1,87 @@
-"""The command line of `python -m loadtest.generator`.
+"""Measures the load generator: its cost and lateness, over UDP and over connections, and its search for a knee.
 
-Path: here -> cli.py.
+Path: `python -m loadtest.generator` -> here -> measure.py, connections.py, knee.py.
+Rule 1: each part with a limit reports whether it holds; the exit status is 0 if all hold, 1 if one does not, 2 if
+        nothing was measured.  The limits are for a machine that does nothing else.
 """
 
+from __future__ import annotations
+
+import argparse
 import sys
+import tempfile
+from pathlib import Path
+from typing import Final
 
-from loadtest.generator.cli import main
+from loadtest import bench
+from loadtest.generator import connections, knee
+from loadtest.generator.measure import (
+    COMPILED,
+    DNSPERF,
+    PYTHON,
+    SECONDS,
+    TURNS,
+    cores_apart,
+    lateness_told,
+    measure,
+    table,
+)
 from loadtest.process import run_benchmark
+from loadtest.programs import ECHO, KNOT, NATIVE
 
-sys.exit(run_benchmark(main))
+UDP: Final = "udp"
+CONNECTIONS: Final = "connections"
+KNEE: Final = "knee"
+PARTS: Final = (UDP, CONNECTIONS, KNEE)
+LATEST: Final = {(COMPILED, 100_000): 50.0, (PYTHON, 30_000): 50.0}  # microseconds
+
+
+def parse() -> argparse.Namespace:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.generator", description=__doc__)
+    parser.add_argument(
+        "--parts", type=bench.among(PARTS), default=PARTS, metavar="PART,...",
+        help=f"of {', '.join(PARTS)} (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--servers", default=f"{ECHO},{NATIVE},{KNOT}", help="loaded over UDP (default: %(default)s)"
+    )  # fmt: skip
+    parser.add_argument("--turns", type=int, default=TURNS, help="default: %(default)s")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="of a run (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--knee-limits", default=knee.LIMITS, help="of the search (default: %(default)s)"
+    )
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the benchmark; return the exit status."""
+    options = parse()
+    verdicts = []
+    for part in options.parts:
+        with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
+            lines, holds = _run(part, Path(folder), options)
+        print("\n".join((*lines, "")), flush=True)
+        verdicts.append(holds)
+    return 0 if all(verdicts) else 1
+
+
+def _run(part: str, folder: Path, options: argparse.Namespace) -> tuple[list[str], bool]:
+    """The lines of a part, and whether its limits hold."""
+    if part == KNEE:
+        return knee.told(knee.measure(folder, cores_apart()[0], limits=options.knee_limits))
+    if part == CONNECTIONS:
+        transports = tuple(connections.TRANSPORTS)
+        rows = connections.measure(
+            folder, transports, options.turns, options.seconds, cores_apart()
+        )
+        return [table(rows, DNSPERF)], True
+    rows = measure(folder, options.servers.split(","), options.turns, options.seconds)
+    lines, holds = lateness_told(rows, LATEST)
+    return [table(rows, DNSPERF), "", *lines], holds
+
+
+if __name__ == "__main__":
+    sys.exit(run_benchmark("bench-load", main))

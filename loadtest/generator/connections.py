@@ -1,6 +1,6 @@
 """Loads hsdns over connections, in turns with `hsdns load` and with dnsperf.
 
-Path: measure.py (`--connections`) -> here -> the generators; report.py has the table.
+Path: __main__.py -> here -> the generators; measure.py has the table.
 Rule 1: both use the same rates, and once dnsperf's mode of sending as fast as replies arrive (FASTEST).
 Rule 2: as in measure.py: the server has the first CPU, and the CPU time is that of the whole generator.
 """
@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Final
 
 from loadtest.answering.cluster import Cluster, Question
-from loadtest.dns import is_answering, query_of
+from loadtest.dns import query_of
 from loadtest.generator.measure import DNSPERF, NAMES, SERVICES, Row, combined, dnsperf, load
-from loadtest.generators import CLIENTS, HSDNS, dnsperf_words, write_questions
+from loadtest.generators import CLIENTS, dnsperf_words, write_questions
 from loadtest.ports import free_port
-from loadtest.process import Process
-from loadtest.programs import ROOT, make_certificate
-from loadtest.server import START_DEADLINE
+from loadtest.programs import make_certificate
+from loadtest.server import start
 
 TRANSPORTS: Final = {"tcp": "TCP", "dot": "DNS over TLS"}
 RATES: Final = {"tcp": (3_000, 20_000, 40_000), "dot": (3_000, 10_000, 20_000)}
@@ -62,13 +60,9 @@ def measure(
         for transport, port in ports.items()
     ]
     ready = free_port()
-    path = folder / "Corefile"
-    path.write_text(f".:{ready} {{\n    bind 127.0.0.1\n    whoami\n}}\n" + "".join(blocks))
-    words = (*HSDNS, "-conf", str(path))
+    text = f".:{ready} {{\n    bind 127.0.0.1\n    whoami\n}}\n" + "".join(blocks)
     rows: dict[tuple[str, int, str], list[Row]] = {}
-    with Process("hsdns", words, folder, cwd=ROOT, core=cores[0]) as server:
-        is_up = partial(is_answering, ready, query_of("whoami.", "A"), records=False)
-        server.wait_until(is_up, START_DEADLINE, "does not answer")
+    with start(folder, "hsdns", text, ready, query_of("whoami.", "A"), core=cores[0]):
         for turn in range(turns):
             for transport, port in ports.items():
                 for rate, generator in _order(transport, turn):

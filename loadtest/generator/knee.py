@@ -1,6 +1,6 @@
 """Lets `hsdns load -find-knee` find the knee of a server whose capacity is known.
 
-Path: measure.py (`--knee`) -> here -> paced.c, and `hsdns load`.
+Path: __main__.py -> here -> paced.c, and `hsdns load`.
 Rule 1: the server answers exactly RATE queries a second, so the knee is there: at lower rates no query waits, and at
         higher ones the queue grows by the difference.
 Rule 2: each of RUNS searches must be within WITHIN of the capacity; a search without a result is a failure, too.

@@ -1,6 +1,6 @@
 """Loads servers in turns with `hsdns load`, compiled and not, and with dnsperf, at the same rates.
 
-Path: cli.py -> here -> answering/servers.py, and the generators; report.py has the table.
+Path: __main__.py -> here -> answering/servers.py, and the generators.
 Rule 1: everything is on loopback and bounded in time: SECONDS for each generator, rate, server and turn.
 Rule 2: the server has the first CPU; `hsdns load` may use all, as it would for a user.  dnsperf gets the second.
 Rule 3: the CPU time is that of the generator with all its processes, from its start to its end, so it includes making
@@ -157,8 +157,7 @@ def measure(folder: Path, names: Sequence[str], turns: int, seconds: float) -> l
     cores = cores_apart()
     cluster = Cluster(SERVICES, 5)
     settings = RunSettings(folder, cluster, folder / "zone", cores[0])
-    with settings.zone_file.open("w") as file:
-        file.writelines(f"{line}\n" for line in cluster.zone_lines())
+    settings.write_zone()
     questions = [Question(cluster.service(number), "A") for number in range(NAMES)]
     write_questions(folder / "names", questions)
     rows: dict[tuple[str, int, str], list[Row]] = {}

@@ -1,6 +1,6 @@
 """Attackers and honest clients: processes that print one line of JSON when they have ended.
 
-Path: rows.py (which) -> run.py, soak.py -> here -> asker.c, doh_attack.py, http_attack.py, silent.py, `hsdns load`.
+Path: rows.py (which) -> run.py, soak.py -> here -> asker.c, attackers.py, `hsdns load`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 
 from loadtest.dns import service_name
 from loadtest.generators import counts_of, load_words, write_names
-from loadtest.pressure.priority import lower_priority, raise_priority
+from loadtest.pressure.machine import lower_priority, raise_priority
 from loadtest.process import BenchmarkError
 from loadtest.programs import ROOT, compile_c
 from loadtest.server import Ports
@@ -25,7 +25,6 @@ from loadtest.server import Ports
 HEAVY: Final = "127.0.0.2"  # the address of the attackers
 HONEST: Final = "127.0.0.1"
 DOH_CLIENTS: Final = 4
-SILENT_MOST: Final = 12_000  # silent connections that are open at once
 _GRACE = 15.0
 A: Final = 1
 SRV: Final = 33
@@ -107,40 +106,24 @@ class Flood(Presser):
 
 
 @dataclass(frozen=True)
-class DohAttack(Presser):
-    """Four clients of DNS over HTTPS; `kind` is one of http2.ATTACKS, `rate` the share of its rate."""
+class Attack(Presser):
+    """Clients over HTTP or HTTPS; `kind` and `rate` as in attackers.py."""
 
     kind: str
     rate: float = 1.0
+    clients: int = 1
+    is_doh: bool = False
 
     def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
         """The command."""
-        name = service_name("team-0", "web-0")
-        return _module("doh_attack", self.kind, ports.doh, seconds, DOH_CLIENTS, self.rate, name)
+        port, name = ports.doh if self.is_doh else ports.health, service_name("team-0", "web-0")
+        words = (self.kind, port, seconds, self.clients, self.rate, name)
+        return (sys.executable, "-m", "loadtest.pressure.attackers", *map(str, words))
 
 
-@dataclass(frozen=True)
-class Silent(Presser):
-    """TCP connections to the port of /health on which nothing is sent."""
-
-    rate: float
-
-    def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
-        """The command."""
-        return _module("silent", ports.health, self.rate, seconds, SILENT_MOST)
-
-
-@dataclass(frozen=True)
-class HttpAttack(Presser):
-    """Clients of the port of /health and /metrics; `kind` as in http_attack.py."""
-
-    kind: str
-    clients: int
-    rate: float = 1.0
-
-    def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
-        """The command."""
-        return _module("http_attack", self.kind, ports.health, seconds, self.clients, self.rate)
+def doh_attack(kind: str) -> Attack:
+    """Four clients of DNS over HTTPS; `kind` is one of http2.ATTACKS, whose rate is scaled."""
+    return Attack(kind, clients=DOH_CLIENTS, is_doh=True)
 
 
 @dataclass(frozen=True)
@@ -158,10 +141,6 @@ class OverTcp(Presser):
         path = write_names(tools.folder / "over-tcp.names", names)
         over = ("-transport", "tcp", "-connections", "1", "-timeout", "2s", "-wait", "10s")
         return load_words(ports.dns, path, self.rate, seconds, *over)
-
-
-def _module(name: str, *words: object) -> tuple[str, ...]:
-    return (sys.executable, "-m", f"loadtest.pressure.{name}", *map(str, words))
 
 
 class Client:

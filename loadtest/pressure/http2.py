@@ -1,12 +1,13 @@
 """HTTP/2 frames of an attacking client; without sockets.
 
-Path: doh_attack.py, probes.py -> here -> hsdns/http2.py.
+Path: attackers.py, run.py -> here -> hsdns/http2.py.
 Rule 1: header fields are literals without indexing, so that a block does not depend on those before it.
 """
 
 from __future__ import annotations
 
 import base64
+import ssl
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -41,6 +42,15 @@ def opening() -> bytes:
     window = INITIAL_WINDOW.to_bytes(2, "big") + _LARGEST_WINDOW.to_bytes(4, "big")
     more = (_LARGEST_WINDOW - DEFAULT_WINDOW).to_bytes(4, "big")
     return PREFACE + frame(SETTINGS, 0, 0, window) + frame(WINDOW_UPDATE, 0, 0, more)
+
+
+def client_context(protocol: str) -> ssl.SSLContext:
+    """The TLS context of a client that takes any certificate; `protocol` is that of ALPN."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols([protocol])
+    return context
 
 
 def header_block(path: str, *, is_post: bool = False) -> bytes:
@@ -92,14 +102,8 @@ def _requests(first: int, count: int, path: str) -> bytes:
     return b"".join(request(stream, block) for stream in _streams(first, count))
 
 
-def _pings(first: int, count: int, path: str) -> bytes:
-    del first, path
-    return frame(PING, 0, 0, b"pressure") * count
-
-
-def _settings(first: int, count: int, path: str) -> bytes:
-    del first, path
-    return frame(SETTINGS, 0, 0) * count
+def _frames(kind: int, payload: bytes = b"") -> Callable[[int, int, str], bytes]:
+    return lambda first, count, path: frame(kind, 0, 0, payload) * count
 
 
 def _paths(first: int, count: int, path: str) -> bytes:
@@ -134,8 +138,8 @@ def _bombs(first: int, count: int, path: str) -> bytes:
 ATTACKS: Final = {
     "reset": Attack(1_000, _resets),
     "requests": Attack(1_000, _requests),
-    "ping": Attack(10_000, _pings),
-    "settings": Attack(10_000, _settings),
+    "ping": Attack(10_000, _frames(PING, b"pressure")),
+    "settings": Attack(10_000, _frames(SETTINGS)),
     "paths": Attack(50, _paths),
     "empty": Attack(10_000, _empty),
     "continuation": Attack(10_000, _continuations),

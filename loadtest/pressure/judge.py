@@ -1,6 +1,6 @@
 """Changes Services through the API server, queries them over UDP and judges every answer.
 
-Path: run.py, soak.py -> Judge -> fake_api_process.py (changes), Unseen (what to query), History (judgement, by
+Path: run.py, soak.py -> Judge -> api_servers.py (changes), Unseen (what to query), History (judgement, by
       load/verify/judge.py), the server under test.
 Rule 1: changes go from Service to Service in turn, at a known rate.  The judge queries a Service from a little before
         its change until an answer shows it, and any Service from time to time, to detect answers that return to an old
@@ -38,9 +38,9 @@ from hsdns.load.verify.judge import Answer as Said
 from loadtest.apiserver.objects import namespace_of
 from loadtest.dns import addresses, question, service_name
 from loadtest.figures import Spread
-from loadtest.pressure.priority import raise_priority
+from loadtest.pressure.machine import raise_priority
 from loadtest.process import BenchmarkError
-from loadtest.watch.fake_api_process import FakeApiProcess
+from loadtest.watch.api_servers import FakeApiProcess
 
 GIVE_UP: Final = 5.0  # seconds after which a Service is no longer queried for a change
 

@@ -1,21 +1,44 @@
-"""The result of one server under one kind of pressure.
+"""The result of one server under one kind of pressure, the limits for hsdns, and the tables.
 
-Path: run.py, soak.py -> here -> goals.py, report.py.
-Rule: a p99 under pressure is compared with the quiet one, or with that of an otherwise idle process under the same
-      pressure (lateness.py): quiet, a query takes 0.1 ms, which is less than a core is waited for when others run.
+Path: run.py -> Outcome -> judge(), text(), section() -> __main__.py; "Under pressure" of docs/performance.md.
+Rule 1: a p99 under pressure is compared with the quiet one, or with that of an otherwise idle process under the same
+        pressure (machine.py): quiet, a query takes 0.1 ms, which is less than a core is waited for when others run.
+Rule 2: a limit is a number, or a multiple of CoreDNS's figure in the same run.  A figure that could not be measured
+        fails, because a server ended, or because there was no CoreDNS to compare with.  Rows that were not selected are
+        not judged.
+Rule 3: the limits for events, memory and wrong answers apply to every row with a server under attack.
+Rule 4: terminal and page have the same cells.  On the page each figure has a line and each server a column, so that a
+        phone shows them without scrolling; figures that no server has are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from loadtest.figures import Spread, ratio
+from loadtest.bench import Rows, listed, markdown, plain
+from loadtest.figures import Spread, Verdict, ratio
 from loadtest.pressure.clients import Counts
-from loadtest.pressure.probes import Probed
+from loadtest.pressure.http2 import ATTACKS
+from loadtest.pressure.rows import ROWS, Row
+from loadtest.programs import COREDNS, NATIVE, PURE, TITLES
 
-MB = 1_000_000
-TIMEOUT_US = 1e6  # the timeout of an honest client (asker.c)
+NAME: Final = "bench-pressure"  # in the marks of the page
+MB: Final = 1_000_000
+TIMEOUT_US: Final = 1e6  # the timeout of an honest client (asker.c)
+BUSY_US: Final = 5_000  # a p99 without pressure above this is not caused by the server
+
+
+class Probed(NamedTuple):
+    """The number of probes, and of those that were answered in time."""
+
+    sent: int
+    answered: int
+
+    @property
+    def share(self) -> float | None:
+        """The share that was answered; None without probes."""
+        return self.answered / self.sent if self.sent else None
 
 
 class Honest(NamedTuple):
@@ -56,17 +79,13 @@ class Outcome(NamedTuple):
         return list(self.clients.values())
 
     def figure(self, name: str) -> float | None:
-        """A figure of goals.py by its name; None if it was not measured."""
+        """A figure by its name; None if it was not measured."""
         found: float | None = None if self.ended else _FIGURES[name](self)
         return found
 
-
-def _share(kind: str) -> Callable[[Outcome], float | None]:
-    def share(outcome: Outcome) -> float | None:
-        probed = outcome.probed.get(kind)
-        return None if probed is None or not probed.sent else probed.answered / probed.sent
-
-    return share
+    def probes(self, kind: str) -> float | None:
+        """The share of the probes of a kind that were answered; None without any."""
+        return self.probed[kind].share if kind in self.probed else None
 
 
 def _slowdown(outcome: Outcome) -> float | None:
@@ -93,7 +112,10 @@ _FIGURES: Any = {
     ),
     "honest p99 / quiet p99": _slowdown,
     "honest worst, ms": _worst,
-    **{f"{each} answered": _share(each) for each in ("health", "TCP", "DoT", "DoH")},
+    "health answered": lambda it: it.probes("health"),
+    "TCP answered": lambda it: it.probes("TCP"),
+    "DoT answered": lambda it: it.probes("DoT"),
+    "DoH answered": lambda it: it.probes("DoH"),
     "peak RSS, MB": lambda it: it.memory_peak / MB,
     "RSS growth, MB": lambda it: (it.memory_after - it.memory_before) / MB,
     "CPU µs an answer": lambda it: (
@@ -104,3 +126,244 @@ _FIGURES: Any = {
     "pressing p99, ms": lambda it: it.pressing.p99_us / 1e3 if it.pressing.answered else None,
 }
 FIGURES = tuple(_FIGURES)
+
+# --- limits ---
+
+HIGHEST, LOWEST = "at most", "at least"
+KUBEADM_MB: Final = 178  # 170 MiB, the memory limit in kubeadm's manifest
+_OURS = (NATIVE, PURE)
+_HTTP = ("http-head", "http-heads", "http-bad", "http-streams")
+_UNALIKE = ("corefile", "yaml")  # not the stock Corefile
+
+
+class Goal(NamedTuple):
+    """A figure of a row on some servers; `peers`: the limit is a multiple of CoreDNS's figure.
+
+    `instead`: another figure, and the share of it that is enough, whatever this figure is.
+    """
+
+    row: str
+    figure: str
+    sense: str
+    limit: float
+    servers: tuple[str, ...] = _OURS
+    peers: bool = False
+    instead: tuple[str, float] | None = None
+
+
+EVENT_P99_MS, EVENT_WORST_MS, PROBES_ANSWERED = 20.0, 100.0, 0.99
+EVERYWHERE: Final = (
+    ("event p99, ms", HIGHEST, EVENT_P99_MS),
+    ("event worst, ms", HIGHEST, EVENT_WORST_MS),
+    ("stale or wrong answers", HIGHEST, 0.0),
+)
+GOALS: Final = (
+    *(Goal(row.key, *each) for row in ROWS if not row.files for each in EVERYWHERE),
+    *(
+        Goal(row.key, "peak RSS, MB", HIGHEST, KUBEADM_MB)
+        for row in ROWS
+        if row.key not in _UNALIKE
+    ),
+    Goal("existing", "answered", LOWEST, 0.95),
+    Goal("existing", "honest answered", LOWEST, 0.99),
+    Goal("new-4k", "answered", LOWEST, 0.99),
+    Goal("new-4k", "CPU µs an answer", HIGHEST, 1.5, peers=True),
+    # A small machine cannot answer all.  What it answers comes soon then, and other clients do not wait.
+    Goal("new-12k", "pressing p99, ms", HIGHEST, 2.0, peers=True, instead=("answered", 0.95)),
+    Goal("new-12k", "honest answered", LOWEST, 0.99),
+    Goal("fair", "answered", LOWEST, 0.99, (NATIVE,)),
+    *(Goal(row, "honest answered", LOWEST, 0.99) for row in ("fair", "misses")),
+    *(Goal(row, "honest p99 / quiet p99", HIGHEST, 3.0) for row in ("fair", "misses")),
+    Goal("unread", "TCP answered", LOWEST, 0.99),
+    Goal("unread", "health answered", LOWEST, 0.99),
+    Goal("unread", "honest answered", LOWEST, 0.99),
+    Goal("descriptors", "health answered", LOWEST, 0.99),
+    Goal("descriptors", "TCP answered", LOWEST, 0.99),
+    *(Goal(f"doh-{kind}", "honest p99 / quiet p99", HIGHEST, 3.0) for kind in ATTACKS),
+    *(Goal(f"doh-{kind}", "honest answered", LOWEST, 0.99) for kind in ATTACKS),
+    *(Goal(f"doh-{kind}", "TCP answered", LOWEST, 0.99) for kind in ATTACKS),
+    # Others have the address of the attackers.
+    *(Goal(f"doh-{kind}", f"{over} answered", LOWEST, 0.95) for kind in ATTACKS for over in ("DoT", "DoH")),
+    *(Goal(f"doh-{kind}", "CPU, s", HIGHEST, 1.2, peers=True) for kind in ATTACKS),
+    Goal("doh-requests", "CPU µs an answer", HIGHEST, 1.2, peers=True),
+    Goal("large", "answered", LOWEST, 0.99),
+    Goal("large", "honest answered", LOWEST, 0.99),
+    Goal("zonal", "answered", LOWEST, 0.99),
+    Goal("zonal", "RSS growth, MB", HIGHEST, 8.0),
+    Goal("corefile", "honest worst, ms", HIGHEST, 20.0),
+    Goal("corefile", "honest answered", LOWEST, 0.99),
+    Goal("silent", "health answered", LOWEST, 0.99),
+    *(Goal(row, "honest p99 / quiet p99", HIGHEST, 3.0) for row in _HTTP[:3]),
+    # A loop that paints the pictures of all readers answers in between, in pure Python the queries as well.
+    Goal("http-streams", "honest p99 / quiet p99", HIGHEST, 3.0, (NATIVE,)),
+    *(Goal(row, "honest answered", LOWEST, 0.99) for row in _HTTP),
+    *(Goal(row, "health answered", LOWEST, 0.99) for row in _HTTP),
+    *(Goal(row, "RSS growth, MB", HIGHEST, 8.0) for row in _HTTP),
+    *(Goal(row, "lines of log", HIGHEST, 2.0) for row in _HTTP),
+    Goal("http-bad", "answered", LOWEST, 0.99),
+    Goal("http-streams", "answered", LOWEST, 0.99),
+    Goal("bare", "honest answered", LOWEST, 0.99),
+    Goal("yaml", "answered", LOWEST, 1.0),
+    Goal("yaml", "CPU, s", HIGHEST, 2.0),
+    Goal("yaml", "peak RSS, MB", HIGHEST, 200.0),
+)  # fmt: skip
+
+
+def judge(
+    outcomes: Sequence[Outcome], rows: Collection[str], servers: Collection[str]
+) -> list[Verdict]:
+    """Judge every goal whose row and server were selected; a verdict's goal is a Goal and the server."""
+    found = {(each.row, each.server): each for each in outcomes}
+
+    def figure(row: str, server: str, name: str) -> float | None:
+        outcome = found.get((row, server))
+        return None if outcome is None else outcome.figure(name)
+
+    verdicts = []
+    for goal in GOALS:
+        if goal.row not in rows or (goal.peers and COREDNS not in servers):
+            continue
+        peer = figure(goal.row, COREDNS, goal.figure) if goal.peers else 1.0
+        for server in (each for each in goal.servers if each in servers):
+            instead = ""
+            if goal.instead is not None:
+                share = figure(goal.row, server, goal.instead[0])
+                if share is not None and share >= goal.instead[1]:
+                    instead = f"{goal.instead[0]} {share:.0%}"
+            value = None if peer is None else figure(goal.row, server, goal.figure)
+            limit = goal.limit * (1.0 if peer is None else peer)
+            is_least = goal.sense == LOWEST
+            verdicts.append(
+                Verdict((goal, server), value, limit, at_least=is_least, instead=instead)
+            )
+    return verdicts
+
+
+# --- tables ---
+
+_HEAD = [
+    "server", "answered", "cluster p99 ms", "cached p99 ms", "other p99 ms", "waking p99 ms", "event p50 ms",
+    "event p99 ms", "worst", "/health", "TCP", "DoT", "DoH", "CPU s", "peak MB", "remarks",
+]  # fmt: skip
+
+
+def outcome_rows(outcomes: Sequence[Outcome]) -> Rows:
+    """The table of one kind of pressure, with its header."""
+    return [_HEAD, *map(_row, outcomes)]
+
+
+def turned(rows: Rows) -> Rows:
+    """A table with its lines as columns, without lines that have no figure."""
+    lines = [list(line) for line in zip(*rows, strict=True)]
+    return [lines[0], *(line for line in lines[1:] if any(line[1:]))]
+
+
+def _row(it: Outcome) -> list[str]:
+    if it.ended:
+        return [TITLES[it.server], *[""] * (len(_HEAD) - 2), " ".join(it.ended.split())[:160]]
+    events = it.events
+    return [
+        TITLES[it.server],
+        f"{it.pressing.share:.0%}" if it.pressing.sent and not it.pressing.sent_away else "",
+        *(_compared(it.clients.get(each)) for each in ("cluster", "external", "chained")),
+        _ms(it.late or None),
+        _ms(events and events.median),
+        _ms(events and events.p99),
+        _ms(events and events.worst),
+        *(_percent(it.probes(each)) for each in ("health", "TCP", "DoT", "DoH")),
+        f"{it.cpu:.1f}",
+        f"{it.memory_peak / MB:.0f}",
+        _remarks(it),
+    ]
+
+
+def _compared(honest: Honest | None) -> str:
+    """The p99 without pressure and under it, and the share of answered queries unless all were."""
+    if honest is None:
+        return ""
+    lost = "" if honest.pressed.share >= 0.9995 else f" ({honest.pressed.share:.0%})"
+    return f"{_ms(honest.quiet.all_p99_us / 1e6)} → {_ms(honest.pressed.all_p99_us / 1e6)}{lost}"
+
+
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:,.{0 if seconds >= 0.1 else 1}f}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
+
+
+def _remarks(it: Outcome) -> str:
+    said = []
+    if it.pressing.sent < 0.95 * it.pressing.offered:
+        said.append(f"{it.pressing.sent / it.pressing.offered:.0%} of the rate was reached")
+    if any(each.quiet.all_p99_us > BUSY_US for each in it.honest):
+        said.append("the machine was busy before")
+    if it.pressing.sent_away:
+        said.append(f"clients sent away {it.pressing.sent_away:,} times")
+    said += [
+        f"{it.judged[word]:,} of {sum(it.judged.values()):,} answers {word}"
+        for word in ("stale", "wrong")
+        if it.judged.get(word)
+    ]
+    if it.memory_after - it.memory_before > 10 * MB:
+        said.append(f"memory +{(it.memory_after - it.memory_before) / MB:.0f} MB")
+    return "; ".join(said)
+
+
+def goal_rows(verdicts: Sequence[Verdict], *, failed_only: bool = False) -> Rows:
+    """The table of the goals, with its header."""
+    rows = [["row", "figure", "server", "measured", "", "limit", "verdict"]]
+    for each in verdicts:
+        if not (failed_only and each.holds):
+            goal, server = each.goal
+            cells = goal.row, goal.figure, TITLES[server], _number(each.value), goal.sense
+            rows.append([*cells, _number(each.limit), each.word])
+    return rows
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.2f}"
+
+
+def text(rows: Sequence[Row], outcomes: Sequence[Outcome], verdicts: Sequence[Verdict]) -> str:
+    """All tables for a terminal, with all goals."""
+    parts = [_table(row, outcomes, plain, "{key}: {title}\n") for row in rows]
+    parts.append("goals\n" + plain(goal_rows(verdicts)))
+    return "\n".join(part for part in parts if part)
+
+
+def section(
+    context: Mapping[str, str],
+    rows: Sequence[Row],
+    outcomes: Sequence[Outcome],
+    verdicts: Sequence[Verdict],
+) -> str:
+    """The section between the marks of the page: all tables, and the goals that are not reached."""
+    held = sum(each.holds for each in verdicts)
+    parts = [listed(context)]
+    parts.append(f"### Limits\n\n{held} of {len(verdicts)} limits hold.")
+    if held < len(verdicts):
+        parts.append(
+            "Those that do not:\n\n" + markdown(goal_rows(verdicts, failed_only=True)).rstrip()
+        )
+    parts += [
+        found.rstrip()
+        for row in rows
+        if (found := _table(row, outcomes, _turned_markdown, "### {key}\n\n{title}.\n\n"))
+    ]
+    return "\n\n".join(parts)
+
+
+def _turned_markdown(rows: Rows) -> str:
+    return markdown(turned(rows), range(len(rows)))
+
+
+def _table(row: Row, outcomes: Sequence[Outcome], render: Callable[[Rows], str], title: str) -> str:
+    found = [each for each in outcomes if each.row == row.key]
+    if not found:
+        return ""
+    headline = row.title[0].upper() + row.title[1:]
+    return title.format(key=row.key, title=headline) + render(outcome_rows(found))

@@ -1,6 +1,6 @@
 """The kinds of pressure: the attackers, and the differences in the server's Corefile and process.
 
-Path: cli.py -> run.py -> here.
+Path: __main__.py -> run.py -> here.
 Rule 1: a row is the same for all servers; a row without an equivalent in CoreDNS says so (`peers`).
 Rule 2: everything is bounded in time, number and rate, and stays on loopback.
 """
@@ -11,16 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from loadtest.dns import ZONE
-from loadtest.pressure.clients import (
-    BIG,
-    SRV,
-    DohAttack,
-    Flood,
-    HttpAttack,
-    OverTcp,
-    Presser,
-    Silent,
-)
+from loadtest.pressure.clients import BIG, SRV, Attack, Flood, OverTcp, Presser, doh_attack
 from loadtest.pressure.hostile_yaml import FILES
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.server import Limits, Variation
@@ -90,7 +81,7 @@ ROWS: Final = (
         Limits(descriptors="1024:20000"),
     ),
     *(
-        Row(f"doh-{kind}", _DOH_TITLES[kind], (DohAttack(kind),), Variation(doh=True))
+        Row(f"doh-{kind}", _DOH_TITLES[kind], (doh_attack(kind),), Variation(doh=True))
         for kind in ATTACKS
     ),
     Row("large", "20 new answers of 64 KB a second, over TCP", (OverTcp("large.example", 20),)),
@@ -108,14 +99,14 @@ ROWS: Final = (
         Variation(bulk=1_100_000, interval="2s"),
         rewrite=4.0,
     ),
-    Row("silent", "4,000 silent connections a second to the port of /health", (Silent(4_000),)),
-    Row("http-head", "a client sends HTTP header lines without end to the port of /health", (HttpAttack("head", 1),)),
-    Row("http-heads", "20 such clients", (HttpAttack("head", 20),)),
-    Row("http-bad", "400 HTTP requests a second that are not valid", (HttpAttack("bad", 8, 400),)),
+    Row("silent", "4,000 silent connections a second to the port of /health", (Attack("silent", 4_000),)),
+    Row("http-head", "a client sends HTTP header lines without end to the port of /health", (Attack("head"),)),
+    Row("http-heads", "20 such clients", (Attack("head", clients=20),)),
+    Row("http-bad", "400 HTTP requests a second that are not valid", (Attack("bad", 400, 8),)),
     Row(
         "http-streams",
         "40 event streams of one client; an honest one opens the dashboard and its stream, again and again",
-        (HttpAttack("streams", 40, 5),),
+        (Attack("streams", 5, 40),),
         Variation(dashboard=True),
         peers=False,
     ),

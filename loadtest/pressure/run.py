@@ -1,38 +1,47 @@
 """Measures each row on each server in turn.
 
-Path: cli.py -> here -> server.py, clients.py, judge.py, probes.py -> results.Outcome.
+Path: __main__.py -> here -> server.py, clients.py, judge.py -> results.Outcome.
 Rule 1: it measures first without pressure, then the same clients under it, on the same server: an honest client is
         compared with itself.
 Rule 2: CPU time is that from the first query of the attackers to the last.
 Rule 3: a server that ends is an outcome, not an error of the benchmark.
+Rule 4: all the time there are probes: of /health as requested by a kubelet, and one query over a new connection.  30 ms
+        pass between connection and request, as with a kubelet on a busy node.  More than a second is a failure.
 """
 
 from __future__ import annotations
 
+import socket
+import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import count
 from typing import Final, NamedTuple
 
+from hsdns.http2 import DATA, split
+from hsdns.wire.framing import frame
 from loadtest.bench import Progress
 from loadtest.dns import ZONE, query_of, service_name
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
 from loadtest.pressure.hostile_yaml import Reading, read
+from loadtest.pressure.http2 import client_context, dns_path, header_block, opening, request
 from loadtest.pressure.judge import Judge
-from loadtest.pressure.lateness import Control
-from loadtest.pressure.probes import Probed, Probes, doh_probe, dot_probe, health_probe, tcp_probe
-from loadtest.pressure.results import Honest, Outcome
+from loadtest.pressure.machine import Control, raise_priority
+from loadtest.pressure.results import Honest, Outcome, Probed
 from loadtest.pressure.rows import Row
 from loadtest.pressure.server import ServerUnderPressure, Variation, server_cores
 from loadtest.process import BenchmarkError, InThread
 from loadtest.programs import COREDNS, CertificateFiles, Program
-from loadtest.watch.fake_api_process import FakeApiProcess
+from loadtest.watch.api_servers import FakeApiProcess
 
 CHANGES: Final = 20.0  # each second
 CACHED: Final = "www.cached.example"
 _HONEST_RATE = 100.0
 _LEAD = 0.5  # seconds of pressure before it is measured
+EVERY: Final = 0.1  # seconds
+PAUSE: Final = 0.03  # seconds from connection to request
+TIMEOUT: Final = 1.0
 
 
 class Effort(NamedTuple):
@@ -55,7 +64,7 @@ class Bench(NamedTuple):
     effort: Effort
 
 
-def measure(bench: Bench, rows: Sequence[Row], programs: Sequence[Program]) -> list[Outcome]:
+def measure_rows(bench: Bench, rows: Sequence[Row], programs: Sequence[Program]) -> list[Outcome]:
     """Measure all rows."""
     outcomes = []
     for row in rows:
@@ -218,3 +227,92 @@ class Rewriter(InThread):
             self._server.write_corefile(serial)
             if self._over.wait(self._every):
                 return
+
+
+# --- probes ---
+
+
+class Probes(InThread):
+    """Probes of one kind, one after the other; a context manager that ends them."""
+
+    def __init__(
+        self, probe: Callable[[], bool], every: float = EVERY, within: float = TIMEOUT
+    ) -> None:
+        super().__init__()
+        self._within = within
+        self._probe = probe
+        self._every = every
+        self._sent = self._answered = 0
+
+    @property
+    def result(self) -> Probed:
+        """The counts so far."""
+        return Probed(self._sent, self._answered)
+
+    def run(self) -> None:
+        """Probe until it is over."""
+        raise_priority()
+        while not self._over.wait(self._every):
+            began = time.monotonic()
+            try:
+                answered = self._probe() and time.monotonic() - began < self._within
+            except OSError:
+                answered = False
+            self._answered += answered
+            self._sent += 1  # only now: the counts are read while a probe waits
+
+
+def health_probe(port: int) -> Callable[[], bool]:
+    """Request /health."""
+
+    def probe() -> bool:
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT) as sock:
+            time.sleep(PAUSE)
+            sock.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            return sock.recv(64).split(b" ")[1:2] == [b"200"]
+
+    return probe
+
+
+def tcp_probe(port: int, query: bytes) -> Callable[[], bool]:
+    """Send a query over TCP."""
+
+    def probe() -> bool:
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT) as sock:
+            sock.sendall(frame(query))
+            return sock.recv(4096)[2:4] == query[:2]
+
+    return probe
+
+
+def dot_probe(port: int, query: bytes) -> Callable[[], bool]:
+    """Send a query over TLS, from the address of the clients that attack over HTTPS."""
+    context = client_context("dot")
+
+    def probe() -> bool:
+        with _over_tls(context, port) as sock:
+            sock.sendall(frame(query))
+            return sock.recv(4096)[2:4] == query[:2]
+
+    return probe
+
+
+def doh_probe(port: int, query: bytes) -> Callable[[], bool]:
+    """Send a query over HTTPS, from the address of the clients that attack there."""
+    context = client_context("h2")
+
+    def probe() -> bool:
+        received = bytearray()
+        with _over_tls(context, port) as sock:
+            sock.sendall(opening() + request(1, header_block(dns_path(query))))
+            while data := sock.recv(4096):
+                received += data
+                if any(each.kind == DATA and each.payload for each in split(received)):
+                    return True
+        return False
+
+    return probe
+
+
+def _over_tls(context: ssl.SSLContext, port: int) -> ssl.SSLSocket:
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), TIMEOUT))

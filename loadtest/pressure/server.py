@@ -1,6 +1,6 @@
 """A server under pressure, hsdns, compiled or pure, or CoreDNS, and its Corefile.
 
-Path: run.py, soak.py -> here -> launch.py (cores, limits, standard output) -> the program.
+Path: run.py, soak.py -> here -> machine.py (cores, limits, standard output) -> the program.
 Rule 1: all have kubeadm's Corefile (loadtest/server.py), with additions for a row, and watch the same API server.
 Rule 2: it runs on the first two cores.  The attackers get the others, or share these two if there are no others.
 Rule 3: it is ready when it answers for the cluster with records, over UDP and TCP.
@@ -19,7 +19,7 @@ from loadtest.pressure.clients import Tools
 from loadtest.process import Opened, Process
 from loadtest.programs import CertificateFiles, Program
 from loadtest.server import START_DEADLINE, Ports, serve
-from loadtest.watch.access import Access
+from loadtest.watch.api_servers import Access
 
 ZONE_OCTETS = 473  # octets of another server block, roughly
 _HOSTS = 10  # lines in it
@@ -108,7 +108,7 @@ class ServerUnderPressure(Opened):
     ) -> None:
         self.ports = Ports.free()
         self._program = program
-        self._access = "\n        ".join(access.properties)
+        self._access = access.property
         self._tools = tools
         self._files = files
         self._variation = variation
@@ -137,7 +137,7 @@ class ServerUnderPressure(Opened):
 
     def _launcher(self) -> tuple[str, ...]:
         return (
-            *(sys.executable, "-m", "loadtest.pressure.launch"),
+            *(sys.executable, "-m", "loadtest.pressure.machine", "launch"),
             ",".join(map(str, server_cores()[0])),
             self._limits.descriptors or "same",
             "unread" if self._limits.unread else "same",

@@ -1,6 +1,6 @@
 """All kinds of pressure at once for a long time, while 200 endpoints a second change and every answer is judged.
 
-Path: cli.py -> here -> server.py, clients.py, judge.py, lateness.py -> soak_result.py.
+Path: __main__.py -> here -> server.py, clients.py, judge.py, machine.py -> soak_result.py.
 Rule 1: the pressure is a share of that of the rows, all of them at the same time.  The server may open 1,024 files, its
         Corefile changes every 20 s, and nobody reads its standard output.  CoreDNS's is read: else a goroutine waits
         for each logged query, 100 MB a second, and nothing else is seen.
@@ -22,22 +22,12 @@ from typing import Any, Final
 from hsdns.load.verify.judge import STALE, WRONG
 from loadtest.apiserver.objects import namespace_of
 from loadtest.dns import service_name
-from loadtest.pressure.clients import (
-    HONEST,
-    Counts,
-    DohAttack,
-    Flood,
-    HttpAttack,
-    OverTcp,
-    Presser,
-    Silent,
-)
+from loadtest.pressure.clients import HONEST, Attack, Counts, Flood, OverTcp, Presser, doh_attack
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.judge import Judge
-from loadtest.pressure.lateness import Control
-from loadtest.pressure.probes import Probes, health_probe
+from loadtest.pressure.machine import Control
 from loadtest.pressure.rows import BARE, BELOW_SERVICE, LOGGED, PODS, UNANSWERED, ZONAL
-from loadtest.pressure.run import Bench, Rewriter, honest_flood, start
+from loadtest.pressure.run import Bench, Probes, Rewriter, health_probe, honest_flood, start
 from loadtest.pressure.server import Limits, ServerUnderPressure, Variation, server_cores
 from loadtest.pressure.soak_result import QUIET_AFTER, Soak, between, scrape
 from loadtest.process import BenchmarkError
@@ -71,11 +61,11 @@ PRESSERS: Final[Mapping[str, Presser]] = {
     "descriptors": UNANSWERED.scaled(_SHARE),
     "zonal": ZONAL.scaled(_SHARE),
     "bare": BARE.scaled(_SHARE),
-    **{f"doh-{kind}": DohAttack(kind).scaled(_SHARE / 2) for kind in ATTACKS},
+    **{f"doh-{kind}": doh_attack(kind).scaled(_SHARE / 2) for kind in ATTACKS},
     "large": OverTcp("large.example", 2),
-    "silent": Silent(400),
-    "http-head": HttpAttack("head", 1),
-    "http-bad": HttpAttack("bad", 8, 40),
+    "silent": Attack("silent", 400),
+    "http-head": Attack("head"),
+    "http-bad": Attack("bad", 40, 8),
 }
 
 
@@ -143,7 +133,7 @@ def _soak(
         spread.p99 if spread else None,
         spread.worst if spread else None,
         between(before, scrape(server.ports.metrics)),
-        probed.answered / max(1, probed.sent),
+        probed.share or 0.0,
         memory,
         quiet.all_p99_us,
         after.all_p99_us,
@@ -156,7 +146,11 @@ def _soak(
 
 def _sent(presser: Presser, counts: Counts) -> float:
     """The share of its rate that a client has sent; of DoH the server decides how much a client may send."""
-    return 1.0 if isinstance(presser, DohAttack) else counts.sent / max(1, counts.offered)
+    return (
+        1.0
+        if isinstance(presser, Attack) and presser.is_doh
+        else counts.sent / max(1, counts.offered)
+    )
 
 
 def _honest(bench: Bench, server: ServerUnderPressure) -> Any:

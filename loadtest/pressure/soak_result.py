@@ -1,13 +1,13 @@
 """The result of a soak, whether it is within the limits, and its table on the terminal and in docs/performance.md.
 
-Path: soak.py -> scrape(), between(), Soak -> rows(), section() -> cli.py.
+Path: soak.py -> scrape(), between(), Soak -> rows(), section() -> __main__.py.
 Rule 1: memory is flat if the line through the second half of its samples rises by at most FLAT octets an hour, or by at
         most NOISE octets over the half: a short soak has too few samples for an hour's slope.
-Rule 2: events and /health have the limits of the rows (goals.py), and at least JUDGED answers a second must have been
+Rule 2: events and /health have the limits of the rows (results.py), and at least JUDGED answers a second must have been
         judged, because a silent server is not right.  An event is applied when the server can answer with it, and shown
         by the first answer that a client gets.
 Rule 3: the worst delay counts without the time in which a process that only wakes was late, too, by LONG or more
-        (lateness.py): no server on these cores can do anything then.  The table shows the machine's own delays beside
+        (machine.py): no server on these cores can do anything then.  The table shows the machine's own delays beside
         the server's.
 Rule 4: the server says itself how soon events are applied, in buckets: of a time the bounds of its bucket are known.
         Where a limit is within the bucket, the time until they were shown decides, which is longer, and known of each
@@ -21,19 +21,18 @@ Rule 7: after the soak, an honest client's p99 QUIET_AFTER seconds after the end
 from __future__ import annotations
 
 import http.client
-import math
 import urllib.request
 from collections.abc import Mapping, Sequence
+from statistics import linear_regression
 from typing import Final, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from hsdns.load.verify.judge import STALE, WRONG
 from loadtest.bench import Rows, listed, markdown
-from loadtest.pressure.goals import EVENT_P99_MS, EVENT_WORST_MS, KUBEADM_MB, PROBES_ANSWERED
 from loadtest.pressure.judge import FAILED
-from loadtest.pressure.lateness import RATE, Machine, without
-from loadtest.pressure.results import MB
+from loadtest.pressure.machine import RATE, Machine, without
+from loadtest.pressure.results import EVENT_P99_MS, EVENT_WORST_MS, KUBEADM_MB, MB, PROBES_ANSWERED
 from loadtest.programs import TITLES
 
 METRIC: Final = "coredns_kubernetes_dns_programming_duration_seconds"
@@ -184,40 +183,53 @@ class Soak(NamedTuple):
         if self.ended:
             return []
         rate = (sum(self.judged.values()) - self.judged.get(FAILED, 0)) / self.seconds
-        wrong = self.judged.get(STALE, 0) + self.judged.get(WRONG, 0)
+        wrong, all_judged = (
+            self.judged.get(STALE, 0) + self.judged.get(WRONG, 0),
+            sum(self.judged.values()),
+        )
         age = f", by {self.worst_age * 1e3:,.0f} ms at most" if wrong else ""
-        return [
-            Check(
-                "sent of what each pressing client should send",
-                f"{self.sent:.1%}",
-                f"at least {SENT:.0%}",
-                self.sent >= SENT,
-                f"a pressing client has sent {self.sent:.1%} of what it should send",
-            ),
-            Check(
-                "answers judged, a second",
-                f"{rate:,.0f}",
-                f"at least {JUDGED}",
-                rate >= JUDGED,
-                f"only {rate:.0f} answers a second were judged",
-            ),
-            *self._events(),
-            Check(
-                "/health answered",
-                f"{self.health:.1%}",
-                f"at least {PROBES_ANSWERED:.0%}",
-                self.health >= PROBES_ANSWERED,
-                f"/health answered {self.health:.1%} of the probes",
-            ),
-            Check(
-                "answers stale or wrong",
-                f"{wrong:,} of {sum(self.judged.values()):,}{age}",
-                "0",
-                not wrong,
-                f"{wrong:,} answers were stale or wrong{age}",
-            ),
-            *self._resources(),
-        ]
+        found, own_worst, soon = (
+            self.applied,
+            self.own_worst,
+            f"{EVENT_P99_MS:.0f}, {EVENT_WORST_MS:.0f}",
+        )
+        p99, worst, own = map(_ms, (self.shown_p99, self.shown_worst, own_worst))
+        within = _told(found.p99, EVENT_P99_MS), _told(found.worst, EVENT_WORST_MS)
+        rise, most = self.slope / MB, max((octets for _, octets in self.memory), default=0) / MB
+        early = next((octets for at, octets in self.memory if at >= _FIRST), 0) / MB
+        end = self.memory[-1][1] / MB if self.memory else 0.0
+        before, after = self.quiet_p99_us / 1e3, self.after_p99_us / 1e3
+        return [Check(*row) for row in (
+            ("sent of what each pressing client should send", f"{self.sent:.1%}", f"at least {SENT:.0%}",
+             self.sent >= SENT, f"a pressing client has sent {self.sent:.1%} of what it should send"),
+            ("answers judged, a second", f"{rate:,.0f}", f"at least {JUDGED}",
+             rate >= JUDGED, f"only {rate:.0f} answers a second were judged"),
+            ("events applied: 99 % and all within, ms", ", ".join(within), soon,
+             _is_soon(found.p99, self.shown_p99, EVENT_P99_MS)
+             and _is_soon(found.worst, own_worst, EVENT_WORST_MS),
+             found.unknown or f"99 % of {found.changes:,} events were applied within {within[0]} ms, "
+             f"and all within {within[1]} ms"),
+            ("events shown: p99, ms", p99, f"{EVENT_P99_MS:.0f}",
+             self.shown_p99 is not None and self.shown_p99 * 1e3 <= EVENT_P99_MS,
+             "no event was waited for" if self.shown_p99 is None else f"events were shown after {p99} ms (p99)"),
+            ("the worst, and without the time in which a process that only wakes was late, ms",
+             f"{worst}, {own}", f"any, {EVENT_WORST_MS:.0f}",
+             own_worst is None or own_worst * 1e3 <= EVENT_WORST_MS,
+             f"an event was shown after {own} ms, without the machine's own delays"),
+            ("/health answered", f"{self.health:.1%}", f"at least {PROBES_ANSWERED:.0%}",
+             self.health >= PROBES_ANSWERED, f"/health answered {self.health:.1%} of the probes"),
+            ("answers stale or wrong", f"{wrong:,} of {all_judged:,}{age}", "0",
+             not wrong, f"{wrong:,} answers were stale or wrong{age}"),
+            ("memory after a minute, at the end, most, MB", f"{early:,.0f}, {end:,.0f}, {most:,.0f}", f"{KUBEADM_MB}",
+             most <= KUBEADM_MB, f"memory was {most:,.0f} MB, and may be {KUBEADM_MB} MB"),
+            ("its rise in the second half, MB an hour", f"{rise:,.0f}", f"{FLAT / MB:.0f}",
+             self.is_flat, f"memory rises by {rise:.0f} MB an hour in the second half"),
+            (f"p99 of an honest client before, and {QUIET_AFTER:.0f} s after, ms",
+             f"{before:.2f}, {after:.2f}", f"at most {SLOWER:.0f} times",
+             self.after_share >= 1 and after <= SLOWER * before,
+             f"{QUIET_AFTER:.0f} s after the end p99 is {after:.1f} ms, before it was {before:.1f} ms, "
+             f"and {self.after_share:.1%} is answered"),
+        )]  # fmt: skip
 
     @property
     def faults(self) -> list[str]:
@@ -225,70 +237,6 @@ class Soak(NamedTuple):
         if self.ended:
             return [self.ended]
         return [check.sentence for check in self.checks if not check.holds]
-
-    def _events(self) -> list[Check]:
-        found = self.applied
-        p99, worst, own = map(_ms, (self.shown_p99, self.shown_worst, self.own_worst))
-        applied = _told(found.p99, EVENT_P99_MS), _told(found.worst, EVENT_WORST_MS)
-        return [
-            Check(
-                "events applied: 99 % and all within, ms",
-                ", ".join(applied),
-                f"{EVENT_P99_MS:.0f}, {EVENT_WORST_MS:.0f}",
-                _is_soon(found.p99, self.shown_p99, EVENT_P99_MS)
-                and _is_soon(found.worst, self.own_worst, EVENT_WORST_MS),
-                found.unknown
-                or f"99 % of {found.changes:,} events were applied within "
-                "{} ms, and all within {} ms".format(*applied),
-            ),
-            Check(
-                "events shown: p99, ms",
-                p99,
-                f"{EVENT_P99_MS:.0f}",
-                self.shown_p99 is not None and self.shown_p99 * 1e3 <= EVENT_P99_MS,
-                "no event was waited for"
-                if self.shown_p99 is None
-                else f"events were shown after {p99} ms (p99)",
-            ),
-            Check(
-                "the worst, and without the time in which a process that only wakes was late, ms",
-                f"{worst}, {own}",
-                f"any, {EVENT_WORST_MS:.0f}",
-                self.own_worst is None or self.own_worst * 1e3 <= EVENT_WORST_MS,
-                f"an event was shown after {own} ms, without the machine's own delays",
-            ),
-        ]
-
-    def _resources(self) -> list[Check]:
-        """Memory, and the time of queries after the end."""
-        rise, most = self.slope / MB, max((octets for _, octets in self.memory), default=0) / MB
-        early = next((octets for at, octets in self.memory if at >= _FIRST), 0) / MB
-        end = self.memory[-1][1] / MB if self.memory else 0.0
-        before, after = self.quiet_p99_us / 1e3, self.after_p99_us / 1e3
-        return [
-            Check(
-                "memory after a minute, at the end, most, MB",
-                f"{early:,.0f}, {end:,.0f}, {most:,.0f}",
-                f"{KUBEADM_MB}",
-                most <= KUBEADM_MB,
-                f"memory was {most:,.0f} MB, and may be {KUBEADM_MB} MB",
-            ),
-            Check(
-                "its rise in the second half, MB an hour",
-                f"{rise:,.0f}",
-                f"{FLAT / MB:.0f}",
-                self.is_flat,
-                f"memory rises by {rise:.0f} MB an hour in the second half",
-            ),
-            Check(
-                f"p99 of an honest client before, and {QUIET_AFTER:.0f} s after, ms",
-                f"{before:.2f}, {after:.2f}",
-                f"at most {SLOWER:.0f} times",
-                self.after_share >= 1 and after <= SLOWER * before,
-                f"{QUIET_AFTER:.0f} s after the end p99 is {after:.1f} ms, before it was {before:.1f} ms, "
-                f"and {self.after_share:.1%} is answered",
-            ),
-        ]
 
 
 def _is_soon(applied: Bounds | None, shown: float | None, limit: float) -> bool:
@@ -312,13 +260,9 @@ def _ms(seconds: float | None) -> str:
 
 
 def slope(samples: Sequence[tuple[float, float]]) -> float:
-    """The slope of the line of least squares through pairs of x and y; 0 for fewer than two."""
-    if len(samples) < 2:
-        return 0.0
-    x = math.fsum(each[0] for each in samples) / len(samples)
-    y = math.fsum(each[1] for each in samples) / len(samples)
-    spread = math.fsum((each[0] - x) ** 2 for each in samples)
-    return math.fsum((each[0] - x) * (each[1] - y) for each in samples) / spread if spread else 0.0
+    """The slope of the line of least squares through pairs of x and y; 0 for fewer than two x."""
+    x, y = [each[0] for each in samples], [each[1] for each in samples]
+    return linear_regression(x, y).slope if len(set(x)) > 1 else 0.0
 
 
 NAME: Final = "soak"  # in the marks of the page

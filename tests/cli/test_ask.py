@@ -7,9 +7,10 @@ import json
 import pytest
 
 from hsdns import cli
-from hsdns.cli import exchange, lookup
+from hsdns.ask import question
+from hsdns.ask.question import NoReply, Refused
+from hsdns.cli import lookup
 from hsdns.cli.command import FlagError
-from hsdns.cli.exchange import NoReply, Refused
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
@@ -29,7 +30,7 @@ def test_answers_of_each_server(
             return Reply(Rcode.NXDOMAIN)
         return Reply(answer=(RR(query.qname, RRType.A, 5, bytes([10, 0, 0, port])),))
 
-    monkeypatch.setattr(exchange, "ask_again", answer)
+    monkeypatch.setattr(question, "ask", answer)
     words = ["ask", DB, DB + "AAA", "x/SRV", "never/A", "-server", "192.0.2.1:7", "192.0.2.2"]
     assert cli.main(words) == 0
     assert json.loads(capsys.readouterr().out) == [
@@ -57,7 +58,7 @@ def test_its_own_servers_are_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(lookup, "servers_of", lambda: ["192.0.2.9", "fd00::9"])
-    monkeypatch.setattr(exchange, "ask_again", lambda *_: Reply())
+    monkeypatch.setattr(question, "ask", lambda *_: Reply())
     assert cli.main(["ask", "db/A"]) == 0
     hosts = [(each["host"], each["port"]) for each in json.loads(capsys.readouterr().out)]
     assert hosts == [("192.0.2.9", 53), ("fd00::9", 53)]

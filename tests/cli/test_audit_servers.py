@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hsdns.cli.audit import Audit
-from hsdns.cli.audit_servers import Targets, schedule_of
+from hsdns.cli.audit_servers import schedule_of
 from hsdns.load.schedule import Schedule
 
 
@@ -12,13 +12,3 @@ def test_there_is_exactly_one_query_for_each_question() -> None:
         for rate in (1, 3, 997, 1000, 12_000):
             settings = Audit(rate=rate)
             assert len(list(Schedule((schedule_of(count, settings),)).times())) == count
-
-
-def test_the_corefile_of_a_context() -> None:
-    targets = Targets([], Audit(kubeconfig="fleet.yaml", zone="east.local"))
-    assert targets.corefile("east") == (
-        '"east.local" in-addr.arpa ip6.arpa {\n'
-        '    kubernetes "east.local" in-addr.arpa ip6.arpa {\n'
-        '        kubeconfig "fleet.yaml" "east"\n'
-        "    }\n}\n"
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -41,8 +40,17 @@ def test_the_temp_folder_where_there_is_no_runtime_folder(
     runtime: str, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
     assert own_folder() == folder / f"hsdns-{os.geteuid()}"
+
+
+def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under a read-only root: there are no sockets, and a server says so."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
+    monkeypatch.setenv("TMPDIR", "/nonexistent")
+    assert sockets() == []
+    with pytest.raises(ControlPathError, match="cannot make the folder /nonexistent/hsdns-"):
+        make_path()
 
 
 def make_open(path: Path) -> None:

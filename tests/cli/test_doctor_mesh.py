@@ -31,7 +31,7 @@ def test_it_is_a_part_of_the_dump(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(istioctl, "analysis", analysis)
     found = dump(MESH)
     add_analysis(found, ("config", "lab"), "shop", runs=True)
-    assert called == ["istioctl analyze --kubeconfig config --context lab --namespace shop".split()]
+    assert called == ["istioctl analyze --kubeconfig=config --context=lab --namespace shop".split()]
     diagnosis = diagnose("dump", found.encode(), unread_kinds(found.encode()))
     (said,) = diagnosis.mesh
     assert (str(said), diagnosis.objects) == ("warning IST0103 Pod web.shop: no proxy", 1)

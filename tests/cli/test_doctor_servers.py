@@ -370,17 +370,17 @@ def test_whose_answers_are_known_to_be_of_the_cluster(
 @pytest.mark.parametrize(
     ("text", "block"),
     [
-        ("", "cluster.local in-addr.arpa ip6.arpa {\n    kubernetes cluster.local in-addr.arpa ip6.arpa {\n        kubeconfig \"f\" \"c\"\n    }\n}\n"),
+        ("", "cluster.local in-addr.arpa ip6.arpa {\n    kubernetes cluster.local in-addr.arpa ip6.arpa {\n    }\n}\n"),
         (". {\n whoami\n}\na.local {\n kubernetes {\n  endpoint http://x\n  pods verified\n  ttl 7\n  endpoint_pod_names\n }\n}\n",
-         '"a.local." {\n    kubernetes "a.local." {\n        kubeconfig "f" "c"\n        ttl "7"\n        endpoint_pod_names\n    }\n}\n'),
+         '"a.local." {\n    kubernetes "a.local." {\n        ttl "7"\n        endpoint_pod_names\n    }\n}\n'),
         # What others write into the ConfigMap names neither code nor files of this machine.
         ('a.local {\n kubernetes {\n  "ttl 5\n}\npython evil:Handler\nlog {"\n  source manifests /etc\n  snapshot /x\n  ttl "5\n}\npython evil:Handler"\n  labels app=x\n }\n}\n',
-         '"a.local." {\n    kubernetes "a.local." {\n        kubeconfig "f" "c"\n        ttl "5\n}\npython evil:Handler"\n        labels "app=x"\n    }\n}\n'),
+         '"a.local." {\n    kubernetes "a.local." {\n        ttl "5\n}\npython evil:Handler"\n        labels "app=x"\n    }\n}\n'),
     ],
 )  # fmt: skip
 def test_the_cluster_is_read_as_its_own_servers_do(text: str, block: str) -> None:
     item = {"kind": "ConfigMap", "data": {"Corefile": text}}
-    assert corefile([{"kind": "Service"}, item], ("f", "c")) == block
+    assert corefile([{"kind": "Service"}, item]) == block
 
 
 SEEN = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import dns.flags
 import dns.message
-import dns.query
 import dns.rcode
 import dns.rrset
 import pytest
@@ -46,16 +46,9 @@ def test_a_reply_that_does_not_fit() -> None:
 
 def test_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explain_server, "TIMEOUT", 0.05)
-    assert ask(silence).error == "it did not answer within 0.05 s"
-
-
-def test_a_network_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*args: object, **named: object) -> None:
-        raise OSError("Network is unreachable")
-
-    monkeypatch.setattr(dns.query, "udp_with_fallback", fails)
-    found = ask_server("192.0.2.1", 53, QNAME, RRType.A)
-    assert found == ServerAnswer(error="it cannot be asked: Network is unreachable")
+    assert re.fullmatch(
+        r"no reply came from 127\.0\.0\.1 port \d+ within 0\.05 s", ask(silence).error
+    )
 
 
 def test_a_denial_is_stored_for_the_lesser_ttl_of_its_soa() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 from pathlib import Path
-from threading import Event
+from typing import Literal
 
 import pytest
 
@@ -73,13 +74,13 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert last == {"scenario": "own", "hits": {"race": 2}, "never_hit": [], "clients": []}
 
 
-class Pressed(Event):
+class Pressed(asyncio.Event):
     """Ctrl-C is pressed twice as soon as something waits."""
 
-    def wait(self, timeout: float | None = None) -> bool:
+    async def wait(self) -> Literal[True]:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
-        return super().wait(0)
+        return await super().wait()
 
 
 @pytest.mark.sockets
@@ -87,7 +88,7 @@ def test_ctrl_c_removes_the_rules(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(FILE)
-    monkeypatch.setattr("hsdns.cli.fault_run.Event", Pressed)
+    monkeypatch.setattr("asyncio.Event", Pressed)
     before = signal.getsignal(signal.SIGINT)
     with listening(Path("c"), **{"faults": lines(RACE), "faults?name=race": lines(RACE)}):
         assert main(["fault", "run", path, "-control", "c"]) == 0
@@ -135,3 +136,60 @@ def test_without_a_server_it_brings_a_cluster_of_its_own(
     )
     assert out.splitlines()[-2].endswith("race: is removed, hits: 1")
     assert re.fullmatch(r"glibc: lookups: 1, \d\.\d s lost", out.splitlines()[-1])
+
+
+CHANGES = """
+[[steps]]
+at = 0
+add = ["watch forbidden endpointslices named race"]
+
+[[steps]]
+at = 0.1
+apply = '''
+kind: EndpointSlice
+apiVersion: discovery.k8s.io/v1
+metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.1]}]
+'''
+
+[[steps]]
+at = 0.5
+delete = ["Service shop/web"]
+remove = ["race"]
+
+[[asked]]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.sockets
+def test_rules_about_the_watch_need_an_api(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its server has two addresses, as the client has two nameservers."""
+    head, _, rest = FILE.replace("seconds = 30", "seconds = 1").partition("[[asked]]\n")
+    text = (
+        head.replace("queries = 4", "queries = 4, servers = 2")
+        + SERVICE
+        + CHANGES
+        + rest.partition("\n[[")[0]
+    )
+    assert main(["fault", "run", write(text), "-ask=false"]) == 0
+    out = [line[9:] for line in capsys.readouterr().out.splitlines()[2:]]
+    hits = [line for line in out if line.startswith("race: hits: ")]
+    assert hits
+    assert [line for line in out if line not in hits] == [
+        "race: stands: watch forbidden endpointslices named race",
+        "objects: change",
+        "objects: change",
+        f"race: is removed, {hits[-1].removeprefix('race: ').partition(' of')[0]}",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.sockets
+def test_what_keeps_its_cluster_from_starting(capsys: pytest.CaptureFixture[str]) -> None:
+    text = 'corefile = ". {\\n    kuberntes\\n}\\n"\n' + FILE
+    assert main(["fault", "run", write(text)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("its own cluster did not start: ")
+    assert "kuberntes" in err

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hsdns import cli
-from hsdns.server import interfaces
+from hsdns.server import host
 
 
 class FakeInterface:
@@ -36,7 +36,7 @@ class FakeInterface:
 
 @pytest.fixture(autouse=True)
 def interface(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interfaces, "DummyInterface", FakeInterface)
+    monkeypatch.setattr(host, "DummyInterface", FakeInterface)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.cli.istioctl import MOST, NotRun, analysis, of_cluster, of_files
+from hsdns.cli.source import options_of
 
 
 @pytest.fixture
@@ -37,11 +38,11 @@ def test_a_program_that_cannot_be_started(program: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("access", "words"),
+    ("access", "namespace", "words"),
     [
-        (("", "", ""), "istioctl analyze --all-namespaces"),
-        (("config", "lab", "shop"), "istioctl analyze --kubeconfig config --context lab --namespace shop"),
+        ((), "", "istioctl analyze --all-namespaces"),
+        (("config", "lab"), "shop", "istioctl analyze --kubeconfig=config --context=lab --namespace shop"),
     ],
 )  # fmt: skip
-def test_the_command_about_a_cluster(access: tuple[str, str, str], words: str) -> None:
-    assert " ".join(of_cluster(*access)) == words
+def test_the_command_about_a_cluster(access: tuple[str, ...], namespace: str, words: str) -> None:
+    assert " ".join(of_cluster(options_of(access), namespace)) == words

@@ -1,25 +1,106 @@
-"""`hsdns names` of an API server; sessions/names.md has the rest."""
+"""Commands that look at the cluster of an API server; sessions/names.md and others have the rest."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hsdns.cli import main
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+NAME = "web.shop.svc.lab.test"
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "kube-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def kubeconfig(server: str) -> str:
+    return json.dumps({
+        "current-context": "lab",
+        "contexts": [{"name": each, "context": {"cluster": each, "user": "u"}} for each in ("lab", "gone")],
+        "clusters": [
+            {"name": "lab", "cluster": {"server": server}},
+            {"name": "gone", "cluster": {"server": "http://127.0.0.1:1"}},
+        ],
+        "users": [{"name": "u", "user": {}}],
+    })  # fmt: skip
+
+
+@pytest.fixture
+def api(no_server: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiThread]:
+    """A cluster whose DNS answers a zone of its own, and the usual kubeconfig for it."""
+    with ApiThread() as running:
+        running.apply(NAMESPACE, service("web", "10.96.7.7"))
+        Path("config").write_text(kubeconfig(running.api.url))
+        monkeypatch.setenv("KUBECONFIG", "config")
+        yield running
+
+
+COREFILE = """.:53 {
+    import custom/*.override
+    kubernetes lab.test in-addr.arpa {
+        ttl 17
+    }
+    forward . 127.0.0.1:1
+}
+"""
+# What the cluster has, what is asked, what is printed, and what standard error says.
+ROWS = [
+    ([config_map("coredns", Corefile=COREFILE)], f"explain {NAME}",
+     f"{NAME}. 17 A 10.96.7.7", "looking at the cluster of the current context of config"),
+    ([config_map("coredns", Corefile=COREFILE)], "names -context lab", f"{NAME}. 17 IN A 10.96.7.7", ""),
+    ([config_map("coredns", Corefile=COREFILE)], f"resolve {NAME}. -resolver go -resolv-conf resolv.conf",
+     f"{NAME}.: 10.96.7.7", "looking at the cluster of the current context of config"),
+    ([config_map("coredns", Corefile=COREFILE), config_map("coredns-custom", **{"a.override": "rewrite name a.test " + NAME})],
+     "explain a.test", "a.test. 17 A 10.96.7.7", "looking at the cluster of the current context of config"),
+    ([config_map("coredns", Corefile="lab.test {\n    kubernetes\n    python evil:Handler\n}\n")],
+     "names -kubeconfig config", "web.shop.svc.cluster.local. 30 IN A 10.96.7.7",
+     "the Corefile of the cluster's DNS is not used, but a built-in one: it names code, in python"),
+    ([config_map("coredns", Corefile="lab.test {\n    kubernetes {\n        ttl x\n    }\n}\n")], "names -context lab",
+     "web.shop.svc.cluster.local. 30 IN A 10.96.7.7", "the Corefile of the cluster's DNS is not used, but a built-in one: ConfigMap kube-system/coredns:3:13: "),
+    ([], "names -context lab", "web.shop.svc.cluster.local. 30 IN A 10.96.7.7",
+     "the Corefile of the cluster's DNS is not used, but a built-in one: no ConfigMap has one"),
+]  # fmt: skip
+
 
 @pytest.mark.sockets
-def test_an_api_server(no_server: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It watches until the cluster has been read; the snapshot is not written."""
-    with ApiThread() as running:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
-        running.apply(namespace, service("web", "10.96.7.7"))
-        block = f"kubernetes {{\nendpoint {running.api.url}\nsnapshot {no_server}/state\n}}"
-        Path("Corefile").write_text(f"cluster.local {{\n{block}\n}}\n")
-        assert main(["names", "-conf", "Corefile"]) == 0
-    printed = capsys.readouterr()
-    assert "web.shop.svc.cluster.local. 5 IN A 10.96.7.7\n" in printed.out
-    assert printed.err == ""
-    assert not Path("state").exists()
+@pytest.mark.parametrize(("items", "words", "printed", "said"), ROWS)
+def test_the_cluster_of_a_kubeconfig(
+    items: list[dict[str, Any]],
+    words: str,
+    printed: str,
+    said: str,
+    api: ApiThread,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its objects, with the Corefile of its DNS and what that imports."""
+    api.apply(*items)
+    Path("resolv.conf").write_text("nameserver 10.96.0.10\n")
+    assert main(words.split()) == 0
+    found = capsys.readouterr()
+    assert printed in found.out
+    assert found.err.startswith(said)
+    assert found.err.count("\n") == bool(said)
+
+
+@pytest.mark.sockets
+def test_a_corefile_over_another_cluster(
+    api: ApiThread, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kubeconfig takes the place of what its blocks read; the snapshot is not written."""
+    snapshot = Path("state").absolute()
+    Path("Corefile").write_text(
+        f"cluster.local {{\n    kubernetes {{\n        endpoint http://127.0.0.1:1\n        snapshot {snapshot}\n    }}\n}}\n"
+    )
+    assert main(["names", "-conf", "Corefile", "-kubeconfig", "config"]) == 0
+    found = capsys.readouterr()
+    assert "web.shop.svc.cluster.local. 5 IN A 10.96.7.7\n" in found.out
+    assert found.err == ""
+    assert not snapshot.exists()

@@ -22,7 +22,7 @@ from hsdns.cli.launch import CorefileSource
 from hsdns.cli.serve import Serve
 from hsdns.limits import usable_cpus
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.interfaces import interface_addresses
+from hsdns.server.host import interface_addresses
 from loadtest.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

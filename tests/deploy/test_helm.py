@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,11 @@ from hsdns import __version__
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import NOT_YET, ORDER
+from tests.deploy.rendered import CHART, helm, needs_helm, printed
+from tests.support.manifests.facts import by_kind
 from tests.support.manifests.known_fields import check
 
 ROOT = Path(__file__).resolve().parents[2]
-CHART = ROOT / "deploy/helm/hsdns"
 TEMPLATES = sorted((CHART / "templates").iterdir())
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
@@ -37,56 +36,6 @@ SHARED = set(
 TYPES: dict[str, type[Any] | tuple[type[Any], ...]] = {
     "string": str, "integer": int, "boolean": bool, "array": list, "object": dict,
 }  # fmt: skip
-FULL = """
-image: {tag: "1.2.3", pullSecrets: [mirror]}
-k8sAppLabelOverride: kube-dns
-service: {name: kube-dns, clusterIP: 10.96.0.10, annotations: {a: b}, ipFamilyPolicy: SingleStack}
-serviceType: NodePort
-prometheus:
-  service: {enabled: true}
-  monitor: {enabled: true, interval: 15s, additionalLabels: {release: prometheus}}
-podDisruptionBudget: {maxUnavailable: 1}
-hpa: {enabled: true, minReplicas: 2, maxReplicas: 4}
-customLabels: {team: net}
-podLabels: {p: q}
-extraSecrets: [{name: tls, mountPath: /etc/tls}]
-extraConfig: {import: {parameters: "/etc/coredns/extra/*.server"}}
-zoneFiles: [{filename: example.db, contents: "example.org. IN SOA a. b. 1 2 3 4 5"}]
-deployment: {name: coredns}
-servers:
-- zones: [{zone: .}, {zone: example.org., scheme: "dns://"}]
-  port: 1053
-  servicePort: 53
-  nodePort: 30053
-  plugins: [{name: errors}, {name: cache, parameters: 30}]
-- zones: [{zone: ., scheme: "tls://"}]
-  port: 853
-  plugins: [{name: whoami}]
-- zones: [{zone: udp.example.org, use_tcp: false}]
-  port: 5353
-  plugins: [{name: whoami}]
-"""
-
-needs_helm = pytest.mark.skipif(
-    shutil.which("helm") is None, reason="helm, which renders the chart, is not installed"
-)
-
-
-def helm(*words: str) -> str:
-    """What helm prints; fails the test with its error."""
-    found = subprocess.run(
-        ["helm", *words], check=False, capture_output=True, text=True, timeout=30
-    )
-    assert found.returncode == 0, found.stderr
-    return found.stdout
-
-
-def render(*words: str) -> dict[tuple[str, str], Any]:
-    """The objects of a release "hsdns" in kube-system, by kind and name."""
-    # A helm that was built without flags takes the cluster to be of 1.20.
-    where = ("--namespace", "kube-system", "--kube-version", "1.33.0")
-    objects = yaml.safe_load_all(helm("template", "hsdns", str(CHART), *where, *words))
-    return {(each["kind"], each["metadata"]["name"]): each for each in objects if each}
 
 
 def test_versions_and_names_of_coredns_chart() -> None:
@@ -159,13 +108,13 @@ def check_corefile(text: str) -> None:
 @needs_helm
 @pytest.mark.slow
 def test_default_objects() -> None:
-    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
-    objects = render()
-    for manifest in objects.values():
+    assert "0 chart(s) failed" in printed("helm", "lint", "--strict", str(CHART))
+    for manifest in (*helm(), *helm(str(Path(__file__).with_name("values.yaml")))):
         check(manifest)
-    check_corefile(objects["ConfigMap", "hsdns"]["data"]["Corefile"] + "\n")
+    objects = by_kind(helm())
+    check_corefile(objects["ConfigMap"]["hsdns"]["data"]["Corefile"] + "\n")
     base = yaml.safe_load((ROOT / "deploy/base/deployment.yaml").read_text())["spec"]
-    chart = objects["Deployment", "hsdns"]["spec"]
+    chart = objects["Deployment"]["hsdns"]["spec"]
     expected = spreading(base["template"]["spec"], base["selector"])
     assert spreading(chart["template"]["spec"], chart["selector"]) == expected
 
@@ -174,41 +123,6 @@ def spreading(objects: Any, selector: Any) -> Any:
     """How the pods of a Deployment are spread; its own selector is replaced by a word."""
     text = json.dumps({each: objects[each] for each in ("affinity", "topologySpreadConstraints")})
     return json.loads(text.replace(json.dumps(selector), '"its pods"'))
-
-
-@needs_helm
-@pytest.mark.slow
-def test_all_values(tmp_path: Path) -> None:
-    (tmp_path / "values.yaml").write_text(FULL)
-    objects = render("-f", str(tmp_path / "values.yaml"))
-    for manifest in objects.values():
-        check(manifest)
-    assert objects["ConfigMap", "hsdns"]["data"] == {
-        "Corefile": "import /etc/coredns/extra/*.server\n"
-        ".:1053 dns://example.org.:1053 {\n    errors\n    cache 30\n}\n"
-        "tls://.:853 {\n    whoami\n}\n"
-        "udp.example.org:5353 {\n    whoami\n}",
-        "example.db": "example.org. IN SOA a. b. 1 2 3 4 5\n",
-    }
-    service = objects["Service", "kube-dns"]["spec"]
-    fields = ("name", "port", "targetPort", "nodePort")
-    assert [tuple(map(port.get, fields)) for port in service["ports"]] == [
-        ("udp-1053", 53, 1053, 30053),
-        ("tcp-1053", 53, 1053, 30053),
-        ("tcp-853", 853, 853, None),
-        ("udp-5353", 5353, 5353, None),
-    ]
-    deployment = objects["Deployment", "coredns"]["spec"]
-    assert "replicas" not in deployment
-    pod = deployment["template"]["spec"]
-    assert pod["containers"][0]["image"] == "hsdns/hsdns:1.2.3"
-    assert pod["imagePullSecrets"] == [{"name": "mirror"}]
-    assert {each["name"] for each in pod["volumes"]} == {"config-volume", "run", "tls"}
-    labels = deployment["template"]["metadata"]["labels"]
-    assert service["selector"].items() <= labels.items()
-    assert (labels["team"], labels["p"], labels["k8s-app"]) == ("net", "q", "kube-dns")
-    scaled = objects["HorizontalPodAutoscaler", "hsdns"]["spec"]["scaleTargetRef"]
-    assert scaled["name"] == "coredns"
 
 
 # --- what is selected ---
@@ -267,9 +181,10 @@ def test_the_templates_make_the_job_that_is_selected() -> None:
 @pytest.mark.slow
 def test_rules_and_dashboard_select_what_the_monitor_makes() -> None:
     """With the labels that the Prometheus operator gives to the series of a pod of the chart."""
-    objects = render("--set", "prometheus.service.enabled=true,prometheus.monitor.enabled=true")
-    monitor = objects["ServiceMonitor", "hsdns"]["spec"]
-    service = objects["Service", "hsdns-metrics"]
+    objects = by_kind(
+        helm("", "--set", "prometheus.service.enabled=true,prometheus.monitor.enabled=true")
+    )
+    monitor, service = objects["ServiceMonitor"]["hsdns"]["spec"], objects["Service"]["hsdns-metrics"]  # fmt: skip
     metadata = service["metadata"]
     assert monitor["selector"]["matchLabels"].items() <= metadata["labels"].items()
     (port,) = service["spec"]["ports"]

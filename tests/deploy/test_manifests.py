@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -22,9 +19,8 @@ from hsdns.corefile.parser import parse
 from hsdns.load.cli.load import Load
 from hsdns.load.cluster.job import LABEL
 from hsdns.plugins import NOT_YET, ORDER
-from hsdns.server.lifecycle import Server
-from loadtest.apiserver.fake_api import FakeApi
-from loadtest.ports import free_port
+from tests.deploy.rendered import DEPLOY, containers_of, kustomize, needs_kubectl, pod_of
+from tests.deploy.watching import watching
 from tests.load.cli.test_settings import settings
 from tests.support.apiserver.real_api import RealApi, missing_assets
 from tests.support.clients.messages import query, summary
@@ -34,7 +30,6 @@ from tests.support.manifests.known_fields import CLUSTER_WIDE, check
 from tests.support.plugins.corefiles import KUBEADM
 
 ROOT = Path(__file__).resolve().parents[2]
-DEPLOY = ROOT / "deploy"
 JOB = "../loadtest/kubernetes"
 RENDERED = (
     "base",
@@ -69,20 +64,6 @@ STOCK_RIGHTS = {
 } | {("discovery.k8s.io", "endpointslices", verb) for verb in ("list", "watch")}
 OF_THE_JOB = {("batch", "jobs", "get"), ("", "configmaps", "create"), ("", "configmaps", "patch")}
 
-needs_kubectl = pytest.mark.skipif(
-    shutil.which("kubectl") is None,
-    reason="kubectl, which renders kustomizations, is not installed",
-)
-
-
-@cache
-def render(folder: str) -> list[dict[str, Any]]:
-    """The objects of a kustomization."""
-    command = ["kubectl", "kustomize", str((DEPLOY / folder).resolve())]
-    found = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
-    assert (found.returncode, found.stderr) == (0, "")
-    return list(yaml.safe_load_all(found.stdout))
-
 
 def one(objects: list[dict[str, Any]], kind: str) -> Any:
     """The only object of a kind."""
@@ -92,14 +73,6 @@ def one(objects: list[dict[str, Any]], kind: str) -> Any:
 
 def documents(path: Path) -> list[Any]:
     return list(yaml.safe_load_all(path.read_text()))
-
-
-def pod_of(found: dict[str, Any]) -> Any:
-    """The pod that an object makes; None if it makes none."""
-    spec = found.get("spec", {})
-    spec = spec["jobTemplate"]["spec"] if found["kind"] == "CronJob" else spec
-    pod = spec.get("template", {}).get("spec", {})
-    return pod if "containers" in pod else None
 
 
 def of_files(*paths: Path) -> list[Any]:
@@ -171,16 +144,16 @@ def test_corefiles_are_valid(path: Path) -> None:
 @pytest.mark.parametrize("path", of_files(*FILES))
 def test_arguments_are_flags_and_files_are_mounted(path: Path) -> None:
     for document in documents(path):
-        pod = pod_of(document)
-        containers = [] if pod is None else [*pod.get("initContainers", []), *pod["containers"]]
-        for container in containers:
+        for container in containers_of(document):
             command, *words = container.get("args", [""])
             if command.startswith("-"):
                 command, words = "", [command, *words]
             flags = parse_flags(words, FLAGS.get(command, coredns.Coredns.flags()))
             mounts = {each["name"]: each["mountPath"] for each in container.get("volumeMounts", ())}
             folders = [
-                mounts.get(each["name"]) for each in pod.get("volumes", ()) if "configMap" in each
+                mounts.get(each["name"])
+                for each in pod_of(document).get("volumes", ())
+                if "configMap" in each
             ]
             if "conf" in flags and any(folders):
                 assert str(flags["conf"]).rpartition("/")[0] in folders
@@ -193,13 +166,6 @@ def test_arguments_are_flags_and_files_are_mounted(path: Path) -> None:
                 assert (load.flags.job, load.flags.verify) == (document["metadata"]["name"], True)
                 page = (ROOT / "docs/load.md").read_text()
                 assert f"kubectl get configmaps -n hsdns-load -l {LABEL}={load.flags.job} " in page
-
-
-def test_a_deployment_of_coredns_can_be_patched() -> None:
-    (found,) = documents(DEPLOY / "components/control/patch.yaml")
-    assert found["metadata"] == {"name": "coredns", "namespace": "kube-system"}
-    (container,) = pod_of(found)["containers"]
-    assert container["args"] == ["-conf", "/etc/coredns/Corefile", *CONTROL]
 
 
 def test_alerts_of_the_audit_use_metrics_and_verdicts_that_there_are() -> None:
@@ -238,14 +204,11 @@ def test_no_other_image_is_pulled_and_none_names_a_registry() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", RENDERED)
 def test_objects_are_whole(folder: str) -> None:
-    objects = render(folder)
+    objects = kustomize(folder)
     assert objects
     for manifest in objects:
         check(manifest)
-        pod = pod_of(manifest)
-        for container in (
-            [] if pod is None else [*pod.get("initContainers", []), *pod["containers"]]
-        ):
+        for container in containers_of(manifest):
             assert container["image"] == IMAGE or folder == "overlays/sidecar"
             if CONTROL[1] in container.get("args", []):
                 # The folder of the socket is made by hsdns: the volume itself is open to every user of the pod.
@@ -259,33 +222,10 @@ def test_objects_are_whole(folder: str) -> None:
 
 @needs_kubectl
 @pytest.mark.slow
-def test_the_base_uses_the_names_of_kubeadm() -> None:
-    objects = render("base")
-    assert sorted((each["kind"], each["metadata"]["name"]) for each in objects) == [
-        ("ClusterRole", "system:coredns"),
-        ("ClusterRoleBinding", "system:coredns"),
-        ("ConfigMap", "coredns"),
-        ("Deployment", "coredns"),
-        ("PodDisruptionBudget", "coredns"),
-        ("Service", "kube-dns"),
-        ("ServiceAccount", "coredns"),
-    ]
-    labels = {"k8s-app": "kube-dns"}
-    deployment, service = one(objects, "Deployment")["spec"], one(objects, "Service")["spec"]
-    assert deployment["selector"]["matchLabels"] == service["selector"] == labels
-    (container,) = deployment["template"]["spec"]["containers"]
-    assert [port["containerPort"] for port in container["ports"]] == [53, 53, 9153, 8080, 8181]
-    assert [(each["port"], each["protocol"]) for each in service["ports"]] == [(53, "UDP"), (53, "TCP"), (9153, "TCP")]  # fmt: skip
-
-
-@needs_kubectl
-@pytest.mark.slow
 def test_the_sidecar_serves_only_its_own_pod() -> None:
-    objects = render("overlays/sidecar")
+    objects = kustomize("overlays/sidecar")
     pod = one(objects, "Deployment")["spec"]["template"]["spec"]
     (sidecar,) = pod["initContainers"]
-    assert (sidecar["restartPolicy"], pod["dnsPolicy"]) == ("Always", "None")
-    assert pod["dnsConfig"]["nameservers"] == ["127.0.0.1"]
     corefile = one(objects, "ConfigMap")["data"]["Corefile"]
     assert corefile.count("bind 127.0.0.1\n") == corefile.count("{\n    bind")
     assert set(re.findall(r"{\$(\w+)}", corefile)) == {each["name"] for each in sidecar["env"]}
@@ -296,7 +236,7 @@ def test_the_sidecar_serves_only_its_own_pod() -> None:
 @needs_kubectl
 @pytest.mark.slow
 def test_the_node_local_server_has_one_address_everywhere() -> None:
-    objects = render("overlays/node-local")
+    objects = kustomize("overlays/node-local")
     pod = one(objects, "DaemonSet")["spec"]["template"]["spec"]
     (container,), (creation,) = pod["containers"], pod["initContainers"]
     address = container["readinessProbe"]["httpGet"]["host"]
@@ -320,7 +260,7 @@ def test_an_api_server_accepts_them() -> None:
     with RealApi() as api:
         for name in ("shop", "hsdns-load"):
             api.apply({"kind": "Namespace", "metadata": {"name": name}})
-        for manifest in [each for folder in RENDERED for each in render(folder)]:
+        for manifest in [each for folder in RENDERED for each in kustomize(folder)]:
             if manifest["kind"] in ("PrometheusRule", "Namespace"):
                 continue  # of the Prometheus operator, or there
             version, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace")
@@ -335,45 +275,36 @@ def test_an_api_server_accepts_them() -> None:
 # --- the sidecar at work ---
 
 CLUSTER_DNS = """
-.:UPSTREAM {
+.:PORT_UPSTREAM {
     bind 127.0.0.1
     hosts {
         10.96.0.99 db.shop.svc.cluster.local db.other.svc.cluster.local example.org
     }
 }
 """
+OBJECTS = """
+{kind: Namespace, metadata: {name: shop}}
+---
+{kind: Namespace, metadata: {name: other}}
+---
+{kind: Service, metadata: {name: web, namespace: shop}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}
+---
+{kind: Service, metadata: {name: db, namespace: other}, spec: {clusterIP: 10.96.0.2, ports: [{port: 80}]}}
+"""
 
 
 async def answers(folder: Path, *questions: str) -> list[str]:
     found = yaml.safe_load((DEPLOY / "components/sidecar/configmap.yaml").read_text())
-    upstream, port = free_port(), free_port()
-    async with FakeApi() as api:
-        for name, namespace, address in (
-            ("web", "shop", "10.96.0.1"),
-            ("db", "other", "10.96.0.2"),
-        ):
-            api.apply({"kind": "Namespace", "metadata": {"name": namespace}})
-            metadata = {"name": name, "namespace": namespace}
-            spec = {"clusterIP": address, "ports": [{"port": 80}]}
-            api.apply({"kind": "Service", "metadata": metadata, "spec": spec})
-        text = found["data"]["Corefile"] + CLUSTER_DNS.replace("UPSTREAM", str(upstream))
-        text = text.replace("cluster.local {\n", f"cluster.local {{\nendpoint {api.url}\n")
-        text = text.replace(":53 {", f":{port} {{").replace("lameduck 5s", "lameduck 0s")
-        for address in (":18080", ":18181", ":19153"):
-            text = text.replace(f" {address}", f" 127.0.0.1:{free_port()}")
-        (folder / "Corefile").write_text(text)
-        environ = {"POD_NAMESPACE": "shop", "CLUSTER_DNS": f"127.0.0.1:{upstream}"}
-        server = Server(
-            lambda: parse(str(folder / "Corefile"), environ=environ, known_directives=ORDER),
-            lambda corefile: assemble(corefile, default_port=53, warn=lambda sentence: None),
-        )
-        await server.start()
-        try:
-            with UdpClient() as client:
-                asked = [(query(qname).to_wire(), ("127.0.0.1", port)) for qname in questions]
-                return [summary((await client.ask(*each))[0]) for each in asked]
-        finally:
-            await server.close()
+    text = found["data"]["Corefile"] + CLUSTER_DNS
+    text = text.replace("cluster.local {\n", "cluster.local {\nendpoint URL\n")
+    text = text.replace(":53 {", ":PORT_DNS {").replace("lameduck 5s", "lameduck 0s")
+    text = re.sub(r" :(1\d{4})\b", r" 127.0.0.1:PORT_\1", text)
+    environ = {"POD_NAMESPACE": "shop", "CLUSTER_DNS": "127.0.0.1:PORT_UPSTREAM"}
+    async with watching(folder, text, OBJECTS, environ=environ) as found:
+        with UdpClient() as client:
+            address = "127.0.0.1", found.ports["PORT_DNS"]
+            asked = [query(qname).to_wire() for qname in questions]
+            return [summary((await client.ask(each, address))[0]) for each in asked]
 
 
 @pytest.mark.sockets

@@ -18,114 +18,68 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from hsdns.assemble import assemble
-from hsdns.corefile.parser import parse
-from hsdns.plugins import ORDER
-from hsdns.server.lifecycle import Server
-from loadtest.apiserver.fake_api import FakeApi
-from loadtest.ports import free_port
+from tests.deploy.watching import watching
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import UdpClient
 from tests.support.coroutines.event_loops import run, until
+from tests.support.tables import section
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = json.loads((ROOT / "deploy/grafana/hsdns.json").read_text())
 ALERTS = yaml.safe_load((ROOT / "deploy/alerts/prometheusrule.yaml").read_text())["spec"]
 
-# What the panels of the dashboards 5926, 7279, 12382, 14981 and 15762, CoreDNS's mixin and kube-prometheus read: name
-# and labels.
-READ_BY_DASHBOARDS: dict[str, str] = {
-    "coredns_build_info": "version revision goversion",
-    "coredns_cache_entries": "server type zones view",
-    "coredns_cache_hits_total": "server type zones view",
-    "coredns_cache_misses_total": "server zones view",
-    "coredns_cache_requests_total": "server zones view",
-    "coredns_dns_request_duration_seconds_bucket": "server zone view le",
-    "coredns_dns_request_duration_seconds_count": "server zone view",
-    "coredns_dns_request_duration_seconds_sum": "server zone view",
-    "coredns_dns_request_size_bytes_bucket": "server zone view proto le",
-    "coredns_dns_request_size_bytes_count": "server zone view proto",
-    "coredns_dns_request_size_bytes_sum": "server zone view proto",
-    "coredns_dns_requests_total": "server zone view proto family type",
-    "coredns_dns_do_requests_total": "server zone view",
-    "coredns_dns_response_size_bytes_bucket": "server zone view proto le",
-    "coredns_dns_response_size_bytes_count": "server zone view proto",
-    "coredns_dns_response_size_bytes_sum": "server zone view proto",
-    "coredns_dns_responses_total": "server zone view rcode plugin",
-    "coredns_forward_healthcheck_broken_total": "",
-    "coredns_forward_max_concurrent_rejects_total": "",
-    "coredns_health_request_duration_seconds_bucket": "le",
-    "coredns_kubernetes_dns_programming_duration_seconds_bucket": "service_kind le",
-    "coredns_kubernetes_rest_client_requests_total": "code method host",
-    "coredns_kubernetes_rest_client_request_duration_seconds_bucket": "verb host le",
-    "coredns_panics_total": "",
-    "coredns_plugin_enabled": "server zone view name",
-    "coredns_proxy_request_duration_seconds_bucket": "proxy_name to rcode le",
-    "coredns_proxy_request_duration_seconds_count": "proxy_name to rcode",
-    "coredns_reload_failed_total": "",
-    "coredns_shed_dropped_total": "server reason",
-    "process_cpu_seconds_total": "",
-    "process_open_fds": "",
-    "process_resident_memory_bytes": "",
-    "process_start_time_seconds": "",
-}
+
+def table(section_name: str) -> dict[str, str]:
+    """The rows of metrics.txt: of a metric its labels, or why there is none."""
+    lines = section(Path(__file__).with_name("metrics.txt"), section_name).splitlines()
+    return dict(line.split(" => ") for line in lines)
+
+
+# What the panels of the dashboards 5926, 7279, 12382, 14981 and 15762, CoreDNS's mixin and kube-prometheus read.
+READ_BY_DASHBOARDS = table("read")
 # Metrics that they read and hsdns does not have, with the reason; docs/deploy.md lists the same.
-ABSENT = {
-    "go_goroutines": "there is no Go runtime",
-    "coredns_forward_requests_total": "CoreDNS 1.14.7 does not have it either",
-    "coredns_forward_responses_total": "CoreDNS 1.14.7 does not have it either",
-    "coredns_forward_request_duration_seconds": "CoreDNS 1.14.7 does not have it either",
-    "coredns_forward_healthcheck_failures_total": "CoreDNS 1.14.7 does not have it either",
-}
+ABSENT = table("absent")
 # Metrics that appear only after an event, with the event.
-ON_OCCURRENCE = {
-    "coredns_proxy_healthcheck_failures_total": "an upstream fails its check",
-    "hsdns_kubernetes_rejected_total": "an object breaks the rules",
-    "hsdns_udp_send_errors_total": "the kernel does not take a reply",
-}
+ON_OCCURRENCE = table("after an event")
 OF_PROMETHEUS = {"up"}
 
 COREFILE = """
-.:PORT {
+.:PORT_DNS {
     bind 127.0.0.1
     shed
     errors
-    health 127.0.0.1:HEALTH
+    health 127.0.0.1:PORT_HEALTH
     kubernetes cluster.local {
         endpoint URL
     }
-    prometheus 127.0.0.1:HTTP
-    forward . 127.0.0.1:UPSTREAM
+    prometheus 127.0.0.1:PORT_HTTP
+    forward . 127.0.0.1:PORT_UPSTREAM
     cache 30
     reload
     loadbalance
 }
-.:UPSTREAM {
+.:PORT_UPSTREAM {
     bind 127.0.0.1
     whoami
 }
 """
-SERVICE = {
-    "kind": "Service",
-    "metadata": {"name": "web", "namespace": "shop"},
-    "spec": {"clusterIP": "None", "ports": [{"name": "http", "port": 80}]},
-}
-
-
-def slice_of(address: str, changed: str = "") -> dict[str, Any]:
-    annotations = {"endpoints.kubernetes.io/last-change-trigger-time": changed} if changed else {}
-    return {
-        "kind": "EndpointSlice",
-        "metadata": {
-            "name": "web-1",
-            "namespace": "shop",
-            "labels": {"kubernetes.io/service-name": "web"},
-            "annotations": annotations,
-        },
-        "addressType": "IPv4",
-        "ports": [{"name": "http", "port": 80}],
-        "endpoints": [{"addresses": [address]}],
-    }
+SLICE = """
+kind: EndpointSlice
+metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}, annotations: {CHANGED}}
+addressType: IPv4
+ports: [{name: http, port: 80}]
+endpoints: [{addresses: [10.244.0.1]}]
+"""
+OBJECTS = f"""
+{{kind: Namespace, metadata: {{name: shop}}}}
+---
+kind: Service
+metadata: {{name: web, namespace: shop}}
+spec: {{clusterIP: None, ports: [{{name: http, port: 80}}]}}
+---
+{SLICE.replace("CHANGED", "")}
+"""
+QUESTIONS = ("web.shop.svc.cluster.local", "none.shop.svc.cluster.local", "example.org") * 2
 
 
 @pytest.fixture(scope="module")
@@ -135,52 +89,30 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 async def metrics_of_a_busy_server(folder: Path) -> str:
-    names = ("PORT", "HEALTH", "HTTP", "UPSTREAM")
-    ports = {name: str(free_port()) for name in names}
     # Without streams, so that there are lists: a stream has no duration.
-    async with FakeApi(streaming=False) as api:
-        for name in ("shop",):
-            api.apply({"kind": "Namespace", "metadata": {"name": name}})
-        api.apply(SERVICE)
-        api.apply(slice_of("10.244.0.1"))
-        text = COREFILE.replace("URL", api.url)
-        for name, port in ports.items():
-            text = text.replace(name, port)
-        (folder / "Corefile").write_text(text)
-        server = Server(
-            lambda: parse(str(folder / "Corefile"), environ={}, known_directives=ORDER),
-            lambda corefile: assemble(corefile, default_port=53, warn=lambda sentence: None),
-        )
-        await server.start()
-        try:
-            address = ("127.0.0.1", int(ports["PORT"]))
-            with UdpClient() as client:
-                for qname in (
-                    "web.shop.svc.cluster.local",
-                    "none.shop.svc.cluster.local",
-                    "example.org",
-                ) * 2:
-                    await client.ask(query(qname).to_wire(), address)
-                api.apply(slice_of("10.244.0.2", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")))
-                durations = server.metrics.histogram(
-                    "coredns_kubernetes_dns_programming_duration_seconds", "", (1.0,), ("",)
-                )
+    async with watching(folder, COREFILE, OBJECTS, environ={}, streaming=False) as found:
+        address, metrics = ("127.0.0.1", found.ports["PORT_DNS"]), found.server.metrics
+        with UdpClient() as client:
+            for qname in QUESTIONS:
+                await client.ask(query(qname).to_wire(), address)
+            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            changed = f'endpoints.kubernetes.io/last-change-trigger-time: "{now}"'
+            found.api.apply(yaml.safe_load(SLICE.replace("CHANGED", changed)))
+            durations = metrics.histogram(
+                "coredns_kubernetes_dns_programming_duration_seconds", "", (1.0,), ("",)
+            )
 
-                def has_arrived() -> bool:
-                    server.metrics.fold()
-                    return bool(durations.values)
+            def has_arrived() -> bool:
+                metrics.fold()
+                return bool(durations.values)
 
-                await until(has_arrived, "the change arrives")
-                signed = dns.message.make_query("example.org", "A", want_dnssec=True)
-                await client.ask(signed.to_wire(), address)
-            await asyncio.sleep(0)
-            async with (
-                aiohttp.ClientSession() as session,
-                session.get(f"http://127.0.0.1:{ports['HTTP']}/metrics") as response,
-            ):
-                return await response.text()
-        finally:
-            await server.close()
+            await until(has_arrived, "the change arrives")
+            signed = dns.message.make_query("example.org", "A", want_dnssec=True)
+            await client.ask(signed.to_wire(), address)
+        await asyncio.sleep(0)
+        url = f"http://127.0.0.1:{found.ports['PORT_HTTP']}/metrics"
+        async with aiohttp.ClientSession() as session, session.get(url) as response:
+            return await response.text()
 
 
 @pytest.fixture(scope="module")

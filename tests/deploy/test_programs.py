@@ -16,11 +16,14 @@ import yaml
 from hsdns import __version__
 from hsdns.cli.command import parse_flags
 from hsdns.cli.coredns import Coredns
+from tests.support.tables import columns
 
 ROOT = Path(__file__).resolve().parents[2]
 TRY = ROOT / "deploy/kind/try"
 PLUGIN = ROOT / "deploy/kubectl/kubectl-hsdns"
 UNIT = ROOT / "deploy/systemd/hsdns.service"
+FAKES = Path(__file__).with_name("fakes")  # programs in place of kind, kubectl and docker
+TABLE = Path(__file__).with_name("programs.txt")
 IMAGE = f"hsdns/hsdns:{__version__}"
 pytestmark = [
     pytest.mark.slow,
@@ -66,21 +69,7 @@ def test_shellcheck(script: Path) -> None:
 # --- deploy/kind/try ---
 
 # Takes the place of kind, kubectl and docker: fails for calls that contain FAIL, prints what the script reads.
-FAKE = r"""#!/usr/bin/env bash
-name=${0##*/}
-echo "$name $*" >> "$CALLS"
-case "$name $*" in
-"kind get clusters") printf '%b' "$CLUSTERS" ;;
-*"get deployment coredns -o jsonpath"*) echo coredns/coredns:v1.14.7 ;;
-*"get service kubernetes -o jsonpath"*) echo 10.96.0.1 ;;
-*"get pods"*"waiting.reason"*) echo "$REASON" ;;
-*"get pods"*"-o name"*) echo pod/coredns-1 ;;
-*"logs -l"*) echo "[pod/coredns-1] hsdns-0.0.0 (answers as CoreDNS-1.14.7)" ;;
-*" logs "*) echo "Corefile:3:5: a sentence" ;;
-esac
-if [ -n "$FAIL" ] && [[ "$name $*" == *$FAIL* ]]; then exit 1; fi
-exit 0
-"""
+FAKE = (FAKES / "kind").read_text()
 
 
 @pytest.fixture
@@ -133,28 +122,12 @@ def test_an_existing_image_and_cluster_are_used(kind: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("environ", "status", "sentence"),
-    [
-        ({"FAIL": "info"}, 1, "neither docker nor podman is running"),
-        ({"CLUSTERS": "", "CLUSTER": "mine"}, 1, "there is no kind cluster mine"),
-        ({"FAIL": "get deployment coredns"}, 1, "deploy/base has a Deployment"),
-        ({"FAIL": "docker build"}, 1, "use other base images"),
-        ({"FAIL": "rollout status", "REASON": "ErrImageNeverPull 0"}, 1, "was it loaded into this cluster"),
-        ({"FAIL": "rollout status", "REASON": "CrashLoopBackOff 1"}, 1, "Corefile:3:5: a sentence"),
-        ({"FAIL": "rollout status"}, 1, "/ready lists the plugins"),
-        ({"FAIL": "wait --for"}, 1, "describe pod hsdns-try"),
-        ({"FAIL": "svc.cluster.local srv"}, 1, "cluster names are not answered"),
-        ({"FAIL": "hsdns lookup example.org a"}, 0, "names outside the cluster are not answered"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_failures_are_explained(
-    kind: Path, environ: dict[str, str], status: int, sentence: str
-) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(TABLE, "try"))
+def test_failures_are_explained(kind: Path, given: str, expected: str) -> None:
+    environ = dict(each.split("=", 1) for each in given.split(", "))
     found = run_try(kind, **environ)
-    assert found.status == status
-    assert sentence in found.out + found.err
+    assert found.status == int("lookup example.org" not in given)
+    assert expected in found.out + found.err
 
 
 def test_other_words(kind: Path) -> None:
@@ -173,27 +146,6 @@ def test_other_words(kind: Path) -> None:
 
 # --- kubectl hsdns ---
 
-KUBECTL = r"""#!/bin/sh
-printf '%s|' "$@" >>"$CALLS"
-echo >>"$CALLS"
-case "$*" in
-    *current-context*) [ -n "$CURRENT" ] && echo "$CURRENT" ;;
-    *get-contexts*) printf "$CONTEXTS" ;;
-    *"get pods"*) printf "$PODS" ; exit "$PODS_STATUS" ;;
-    *"get pod dns-9 "*) printf 'dns-9 coredns' ;;
-    *"get service "*) printf 'web shop' ;;
-    *"get statefulset db "*) printf 'peers shop' ;;
-    *"get statefulset "*) printf ' shop' ;;
-    *"get pod db-0 "*metadata.namespace}/*) printf 'shop/db-0' ;;
-    *"get pod db-0 "*) printf 'db-0,peers,10.1.2.3,shop' ;;
-    *"get pod web-x "*) printf ',,10.1.2.3,shop' ;;
-    *"get pod web-6 "*) printf 'web-6,,fd00::7,shop' ;;
-    *"get pod new "*) printf ',,,shop' ;;
-    *get*) echo "Error from server (NotFound)" >&2; exit 1 ;;
-    *" -h"*) printf "$FOUND" ;;
-    *exec*) echo "NXDOMAIN: no such Service"; exit "$STATUS" ;;
-esac
-"""
 KNOWN = {
     "CURRENT": "kind-lab",
     "CONTEXTS": "kind-lab\\nprod\\n",
@@ -207,7 +159,7 @@ KNOWN = {
 @pytest.fixture
 def bin_(tmp_path: Path) -> Path:
     """A folder for the PATH, with the script."""
-    program(tmp_path, "kubectl", KUBECTL)
+    program(tmp_path, "kubectl", (FAKES / "kubectl").read_text())
     return tmp_path
 
 
@@ -260,47 +212,16 @@ def test_options_choose_the_cluster_and_the_pod(bin_: Path) -> None:
     assert asked(found)[-1] == "web.shop.svc.corp.example"
 
 
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
-        ("service/web", "web.shop.svc.cluster.local"),
-        ("svc/web", "web.shop.svc.cluster.local"),
-        ("statefulset/db", "peers.shop.svc.cluster.local"),
-        ("pod/db-0", "db-0.peers.shop.svc.cluster.local"),
-        ("pod/web-x", "10-1-2-3.shop.pod.cluster.local"),
-        ("po/web-6", "fd00--7.shop.pod.cluster.local"),
-        ("0/25.2.0.192.in-addr.arpa", "0/25.2.0.192.in-addr.arpa"),
-        ("service/", "service/"),
-        ("two words", "two words"),
-    ],
-)
+@pytest.mark.parametrize(("word", "expected"), columns(TABLE, "names"))
 def test_objects_become_names(bin_: Path, word: str, expected: str) -> None:
     assert asked(plugin(bin_, "-n", "shop", "explain", word, "SRV"))[2:] == [expected, "SRV"]
 
 
-@pytest.mark.parametrize(
-    ("words", "changes", "expected"),
-    [
-        pytest.param(("--pod",), {}, "--pod needs a value; kubectl hsdns -h shows the options", id="value"),
-        pytest.param(("--what=1", "explain"), {}, "there is no option --what; kubectl hsdns -h shows the options", id="option"),
-        pytest.param(("-x", "explain"), {}, "there is no option -x before the command; kubectl hsdns -h shows the options", id="letter"),
-        pytest.param(("explain", "a"), {"CURRENT": ""}, "the kubeconfig has no current context; name one with --context: kind-lab prod", id="contexts"),
-        pytest.param(("explain", "a"), {"PODS": ""}, "no pod with labels k8s-app in (kube-dns,hsdns) runs in namespace kube-system; --selector, --dns-namespace and --context choose others", id="no pod"),
-        pytest.param(("explain", "a"), {"PODS_STATUS": "1"}, "cannot list the pods in namespace kube-system; --context chooses another cluster: kind-lab prod", id="denied"),
-        pytest.param(("--context", "prod", "--pod", "gone", "explain", "a"), {}, "there is no pod gone in namespace kube-system of context prod that can be read", id="gone"),
-        pytest.param(("explain", "pod/gone"), {}, "cannot read pod gone; -n NAME names another namespace", id="no object"),
-        pytest.param(("-n", "shop", "explain", "db", "-from", "pod/none"), {}, "cannot read pod none in namespace shop; -n NAME names another namespace", id="not there"),
-        pytest.param(("explain", "sts/alone"), {}, "StatefulSet alone has no serviceName, so its pods have no names", id="serviceName"),
-        pytest.param(("explain", "pod/new"), {}, "pod new has neither hostname and subdomain nor an address yet, so it has no name", id="new pod"),
-        pytest.param(("top",), {"FOUND": 'unexpected word "top"; flags begin with a dash'}, "the hsdns in pod dns-1 has no command top: it is another version than this plugin is for", id="older"),
-        pytest.param(("explain", "a"), {"FOUND": "extra command line arguments: [explain -h]"}, "pod dns-1 runs CoreDNS, which has no command explain; --pod names another pod", id="CoreDNS"),
-        pytest.param(("explain", "a"), {"FOUND": "x\\nerror: forbidden\\n"}, "cannot run hsdns in pod dns-1: error: forbidden", id="exec"),
-    ],
-)  # fmt: skip
-def test_sentences(
-    bin_: Path, words: tuple[str, ...], changes: dict[str, str], expected: str
-) -> None:
-    found = plugin(bin_, *words, **changes)
+@pytest.mark.parametrize(("given", "expected"), columns(TABLE, "refused"))
+def test_sentences(bin_: Path, given: str, expected: str) -> None:
+    words, _, change = given.partition("  ")
+    name, _, value = change.partition("=")
+    found = plugin(bin_, *words.split(), **({name: value} if name else {}))
     assert (found.status, found.out) == (2, "")
     assert found.err.splitlines()[-1] == f"kubectl hsdns: {expected}"
 

@@ -119,21 +119,17 @@ def test_ci_runs_on_every_python_that_is_supported() -> None:
     job = jobs(ROOT / ".github/workflows/ci.yml")["run"]
     named = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["project"]["classifiers"]), re.M)
     assert job["strategy"]["matrix"]["python"] == named
-    assert job["steps"][-1] == {"run": ".ci/run"}
-    assert job["env"]["PYTHON"] == "python${{ matrix.python }}"
     assert "for python in $(PYTHON) " in (ROOT / "Makefile").read_text()
 
 
 def test_a_release_is_tested_and_built_before_anything_is_published() -> None:
     path = ROOT / ".github/workflows/release.yml"
-    assert 'on:\n  push:\n    tags: ["v*"]\n\n' in path.read_text()
     before = {"check", "ci", "dist", "wheels"}
     publishing = {name for name, job in jobs(path).items() if "permissions" in job}
     assert publishing == {"packages", "image", "release"}
     for name in publishing:
         assert before <= needed(path, name), name
     assert {"packages", "image"} <= needed(path, "release")
-    assert jobs(path)["ci"]["uses"] == "./.github/workflows/ci.yml"
     secrets = re.findall(r"secrets\.(\w+)", path.read_text())
     assert set(secrets) == {"GITHUB_TOKEN"}  # trusted publishing needs no other
 
@@ -150,24 +146,7 @@ def test_artifacts_that_are_downloaded_were_uploaded() -> None:
             assert name in {*uploaded, "packages-*"}, step
 
 
-def test_wheels_for_every_platform() -> None:
-    settings = PROJECT["tool"]["cibuildwheel"]
-    assert settings["build"] == ["cp311-manylinux_*", "cp311-musllinux_*"]
-    assert PROJECT["tool"]["distutils"]["bdist_wheel"] == {"py-limited-api": "cp311"}
-    assert settings["environment"]["HSDNS_REQUIRE_EXTENSIONS"] == "1"
-    # Where the fast path cannot be compiled, no wheel may demand it.
-    assert 'not(target_os = "linux")' in (ROOT / "native/src/system.rs").read_text()
-    runners = jobs(ROOT / ".github/workflows/release.yml")["wheels"]["strategy"]["matrix"]["runner"]
-    assert runners == ["ubuntu-24.04", "ubuntu-24.04-arm"]
-
-
 def test_the_image_is_named_alike() -> None:
-    (build,) = (
-        step for step in steps(ROOT / ".github/workflows/release.yml") if step.get("id") == "build"
-    )
-    assert build["with"]["tags"].startswith("ghcr.io/${{ github.repository }}:")
-    assert build["with"]["platforms"] == "linux/amd64,linux/arm64"
-    assert (build["with"]["sbom"], build["with"]["provenance"]) == (True, "mode=max")
     for page in ("README.md", "SECURITY.md", "docs/deploy.md"):
         named = set(re.findall(r"ghcr\.io/([\w/-]+)", (ROOT / page).read_text()))
         assert named == {REPOSITORY}, page
@@ -179,44 +158,18 @@ def test_links_to_the_repository(path: Path) -> None:
         assert owner == REPOSITORY
 
 
-# --- templates of issues ---
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in TEMPLATES if path.stem != "config"], ids=lambda path: path.name
-)
-def test_template(path: Path) -> None:
-    form = load(path)
-    assert form["name"]
-    assert form["description"]
-    fields = [field for field in form["body"] if field["type"] != "markdown"]
-    identifiers = [field["id"] for field in fields]
-    assert len(set(identifiers)) == len(identifiers)
-    for field in fields:
-        assert field["type"] == "textarea"
-        assert field["attributes"]["label"]
-    by_id = {field["id"]: field for field in fields}
-    assert by_id["validate"]["attributes"]["label"] == "Output of `hsdns -conf Corefile -validate`"
-    if "dump" in by_id:
-        assert DUMP in by_id["dump"]["attributes"]["description"]
-        assert DUMP in (ROOT / "README.md").read_text()
-
-
 def test_templates_ask_for_a_dump_and_a_validation() -> None:
     asked = {
-        (path.stem, field["id"])
+        (path.stem, field["id"]): field["attributes"]
         for path in TEMPLATES
         for field in load(path).get("body", ())
         if field.get("validations", {}).get("required")
     }
-    assert {
-        ("wrong-answer", "dump"),
-        ("does-not-start", "validate"),
-        ("corefile", "validate"),
-    } <= asked
-
-
-# --- renewed dependencies ---
+    assert DUMP in asked["wrong-answer", "dump"]["description"]
+    assert DUMP in (ROOT / "README.md").read_text()
+    for template in ("does-not-start", "corefile"):
+        label = asked[template, "validate"]["label"]
+        assert label == "Output of `hsdns -conf Corefile -validate`"
 
 
 def test_dependencies_that_are_renewed_are_there() -> None:

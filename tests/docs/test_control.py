@@ -15,7 +15,7 @@ from msgspec import convert
 
 from hsdns.cluster.objects import Synced
 from hsdns.explanation.report import Explanation
-from hsdns.server.control import changes
+from hsdns.server.control import cluster
 from hsdns.server.control.routes import ROUTES
 from loadtest.ports import free_port
 from tests.docs.test_examples import Fence, as_pattern, fences
@@ -41,7 +41,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(changes, "POLL", 0.001)
+    monkeypatch.setattr(cluster, "POLL", 0.001)
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from hsdns.cluster.objects import (
     ServiceImportSpec,
     ServicePort,
 )
-from hsdns.explanation.candidates import PIECE, Owner, of_endpoints, selected
+from hsdns.explanation.candidates import PIECE, Candidates, selected
 from hsdns.explanation.text import lines
 from tests.support.cluster.explained import explain, explained, named_pod
 from tests.support.cluster.objects import endpoint_slice, namespace, service
@@ -122,7 +122,7 @@ def test_others_run_between_endpoints() -> None:
     replay, scene, kept, qname, _ = explained(f"db-9.{NAME_ENDPOINT_CANDIDATES}", SHOP, DB, part)
     parsed = replay.block.answers.lookup.parse(qname, replay.zone)
     assert parsed is not None
-    found = list(of_endpoints(parsed, scene, kept, Owner.of_service(DB), replay))
+    found = list(Candidates(parsed, scene, kept, replay))
     assert found[:10] == [None] * 10
     assert [each.place for each in found if each is not None] == ["Service shop/db"]
 

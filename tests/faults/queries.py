@@ -1,6 +1,10 @@
-"""Queries for tests of rules, made from text."""
+"""Queries for tests of rules, made from text, and the rows of rules.txt."""
 
 from __future__ import annotations
+
+from pathlib import Path
+
+from _pytest.mark import ParameterSet
 
 from hsdns.chain import Endpoint
 from hsdns.faults.rules import Rule
@@ -8,6 +12,7 @@ from hsdns.faults.selector import TRANSPORTS, UNKNOWN, Asked
 from hsdns.faults.words import read_rule
 from hsdns.wire.iana import type_from_text
 from hsdns.wire.name import Name
+from tests.support.tables import columns
 
 SERVERS = ("dns://:53", "tls://:853", "https://:443")
 PODS = {"10.0.0.1": (b"shop", "web-0"), "10.0.0.2": (b"shop", "web-1"), "10.0.0.3": (b"etc", "x")}
@@ -47,8 +52,12 @@ def make_rule(text: str, seed: int = 1, begun: float = 0.0) -> Rule:
     return Rule(wanted, wanted.name or "r", given, begun, wanted.lifetime, "")
 
 
-def marks(text: str, queries: str, seed: int = 1) -> str:
-    """1 for each query that a rule with these selectors drops, 0 for each other."""
-    rule = make_rule(f"drop {text}", seed)
-    found = [rule.decide(asked(each), time_of(each)) for each in queries.split(" | ")]
+def marks(rule: Rule, queries: list[Asked], times: list[float]) -> str:
+    """1 for each query that a rule hits, 0 for each other."""
+    found = [rule.decide(each, at) for each, at in zip(queries, times, strict=True)]
     return "".join("0" if each is None else "1" for each in found)
+
+
+def table(name: str) -> list[ParameterSet]:
+    """The rows of a section of rules.txt: GIVEN => EXPECTED."""
+    return columns(Path(__file__).with_name("rules.txt"), name)

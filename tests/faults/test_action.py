@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from hsdns.faults.words import read_rule
 from hsdns.wire.iana import rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
-from tests.faults.queries import asked
+from tests.faults.queries import asked, table
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import reply, section
 
@@ -66,48 +65,13 @@ def text_of(sent: Reply | None) -> str:
     return " ".join(words)
 
 
-def web(*numbers: int, ttl: int = 5) -> str:
-    return "answer: " + ", ".join(f"web {ttl} A 10.0.0.{number}" for number in numbers)
-
-
-@pytest.mark.parametrize(
-    ("rule", "question", "sent", "lookups"),
-    [
-        ("drop", "web.test. A", "no reply", []),
-        ("drop", "test. AXFR", "no reply", []),
-        ("rcode SERVFAIL", "web.test. A", "SERVFAIL", []),
-        ("rcode REFUSED", "test. AXFR", "REFUSED", []),
-        ("empty", "web.test. A", "NOERROR aa", []),
-        ("empty", "test. AXFR", "unchanged", []),
-        ("nodata", "gone.test. A", "NOERROR aa authority: test 30 SOA 30", ["gone.test. A"]),
-        ("nodata", "web.test. A", "NOERROR aa authority: test 30 SOA 30", ["web.test. A", "web.test. SOA"]),
-        ("nxdomain", "web.test. TXT", "NXDOMAIN aa authority: test 30 SOA 30", ["web.test. TXT"]),
-        ("nxdomain", "outside. A", "NXDOMAIN aa", ["outside. A", "outside. SOA"]),
-        ("truncate", "web.test. A", "NOERROR aa tc", ["web.test. A"]),
-        ("truncate 2", "web.test. A", f"NOERROR aa tc {web(1, 2)}", ["web.test. A"]),
-        ("ttl 3600", "web.test. A", f"NOERROR aa {web(1, 2, 3, 4, ttl=3600)}", ["web.test. A"]),
-        ("ttl 3600", "gone.test. A", "NXDOMAIN aa authority: test 3600 SOA 30", ["gone.test. A"]),
-        ("cut 1", "web.test. A", f"NOERROR aa {web(1)}", ["web.test. A"]),
-        ("cut 1", "alias.test. A", f"NOERROR aa answer: alias 5 CNAME web.test., {web(1)[8:]}", ["alias.test. A"]),
-        ("cut 0", "web.test. A", "NOERROR aa", ["web.test. A"]),
-        ("answer 192.0.2.7", "web.test. A", "NOERROR aa answer: web 30 A 192.0.2.7", []),
-        ("answer 192.0.2.7", "web.test. AAAA", "unchanged", []),
-        ("answer 2001:db8::7", "web.test. AAAA", "NOERROR aa answer: web 30 AAAA 2001:db8::7", []),
-        ("answer api.test", "web.test. A", "NOERROR aa answer: web 9 A 10.0.9.9", ["api.test. A"]),
-        ("answer gone.test", "web.test. A", "NXDOMAIN aa authority: test 30 SOA 30", ["gone.test. A"]),
-    ],
-)  # fmt: skip
-def test_replies(rule: str, question: str, sent: str, lookups: list[str]) -> None:
+@pytest.mark.parametrize(("row", "expected"), table("replies"))
+def test_replies(row: str, expected: str) -> None:
+    """What is sent, and what the plugins were asked."""
+    rule, question = row.split(" ; ")
     course, found = act(rule, question)
-    assert (text_of(course.reply), found) == (sent, lookups)
+    assert " ; ".join([text_of(course.reply), *found]) == expected
     assert course.delay == 0
-
-
-def test_truncate_is_for_udp() -> None:
-    """Over TCP a client has nowhere to go."""
-    action = read_rule(["truncate"]).action
-    found = {each: action.fits(asked(f"a. {each}")) for each in ("udp", "tcp", "dot", "doh")}
-    assert found == {"udp": True, "tcp": False, "dot": False, "doh": False}
 
 
 def test_shuffle_keeps_what_is_sent_and_aliases_first() -> None:
@@ -141,17 +105,11 @@ def test_endpoints_are_the_same_for_each_type() -> None:
     assert len(chosen) > 2
 
 
-def test_endpoints_leaves_other_types() -> None:
-    assert act("endpoints 0", "gone.test. TXT")[1] == []
-    course, _ = act("endpoints 0", "alias.test. A")
-    assert text_of(course.reply) == "NOERROR aa answer: alias 5 CNAME web.test."
-
-
 @pytest.mark.parametrize(
     ("rule", "least", "most"),
     [
         ("delay 200ms", 0.2, 0.2),
-        ("delay normal 200ms 50ms", 0.0, 0.5),
+        ("delay normal 200ms 50ms", 0.05, 0.4),
         ("delay pareto 20ms 1.5", 0.02, MAX_DELAY),
         ("delay pareto 5s 0.5", 5, MAX_DELAY),
     ],
@@ -165,11 +123,4 @@ def test_delays(rule: str, least: float, most: float) -> None:
         found.append(course.delay)
     assert least <= min(found) <= max(found) <= most
     assert least == most or len(set(found)) > 10
-
-
-def test_normal_delays_are_around_their_mean() -> None:
-    action: Any = read_rule("delay normal 200ms 50ms".split()).action
-    random = Random(1)
-    found = sorted(action.draw(random) for _ in range(1000))
-    assert 0.19 < found[500] < 0.21
-    assert 0.14 < found[160] < 0.16
+    assert "normal" not in rule or 0.19 < sorted(found)[100] < 0.21

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections import deque
@@ -10,12 +11,17 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.faults import rules as module
-from hsdns.faults.rules import RuleError, Rules, hits_metric
+from hsdns.faults.rules import Bite, Rule, RuleError, Rules, hits_metric
+from hsdns.faults.state import StateAction, decisive, earlier_for, needs
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
-from tests.faults.queries import SERVERS, asked
+from tests.faults.queries import SERVERS, asked, make_rule, marks, table
+
+NAMES = ("web.test", "api.test", "x.web.test")
 
 
 class Set:
@@ -86,28 +92,11 @@ def test_ends() -> None:
     assert found.rules.next_end is None
 
 
-@pytest.mark.parametrize(
-    ("standing", "text", "sentence"),
-    [
-        ("drop named a", "drop type A named a", 'a rule named "a" stands already; remove it, or use another name'),
-        ("drop type A named a", "nxdomain type A", 'it excludes the rule "a" (drop), which answers the same queries; remove one of the two'),
-        ("nodata named a", "nxdomain", 'it excludes the rule "a" (nodata), which answers the same queries; remove one of the two'),
-        ("drop type A named a", "drop type AAAA", ""),
-        ("drop type A share 0.5 named a", "nxdomain type A share 0.5", ""),
-        ("drop type A times 1 named a", "nxdomain type A", ""),
-        ("drop named a", "delay 1s", ""),
-        ("hang transport tcp named a", "refuse transport tcp", 'it excludes the rule "a" (hang), which decides about the same connections; remove one of the two'),
-        ("hang transport tcp named a", "reset 5 transport dot", ""),
-        ("slow 5 named a", "reset 5", ""),
-        ("drop transport tcp named a", "hang transport tcp", ""),
-        ("queue-full named a", "queue-full", 'it excludes the rule "a" (queue-full), which sheds the same queries; remove one of the two'),
-        ("restart named a", "die 5s", 'it excludes the rule "a" (restart), which restarts the process at the same time; remove one of the two'),
-        ("restart named a", "die 5s after 5s", ""),
-    ],
-)  # fmt: skip
-def test_rules_that_exclude_each_other(standing: str, text: str, sentence: str) -> None:
+@pytest.mark.parametrize(("row", "sentence"), table("exclusive"))
+def test_rules_that_exclude_each_other(row: str, sentence: str) -> None:
+    standing, text = row.split(" ; ")
     found = Set(standing)
-    if not sentence:
+    if sentence == "-":
         found.add(text)
         return
     with pytest.raises(RuleError) as caught:
@@ -203,3 +192,106 @@ def test_foresee() -> None:
         ("a", True), ("b", False),
     ]  # fmt: skip
     assert found.hits == {("a",): 0, ("b",): 0, ("c",): 0}
+
+
+@pytest.mark.parametrize(("row", "expected"), table("ends"))
+def test_end(row: str, expected: str) -> None:
+    text, ages = row.split(" ; ")
+    times = [100.0 + float(age) for age in ages.split()]
+    rule = make_rule(text, begun=100.0)
+    assert marks(rule, [asked("a. A")] * len(times), times).count("1") == rule.hits
+    assert f"{rule.hits} {rule.is_over(times[-1])}".strip() == expected
+
+
+def test_text_is_all_of_it() -> None:
+    rule = make_rule("drop  type aaaa share .5 named x times 3 for 90s seed 7")
+    assert rule.text == "drop type AAAA share 0.5 seed 7 times 3 for 1m30s named x"
+    assert make_rule(rule.text).text == rule.text
+
+
+def test_line() -> None:
+    """What is in it does not depend on the time, nor on the client's port."""
+    rule = make_rule("delay normal 1s 200ms type AAAA", seed=7)
+    assert rule.decide(asked("Web.test A"), 0.5) is None
+    bite = rule.decide(asked("Web.test AAAA dot 10.0.0.1#5"), 1.5)
+    assert bite is not None
+    assert json.dumps(bite.line) == (
+        '{"rule": "r", "hit": 1, "query": 2, "client": "10.0.0.1", "transport": "dot", "name": "web.test.", '
+        f'"type": "AAAA", "action": "delay normal 1s 200ms", "drawn": {bite.drawn}}}'
+    )
+
+
+def log_of(rule: Rule, queries: list[str]) -> bytes:
+    found = [rule.decide(asked(each), float(at)) for at, each in enumerate(queries)]
+    return b"".join(json.dumps(each.line).encode() + b"\n" for each in found if each is not None)
+
+
+@given(
+    st.sampled_from(["drop share 0.3", "delay pareto 1ms 2 share 0.7", "shuffle nth 2 or share 0.2"]),
+    st.integers(0, 2**32 - 1),
+    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(["A", "AAAA"])), max_size=60),
+)  # fmt: skip
+def test_seed_decides(text: str, seed: int, questions: list[tuple[str, str]]) -> None:
+    queries = [" ".join(each) for each in questions]
+    one, two = (make_rule(text, seed) for _ in range(2))
+    log = log_of(one, queries)
+    assert log_of(two, queries) == log
+    assert (one.digest, one.hits, one.seen) == (two.digest, two.hits, len(queries))
+
+
+def test_another_seed_decides_otherwise() -> None:
+    logs = {log_of(make_rule("drop share 0.5", seed), ["web.test A"] * 100) for seed in range(5)}
+    assert len(logs) == 5
+
+
+def test_foresee_changes_nothing() -> None:
+    rule = make_rule("drop type A share 0.5 for 10s")
+    assert [rule.foresee(asked(f"a. {each}"), 1.0) for each in ("A", "SRV")] == [None, False]
+    assert rule.foresee(asked("a. A"), 10.0) is False
+    assert make_rule("truncate").foresee(asked("a. A tcp"), 0.0) is False
+    assert (rule.seen, rule.hits, rule.digest) == (0, 0, make_rule("drop").digest)
+
+
+def test_a_rule_at_work_is_not_spent() -> None:
+    rule = make_rule("die 5s for 10s")
+    rule.is_at_work = True
+    assert rule.strike().line == {"rule": "r", "hit": 1, "query": 1, "action": "die 5s"}
+    assert (rule.is_over(1.0), rule.is_over(10.0)) == ("", "expired")
+    rule.is_at_work = False
+    assert (rule.is_over(1.0), rule.is_lifted(1.0), rule.is_lifted(10.0)) == ("spent", False, True)
+
+
+@pytest.mark.parametrize(("row", "expected"), table("moments"))
+def test_moments(row: str, expected: str) -> None:
+    """A change in the instant of the beginning is not in its state."""
+    text, times = row.split(" ; ")
+    action = make_rule(text).action
+    assert isinstance(action, StateAction)
+    found = [action.moment(10.0, float(now)) for now in times.split()]
+    assert " ".join("-" if each is None else f"{each:g}" for each in found) == expected
+    assert found[0] is not None
+    assert found[0] < 10.0
+
+
+def test_the_oldest_state_answers() -> None:
+    rules = [make_rule(each, begun=10.0) for each in ("lag 5s", "flap 1s", "freeze", "drop")]
+    bites = [Bite(each, None, {}) for each in rules]
+    found = earlier_for(bites, 21.5)
+    assert found is not None
+    assert [each.rule.action.text for each in decisive(bites, found, 21.5)] == ["freeze"]
+    assert [each.rule.action.text for each in decisive(bites, found, 20.5)] == ["flap 1s", "freeze"]
+    assert earlier_for(bites[1:2] + bites[3:], 21.5) is None
+    assert [(round(each.since, 6), each.window) for each in needs(rules)] == [
+        (10.0, 5.0), (10.0, 0.0), (10.0, 0.0),
+    ]  # fmt: skip
+
+
+def test_a_hit_is_counted_late() -> None:
+    rule = make_rule("freeze")
+    bite = rule.decide(asked("web.test"), 0.0)
+    assert bite is not None
+    assert (rule.hits, rule.seen) == (0, 1)
+    before = rule.digest
+    rule.count(bite)
+    assert (rule.hits, bite.line["hit"], bite.line["query"]) == (1, 1, 1)
+    assert rule.digest != before

@@ -40,24 +40,26 @@ class Link:
         self.given: deque[bytes | OSError] = deque()
         self.is_closed = False
 
-    def fault(self) -> str:
-        return self.refuses
+    def set_up(self) -> bool:
+        if self.refuses:
+            raise OSError(111, self.refuses)
+        return True
 
-    def send(self, octets: bytes) -> int:
+    def send(self, octets: bytes | bytearray) -> int:
         if self.given and isinstance(self.given[0], OSError):
             raise self.given[0]
-        taken = octets[: self.room]
+        taken = bytes(octets[: self.room])
         self.room -= len(taken)
         self.queries += self.frames.feed(taken)
         return len(taken)
 
-    def receive(self) -> bytes | None:
+    def receive(self) -> tuple[bytes, bool]:
         if not self.given:
-            return None
+            return b"", False
         found = self.given.popleft()
         if isinstance(found, OSError):
             raise found
-        return found
+        return found, not found
 
     def watch_writing(self, *, is_on: bool) -> None:
         self.watches = is_on
@@ -101,11 +103,8 @@ class Scene:
         self.waits = 0  # queries without an outcome
         self._before: Counter[str] = Counter()
 
-        def make(now: int) -> Connection:
-            return Connection(FramedSession(), None, plan.pipeline, plan.queries, now)
-
         clock: Callable[[], int] = lambda: self.now  # noqa: E731 - a clock is a value here
-        self.pool = Pool(plan, 2000 * MS, make, self._open, self, clock)
+        self.pool = Pool(plan, 2000 * MS, FramedSession, self._open, self, clock)
         self.sockets = [Socket(), Socket()]
         self.transport: Pool | UdpTransport = self.pool
         if plan.for_truncated:

@@ -11,7 +11,7 @@ from hsdns.load.limits import read_limits
 from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
-from hsdns.load.report import OfServer, Report, Run, encode, make_report, read_report
+from hsdns.load.report import Report, Run, encode, make_report, read_report
 from hsdns.load.results import Results
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
@@ -79,7 +79,8 @@ def reported(whole: Results, part: str = "") -> Report:
     plan = msgspec.structs.replace(PLAN, part=part)
     limits = read_limits(LIMITS, verifies=True)
     run = Run("2026-01-01T00:00:00.000Z", plan, MACHINE, 0.1, limits)
-    return make_report(run, [OfServer("a", "a", "", 5.0, whole)])
+    whole.lasted = 5.0
+    return make_report(run, [whole.report()])
 
 
 @settings(max_examples=tries(20))

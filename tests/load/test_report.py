@@ -15,19 +15,16 @@ from hsdns.load.outcome import LOST
 from hsdns.load.questions import Question
 from hsdns.load.report import (
     KneeReport,
-    LimitReport,
     Machine,
-    OfServer,
     PlanReport,
     Report,
     Run,
-    ServerReport,
     encode,
     exit_status,
     make_report,
     read_report,
 )
-from hsdns.load.results import PropagationReport, Results
+from hsdns.load.results import LimitReport, PropagationReport, Results, ServerReport
 from hsdns.load.schedule import SECOND, Stage
 from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
 from hsdns.load.verify.verifier import Judged
@@ -71,12 +68,17 @@ def report(
 ) -> Report:
     """A report of a server, and of more that have names."""
     read = read_limits(limits, verifies=True) if limits else []
-    servers = [OfServer(TARGET, TARGET, ended, 2.0, found, propagation)]
-    servers += [
-        OfServer(name, f"127.0.0.{at} port 53", "", 2.0, each)
-        for at, (name, each) in enumerate(more.items(), 2)
+    found.ended, found.propagation = ended, propagation
+    servers = [
+        named(each, name, f"127.0.0.{at} port 53")
+        for at, (name, each) in enumerate({TARGET: found, **more}.items(), 1)
     ]
     return make_report(Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, slack, read), servers)
+
+
+def named(found: Results, name: str = "a", target: str = "a") -> ServerReport:
+    found.name, found.target, found.lasted = name, target, 2.0
+    return found.report()
 
 
 def of_server(
@@ -126,7 +128,7 @@ def test_a_limit_that_has_ended_the_run_is_met() -> None:
 def test_a_limit_on_the_knee(knee: KneeReport | None, limit: LimitReport, status: int) -> None:
     limits = read_limits("knee<5000", verifies=False, finds_knee=True)
     run = Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, None, limits, knee)
-    found = make_report(run, [OfServer("a", "a", "", 2.0, results())])
+    found = make_report(run, [named(results())])
     assert (found.knee, found.servers[0].limits) == (knee, [limit])
     assert exit_status(found) == status
 
@@ -136,7 +138,7 @@ def test_limits_on_lookups() -> None:
     measured = results()
     measured.lookups = lookups(*LOOKED_UP)
     run = Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, None, limits)
-    found = make_report(run, [OfServer("a", "a", "", 2.0, measured)])
+    found = make_report(run, [named(measured)])
     assert found.servers[0].limits == [
         LimitReport("lookup.p50>1ms", True, us=3001),
         LimitReport("lookup.failed>50%", False, count=1, whole=4),

@@ -80,7 +80,7 @@ CONNECTIONS = st.builds(
 )  # fmt: skip
 LOOKUPS = st.lists(
     st.builds(
-        lambda *counts: Lookup._make((*counts[:8], counts[7] + counts[8], counts[7] + counts[9])),
+        lambda *counts: Lookup(*counts[:8], *(counts[7] + each for each in counts[8:])),
         st.sampled_from(list(MODELS)), st.sampled_from(list(FORMS)), st.sampled_from(ENDS),
         COUNT, COUNT, COUNT, COUNT, TIME, TIME, TIME,
     ),
@@ -97,9 +97,11 @@ SHOWN = st.lists(
 FINISHED = Lookup("glibc", "name", FOUND, 4, 2, 0, 0, 0, 50_000, 3 * MS)
 LOOKED_UP = [
     FINISHED,
-    FINISHED._replace(resolver="go", form="full", end=NONE, queries=8, wasted=8, over_tcp=2),
-    FINISHED._replace(end=UNFINISHED, again=3),
-    FINISHED._replace(end=FAILED),
+    msgspec.structs.replace(
+        FINISHED, resolver="go", form="full", end=NONE, queries=8, wasted=8, over_tcp=2
+    ),
+    msgspec.structs.replace(FINISHED, end=UNFINISHED, again=3),
+    msgspec.structs.replace(FINISHED, end=FAILED),
 ]
 
 
@@ -230,7 +232,9 @@ def test_verdicts() -> None:
     assert results.second(1).verdicts == {STALE: 2, UNDECIDED: 1}
     assert (results.second(0).changes, results.second(1).changes) == (1, 2)
     assert results.second(1).worst_age_ms == 500
-    found = results.judged(results.whole(), 0.1)
+    found = results.report().verdicts
+    assert found is not None
+    found.finish(results.whole(), 0.1)
     (stale,) = found.stale_names
     assert (stale.type, stale.count, stale.worst_age_ms, stale.first_s) == ("SRV", 2, 500, 1.25)
     assert (found.old_since_s, found.old_until_s, found.old_for_s) == (1.0, 1.5, 0.5)

@@ -27,7 +27,6 @@ from hsdns.load.outcome import (
     pack_question,
 )
 from hsdns.load.questions import Question
-from hsdns.load.report import OfServer
 from hsdns.load.results import Results
 from hsdns.load.run import (
     AHEAD,
@@ -111,7 +110,7 @@ def run(
     options: RunOptions | None = None,
     seconds: float = 1.0,
     verifier: Verifier | None = None,
-) -> tuple[list[OfServer], list[Sending]]:
+) -> tuple[list[Results], list[Sending]]:
     clock = Clock()
     sending = [Sending(steps, clock) for steps in servers]
     loaded = [Loaded(f"s{number}", "", each, verifier) for number, each in enumerate(sending)]
@@ -125,8 +124,8 @@ def test_what_is_told_is_counted_and_shown() -> None:
         show=lambda servers, at: shown.append((at, servers["s0"].whole().counts.sent))
     )
     (ended,), _ = run([[outcomes((10, 12, 0x8400))], [outcomes((600, 0, 0))]], options=options)
-    assert (ended.name, ended.ended, ended.seconds) == ("s0", "", 1.0)
-    whole = ended.results.whole()
+    assert (ended.name, ended.ended, ended.lasted) == ("s0", "", 1.0)
+    whole = ended.whole()
     assert (whole.counts.answered, whole.counts.lost) == (1, 1)
     assert shown == [(0.5, 1), (1.0, 2), (1.5, 2)]
 
@@ -137,7 +136,7 @@ def test_counts_and_answers_of_the_compiled_sender() -> None:
     answers = ANSWERS, outcomes((100, 101, 0x8400))[1]
     verifier = Verifier(Said(), [ONE], slack=0.1)
     (ended,), _ = run([[told, counts, answers]], seconds=8, verifier=verifier)
-    whole = ended.results.whole()
+    whole = ended.whole()
     assert (whole.counts.rcodes, whole.verdicts) == ({"NOERROR": 3}, {"right": 1})
 
 
@@ -146,7 +145,7 @@ def test_a_question_that_is_told() -> None:
     asked = (OUTCOMES, pack_outcomes([(1, 0x8402, 0, BEGIN, BEGIN, BEGIN + MS)]))
     said = Said()
     (ended,), _ = run([[question, asked]], verifier=Verifier(said, [ONE]))
-    assert ended.results.kinds["search", RRType.AAAA].counts.answered == 1
+    assert ended.kinds["search", RRType.AAAA].counts.answered == 1
     assert [each.qtype for each in said.learnt] == [RRType.AAAA]
 
 
@@ -157,20 +156,20 @@ def test_several_servers_begin_at_one_time() -> None:
     )
     assert [each.begin for each in sending] == [BEGIN, BEGIN]
     assert [(each.name, each.ended) for each in ended] == [("s0", ""), ("s1", "")]
-    assert [each.results.whole().counts.answered for each in ended] == [2, 0]
-    assert [each.results.whole().counts.lost for each in ended] == [0, 1]
+    assert [each.whole().counts.answered for each in ended] == [2, 0]
+    assert [each.whole().counts.lost for each in ended] == [0, 1]
 
 
 def test_counters_that_are_told() -> None:
     found, opened = lookups(FINISHED), ConnectionsReport(opened=3)
     (ended,), _ = run([[(LOOKUPS, encode(found)), (CONNECTIONS, encode(opened))]])
-    assert (ended.results.lookups, ended.results.connections) == (found, opened)
+    assert (ended.lookups, ended.connections) == (found, opened)
 
 
 def test_a_time_to_begin() -> None:
     """The servers begin then, and not before; a time that has come before they are ready is an error."""
     (ended,), (sending,) = run([[]], options=RunOptions(begin=BEGIN + 3 * SECOND))
-    assert sending.begin == BEGIN + 3 * SECOND == ended.results.begin
+    assert sending.begin == BEGIN + 3 * SECOND == ended.begin
     with pytest.raises(LoadError) as error:
         run([[]], options=RunOptions(begin=BEGIN - SECOND // 2))
     assert (
@@ -188,9 +187,9 @@ def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:
         seconds=9.0,
     )
     assert [each.ended for each in ended] == ["aborted by loss>1 (2)", ""]
-    assert [each.results.whole().counts.answered for each in ended] == [2, 1]
+    assert [each.whole().counts.answered for each in ended] == [2, 1]
     assert [each.stopped for each in sending] == [2, 0]
-    assert ended[0].seconds < ended[1].seconds == 9.0
+    assert ended[0].lasted < ended[1].lasted == 9.0
 
 
 def test_interrupted() -> None:
@@ -200,8 +199,8 @@ def test_interrupted() -> None:
         [outcomes((20, 30, 0x8400))],
     ]
     (ended,), (sending,) = run(steps, seconds=60)
-    assert (ended.ended, ended.seconds, sending.stopped) == (INTERRUPTED, 1.0, 1)
-    assert ended.results.whole().counts.answered == 2
+    assert (ended.ended, ended.lasted, sending.stopped) == (INTERRUPTED, 1.0, 1)
+    assert ended.whole().counts.answered == 2
 
 
 def test_interrupted_by_what_is_asked() -> None:
@@ -213,8 +212,8 @@ def test_interrupted_by_what_is_asked() -> None:
     ]
     options = RunOptions(interrupted=lambda: next(said, False))
     (ended,), (sending,) = run(steps, options=options, seconds=60)
-    assert (ended.ended, ended.seconds, sending.stopped) == (INTERRUPTED, 0.5, 1)
-    assert ended.results.whole().counts.answered == 2
+    assert (ended.ended, ended.lasted, sending.stopped) == (INTERRUPTED, 0.5, 1)
+    assert ended.whole().counts.answered == 2
 
 
 def test_what_was_over_before_an_interruption_is_whole() -> None:
@@ -230,7 +229,7 @@ def failing(count: int) -> list[list[Message] | BaseException]:
 def test_a_target_that_fails_everything(keeps_going: bool, why: str) -> None:
     (ended,), _ = run(failing(20), options=RunOptions(keeps_going=keeps_going), seconds=60)
     assert ended.ended == why
-    assert ended.results.whole().counts.sent == 40
+    assert ended.whole().counts.sent == 40
 
 
 def test_a_server_that_fails_everything_ends_for_itself() -> None:
@@ -256,10 +255,10 @@ def test_answers_are_judged_and_changes_counted() -> None:
     # `told` says the state until 10.0; the begin is 5.0, so the second one is asked for at 12.0.
     options = RunOptions(lambda: [5.5, 10.0])
     (ended,), _ = run(steps, options=options, seconds=8, verifier=verifier)
-    assert ended.results.whole().verdicts == {"right": 1, STALE: 1}
-    (stale,) = ended.results.stale.values()
+    assert ended.whole().verdicts == {"right": 1, STALE: 1}
+    (stale,) = ended.stale.values()
     assert stale.worst_age_ms == pytest.approx(2000)
-    assert ended.results.whole().changes == 2
+    assert ended.whole().changes == 2
     assert not verifier.waits
 
 

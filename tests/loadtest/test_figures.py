@@ -7,13 +7,13 @@ from loadtest.answering.results import Results, Sample
 from loadtest.figures import Spread, median_of_known, percentile, ratio
 from loadtest.generator.measure import Row, combined
 from loadtest.pressure.clients import Counts
-from loadtest.pressure.lateness import lateness, without
+from loadtest.pressure.machine import lateness, without
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.soak_result import slope
 from loadtest.programs import NATIVE
-from loadtest.watch.churn import Sample as Watched
-from loadtest.watch.churn import match
-from loadtest.watch.fake_api_process import Change
+from loadtest.watch.api_servers import Change
+from loadtest.watch.parts import Sample as Watched
+from loadtest.watch.parts import match
 
 
 @pytest.mark.parametrize(

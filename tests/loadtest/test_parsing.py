@@ -18,22 +18,20 @@ from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
-from loadtest.answering.cluster import CACHED_ZONE, ZONE, Cluster
-from loadtest.answering.cluster_api import manifest
-from loadtest.answering.mixes import MIXES, Mix, fresh_names
-from loadtest.answering.packets import randomize
+from loadtest.answering.cluster import CACHED_ZONE, ZONE, Cluster, manifest
+from loadtest.answering.mixes import MIXES, Mix, fresh_names, randomize
 from loadtest.apiserver.objects import changed_address, endpoint_slice, trigger_time
 from loadtest.dns import query_of
 from loadtest.generator.measure import load_row
 from loadtest.generators import Counted, counted, latencies
 from loadtest.pressure.clients import Counts, read_counts
 from loadtest.pressure.judge import Unseen, addresses_of
-from loadtest.pressure.lateness import CpuTimes
+from loadtest.pressure.machine import CpuTimes
 from loadtest.pressure.soak_result import METRIC, Applied, Bounds, Scraped, between, read
 from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
 from loadtest.reload import reconnections
 from loadtest.verdicts.order import Newest
-from loadtest.watch.access import WatchedSlice
+from loadtest.watch.api_servers import WatchedSlice
 
 
 @pytest.mark.parametrize("name", ["hsdns", "x) S 1 2 3 (y"])

@@ -36,7 +36,7 @@ def main():
         time.sleep(60)
     return 0
 
-sys.exit(run_benchmark(main))
+sys.exit(run_benchmark("bench", main))
 """
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from loadtest.bench import as_data
-from loadtest.pressure.lateness import Machine
+from loadtest.pressure.machine import Machine
 from loadtest.pressure.soak_result import Applied, Bounds, Soak
 
 MB = 1_000_000

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import pytest
 
 from loadtest import summary
-from loadtest.bench import PAGE, markdown, plain, replaced
+from loadtest.bench import markdown, plain
 from loadtest.process import BenchmarkError
-from loadtest.summary import PLOT, figures, refreshed, sentences, svg
+from loadtest.summary import PAGE, PLOT, figures, refreshed, replaced, sentences, svg
 
 BEGIN, END = "<!-- summary: begin -->", "<!-- summary: end -->"
 SVG = "{http://www.w3.org/2000/svg}"

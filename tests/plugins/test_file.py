@@ -48,50 +48,6 @@ def ask(plugin: File, qname: str, qtype: str = "A", flags: int = 0x100) -> Reply
     return finish(plugin.handle(make_request(qname, qtype, flags=flags), next_with(BELOW)))
 
 
-def test_an_answer(db: Path) -> None:
-    found = ask(started(f"file {db}"), "WWW.Example.org.")
-    assert found == Reply(answer=found.answer, aa=True)
-    assert section(found.answer) == ["www.example.org. 60 IN A 192.0.2.1"]
-
-
-def test_an_alias_is_followed_through_the_server(db: Path) -> None:
-    assert section(ask(started(f"file {db}"), "away.example.org.").answer) == [
-        "away.example.org. 60 IN CNAME www.example.net.",
-        "www.example.net. 5 IN A 192.0.2.77",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("body", "qname", "qtype", "expected"),
-    [
-        pytest.param("", "www.example.net.", "A", BELOW, id="outside"),
-        pytest.param("", "nope.example.org.", "A", Rcode.NXDOMAIN, id="unknown"),
-        pytest.param("fallthrough", "nope.example.org.", "A", BELOW, id="fallthrough"),
-        pytest.param("fallthrough", "w.example.org.", "A", BELOW, id="fallthrough-without-records"),
-        pytest.param(
-            "fallthrough", "www.example.org.", "AAAA", Rcode.NOERROR, id="fallthrough-not-for-types"
-        ),
-        pytest.param(
-            "fallthrough x.example.org", "y.x.example.org.", "A", BELOW, id="fallthrough-zone"
-        ),
-        pytest.param(
-            "fallthrough x.example.org",
-            "nope.example.org.",
-            "A",
-            Rcode.NXDOMAIN,
-            id="fallthrough-other-zone",
-        ),
-        pytest.param("", "example.org.", "AXFR", unwritten(Rcode.REFUSED), id="axfr"),
-        pytest.param("", "example.org.", "IXFR", unwritten(Rcode.REFUSED), id="ixfr"),
-    ],
-)
-def test_what_is_decided(
-    db: Path, body: str, qname: str, qtype: str, expected: Reply | int
-) -> None:
-    found = ask(started(f"file {db} {{\n{body}\n}}"), qname, qtype)
-    assert (found if isinstance(expected, Reply) else found.rcode) == expected
-
-
 def test_the_last_plugin_refuses(db: Path) -> None:
     assert ask(started(f"file {db}", last=True), "www.example.net.") == unwritten(Rcode.REFUSED)
 
@@ -135,18 +91,6 @@ def test_a_file_that_comes_later(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_options_hold_for_what_comes_after(db: Path) -> None:
-    plugin = set_up(
-        File,
-        f"file {db} a\nfile {db} b {{\n reload 5s\n reload_by_mtime\n}}\nfile {db} c\nfile {db} d {{\n reload 0\n}}",
-    )
-    found = [
-        (origin.to_text(), plugin.seconds[origin], zone.by_mtime)
-        for origin, zone in plugin.zones.items()
-    ]
-    assert found == [("a.", 60.0, False), ("b.", 5.0, True), ("c.", 5.0, True), ("d.", 0.0, True)]
-
-
 def test_secondaries_hear_of_changes(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []
     monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
@@ -169,12 +113,6 @@ def test_transfer(db: Path) -> None:
     ]
     assert len(list(found.records)) == 3
     assert plugin.transfer(Name.from_text("www.example.org.")) is None
-
-
-def test_upstream_is_a_word_of_old() -> None:
-    warnings: list[str] = []
-    set_up(File, "file /dev/null/x {\n upstream 192.0.2.1\n}", ["example.org."], warnings)
-    assert warnings[-1] == 'Corefile:2:1: "upstream" has no effect, as in CoreDNS 1.14.7'
 
 
 def test_a_file_with_a_fault_stops_the_start(db: Path) -> None:

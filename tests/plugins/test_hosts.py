@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.plugins.hosts import Hosts, HostsTable, parse_address, reverse_to_packed
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.plugins.hosts import Hosts, HostsTable, reverse_to_packed
+from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import ROOT, Name
 from tests.support.coroutines.eager import finish
@@ -32,6 +32,8 @@ def table(*lines: str, reverse: bool = True) -> HostsTable:
         pytest.param("10.0.0.1 #a", 0, id="no-name-but-a-comment"),
         pytest.param("10.0.0.1", 0, id="no-name"),
         pytest.param("a 10.0.0.1", 0, id="no-address"),
+        pytest.param("010.0.0.1 a", 0, id="octal"),
+        pytest.param("10.0.1 a", 0, id="three-numbers"),
         pytest.param("10.0.0.1 a..b c", 2, id="no-domain-name"),
         pytest.param("10.0.0.1 " + "a" * 64, 0, id="label-too-long"),
         pytest.param("10.0.0.1 *.a", 1, id="wildcard-has-no-reverse-name"),
@@ -42,48 +44,6 @@ def table(*lines: str, reverse: bool = True) -> HostsTable:
 )
 def test_what_a_line_says(line: str, entries: int) -> None:
     assert len(table(line)) == entries
-
-
-def test_addresses_keep_the_order_of_the_lines() -> None:
-    found = table("10.0.0.2 a", "10.0.0.1 a", "::1 a", "10.0.0.2 A.")
-    assert found.addresses(Name.from_text("A"), RRType.A) == [b"\n\0\0\2", b"\n\0\0\1", b"\n\0\0\2"]
-    assert found.addresses(Name.from_text("a"), RRType.AAAA) == [bytes(15) + b"\1"]
-    assert found.addresses(Name.from_text("b"), RRType.A) == []
-
-
-def test_names_of_an_address() -> None:
-    found = table("10.0.0.1 B a", "::ffff:10.0.0.1 c")
-    assert [name.to_text() for name in found.names(b"\n\0\0\1")] == ["b.", "a.", "c."]
-    assert found.names(b"\n\0\0\2") == []
-
-
-def test_without_reverse_names() -> None:
-    found = table("10.0.0.1 a", reverse=False)
-    assert (len(found), found.names(b"\n\0\0\1")) == (1, [])
-
-
-def test_an_asterisk_stands_for_one_label() -> None:
-    found = table("10.0.0.1 *.a", "10.0.0.2 *")
-    assert found.addresses(Name.from_text("x.a"), RRType.A) == [b"\n\0\0\1"]
-    assert found.addresses(Name.from_text("y.x.a"), RRType.A) == []
-    assert found.addresses(ROOT, RRType.A) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "packed"),
-    [
-        ("10.0.0.1", b"\x0a\0\0\1"),
-        ("::1", bytes(15) + b"\1"),
-        ("::ffff:10.0.0.1", b"\x0a\0\0\1"),
-        ("fe80::1%eth0", b"\xfe\x80" + bytes(13) + b"\1"),
-        ("010.0.0.1", None),
-        ("10.0.1", None),
-        ("host", None),
-        ("", None),
-    ],
-)
-def test_parse_address(text: str, packed: bytes | None) -> None:
-    assert parse_address(text) == packed
 
 
 @pytest.mark.parametrize(
@@ -110,10 +70,6 @@ def test_reverse_to_packed(qname: str, packed: bytes | None) -> None:
     assert reverse_to_packed(Name.from_text(qname)) == packed
 
 
-def test_a_table_without_lines_is_empty() -> None:
-    assert len(HostsTable([], [ROOT])) == 0
-
-
 FILE = """\
 # a comment
 10.1.1.1 a.example.org A.Example.ORG.  # said twice
@@ -130,8 +86,6 @@ fe80::1%eth0 link.example.org
 10.6.6.6 elsewhere.example.net
 """
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
-R10 = "10.in-addr.arpa."
-B6 = "2.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa."
 
 
 @pytest.fixture
@@ -155,161 +109,7 @@ def ask(plugin: Hosts, qname: str, qtype: str = "A") -> Reply:
     return finish(plugin.handle(make_request(qname, qtype), next_with(BELOW)))
 
 
-@pytest.mark.parametrize(
-    ("qname", "qtype", "answer"),
-    [
-        pytest.param("b.example.org.", "A", ["b.example.org. 3600 IN A 10.1.1.2"], id="a"),
-        pytest.param(
-            "b.example.org.", "AAAA", ["b.example.org. 3600 IN AAAA 2001:db8::2"], id="aaaa"
-        ),
-        pytest.param("C.EXAMPLE.org.", "A", ["C.EXAMPLE.org. 3600 IN A 10.1.1.2"], id="case"),
-        pytest.param(
-            "a.example.org.", "A", ["a.example.org. 3600 IN A 10.1.1.1"] * 2, id="said-twice"
-        ),
-        pytest.param("c.example.org.", "AAAA", [], id="other-family-is-empty"),
-        pytest.param("b.example.org.", "MX", [], id="other-type-is-empty"),
-        pytest.param("b.example.org.", "ANY", [], id="any-is-empty"),
-        pytest.param(
-            "link.example.org.", "AAAA", ["link.example.org. 3600 IN AAAA fe80::1"], id="link-local"
-        ),
-        pytest.param(
-            "mapped.example.org.", "A", ["mapped.example.org. 3600 IN A 10.2.2.2"], id="mapped"
-        ),
-        pytest.param(
-            "x.wild.example.org.", "A", ["x.wild.example.org. 3600 IN A 10.3.3.3"], id="wildcard"
-        ),
-        pytest.param(
-            "*.wild.example.org.", "A", ["*.wild.example.org. 3600 IN A 10.3.3.3"], id="asterisk"
-        ),
-        pytest.param("x.wild.example.org.", "TXT", [], id="wildcard-other-type"),
-        pytest.param(
-            "real.wild.example.org.",
-            "A",
-            ["real.wild.example.org. 3600 IN A 10.3.3.4"],
-            id="wildcard-loses",
-        ),
-        pytest.param(
-            "six.wild.example.org.",
-            "A",
-            ["six.wild.example.org. 3600 IN A 10.3.3.3"],
-            id="wildcard-fills-the-family",
-        ),
-        pytest.param(
-            f"2.1.1.{R10}",
-            "PTR",
-            [f"2.1.1.{R10} 3600 IN PTR b.example.org.", f"2.1.1.{R10} 3600 IN PTR c.example.org."],
-            id="ptr",
-        ),
-        pytest.param(B6, "PTR", [f"{B6} 3600 IN PTR b.example.org."], id="ptr-ipv6"),
-        pytest.param(
-            f"2.2.2.{R10}", "PTR", [f"2.2.2.{R10} 3600 IN PTR mapped.example.org."], id="ptr-mapped"
-        ),
-    ],
-)
-def test_answers(hosts_file: Path, qname: str, qtype: str, answer: list[str]) -> None:
-    found = ask(started(hosts_file), qname, qtype)
-    assert found == Reply(rcode=Rcode.NOERROR, answer=found.answer, aa=True)
-    assert section(found.answer) == answer
-
-
 SERVFAIL = unwritten(Rcode.SERVFAIL)
-
-
-@pytest.mark.parametrize(
-    ("body", "qname", "qtype", "expected"),
-    [
-        pytest.param("", "none.example.org.", "A", SERVFAIL, id="unknown"),
-        pytest.param("", "none.example.org.", "MX", SERVFAIL, id="unknown-type-too"),
-        pytest.param("", "y.x.wild.example.org.", "A", SERVFAIL, id="wildcard-is-one-label"),
-        pytest.param("", "wild.example.org.", "A", SERVFAIL, id="wildcard-is-not-its-parent"),
-        pytest.param("", ".", "A", SERVFAIL, id="root"),
-        pytest.param("", f"9.9.9.{R10}", "PTR", BELOW, id="ptr-unknown-goes-on"),
-        pytest.param("", f"1.1.{R10}", "PTR", BELOW, id="ptr-partial-goes-on"),
-        pytest.param("", f"3.3.3.{R10}", "PTR", BELOW, id="ptr-of-wildcard-goes-on"),
-        pytest.param("", f"1.1.1.{R10}", "A", SERVFAIL, id="address-of-a-reverse-name"),
-        pytest.param("no_reverse", f"1.1.1.{R10}", "PTR", BELOW, id="no-reverse"),
-        pytest.param("fallthrough", "none.example.org.", "A", BELOW, id="fallthrough"),
-        pytest.param(
-            "fallthrough", "b.example.org.", "MX", Reply(aa=True), id="fallthrough-not-for-types"
-        ),
-        pytest.param(
-            "fallthrough example.org", "none.example.org.", "A", BELOW, id="fallthrough-zone"
-        ),
-        pytest.param(
-            "fallthrough example.net",
-            "none.example.org.",
-            "A",
-            SERVFAIL,
-            id="fallthrough-other-zone",
-        ),
-        pytest.param(
-            "fallthrough\nfallthrough_unsupported",
-            "b.example.org.",
-            "MX",
-            BELOW,
-            id="fallthrough-unsupported",
-        ),
-        pytest.param(
-            "fallthrough\nfallthrough_unsupported",
-            "c.example.org.",
-            "AAAA",
-            Reply(aa=True),
-            id="fallthrough-unsupported-not-for-addresses",
-        ),
-        pytest.param(
-            "fallthrough example.net\nfallthrough_unsupported",
-            "b.example.org.",
-            "MX",
-            Reply(aa=True),
-            id="fallthrough-unsupported-other-zone",
-        ),
-    ],
-)
-def test_what_is_not_known(
-    hosts_file: Path, body: str, qname: str, qtype: str, expected: Reply
-) -> None:
-    assert ask(started(hosts_file, body=body), qname, qtype) == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "zones", "qname", "qtype", "answers"),
-    [
-        pytest.param("example.org", ["."], "b.example.org.", "A", 1, id="argument"),
-        pytest.param(
-            "example.org", ["."], "elsewhere.example.net.", "A", None, id="outside-the-argument"
-        ),
-        pytest.param("", ["example.org."], "b.example.org.", "A", 1, id="block"),
-        pytest.param(
-            "", ["example.org."], "elsewhere.example.net.", "A", None, id="outside-the-block"
-        ),
-        pytest.param(
-            "", ["example.org.", "example.net."], "elsewhere.example.net.", "A", 1, id="two-zones"
-        ),
-        pytest.param("example.org", ["."], f"1.1.1.{R10}", "PTR", 2, id="ptr-needs-no-zone"),
-        pytest.param("example.org", ["."], f"6.6.6.{R10}", "PTR", None, id="ptr-to-a-name-outside"),
-    ],
-)
-def test_zones(
-    hosts_file: Path, arguments: str, zones: list[str], qname: str, qtype: str, answers: int | None
-) -> None:
-    found = ask(started(hosts_file, arguments, zones=zones), qname, qtype)
-    assert (None if found is BELOW else len(found.answer)) == answers
-
-
-def test_inline_lines_add_to_the_file(hosts_file: Path) -> None:
-    body = "10.9.9.9 b.example.org host.minikube.internal\nttl 60\n10.9.9.8 *.wild.example.org\nfallthrough"
-    plugin = started(hosts_file, body=body)
-    assert section(ask(plugin, "b.example.org.").answer) == [
-        "b.example.org. 60 IN A 10.1.1.2",
-        "b.example.org. 60 IN A 10.9.9.9",
-    ]
-    assert section(ask(plugin, "host.minikube.internal.").answer) == [
-        "host.minikube.internal. 60 IN A 10.9.9.9"
-    ]
-    assert section(ask(plugin, "x.wild.example.org.").answer) == [
-        "x.wild.example.org. 60 IN A 10.3.3.3",
-        "x.wild.example.org. 60 IN A 10.9.9.8",
-    ]
 
 
 def test_without_a_file_the_inline_lines_answer(tmp_path: Path) -> None:
@@ -325,10 +125,6 @@ def test_without_a_file_the_inline_lines_answer(tmp_path: Path) -> None:
     finish(plugin.start(runtime))
     assert section(ask(plugin, "a.").answer) == ["a. 3600 IN A 10.0.0.1"]
     assert "coredns_hosts_entries{" not in runtime.metrics.to_text().decode()
-
-
-def test_the_default_file_is_etc_hosts() -> None:
-    assert set_up(Hosts, "hosts").path == "/etc/hosts"
 
 
 def test_reads_again_what_changed(hosts_file: Path) -> None:
@@ -418,27 +214,6 @@ def test_looks_after_each_period(hosts_file: Path) -> None:
 
 
 # --- what the fast path needs to know ---
-
-
-@pytest.mark.parametrize(
-    ("text", "zone", "claimed"),
-    [
-        pytest.param("{\n10.0.0.1 a.org b.net\nfallthrough\n}", "org.", ["a.org."], id="names-in-the-zone"),
-        pytest.param("{\n10.0.0.1 *.a.org\nfallthrough\n}", "org.", ["a.org."], id="star"),
-        pytest.param("{\n10.0.0.1 *.org *.\nfallthrough\n}", "a.org.", [], id="star-above"),
-        pytest.param("{\n10.0.0.1 a.net\nfallthrough\n}", "org.", [], id="nothing"),
-        pytest.param("{\n10.0.0.1 a.net\n}", "org.", None, id="passes-nothing-on"),
-        pytest.param("net {\n10.0.0.1 a.net\n}", "org.", [], id="another-zone"),
-        pytest.param("b.org {\n10.0.0.1 a.b.org\n}", "org.", ["a.b.org.", "b.org."], id="a-zone-below"),
-        pytest.param("{\n10.0.0.1 a.net\nfallthrough org\n}", "org.", [], id="passes-on-the-zone"),
-        pytest.param("{\n10.0.0.1 a.net\nfallthrough org\n}", "a.org.", [], id="passes-on-the-zone-above"),
-        pytest.param("{\n10.0.0.1 a.net\nfallthrough a.org\n}", "org.", None, id="passes-on-a-part"),
-    ],
-)  # fmt: skip
-def test_claimed(text: str, zone: str, claimed: list[str] | None, tmp_path: Path) -> None:
-    plugin = set_up(Hosts, f"hosts {tmp_path / 'none'} {text}", warnings=[])
-    found = plugin.names_answered_first(Name.from_text(zone))
-    assert (found if found is None else sorted(name.to_text() for name in found)) == claimed
 
 
 def test_new_lines_are_used_in_the_step_that_tells_of_them(hosts_file: Path) -> None:

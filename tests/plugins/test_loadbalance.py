@@ -17,8 +17,7 @@ from hsdns.corefile.tree import CorefileError, Position
 from hsdns.plugins.loadbalance import MANY, Loadbalance, prefer, shuffle, weights
 from hsdns.plugins.loadbalance.weights import BadWeights, Weights, WeightsFile
 from hsdns.turns import AT_ONCE
-from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish, turns
 from tests.support.coroutines.event_loops import run, until
 from tests.support.plugins.requests import make_request, next_with, reply, rr, section
@@ -180,47 +179,12 @@ MX = [f"a.example.org. 5 IN MX {k} m{k}.example.org." for k in (10, 20)]
 TXT = ['a.example.org. 5 IN TXT "b"', 'a.example.org. 5 IN TXT "a"']
 
 
-def balanced(found: Reply, qtype: str = "A", seed: int = 1) -> Reply:
-    plugin = set_up(Loadbalance, "loadbalance")
-    finish(plugin.start(FakeRuntime(seed)))
-    return finish(plugin.handle(make_request("www.example.org.", qtype), next_with(found)))
-
-
-@pytest.mark.parametrize(
-    ("qtype", "found"),
-    [
-        pytest.param("A", reply(A, rcode=Rcode.NXDOMAIN), id="not-noerror"),
-        pytest.param("AXFR", reply(A), id="axfr"),
-        pytest.param("IXFR", reply(A), id="ixfr"),
-        pytest.param("A", reply(A[:1], [TXT[0]], MX[:1]), id="one-record-each"),
-        pytest.param("A", unwritten(Rcode.NOERROR), id="unwritten"),
-    ],
-)
-def test_unchanged_replies(qtype: str, found: Reply) -> None:
-    assert balanced(found, qtype) is found
-
-
-def test_order_of_types_in_each_section() -> None:
-    mixed = [MX[0], A[0], TXT[0], AAAA[0], CNAME, MX[1], TXT[1], A[1]]
-    found = balanced(reply(mixed, mixed, mixed, aa=True, fresh=True))
-    for part in (found.answer, found.authority, found.additional):
-        texts = section(part)
-        assert texts[:3] == [CNAME, *TXT]
-        assert sorted(texts[3:6]) == sorted([A[0], A[1], AAAA[0]])
-        assert sorted(texts[6:]) == sorted(MX)
-    assert (found.rcode, found.aa, found.fresh) == (Rcode.NOERROR, True, True)
-
-
 @pytest.mark.parametrize("records", [A, A + AAAA, MX], ids=["a", "a-and-aaaa", "mx"])
 def test_all_addresses_come_first_equally_often(records: list[str]) -> None:
     random, found = Random(7), tuple(map(rr, records))
     first = Counter(shuffle(found, random)[0] for _ in range(1200))
     assert set(first) == set(found)
     assert min(first.values()) > 0.75 * 1200 / len(records)
-
-
-def test_the_order_depends_on_the_seed() -> None:
-    assert balanced(reply(A), seed=3) == balanced(reply(A), seed=3)
 
 
 # --- prefer ---
@@ -261,88 +225,7 @@ def test_preferred_addresses_are_shuffled() -> None:
 # --- weighted ---
 
 
-def weighted(tmp_path: Path, found: Reply, qtype: str = "A") -> Reply:
-    path = tmp_path / "weights"
-    path.write_text("a.example.org\n192.0.2.3 255\n2001:db8::2 255\n")
-    plugin = set_up(Loadbalance, f"loadbalance weighted {path} {{\nreload 0s\n}}")
-    finish(plugin.start(FakeRuntime()))
-    return finish(plugin.handle(make_request("a.example.org.", qtype), next_with(found)))
-
-
-def test_the_selected_address_is_swapped_with_the_first(tmp_path: Path) -> None:
-    found = weighted(tmp_path, reply([TXT[0], *A, CNAME, MX[0]], A))
-    assert section(found.answer) == [CNAME, TXT[0], A[2], A[1], A[0], MX[0]]
-    assert section(found.authority) == A
-    services = weighted(tmp_path, reply(["a.example.org. 5 IN SRV 0 1 2 b."] * 2, (), AAAA), "SRV")
-    assert section(services.additional) == [AAAA[1], AAAA[0]]
-
-
-@pytest.mark.parametrize(
-    ("qtype", "records"), [("MX", A), ("ANY", A), ("A", [TXT[0], CNAME]), ("A", A[2:])]
-)
-def test_replies_that_weights_do_not_change(qtype: str, records: list[str], tmp_path: Path) -> None:
-    assert section(weighted(tmp_path, reply(records), qtype).answer) == records
-
-
 # --- the answer table ---
-
-
-@pytest.mark.parametrize(
-    ("text", "cacheable"),
-    [
-        ("loadbalance", True),
-        ("loadbalance {\nprefer 10.0.0.0/8\n}", False),
-        ("loadbalance weighted file", False),
-    ],
-)
-def test_cacheable(text: str, cacheable: bool) -> None:
-    assert set_up(Loadbalance, text).cacheable is cacheable
-
-
-@pytest.mark.parametrize(
-    ("text", "networks", "idle"),
-    [
-        ("loadbalance\nloadbalance", "", ["2"]),
-        ("loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance", "10.0.0.0/8", []),
-        (
-            "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance round_robin\n"
-            "loadbalance {\nprefer 192.0.2.0/24\n}",
-            "10.0.0.0/8 192.0.2.0/24",
-            ["5"],
-        ),
-        (
-            "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance weighted w {\nreload 1s\n}\nloadbalance",
-            "",
-            ["2", "5"],
-        ),
-    ],
-)
-def test_last_of_several_takes_effect_with_the_networks_of_all(
-    text: str, networks: str, idle: list[str]
-) -> None:
-    warnings: list[str] = []
-    found = set_up(Loadbalance, text, warnings=warnings)
-    assert found._file is None
-    assert found._networks == tuple(ip_network(each) for each in networks.split())
-    last = 2 + text.count("\n", 0, text.rindex("loadbalance"))
-    assert warnings == [
-        f'Corefile:{line}:1: this "loadbalance" has no effect, the one at Corefile:{last}:1 counts,'
-        " as in CoreDNS 1.14.7; remove one"
-        for line in idle
-    ]
-
-
-def test_last_weighted_takes_effect_alone() -> None:
-    warnings: list[str] = []
-    text = (
-        "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance weighted one {\nreload 1s\n}\n"
-        "loadbalance weighted two {\nreload 2s\n}"
-    )
-    found = set_up(Loadbalance, text, warnings=warnings)
-    assert found._networks == ()
-    assert found._file is not None
-    assert found._file._path.endswith("two")
-    assert [warning.partition(":1: ")[0] for warning in warnings] == ["Corefile:2", "Corefile:5"]
 
 
 def test_many_addresses_are_rotated_with_one_random_number() -> None:

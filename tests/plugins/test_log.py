@@ -6,9 +6,8 @@ import pytest
 
 from hsdns.fastpath import LogRecord
 from hsdns.plugins.log import Exchange, Log, compile_format
-from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import CD, RD, Reply, unwritten
+from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
@@ -18,8 +17,6 @@ ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
 SOA = "example.org. 5 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"
 NODATA = reply((), [SOA], aa=True)
 NXDOMAIN = reply((), [SOA], (), Rcode.NXDOMAIN, aa=True)
-REFUSED = unwritten(Rcode.REFUSED)
-DROPPED = Reply(dropped=True)
 MANY = reply([f"a.example.org. 60 IN A 10.0.0.{n}" for n in range(40)], ra=True, ad=True)
 
 
@@ -36,77 +33,6 @@ def logged(
     assert finish(plugin.handle(request, next_with(found))) is found
     assert {record.levelname for record in caplog.records} <= {"INFO"}
     return [record.getMessage() for record in caplog.records]
-
-
-@pytest.mark.parametrize(
-    ("found", "question", "line"),
-    [
-        pytest.param(
-            ONE,
-            {},
-            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" NOERROR qr,aa,rd 60 0.000123456s',
-            id="plain",
-        ),
-        pytest.param(
-            ONE,
-            {"edns": Edns(1232, do=True), "client": "2001:db8::1", "flags": RD | CD},
-            '[2001:db8::1]:40000 - 4711 "A IN a.example.org. udp 42 true 1232" NOERROR qr,aa,rd,cd 60 0.000123456s',
-            id="edns-ipv6-without-opt-in-rsize",
-        ),
-        pytest.param(
-            ONE,
-            {"protocol": "tcp", "edns": Edns(400), "flags": 0},
-            '127.0.0.1:40000 - 4711 "A IN a.example.org. tcp 42 false 65535" NOERROR qr,aa 60 0.000123456s',
-            id="tcp",
-        ),
-        pytest.param(
-            ONE,
-            {"edns": Edns(100)},
-            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 42 false 512" NOERROR qr,aa,rd 60 0.000123456s',
-            id="small-bufsize",
-        ),
-        pytest.param(
-            REFUSED,
-            {"qtype": "TYPE65280", "qclass": "CH"},
-            '127.0.0.1:40000 - 4711 "TYPE65280 CH a.example.org. udp 31 false 512" REFUSED qr,rd 31 0.000123456s',
-            id="unwritten",
-        ),
-        pytest.param(
-            DROPPED,
-            {},
-            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" - - 0 0.000123456s',
-            id="dropped",
-        ),
-        pytest.param(
-            MANY,
-            {},
-            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" NOERROR qr,tc,rd,ra,ad 1191 0.000123456s',
-            id="truncated-by-the-server",
-        ),
-        pytest.param(
-            MANY,
-            {"edns": Edns(700)},
-            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 42 false 700" NOERROR qr,rd,ra,ad 1191 0.000123456s',
-            id="fits-when-compressed",
-        ),
-        pytest.param(
-            Reply(rcode=24),
-            {"now": 99.000123456},
-            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" 24 qr,rd 31 1s',
-            id="unknown-rcode-whole-second",
-        ),
-        pytest.param(
-            Reply(aa=True),
-            {"flags": 4 << 11 | RD | CD, "qtype": "SOA"},
-            '127.0.0.1:40000 - 4711 "SOA IN a.example.org. udp 31 false 512" NOERROR qr,aa 31 0.000123456s',
-            id="notify-loses-rd",
-        ),
-    ],
-)
-def test_the_common_line(
-    found: Reply, question: dict[str, object], line: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert logged(caplog, "log", found, **question) == [line]
 
 
 COMMON = '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" NOERROR qr,aa,rd 60 0.5s'
@@ -136,65 +62,6 @@ COMMON = '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" NOERROR 
 )
 def test_compile_format(form: str, line: str) -> None:
     assert compile_format(form)(Exchange(make_request("a.example.org."), ONE, 0.5)) == line
-
-
-@pytest.mark.parametrize(
-    ("text", "classes"),
-    [
-        pytest.param("log", "success denial error", id="default"),
-        pytest.param("log . {\n class all\n}", "success denial error", id="all"),
-        pytest.param("log . {\n class success\n}", "success", id="success"),
-        pytest.param("log . {\n class denial\n}", "denial", id="denial"),
-        pytest.param("log . {\n class error\n}", "error", id="error"),
-        pytest.param("log . {\n class denial error\n}", "denial error", id="two"),
-        pytest.param("log . {\n class denial\n class error\n}", "denial error", id="two-lines"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("found", "is_a"),
-    [
-        pytest.param(ONE, "success", id="answer"),
-        pytest.param(NODATA, "denial", id="nodata"),
-        pytest.param(NXDOMAIN, "denial", id="nxdomain"),
-        pytest.param(REFUSED, "error", id="refused"),
-        pytest.param(unwritten(Rcode.SERVFAIL), "error", id="servfail"),
-        pytest.param(DROPPED, "error", id="dropped"),
-    ],
-)
-def test_class(
-    text: str, classes: str, found: Reply, is_a: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert len(logged(caplog, text, found)) == (is_a in classes.split())
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        pytest.param("log example.org", 1, id="name"),
-        pytest.param("log EXAMPLE.org.", 1, id="name-in-other-case"),
-        pytest.param("log example.net", 0, id="other-name"),
-        pytest.param("log le.org", 0, id="whole-labels"),
-        pytest.param(
-            'log example.net example.org "{name}"', ["a.example.org."], id="names-and-format"
-        ),
-        pytest.param("log example.net {name}", 0, id="other-name-and-format"),
-        pytest.param(
-            'log a.example.org "one {name}"\nlog . "two {name}"',
-            ["one a.example.org."],
-            id="first-rule",
-        ),
-        pytest.param(
-            'log . {\n class error\n}\nlog . "two {name}"',
-            0,
-            id="only-first-rule-even-with-another-class",
-        ),
-        pytest.param('log example.net "one"\nlog . "{name}"', ["a.example.org."], id="second-rule"),
-        pytest.param("log {common}", 0, id="a-single-format-is-a-name"),
-    ],
-)
-def test_rules(text: str, lines: int | list[str], caplog: pytest.LogCaptureFixture) -> None:
-    found = logged(caplog, text, ONE)
-    assert (len(found) if isinstance(lines, int) else found) == lines
 
 
 def test_nothing_is_logged_above_level_info(caplog: pytest.LogCaptureFixture) -> None:
@@ -236,19 +103,6 @@ def test_a_reply_from_the_table_is_logged_like_others(
     assert [record.getMessage() for record in caplog.records] == lines
 
 
-@pytest.mark.parametrize(
-    ("text", "logs_all"),
-    [
-        ("log", True),
-        ("log . {common}", True),
-        ("log example.org\nlog . {common}", False),
-        ("log {\nclass denial\n}", False),
-    ],
-)
-def test_each_hit_has_a_line(text: str, logs_all: bool) -> None:
-    assert set_up(Log, text).logs_all is logs_all
-
-
 @pytest.mark.parametrize("refuses", [False, True])
 def test_lines_are_dropped_before_they_are_made(
     refuses: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -267,14 +121,6 @@ def test_lines_are_dropped_before_they_are_made(
     assert plugin.drop_lines() is refuses
     assert len(caplog.records) == (not refuses)
     assert len(asked) == (2 if refuses else 3)
-
-
-@pytest.mark.parametrize(
-    ("text", "cacheable"),
-    [("log", True), ('log . "{name} {local}"', False), ("log example.org\nlog . {common}", True)],
-)
-def test_cacheable_unless_a_format_has_local(text: str, cacheable: bool) -> None:
-    assert set_up(Log, text).cacheable is cacheable
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hsdns.answer_table.capabilities import Cacheable
 from hsdns.assemble import plugin_class
+from hsdns.chain import has
+from hsdns.wire.name import Name
 from tests.support.plugins.setup import set_up, setup_error
 from tests.support.tables import paragraphs
+
+FIRST = "names answered first in "
 
 
 @pytest.mark.parametrize("row", paragraphs(Path(__file__).with_name("setup_errors.txt")))
@@ -17,10 +23,22 @@ def test_refused(row: str) -> None:
     assert setup_error(plugin_class(text.split()[0]), text) == sentence
 
 
+def value(plugin: Any, name: str) -> str:
+    """An attribute, such as `success.floor` or `routes[0].zone`, or what the answer table asks: `cacheable`, and the names of a zone."""
+    if name == "cacheable":
+        return str(has(plugin, Cacheable) and plugin.cacheable)
+    if name.startswith(FIRST):
+        found = plugin.names_answered_first(Name.from_text(name.removeprefix(FIRST)))
+        return (
+            "all" if found is None else " ".join(sorted(each.to_text() for each in found)) or "none"
+        )
+    return repr(eval(f"plugin.{name}"))
+
+
 @pytest.mark.parametrize("row", paragraphs(Path(__file__).with_name("setups.txt")))
 def test_taken(row: str) -> None:
     text, *expected = row.split("\n=> ")
-    settings = [line.partition(" = ")[0] for line in expected if not line.startswith("Corefile:")]
+    names = [line.partition(" = ")[0] for line in expected if not line.startswith("Corefile:")]
     warnings: list[str] = []
     plugin = set_up(plugin_class(text.split()[0]), text, warnings=warnings)
-    assert [f"{name} = {getattr(plugin, name)!r}" for name in settings] + warnings == expected
+    assert [f"{name} = {value(plugin, name)}" for name in names] + warnings == expected

@@ -16,7 +16,7 @@ from hsdns.cluster.store import Store, StoreSettings
 from hsdns.recording.entry import End, Entry, Header, RecordedQuery
 from hsdns.recording.reader import Recording
 from hsdns.recording.recorder import RecordingWriter
-from hsdns.server.control.watch import EventFollower, Told
+from hsdns.server.control.cluster import EventFollower, Told
 
 HEADER = Header(server="1.2.3", began="2026-01-01T00:00:00.000+00:00", zones=["cluster.local."])
 END = End(9.0, "2026-01-01T00:00:09.000+00:00", "interrupted")

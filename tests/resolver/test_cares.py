@@ -7,8 +7,9 @@ from random import Random
 import pytest
 
 from hsdns.resolver.cares import CAres
-from hsdns.resolver.model import Answer, Ended, Packet, Sent, steps
+from hsdns.resolver.model import Answer, Ended, Packet, Sent
 from hsdns.wire.iana import Rcode, RRType
+from tests.support.resolvers.lookups import steps
 
 BOTH = (RRType.A, RRType.AAAA)
 
@@ -19,7 +20,7 @@ def look_up(
     def ask(packet: Packet) -> tuple[float, Answer] | None:
         return None if answer is None else (delay, answer)
 
-    found = list(steps(model, name, BOTH, ask, model.now))
+    found = steps(model, name, BOTH, ask, model.now)
     end = found[-1]
     assert isinstance(end, Ended)
     return sum(isinstance(each, Sent) for each in found), end

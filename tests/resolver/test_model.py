@@ -7,9 +7,10 @@ from random import Random
 import pytest
 
 from hsdns.resolver import MODELS, USUAL
-from hsdns.resolver.model import Answer, Ended, Packet, Received, Sent, candidates, steps, within
+from hsdns.resolver.model import Answer, Ended, Packet, Received, Sent, candidates, within
 from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
 from hsdns.wire.iana import Rcode, RRType
+from tests.support.resolvers.lookups import steps
 
 BOTH = (RRType.A, RRType.AAAA)
 KUBE = "nameserver 10.96.0.10\nsearch a.test b.test\noptions ndots:2\n"
@@ -32,8 +33,8 @@ def test_candidates(name: str, tried: list[str]) -> None:
 def test_a_slow_answer_takes_virtual_time(resolver: str) -> None:
     """The steps are in the order of their times, and end with the answer."""
     answer = Answer(addresses=("192.0.2.1",))
-    found = list(
-        steps(MODELS[resolver](KUBE, Random(0)), "web.", BOTH, lambda packet: (0.7, answer), 10.0)
+    found = steps(
+        MODELS[resolver](KUBE, Random(0)), "web.", BOTH, lambda packet: (0.7, answer), 10.0
     )
     assert [type(each) for each in found] == [Sent, Sent, Received, Received, Ended]
     assert found[0].packet.at == 10.0  # type: ignore[union-attr]  # it is Sent
@@ -45,21 +46,19 @@ def test_a_slow_answer_takes_virtual_time(resolver: str) -> None:
 
 @pytest.mark.parametrize("resolver", USUAL)
 def test_an_answer_that_comes_too_late_is_not_used(resolver: str) -> None:
-    nothing = list(steps(MODELS[resolver](KUBE, Random(0)), "web.", BOTH, lambda packet: None))
+    nothing = steps(MODELS[resolver](KUBE, Random(0)), "web.", BOTH, lambda packet: None)
     end = nothing[-1]
     assert isinstance(end, Ended)
     assert end.result.error
     late = Answer(Rcode.NOERROR, ("192.0.2.1",))
-    end = list(steps(MODELS[resolver](KUBE, Random(0)), "web.", BOTH, lambda packet: (60.0, late)))[
-        -1
-    ]
+    end = (steps(MODELS[resolver](KUBE, Random(0)), "web.", BOTH, lambda packet: (60.0, late)))[-1]
     assert isinstance(end, Ended)
     assert end.result.error
 
 
 def test_a_wait_without_end() -> None:
     model = MODELS["glibc"]("options use-vc\n", Random(0))
-    end = list(steps(model, "web.", BOTH, lambda packet: None))[-1]
+    end = (steps(model, "web.", BOTH, lambda packet: None))[-1]
     assert isinstance(end, Ended)
     assert end.result.error == "no result: still waiting"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import Answer, Packet, steps
+from hsdns.resolver.model import Answer, Packet
 from hsdns.resolver.report import AnswerReport, report_of
 from hsdns.wire.iana import RRType
+from tests.support.resolvers.lookups import steps
 
 TEXT = "nameserver 10.0.0.1\nsearch a.test\n"
 
@@ -25,7 +26,7 @@ def test_report() -> None:
 
     found = report_of(
         MODELS["musl"](TEXT, Random(0)),
-        list(steps(MODELS["musl"](TEXT, Random(0)), "web", (RRType.A,), ask)),
+        (steps(MODELS["musl"](TEXT, Random(0)), "web", (RRType.A,), ask)),
         unseen,
     )
     assert (found.resolver, found.search, found.ndots) == ("musl", ["a.test"], 1)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from random import Random
 
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import Answer, Packet, steps
+from hsdns.resolver.model import Answer, Packet
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
 from hsdns.wire.iana import Rcode, RRType
+from tests.support.resolvers.lookups import steps
 
 TEXT = "nameserver 10.0.0.1\nnameserver 10.0.0.2\nsearch a.test\noptions ndots:2 edns0\n"
 Ask = Callable[[Packet], tuple[float, Answer] | None]

@@ -18,10 +18,9 @@ import pytest
 from hsdns.assemble import ListenAddress, assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
+from hsdns.server.host import ServiceManager
 from hsdns.server.instance import Instance
-from hsdns.server.lifecycle import Server, ServerOptions
-from hsdns.server.service_manager import ServiceManager
-from hsdns.server.signals import handle_signals
+from hsdns.server.lifecycle import Server, ServerOptions, handle_signals
 from hsdns.server.sockets import ListenError, open_both
 from loadtest.ports import free_port
 from tests.support.clients.messages import query, summary

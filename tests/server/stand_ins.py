@@ -23,17 +23,12 @@ from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.health import Health
 from hsdns.plugins.multisocket import Multisocket
 from hsdns.server.admission import Places
-from hsdns.server.datagram import socket_address
 from hsdns.server.http import HttpError, HttpPages
-from hsdns.server.instance import Instance, State
-from hsdns.server.lifecycle import Server, ServerParts
+from hsdns.server.instance import Instance, StartError, State
+from hsdns.server.lifecycle import Phase, Server, ServerParts, handle_signals
 from hsdns.server.listeners import DRAIN_TIMEOUT, Opener
-from hsdns.server.phases import Phase
-from hsdns.server.restarts import StartError
 from hsdns.server.runtime import ServerRuntime
-from hsdns.server.settings import Settings
-from hsdns.server.signals import handle_signals
-from hsdns.server.sockets import BoundSockets, ListenError
+from hsdns.server.sockets import BoundSockets, ListenError, Settings, socket_address
 from hsdns.server.udp import UdpListener
 from hsdns.wire.name import ROOT
 

@@ -18,7 +18,7 @@ from hsdns.answer_table.policy import BlockPolicy
 from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.objects import Upserted
 from hsdns.metrics import Registry
-from hsdns.server import answer_tables as module
+from hsdns.server import answer_tables
 from hsdns.server.answer_tables import SHED_REASONS, AnswerTables, make_writer, shed_drops
 from hsdns.server.udp import UdpListener
 from tests.support.clients.sockets import TcpClient, UdpClient
@@ -218,7 +218,7 @@ def test_table_that_was_exchanged_stays_until_its_lines_are_written(
     metrics, old, new = Registry(), make_logging_server(), make_memory_server("loop")
     listening = Listening(metrics)
     listening.use(old.writer)
-    for _ in range(3 * module.LOG_SLICE):
+    for _ in range(3 * answer_tables.LOG_SLICE):
         assert old.from_table(WEB) is not None
     caplog.clear()
     written = []
@@ -226,7 +226,7 @@ def test_table_that_was_exchanged_stays_until_its_lines_are_written(
     for _ in range(5):
         written.append((len(caplog.records), len(listening.tables._tables)))
         metrics.fold()
-    size = module.LOG_SLICE
+    size = answer_tables.LOG_SLICE
     assert written == [(0, 2), (size, 2), (2 * size, 2), (3 * size, 2), (3 * size, 1)]
     assert old.writer.table.statistics().entries == 0
 
@@ -238,7 +238,7 @@ def test_only_the_last_table_that_was_exchanged_waits_for_its_lines(
     caplog.set_level("INFO", "hsdns.plugin.log")
     metrics, servers = Registry(), [make_logging_server() for _ in range(4)]
     listening = Listening(metrics)
-    waiting = 5 * module.LOG_SLICE
+    waiting = 5 * answer_tables.LOG_SLICE
     for memory_server in servers:
         for _ in range(waiting):
             assert memory_server.from_table(WEB) is not None
@@ -277,7 +277,7 @@ def test_lines_are_discarded_where_they_wait_while_nobody_reads_the_log(
     for number in (50, 70):
         for _ in range(number):
             assert memory_server.from_table(WEB) is not None
-        assert listening.tables._write_log(memory_server.writer, module.LOG_SLICE) == 0
+        assert listening.tables._write_log(memory_server.writer, answer_tables.LOG_SLICE) == 0
         assert memory_server.writer.table.take_log(1) == []
     metrics.fold()
     assert asked == [0, 50, 0, 70]
@@ -293,14 +293,14 @@ def test_lines_left_out_are_said_once_after_those_that_waited(
     listening.use(memory_server.writer)
     said = []
     for dropped in (3, 3, 4, 4):
-        for _ in range(module.LOG_SLICE + 1):
+        for _ in range(answer_tables.LOG_SLICE + 1):
             assert memory_server.from_table(WEB) is not None
         memory_server.writer.table.log.dropped = dropped
         caplog.clear()
-        listening.tables._write_log(memory_server.writer, module.LOG_SLICE)
-        assert not caplog.records[module.LOG_SLICE :]
-        listening.tables._write_log(memory_server.writer, module.LOG_SLICE)
-        said.append([each.getMessage() for each in caplog.records[module.LOG_SLICE + 1 :]])
+        listening.tables._write_log(memory_server.writer, answer_tables.LOG_SLICE)
+        assert not caplog.records[answer_tables.LOG_SLICE :]
+        listening.tables._write_log(memory_server.writer, answer_tables.LOG_SLICE)
+        said.append([each.getMessage() for each in caplog.records[answer_tables.LOG_SLICE + 1 :]])
     because = "dropped because more came than could be written"
     assert said == [
         [f"3 lines of the log were {because}"], [], [f"1 line of the log was {because}"], []
@@ -312,11 +312,11 @@ def test_all_lines_are_written_at_the_end(caplog: pytest.LogCaptureFixture) -> N
     memory_server = make_logging_server()
     listening = Listening(Registry())
     listening.use(memory_server.writer)
-    for _ in range(3 * module.LOG_SLICE):
+    for _ in range(3 * answer_tables.LOG_SLICE):
         assert memory_server.from_table(WEB) is not None
     caplog.clear()
     listening.tables.close()
-    assert len(caplog.records) == 3 * module.LOG_SLICE
+    assert len(caplog.records) == 3 * answer_tables.LOG_SLICE
 
 
 def test_what_sockets_counted_is_added_up() -> None:
@@ -406,7 +406,7 @@ def test_make_writer(text: str, keeps: bool) -> None:
 
 @pytest.mark.parametrize("implementation", ["rust", "python"])
 def test_implementation_is_shown(implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IMPLEMENTATION", implementation)
+    monkeypatch.setattr(answer_tables, "IMPLEMENTATION", implementation)
     metrics = Registry()
     AnswerTables(metrics, list)
     assert values(metrics, "hsdns_fastpath_info", "gauge") == {(implementation,): 1}
@@ -428,7 +428,7 @@ def test_exchanged_tables_go_though_nothing_scrapes(monkeypatch: pytest.MonkeyPa
         if turns == 3:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(module, "sleep", sleep)
+    monkeypatch.setattr(answer_tables, "sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(listening.tables.write_logs())
     assert listening.tables._tables == {}
@@ -442,7 +442,7 @@ def test_lines_about_hits_are_written_some_in_a_turn(
     memory_server = make_logging_server()
     listening = Listening(Registry())
     listening.use(memory_server.writer)
-    for _ in range(module.LOG_LINES + 2 * module.LOG_SLICE):
+    for _ in range(answer_tables.LOG_LINES + 2 * answer_tables.LOG_SLICE):
         assert memory_server.from_table(WEB) is not None
     caplog.clear()
     seen: list[tuple[float, int]] = []
@@ -452,12 +452,12 @@ def test_lines_about_hits_are_written_some_in_a_turn(
         if len([pause for pause, _ in seen if pause]) == 3:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(module, "sleep", sleep)
+    monkeypatch.setattr(answer_tables, "sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(listening.tables.write_logs())
     pauses = [count for pause, count in seen if pause]
     slices = [after - before for (_, before), (_, after) in pairwise(seen)]
-    assert max(slices) == module.LOG_SLICE
+    assert max(slices) == answer_tables.LOG_SLICE
     assert pauses[0] == 0
-    assert module.LOG_LINES <= pauses[1] < module.LOG_LINES + module.LOG_SLICE
-    assert pauses[2] == module.LOG_LINES + 2 * module.LOG_SLICE
+    assert answer_tables.LOG_LINES <= pauses[1] < answer_tables.LOG_LINES + answer_tables.LOG_SLICE
+    assert pauses[2] == answer_tables.LOG_LINES + 2 * answer_tables.LOG_SLICE

@@ -11,7 +11,7 @@ from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, CorefileError, Position
 from hsdns.plugin import Plugin
 from hsdns.server.corefile_files import CorefileFiles
-from hsdns.server.corefile_reader import CorefileReader
+from hsdns.server.lifecycle import CorefileReader
 
 COREFILE = ". {\n    import part\n    import *.more\n}\n"
 

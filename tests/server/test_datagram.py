@@ -10,8 +10,7 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO
-from hsdns.server.datagram import asked_endpoint, client_endpoint, socket_address
-from hsdns.server.sockets import open_udp
+from hsdns.server.sockets import asked_endpoint, client_endpoint, open_udp, socket_address
 from tests.support.servers.udp_listeners import KINDS, twin_of
 
 LOCAL = Endpoint("0.0.0.0", 53)

@@ -27,7 +27,7 @@ from hsdns.query import QueryProcessor
 from hsdns.server.admission import MAX_OCTETS, STEPS, Credit, TakesSteps
 from hsdns.server.doh import DohConnection, DohCounters, DohServer
 from hsdns.server.doh_http2 import COUNTED, MAX_STREAMS, MAX_UNSENT, Http2
-from hsdns.server.settings import DEFAULT_LIMITS, Settings
+from hsdns.server.sockets import DEFAULT_LIMITS, Settings
 from hsdns.wire.message import Reply
 from tests.support.clients import http2_frames
 from tests.support.clients.messages import query, summary

@@ -15,7 +15,7 @@ import pytest
 from hsdns.assemble import Configuration
 from hsdns.faults.rules import RuleError
 from hsdns.metrics import Registry
-from hsdns.server import tcp_listener
+from hsdns.server import tcp as tcp_listener
 from hsdns.server.faults import StandingFaults
 from tests.faults.queries import asked
 from tests.server.loopback import fetch

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hsdns.chain import Endpoint
 from hsdns.faults.rules import Bite
 from hsdns.faults.selector import Asked
-from hsdns.server import faulty_connection
+from hsdns.server import faults
 from hsdns.server.admission import ListenerFaults
-from hsdns.server.faulty_connection import FaultyConnection, SlowTransport
-from hsdns.server.settings import Settings
+from hsdns.server.faults import FaultyConnection, SlowTransport
+from hsdns.server.sockets import Settings
 from hsdns.wire.framing import frame
 from tests.faults.queries import SERVERS, make_rule
 from tests.server.test_doh import get
@@ -202,7 +202,7 @@ async def test_slow(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         plain(transport)
         pieces.append(before - len(transport._waiting))
 
-    monkeypatch.setattr(faulty_connection, "TICK", 1e-4)
+    monkeypatch.setattr(faults, "TICK", 1e-4)
     monkeypatch.setattr(SlowTransport, "_send", send)
     async with serving(kind, "slow 10000") as it:
         reader, writer = await it.open()
@@ -323,9 +323,9 @@ async def test_a_rule_that_has_ended_sends_the_rest_at_once() -> None:
 
 async def test_what_waits_is_bounded_and_an_abort_forgets_it() -> None:
     transport, outside, inside = slow(1)
-    transport.write(bytes(faulty_connection.HIGH + 2))
+    transport.write(bytes(faults.HIGH + 2))
     assert inside.said == ["pause_writing"]
-    del transport._waiting[faulty_connection.HIGH // 2 :]
+    del transport._waiting[faults.HIGH // 2 :]
     transport._send()
     assert inside.said == ["pause_writing", "resume_writing"]
     transport.abort()
@@ -335,7 +335,7 @@ async def test_what_waits_is_bounded_and_an_abort_forgets_it() -> None:
 
 async def test_a_reset_waits_until_all_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the kernel has not taken yet would be lost by it."""
-    monkeypatch.setattr(faulty_connection, "POLL", 0.0)
+    monkeypatch.setattr(faults, "POLL", 0.0)
     sizes = [2, 1, 0]
 
     class Full(Outside):
@@ -348,7 +348,7 @@ async def test_a_reset_waits_until_all_is_sent(monkeypatch: pytest.MonkeyPatch) 
     outside_setsockopt = lambda self, *args: self.said.append("setsockopt")  # noqa: E731
     monkeypatch.setattr(Full, "setsockopt", outside_setsockopt, raising=False)
     outside: Any = Full()
-    faulty_connection.ResetTransport(outside, 1).write(b"ab")
+    faults.ResetTransport(outside, 1).write(b"ab")
     await until(lambda: outside.said == [b"a", "setsockopt", "abort"], "reset")
     assert sizes == []
 

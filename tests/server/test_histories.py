@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hsdns.server.phases import Phase
+from hsdns.server.lifecycle import Phase
 from tests.server.stand_ins import MODES, Connection, Question, Script, ScriptedError, World
 from tests.support.effort import tries
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from hsdns.http_page import HttpHandler, HttpPage, HttpStream
-from hsdns.server import http, http_connection
+from hsdns.server import http
+from hsdns.server import http as http_connection
 from hsdns.server.admission import Places
 from hsdns.server.http import HttpError, HttpListeners, HttpPages
 from tests.support.coroutines import event_loops

@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from hsdns.http_page import AccessToken, HttpPage, HttpRefusal, HttpStream, PageRequest
-from hsdns.server import http, http_connection
+from hsdns.server import http
+from hsdns.server import http as http_connection
 from hsdns.server.admission import Places
-from hsdns.server.http import HttpListeners, HttpPages
-from hsdns.server.http_connection import HEADERS, fault_of
+from hsdns.server.http import HEADERS, HttpListeners, HttpPages, fault_of
 from tests.server.test_http import LOCAL, ask, opened, parse
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import busy, until

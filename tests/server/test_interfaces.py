@@ -13,7 +13,7 @@ from pathlib import Path
 import ifaddr
 import pytest
 
-from hsdns.server.interfaces import attribute, interface_addresses, own_addresses
+from hsdns.server.host import attribute, interface_addresses, own_addresses
 from tests.support.namespaces import container
 
 

@@ -25,9 +25,8 @@ from hsdns.plugins.errors import Errors
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
-from hsdns.server.instance import Instance
-from hsdns.server.phases import Phase
-from hsdns.server.restarts import StartError
+from hsdns.server.instance import Instance, StartError
+from hsdns.server.lifecycle import Phase
 from hsdns.upstream.exchange import Upstream
 from loadtest.ports import free_port
 from tests.server.loopback import (

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from hsdns.server import instance, phases
-from hsdns.server.instance import State
-from hsdns.server.phases import STOPPING, ImpossibleEventError, Phase, StateMachine, Transition
+from hsdns.server import instance, lifecycle
+from hsdns.server.instance import ImpossibleEventError, State, StateMachine, Transition
+from hsdns.server.lifecycle import STOPPING, Phase
 
 
 def following(table: Any) -> dict[tuple[Any, Any], Any]:
@@ -15,17 +15,19 @@ def following(table: Any) -> dict[tuple[Any, Any], Any]:
     return {(row.state, row.event): row.following for row in table}
 
 
-OF_PROCESS, OF_INSTANCE = following(phases.TRANSITIONS), following(instance.TRANSITIONS)
+OF_PROCESS, OF_INSTANCE = following(lifecycle.TRANSITIONS), following(instance.TRANSITIONS)
 
 
-@pytest.mark.parametrize("table", [phases.TRANSITIONS, instance.TRANSITIONS])
+@pytest.mark.parametrize("table", [lifecycle.TRANSITIONS, instance.TRANSITIONS])
 def test_no_row_contradicts_another(table: Any) -> None:
     assert len(following(table)) == len(table)
     assert all(row.action for row in table)
 
 
-@pytest.mark.parametrize("event", [phases.Event.SHUT_DOWN, phases.Event.CLOSE, phases.Event.QUIT])
-def test_a_signal_may_come_at_any_time(event: phases.Event) -> None:
+@pytest.mark.parametrize(
+    "event", [lifecycle.Event.SHUT_DOWN, lifecycle.Event.CLOSE, lifecycle.Event.QUIT]
+)
+def test_a_signal_may_come_at_any_time(event: lifecycle.Event) -> None:
     assert {phase for phase in Phase if (phase, event) in OF_PROCESS} == set(Phase)
 
 
@@ -57,12 +59,12 @@ class Lamp(Enum):
 
 def test_a_machine_follows_its_table() -> None:
     table = (
-        Transition(Lamp.OFF, phases.Event.START, Lamp.ON, "it is lit"),
-        Transition(Lamp.ON, phases.Event.START, Lamp.OFF, "it is dark"),
+        Transition(Lamp.OFF, lifecycle.Event.START, Lamp.ON, "it is lit"),
+        Transition(Lamp.ON, lifecycle.Event.START, Lamp.OFF, "it is dark"),
     )
     machine = StateMachine(table, Lamp.OFF)
     for after in (Lamp.ON, Lamp.OFF):
-        assert machine.fire(phases.Event.START) is machine.state is after
+        assert machine.fire(lifecycle.Event.START) is machine.state is after
     with pytest.raises(ImpossibleEventError, match="Lamp OFF has no QUIT"):
-        machine.fire(phases.Event.QUIT)
+        machine.fire(lifecycle.Event.QUIT)
     assert machine.state is Lamp.OFF

@@ -17,7 +17,7 @@ from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.whoami import Whoami
-from hsdns.server.processors import has_debug, make_processors
+from hsdns.server.instance import has_debug, make_processors
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port

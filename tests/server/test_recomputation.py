@@ -15,7 +15,7 @@ from hsdns.answer_table.recompute import RecomputedNames, key_of
 from hsdns.cluster.freshness import ANYTHING, NoCounters, versions_of
 from hsdns.cluster.objects import Upserted
 from hsdns.fastpath import IMPLEMENTATION, Versions
-from hsdns.server import answer_tables as module
+from hsdns.server import answer_tables
 from hsdns.server.answer_tables import TURN, Recomputation
 from hsdns.wire.decode import decode
 from tests.support.cluster.objects import service
@@ -210,7 +210,7 @@ async def test_counters_move_in_any_thread_and_without_a_loop() -> None:
 async def test_the_thread_is_that_of_the_table(
     implementation: str, is_apart: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "IMPLEMENTATION", implementation)
+    monkeypatch.setattr(answer_tables, "IMPLEMENTATION", implementation)
 
     made = Recomputation(Versions(), lambda: 0.0, apart=True)
     made.attach_main()

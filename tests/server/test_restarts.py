@@ -16,8 +16,8 @@ from hsdns.assemble import ListenAddress
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
-from hsdns.server import restarts
-from hsdns.server.restarts import POLL, Restarts
+from hsdns.server import lifecycle
+from hsdns.server.faults import POLL, Restarts
 from loadtest.ports import free_port
 from tests.server.loopback import WHOAMI, ReloadableServer, fetch, running
 from tests.support.clients.messages import query
@@ -215,7 +215,7 @@ async def test_a_corefile_that_is_broken_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is tried until it is served; nothing else could be."""
-    monkeypatch.setattr(restarts, "INTERVAL", 0.001)
+    monkeypatch.setattr(lifecycle, "START_INTERVAL", 0.001)
 
     async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
         reloadable.write("{")
@@ -257,8 +257,7 @@ async def test_a_start_that_fails_leaves_no_page(
             taken.listen()
             block = f"example.org:{taken.getsockname()[1]} {{\nbind 127.0.0.1\nwhoami\n}}\n"
             reloadable.write(text.replace(str(door), str(other)) + block)
-            stand_in = SimpleNamespace(sleep=look, Event=asyncio.Event)
-            monkeypatch.setattr(restarts, "asyncio", stand_in)
+            monkeypatch.setattr(lifecycle, "sleep", look)
             await killed(reloadable, "restart")
             await until(lambda: len(found) > 1, "tried twice")
             assert found[:2] == [[False, True, False]] * 2

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.server.service_manager import ServiceManager
+from hsdns.server.host import ServiceManager
 from loadtest.ports import free_port
 from tests.server.loopback import WHOAMI, ReloadableServer, running
 

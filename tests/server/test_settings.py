@@ -7,8 +7,8 @@ import pytest
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
-from hsdns.server import settings
-from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings, settings_of
+from hsdns.server import sockets
+from hsdns.server.sockets import DEFAULT_LIMITS, Limits, Settings, settings_of
 
 DATA = Path(__file__).parents[1] / "data" / "tls"
 TLS = f"tls {DATA}/server.pem {DATA}/server.key"
@@ -44,7 +44,7 @@ def read(text: str) -> list[Settings]:
     ],
 )  # fmt: skip
 def test_settings(text: str, expected: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(sockets, "usable_cpus", lambda: 2)
     assert read(text) == [expected]
 
 

@@ -12,10 +12,9 @@ from functools import partial
 import pytest
 
 from hsdns.chain import Endpoint, Request
-from hsdns.server import tcp_listener
+from hsdns.server import tcp as tcp_listener
 from hsdns.server.admission import MAX_OCTETS, SECONDS, STEPS, Places
-from hsdns.server.datagram import client_endpoint
-from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
+from hsdns.server.sockets import DEFAULT_LIMITS, Limits, Settings, client_endpoint
 from hsdns.server.tcp import KNOWN, MAX_IN_WORK, TcpConnection
 from hsdns.wire.framing import frame
 from hsdns.wire.message import RR, Reply

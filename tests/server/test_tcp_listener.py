@@ -10,9 +10,8 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.server.admission import MAX_CREDIT_WAIT, Credit, Places
 from hsdns.server.runtime import Tasks
-from hsdns.server.settings import Settings
-from hsdns.server.sockets import open_tcp
-from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.sockets import Settings, open_tcp
+from hsdns.server.tcp import TcpListener
 from tests.support.servers.function_processor import asked_address, processor
 from tests.support.servers.stream_serving import admission
 

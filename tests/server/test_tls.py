@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hsdns.server.admission import STEPS, Turns
-from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
+from hsdns.server.sockets import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.tls import PLAIN_HTTP, RECORDS, TlsConnection, TlsTransport
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.server.unix_socket import MAX_PATH, UnixSocket, UnixSocketError, _locked, listens
+from hsdns.server.host import MAX_PATH, UnixSocket, UnixSocketError, _locked, listens
 
 pytestmark = pytest.mark.sockets
 PATH = Path("c.sock")

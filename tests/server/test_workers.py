@@ -30,7 +30,7 @@ from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, c
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, twin_of
 
 if TYPE_CHECKING:
-    from hsdns.server.workers import UdpWorkers
+    from hsdns.server.udp import UdpWorkers
 
 pytestmark = [pytest.mark.sockets, NEEDS_NATIVE]
 
@@ -41,7 +41,7 @@ COREFILE = f".:53 {{\nprometheus\n{KUBERNETES}\n}}\n"
 @pytest.fixture
 def workers() -> ModuleType:
     """The module, which needs the compiled twin."""
-    from hsdns.server import workers as found  # noqa: PLC0415 - it needs the compiled module
+    from hsdns.server import udp as found  # noqa: PLC0415 - it needs the compiled module
 
     return found
 
@@ -160,9 +160,10 @@ async def test_table_is_exchanged_with_the_processor(workers: ModuleType) -> Non
 async def test_queue_that_is_full_drops_and_counts(
     workers: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from hsdns.fastpath._native import MissQueue  # noqa: PLC0415 - as above
+
     room, sent = 8, 100
-    real = workers.MissQueue
-    monkeypatch.setattr(workers, "MissQueue", lambda: real(room))
+    monkeypatch.setattr("hsdns.fastpath._native.MissQueue", lambda: MissQueue(room))
 
     with serving(workers, processor(asked_address)) as server, UdpClient() as client:
         for number in range(sent):

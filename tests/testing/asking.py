@@ -18,6 +18,6 @@ def ask(cluster: Cluster, name: str, rrtype: str = "A", *, tcp: bool = False) ->
     return found or [dns.rcode.to_text(reply.rcode())]
 
 
-def web(cluster: Cluster) -> str:
+def ask_web(cluster: Cluster) -> str:
     """The addresses of the Service `web`, on one line."""
     return " ".join(ask(cluster, "web.default.svc.cluster.local"))

@@ -2,16 +2,17 @@ import gc
 import os
 import socket
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hsdns.testing import Cluster, ClusterError
-from tests.testing.asking import ask, web
+from hsdns.testing import Cluster, ClusterError, Service
+from hsdns.testing.cluster import wait_answer
+from tests.testing.asking import ask, ask_web
+from tests.testing.conftest import calls
 
 pytestmark = pytest.mark.sockets
+SVC = "default.svc.cluster.local"
 
 SHOP = """\
 apiVersion: v1
@@ -43,7 +44,7 @@ def test_endpoints_of_a_dump_can_be_changed(cluster: Cluster) -> None:
         "subsets": [{"addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}], "ports": [{"port": 80}]}],
     })  # fmt: skip
     cluster["web"]["10.0.0.1"].not_ready()
-    assert web(cluster) == "10.0.0.2"
+    assert ask_web(cluster) == "10.0.0.2"
     cluster.service("pods", headless=True, selector={"app": "one"})
     cluster.apply({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", "labels": {"app": "one"}},
@@ -61,101 +62,49 @@ def test_names_outside_do_not_exist(cluster: Cluster) -> None:
     assert ask(cluster, "db.default.svc.cluster.local", tcp=True) == ["db.example.org."]
 
 
-REFUSED: list[tuple[type[Exception], Callable[[Cluster], Any], str]] = [
-    (ClusterError, lambda cluster: cluster["wbe"], 'there is no Service "wbe"; did you mean "web"?'),
-    (ClusterError, lambda cluster: cluster["shop/db"], 'there is no Service "shop/db"; there is web'),
-    (ClusterError, lambda cluster: cluster.service("web"), 'there is a Service "default/web" already; it is cluster["default/web"]'),
-    (
-        ClusterError,
-        lambda cluster: cluster.service("Web"),
-        'service(): Service default/Web: metadata.name: "Web" is not a DNS label; use at most 63 lower-case letters, digits and "-", without "-" at the ends',
-    ),
-    (
-        ClusterError,
-        lambda cluster: cluster.service("api", cluster_ip="10.96.0.300"),
-        'service(): Service default/api: spec.clusterIP: "10.96.0.300" is not an IP address; write one such as 10.96.0.10, or None for a headless Service',
-    ),
-    (
-        ClusterError,
-        lambda cluster: cluster.service("api", headless=True, cluster_ip="10.96.0.3"),
-        'Service "api" is headless, so it has no cluster_ip; leave one of them out',
-    ),
-    (TypeError, lambda cluster: cluster.service("api", headles=True), 'service() has no keyword "headles"; did you mean "headless"?'),  # type: ignore[call-arg]  # what the row is about
-    (TypeError, lambda cluster: cluster.pod(image="alpine"), 'pod() has no keyword "image"; it has name, namespace, resolver'),  # type: ignore[call-arg]  # what the row is about
-    (TypeError, lambda cluster: Cluster(dem=True), 'Cluster() has no keyword "dem"; did you mean "demo"?'),  # type: ignore[call-arg]  # what the row is about
-    (ClusterError, lambda cluster: cluster.statefulset("db", service="wob"), 'there is no Service "wob"; did you mean "web"?'),
-    (
-        ClusterError,
-        lambda cluster: cluster.statefulset("db", service="web"),
-        '<Service default/web> has no selector, so it has no pods; make it with selector={"app": "db"}',
-    ),
-    (
-        ClusterError,
-        lambda cluster: cluster.statefulset("db", service="web", ports={"pg": 5432}),
-        'the ports are those of the Service "web"; leave `ports` out',
-    ),
-    (
-        ClusterError,
-        lambda cluster: cluster.statefulset("db", replicas=-1),
-        "statefulset(): StatefulSet default/db: spec.replicas: -1 is below zero; write 0 or more",
-    ),
-    (
-        ClusterError,
-        lambda cluster: (cluster.statefulset("db"), cluster.statefulset("db")),
-        'there is a StatefulSet "default/db" already; scale() it',
-    ),
-    (ClusterError, lambda cluster: cluster.pod(resolver="musl"), 'a pod has no resolver "musl"; there is system'),
-    (ClusterError, lambda cluster: cluster.patch(resolver="glib"), 'there is no model of a resolver "glib"; did you mean "glibc"?'),
-    (
-        ClusterError,
-        lambda cluster: (cluster.pod("a"), cluster.pod("a")),
-        'there was a pod "a" already; choose another name',
-    ),
-    (ClusterError, lambda cluster: Cluster("nowhere.yaml"), 'there is no file or folder "nowhere.yaml"; correct the path or create it'),
-    (
-        ClusterError,
-        lambda cluster: cluster.apply(SHOP + "---\nkind: Service\napiVersion: v1\nmetadata: {}\n"),
-        "manifest:8: Service: metadata.name: the name is missing; add one (generateName is not supported)",
-    ),
-    (ClusterError, lambda cluster: cluster.__enter__(), "a cluster starts once; make another one with Cluster()"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("error", "call", "sentence"), REFUSED, ids=[row[2][:40] for row in REFUSED])  # fmt: skip
-def test_bad_input_changes_nothing(
-    cluster: Cluster, error: type[Exception], call: Callable[[Cluster], Any], sentence: str
+@pytest.mark.parametrize(("call", "found"), calls("changes"))
+def test_change_is_answered_when_the_call_returns(
+    cluster: Cluster, web: Service, call: str, found: str
 ) -> None:
-    cluster.service("web", headless=True).endpoints("10.0.0.1")
-    with pytest.raises(error) as raised:
-        call(cluster)
+    eval(call)
+    assert ask_web(cluster) == found
+
+
+@pytest.mark.parametrize(("call", "sentence"), calls("refused"))
+def test_bad_input_changes_nothing(
+    cluster: Cluster, web: Service, call: str, sentence: str
+) -> None:
+    with pytest.raises(TypeError if " has no keyword " in sentence else ClusterError) as raised:
+        eval(call)
     assert str(raised.value) == sentence
-    assert web(cluster) == "10.0.0.1"
+    if "was deleted" not in sentence:
+        assert ask_web(cluster) == "10.0.0.1 10.0.0.2"
     assert ask(cluster, "web.shop.svc.cluster.local") == ["NXDOMAIN"]
+
+
+def test_all_errors_and_warnings_are_told(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ClusterError) as raised:
+        cluster.apply(SHOP.replace("10.96.7.7", "10.96") + "---\n" + SHOP.replace("web", "Web"))
+    places = [line.split(": ")[0] for line in str(raised.value).splitlines()]
+    assert places == ["manifest:4", "manifest:8"]
+    cluster.apply(SHOP.replace("clusterIP: 10.96.7.7", "clusterIp: None"))
+    assert len(caplog.records) == 1
 
 
 ENDED = (
     "this cluster has ended; use it within `with Cluster() as cluster:`, or while its fixture lives"
 )
-CALLS: dict[str, Callable[[Cluster], Any]] = {
-    "port": lambda cluster: cluster.port,
-    "service": lambda cluster: cluster.service("api"),
-    "statefulset": lambda cluster: cluster.statefulset("db"),
-    "apply": lambda cluster: cluster.apply(SHOP),
-    "getitem": lambda cluster: cluster["web"],
-    "wait_answer": lambda cluster: cluster.wait_answer("web", []),
-    "pod": lambda cluster: cluster.pod().__enter__(),
-    "command": lambda cluster: cluster.pod().command(["true"]),
-    "patch": lambda cluster: cluster.patch(),
-}
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_use_after_the_end(call: Callable[[Cluster], Any]) -> None:
+@pytest.mark.parametrize(("call", "nothing"), calls("ended"))
+def test_use_after_the_end(call: str, nothing: str) -> None:
     with Cluster() as cluster:
         web = cluster.service("web").endpoints("10.0.0.1")
-    for used in (call, lambda cluster: web.not_ready(), lambda cluster: web["10.0.0.1"]):
+    for used in (call, "web.not_ready()", "web['10.0.0.1']"):
         with pytest.raises(ClusterError) as raised:
-            used(cluster)
+            eval(used, globals(), {"cluster": cluster, "web": web})
         assert str(raised.value) == ENDED
     assert repr(cluster) == "<Cluster that has ended>"
 
@@ -169,8 +118,45 @@ def test_wait_answer_is_of_what_is_served(cluster: Cluster) -> None:
     cluster.wait_answer("web", [])
     cluster.service("web", headless=True).endpoints("10.0.0.1", "fd00::1")
     cluster.wait_answer("web", ["10.0.0.1"])
-    cluster.wait_answer("web.default", ["10.0.0.1", "fd00::1"])
+    cluster.wait_answer("web.default", ["fd00::1", "10.0.0.1"])
     assert len(cluster.queries) == 0, "waits are not noted"
+    cluster["web"].endpoints(*(f"10.0.{high}.{low}" for high in (1, 2) for low in range(200)))
+    cluster.wait_answer("web", [each for each in cluster["web"].addresses if "." in each])
+
+
+def test_wait_answer_waits_for_a_change(cluster: Cluster, web: Service) -> None:
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        if now >= 0.02 and len(web.addresses) < 3:
+            web.endpoints("10.0.0.3")
+
+    wait_answer(
+        cluster.server.ask, "web", ["10.0.0.1", "10.0.0.2", "10.0.0.3"], 0.05, lambda: now, sleep
+    )
+    assert 0.02 <= now < 0.03
+
+
+SEEN = "web.default.svc.cluster.local has these: 10.0.0.1 10.0.0.2"
+
+
+@pytest.mark.parametrize(
+    ("name", "addresses", "text"),
+    [
+        ("web", ["10.0.0.1"], f"web has not 10.0.0.1 within 0 s; {SEEN}"),
+        ("web", [], f"web has not lost its addresses within 0 s; {SEEN}"),
+        ("web", ["fd00::1"], "web has not fd00::1 within 0 s; web.default.svc.cluster.local has no address"),
+        ("wbe.cluster.local", ["10.0.0.1"], "wbe.cluster.local has not 10.0.0.1 within 0 s; no name exists: wbe.cluster.local NXDOMAIN"),
+    ],
+)  # fmt: skip
+def test_wait_answer_shows_what_was_answered(
+    cluster: Cluster, web: Service, name: str, addresses: list[str], text: str
+) -> None:
+    with pytest.raises(AssertionError) as raised:
+        cluster.wait_answer(name, addresses, within=0)
+    assert str(raised.value) == text
 
 
 def open_files() -> int:
@@ -183,7 +169,7 @@ def test_clusters_leave_nothing_behind(caplog: pytest.LogCaptureFixture) -> None
     def use() -> None:
         with Cluster() as cluster, socket.create_connection((cluster.address, cluster.port)):
             cluster.service("web", headless=True).endpoints("10.0.0.1")
-            assert web(cluster) == "10.0.0.1"
+            assert ask_web(cluster) == "10.0.0.1"
             with cluster.patch(), cluster.fault("ttl 1", name="web") as fault:
                 assert socket.gethostbyname("web") == "10.0.0.1"
             assert fault.hits == 1
@@ -209,3 +195,57 @@ def test_changes_of_several_threads(cluster: Cluster) -> None:
     for each in threads:
         each.join()
     assert sorted(service.addresses) == sorted(addresses)
+
+
+def test_endpoints_have_names_and_ports(cluster: Cluster, web: Service) -> None:
+    web.endpoint("10.0.0.3", hostname="three").endpoints("fd00::1")
+    assert ask(cluster, f"three.web.{SVC}") == ["10.0.0.3"]
+    assert ask(cluster, f"web.{SVC}", "AAAA") == ["fd00::1"]
+    assert f"0 25 8080 three.web.{SVC}." in ask(cluster, f"_http._tcp.web.{SVC}", "SRV")
+    assert web.addresses == ["10.0.0.1", "10.0.0.2", "10.0.0.3", "fd00::1"]
+    assert web.dns_name == f"web.{SVC}"
+    assert web.cluster_ips == []
+
+
+def test_cluster_ip(cluster: Cluster) -> None:
+    service = cluster.service("api", ports={"dns": "53/UDP"})
+    assert ask(cluster, service.dns_name) == service.cluster_ips
+    assert ask(cluster, f"_dns._udp.api.{SVC}", "SRV") == [f"0 100 53 api.{SVC}."]
+
+
+def test_statefulset(cluster: Cluster) -> None:
+    db = cluster.statefulset("db", replicas=3, ports={"pg": 5432})
+    first, second, third = db.addresses
+    assert ask(cluster, f"db.{SVC}") == sorted([first, second, third])
+    assert ask(cluster, f"db-1.db.{SVC}") == [second]
+    db.not_ready(1)
+    assert ask(cluster, f"db.{SVC}") == sorted([first, third])
+    db.scale(2)
+    assert ask(cluster, f"db.{SVC}") == [first]
+    db.scale(3)
+    assert db.addresses == [first, second, third], "an ordinal has its address again"
+    db.not_ready().ready(0)
+    assert ask(cluster, f"db.{SVC}") == [first]
+    db.ready().delete()
+    assert ask(cluster, f"db.{SVC}") == ["NXDOMAIN"]
+    assert cluster["db"].addresses == []
+
+
+def test_a_new_pod_of_an_ordinal_is_ready(cluster: Cluster) -> None:
+    db = cluster.statefulset("db", replicas=2)
+    db.not_ready(1).scale(1).scale(2)
+    assert ask(cluster, f"db.{SVC}") == sorted(db.addresses)
+
+
+def test_readiness_of_a_pod_is_seen_by_each_service_of_it(cluster: Cluster) -> None:
+    db = cluster.statefulset("db", replicas=2)
+    other = cluster.service("other", headless=True, selector={"app": "db"})
+    db.service[db.addresses[0]].not_ready()
+    assert ask(cluster, other.dns_name) == [db.addresses[1]]
+
+
+def test_statefulset_of_a_service_that_is_there(cluster: Cluster) -> None:
+    every = cluster.service("every", headless=True, selector={"app": "db"}, publish_not_ready=True)
+    db = cluster.statefulset("db", replicas=2, service="every").not_ready()
+    assert ask(cluster, f"db-0.every.{SVC}") == [db.addresses[0]]
+    assert every.addresses == db.addresses

@@ -1,14 +1,13 @@
 import socket
-from collections.abc import Callable
-from typing import Any
 
 import dns.message
 import dns.query
 import pytest
 
 from hsdns.testing import Cluster, ClusterError, Fault
-from hsdns.testing.pod import Pod, PodIdentity
+from hsdns.testing.pod import PodIdentity
 from tests.testing.asking import ask
+from tests.testing.conftest import calls
 
 pytestmark = pytest.mark.sockets
 WEB = "web.default.svc.cluster.local"
@@ -154,7 +153,7 @@ def test_it_is_about_a_pod(cluster: Cluster) -> None:
             tcp.listen()
             identity = PodIdentity(pod.name, pod.namespace, pod.address)
             address = udp.getsockname()
-            cluster._server.add_pod(identity, udp, tcp)
+            cluster.server.add_pod(identity, udp, tcp)
             with socket.socket(type=socket.SOCK_DGRAM) as sock:
                 sock.sendto(dns.message.make_query(WEB, "A").to_wire(), address)
                 cluster.queries.assert_asked(WEB, "A", from_=pod)
@@ -191,21 +190,13 @@ def test_a_failure_shows_what_came(cluster: Cluster) -> None:
     assert str(cluster.queries[1]).endswith("SRV  NOERROR  by nodata-1")
 
 
-NOT_STARTED = '<Fault "drop seed 1" that was not started> has done nothing yet; use it in `with cluster.fault(...) as fault:`'
-UNUSED: list[Callable[[Fault], Any]] = [
-    lambda fault: fault.hits,
-    lambda fault: fault.rule,
-    lambda fault: fault.digest,
-    lambda fault: fault.assert_hits(),
-]
-
-
-@pytest.mark.parametrize("use", UNUSED)
-def test_use_before_the_with(cluster: Cluster, use: Callable[[Fault], Any]) -> None:
-    fault = cluster.fault("drop")
+@pytest.mark.parametrize("use", ["hits", "rule", "digest", "assert_hits()"])
+def test_use_before_the_with(cluster: Cluster, use: str) -> None:
     with pytest.raises(ClusterError) as raised:
-        use(fault)
-    assert str(raised.value) == NOT_STARTED
+        eval(f"fault.{use}", {"fault": cluster.fault("drop")})
+    assert str(raised.value) == (
+        '<Fault "drop seed 1" that was not started> has done nothing yet; use it in `with cluster.fault(...) as fault:`'
+    )
     assert ask(cluster, WEB) == ["10.0.0.1"]
 
 
@@ -242,5 +233,11 @@ def test_rules_that_exclude_each_other(cluster: Cluster) -> None:
         'the fault "nxdomain seed 2": it excludes the rule "first" (drop), which answers the same queries; '
         "remove one of the two"
     )
-    assert isinstance(cluster.pod("a"), Pod)
     assert ask(cluster, WEB) == ["10.0.0.1"]
+
+
+@pytest.mark.parametrize(("call", "words"), calls("faults"))
+def test_words(cluster: Cluster, call: str, words: str) -> None:
+    made = eval(call)
+    fault = made if isinstance(made, Fault) else made[-1]
+    assert repr(fault) == f'<Fault "{words}" that was not started>'

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import SkipTest
 
 import pytest
 
@@ -125,6 +126,7 @@ def test_it_is_skipped_where_namespaces_are_refused(
     for _ in range(2):
         with pytest.raises(NoNamespaces) as raised:
             cluster.pod().__enter__()
+        assert isinstance(raised.value, SkipTest)
         expected = "a pod needs namespaces, and they are refused here: the kernel refuses"
         assert str(raised.value) == expected
     monkeypatch.setattr(shutil, "which", lambda name: None)

@@ -1,12 +1,10 @@
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hsdns.fault_scenarios.scenario import names
 from hsdns.testing import Cluster, ClusterError
-from tests.testing.asking import ask, web
+from tests.testing.asking import ask, ask_web
 
 pytestmark = pytest.mark.sockets
 
@@ -85,48 +83,12 @@ def test_it_is_about_another_name(cluster: Cluster, path: str) -> None:
     cluster.service("web", headless=True).endpoints("10.0.0.1")
     with cluster.scenario(path, about="web.default.svc.cluster.local") as scenario:
         assert scenario.host == "web.default.svc.cluster.local"
-        assert web(cluster) == "10.0.0.1"
+        assert ask_web(cluster) == "10.0.0.1"
         scenario.advance(5)
-        assert web(cluster) == "NXDOMAIN"
+        assert ask_web(cluster) == "NXDOMAIN"
         assert ask(cluster, "web.shop.svc.cluster.local") == ["NXDOMAIN"], "it has no such object"
         assert len(cluster.queries) == 3
     assert scenario.faults["denied"].hits == 1
-
-
-CORE = "has a Corefile of its own, and the cluster of a test has another"
-REFUSED: list[tuple[Callable[[Cluster], Any], str]] = [
-    (lambda cluster: cluster.scenario("negative-rolout"), 'there is no fault scenario "negative-rolout"; did you mean "negative-rollout"?'),
-    (lambda cluster: cluster.scenario("ndots-storm"), f"the scenario ndots-storm {CORE}; hsdns fault run ndots-storm plays it"),
-    (lambda cluster: cluster.scenario("loop"), "the scenario loop kills the server for seconds that no test can advance; hsdns fault run loop plays it"),
-    (lambda cluster: cluster.scenario("slices-forbidden"), "the scenario slices-forbidden is about an API server, and the cluster of a test has none; hsdns fault run slices-forbidden plays it"),
-    (
-        lambda cluster: cluster.scenario("big-service", about="web.default.svc.cluster.local"),
-        "the scenario big-service is about its own names alone: it needs a Service with 1,000 endpoints; leave `about` out",
-    ),
-    (
-        lambda cluster: cluster.scenario("conntrack-race").advance(1),
-        "<Scenario conntrack-race at second 0 of 60> has not begun; use it in `with cluster.scenario(...)`",
-    ),
-    (
-        lambda cluster: cluster.scenario("negative-rollout").__enter__().advance(91),
-        "<Scenario negative-rollout at second 0 of 90> cannot go 91 seconds on; it has 90 left",
-    ),
-    (
-        lambda cluster: cluster.scenario("negative-rollout").__enter__().advance(-1),
-        "<Scenario negative-rollout at second 0 of 90> cannot go -1 seconds on; it has 90 left",
-    ),
-    (
-        lambda cluster: cluster.scenario("negative-rollout").__enter__().__enter__(),
-        "<Scenario negative-rollout at second 0 of 90> starts once; make another one with cluster.scenario()",
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("call", "sentence"), REFUSED, ids=[row[1][:50] for row in REFUSED])
-def test_refused(cluster: Cluster, call: Callable[[Cluster], Any], sentence: str) -> None:
-    with pytest.raises(ClusterError) as raised:
-        call(cluster)
-    assert str(raised.value) == sentence
 
 
 @pytest.mark.parametrize("name", names())

@@ -54,7 +54,7 @@ def test_it_runs_beside_a_loop_of_the_test(cluster: Cluster) -> None:
 
 def test_its_thread_ends_with_a_client_that_stays(cluster: Cluster) -> None:
     with Cluster() as other, socket.create_connection((other.address, other.port)) as sock:
-        (thread,) = (each for each in threading.enumerate() if each is other._server._thread)
+        (thread,) = (each for each in threading.enumerate() if each is other.server._thread)
         sock.sendall(b"\0")
     assert not thread.is_alive()
 

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import dns.message
 import pytest
 
-from hsdns.upstream.connection import ProtocolViolation
-from hsdns.upstream.https import HttpsPool, connect_https
+from hsdns.upstream.connection import ConnectionClosed, ProtocolViolation
+from hsdns.upstream.doh import DohSession
+from hsdns.upstream.https import HttpsConnection, HttpsPool, connect_https
 from hsdns.upstream.target import HTTP2, Target
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import LOOPS
@@ -207,6 +209,53 @@ async def test_after_a_timeout_another_connection_is_used(
         assert len(line.line) == 0
         assert is_reply(await line.ask())
         assert len(line.server.connections) == 2
+
+
+class Transport:
+    """What a connection closes."""
+
+    is_closed = False
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def write(self, data: bytes) -> None:
+        assert not self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("reply", [b"reply", ConnectionClosed("closed")])
+async def test_a_reply_comes_as_its_query_is_cancelled(reply: bytes | ConnectionClosed) -> None:
+    """The others of the connection have theirs; one that is drained closes after the last."""
+
+    class Session(DohSession):
+        def receive_data(self, data: bytes) -> dict[int, bytes | OSError]:
+            return {1: reply, 99: b"unknown"} if data == b"first" else {3: b"other"}
+
+    connection, transport = HttpsConnection(Session("dns.example.net")), Transport()
+    connection.connection_made(cast("asyncio.Transport", transport))
+    cancelled, other = (asyncio.create_task(connection.ask(WIRE)) for _ in range(2))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    connection.drain()
+    connection.data_received(b"first")
+    assert not transport.is_closing()
+    connection.data_received(b"second")
+    assert transport.is_closing()
+    assert await other == b"other"
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+
+
+async def test_no_query_is_sent_before_the_servers_settings() -> None:
+    connection = HttpsConnection(DohSession("dns.example.net"))
+    ready = asyncio.create_task(connection.wait_ready())
+    await asyncio.sleep(0)
+    assert not ready.done()
+    connection.data_received(b"\0\0\0\4" + bytes(5))
+    await ready
 
 
 async def test_one_invalid_response_closes_nothing(certificate: Certificate) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
+import random
+from collections import Counter
 from collections.abc import Callable, Coroutine
-from itertools import takewhile
+from itertools import pairwise, product, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +183,23 @@ def test_ids_are_unpredictable_and_differ_from_all_outstanding_ones() -> None:
     for k in range(2):
         setup.ask(query(k))
     assert [message[:2] for message in setup.sent] == [b"\7\1", b"\7\2"]
+    setup.under_test.close()
+
+
+@in_loop
+def test_source_ports_are_unpredictable() -> None:
+    """Each query goes from any of them, whatever those before it did (RFC 5452 section 9.2)."""
+    setup = Setup(entropy=Entropy(random.Random(1).randbytes))
+    chosen: list[int] = []
+    for number in range(MAX_PORTS + 800):
+        before = [len(socket.sent) for socket in setup.sockets]
+        setup.ask(query(number))
+        sent = [len(socket.sent) for socket in setup.sockets]
+        chosen += [k for k, count in enumerate(sent) if before[k:] and count > before[k]]
+    assert len(setup.sockets) == MAX_PORTS
+    followed = Counter(pairwise(chosen))
+    assert set(followed) == set(product(range(MAX_PORTS), repeat=2))
+    assert max(followed.values()) < 2 * 800 / MAX_PORTS**2
     setup.under_test.close()
 
 
@@ -373,6 +392,7 @@ async def test_queries(name: str) -> None:
     await in_callback(script.setup.under_test.close)
     script.setup.pass_time(100.0)
     assert (len(script.setup.waits), script.setup.open) == (0, 0)
+    assert not script.setup.under_test._turns, "nothing is kept of a question"
 
 
 @in_loop
@@ -381,7 +401,7 @@ def test_forged_replies_are_late_ones_only_once() -> None:
     setup = Setup(most=1)
     setup.ask(query(1), seconds=1.0)
     setup.pass_time(1.0 + TICK)
-    asked = setup.ask()
+    asked = setup.ask(seconds=100.0)
     (socket,) = setup.sockets
     for _ in range(100):
         socket.receive(reply(setup.sent[0]))
@@ -392,7 +412,10 @@ def test_forged_replies_are_late_ones_only_once() -> None:
     while setup.now < 103.0:
         socket.receive(forged)
         setup.now += 1 / 14
-    assert (setup.forged > 16, setup.streams, setup.results[asked]) == (True, [], None)
+    for later in (9.0, *[0.0] * (MAX_FORGED - 2), 1.0):  # the sixteenth a second after the first
+        setup.now += later
+        socket.receive(forged)
+    assert (setup.forged > 32, setup.streams, setup.results[asked]) == (True, [], None)
     setup.under_test.close()
 
 

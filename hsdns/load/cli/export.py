@@ -106,10 +106,8 @@ class Metrics:
 
 
 def check_gateway(url: str) -> str:
-    """The address of -push, "" for none; raise FlagError."""
+    """The address of -push; raise FlagError."""
     parts = urlsplit(url)
-    if not url:
-        return ""
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise FlagError(f'-push needs an address such as http://127.0.0.1:9091, found "{url}"')
     if "@" in parts.netloc:  # not quoted in the message, because it may contain a password

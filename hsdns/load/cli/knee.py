@@ -13,61 +13,28 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from hsdns.cli.command import FlagError, complain
+from hsdns.cli.command import complain
 from hsdns.load.errors import LoadError
 from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
-from hsdns.load.limits import KNEE_FLAG, Limit, read_knee_limits
+from hsdns.load.limits import Limit
 from hsdns.load.schedule import Stage
 
 if TYPE_CHECKING:
-    from hsdns.load.cli.settings import LoadFlags, LoadSettings
-    from hsdns.load.report import KneeReport, KneeStep, OfServer, PlanReport
+    from hsdns.load.cli.settings import LoadSettings
+    from hsdns.load.report import KneeReport, KneeStep, PlanReport
+    from hsdns.load.results import Results
 
 PATIENCE: Final = 10.0  # seconds for a server to answer again after a step
 MOST_LATE: Final = 0.05  # share of a step: the p99 of lateness above which its rate was not kept
-Load = Callable[["LoadSettings"], "tuple[list[OfServer], PlanReport]"]
-
-
-class KneeSettings(NamedTuple):
-    """The settings of -find-knee: the limits, the first rate, the highest rate, and the shortest step in seconds."""
-
-    limits: list[Limit]
-    first: float
-    ceiling: float
-    shortest: float
+Load = Callable[["LoadSettings"], "tuple[list[Results], PlanReport]"]
 
 
 class Found(NamedTuple):
     """The result of a search, and the run whose figures are reported."""
 
     knee: KneeReport
-    servers: list[OfServer]
+    servers: list[Results]
     plan: PlanReport
-
-
-def knee_settings(flags: LoadFlags, stages: Sequence[Stage], servers: int) -> KneeSettings | None:
-    """Read the flags, None without -find-knee; raise LoadError or FlagError."""
-    if not flags.find_knee:
-        if "knee-limits" in flags.given:
-            raise FlagError(f"{KNEE_FLAG} needs -find-knee")
-        return None
-    for other in ("part", "job", "start-at"):
-        if other in flags.given:
-            raise FlagError(
-                f"-find-knee: one generator searches, at its own times; leave -{other} out"
-            )
-    for other, why in (("pods", "pods make lookups"), ("replay", "a recording has its own")):
-        if other in flags.given:
-            raise FlagError(f"-find-knee finds a rate of queries, and {why}; leave -{other} out")
-    if len(stages) > 1 or stages[0].first != stages[0].last:
-        raise FlagError("-find-knee begins at one rate and finds the others; give one as -rate")
-    limits = read_knee_limits(flags.knee_limits, verifies=flags.verify)
-    if servers > 1:
-        raise FlagError(
-            "-find-knee loads one server, for each has a knee of its own; give one -server"
-        )
-    shortest = SHORTEST if flags.time is None else flags.time
-    return KneeSettings(limits, stages[0].first, float(flags.max_rate), shortest)
 
 
 def find_knee(settings: LoadSettings, load: Load) -> Found:
@@ -75,11 +42,12 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
     from hsdns.load.report import KneeReport
     from hsdns.load.run import INTERRUPTED
 
-    knee = settings.knee
-    assert knee is not None, "the caller asks only then"
-    search = KneeSearch(knee.first, knee.ceiling, queries_for(knee.limits), knee.shortest)
+    flags, limits = settings.flags, settings.knee
+    shortest = SHORTEST if flags.time is None else flags.time
+    first = settings.schedule.stages[0].first
+    search = KneeSearch(first, float(flags.max_rate), queries_for(limits), shortest)
     steps: list[KneeStep] = []
-    kept: dict[float, tuple[Step, list[OfServer], PlanReport]] = {}
+    kept: dict[float, tuple[Step, list[Results], PlanReport]] = {}
     newest = 0.0
     while (step := search.step) is not None:
         try:
@@ -94,7 +62,7 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
                 kept[step.rate] = step, servers, plan
                 newest = step.rate
             break
-        report = _step_report(knee.limits, step, servers[0])
+        report = _step_report(limits, step, servers[0])
         steps.append(report)
         complain(_line(report))
         newest = step.rate
@@ -105,12 +73,7 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
     found = search.knee()
     complain(found.sentence)
     _, servers, plan = kept[newest if found.holds is None else found.holds]
-    limits = [limit.text for limit in knee.limits]
-    return Found(
-        KneeReport(found.found, found.holds, found.breaks, found.sentence, limits, steps),
-        servers,
-        plan,
-    )
+    return Found(KneeReport(*found, [limit.text for limit in limits], steps), servers, plan)
 
 
 def _at(settings: LoadSettings, step: Step, wait: float) -> LoadSettings:
@@ -119,12 +82,12 @@ def _at(settings: LoadSettings, step: Step, wait: float) -> LoadSettings:
     return settings._replace(schedule=schedule, wait=max(settings.wait, wait))
 
 
-def _step_report(limits: Sequence[Limit], step: Step, server: OfServer) -> KneeStep:
+def _step_report(limits: Sequence[Limit], step: Step, server: Results) -> KneeStep:
     from hsdns.load.report import KneeStep
     from hsdns.load.results import measured_of
     from hsdns.load.run import FELL_BEHIND
 
-    whole = server.results.whole()
+    whole = server.whole()
     measured = measured_of(whole)
     late = whole.late_slots.percentile(99) or 0
     kept = server.ended != FELL_BEHIND and late <= step.seconds * 1e6 * MOST_LATE

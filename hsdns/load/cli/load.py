@@ -22,36 +22,32 @@ import contextlib
 import os
 import platform
 import signal
-import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from hsdns import __version__, memory
 from hsdns.cli.command import FlagError, complain
 from hsdns.limits import descriptor_limit, raise_limit
-from hsdns.load.cli.export import Metrics, check_gateway, put_out, write_for_ci
+from hsdns.load.cli.export import Metrics, put_out, write_for_ci
 from hsdns.load.cli.generator import Generator, find_generator
 from hsdns.load.cli.knee import find_knee
 from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
 from hsdns.load.errors import naming_files
-from hsdns.load.plan import StreamPlan
 
 if TYPE_CHECKING:
     from hsdns.cli.command import Command
     from hsdns.load.cli.cluster import LoadCluster
-    from hsdns.load.cli.settings import ReplaySettings
-    from hsdns.load.plan import Target
-    from hsdns.load.questions import Question, Questions
-    from hsdns.load.report import Machine, OfServer, PlanReport, Report
+    from hsdns.load.plan import StreamPlan, Target
+    from hsdns.load.questions import Questions
+    from hsdns.load.report import Machine, PlanReport, Report
     from hsdns.load.results import Results
-    from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.wire.message import Reply
 
 POD_TRANSPORT: Final = "UDP, TCP for what it truncates"
@@ -87,8 +83,8 @@ class Load(LoadFlags):
         """Carry it out, and put out the report; return the exit status."""
         with naming_files(), Termination() as termination:
             settings = read_settings(self)
-            metrics = Metrics(self.prometheus, check_gateway(self.push))
-            generator = find_generator(settings.portion, self.start_at, self.job)
+            metrics = Metrics(self.prometheus, self.push)
+            generator = find_generator(self.part, self.start_at, self.job)
             memory.set_up_collector()
             # What a run remembers of a cluster and of answers is many objects, nearly none of them in cycles: a full
             # collection would stop the verification and the changes for up to a second.
@@ -108,6 +104,7 @@ class Load(LoadFlags):
 def _run(
     settings: LoadSettings, metrics: Metrics, generator: Generator, termination: Termination
 ) -> tuple[Report, dict[str, Results]]:
+    from hsdns.load.cli.questions import questions_of
     from hsdns.load.report import Run, make_report
 
     with ExitStack() as stack:
@@ -116,84 +113,46 @@ def _run(
             stack.enter_context(cluster)
             if cluster.api is not None:
                 complain(f"the cluster is at {cluster.api.url}")
-        questions = _questions(settings, cluster)
+        questions = questions_of(settings) if cluster is None else cluster.questions
         started = datetime.now(UTC)
 
-        def load(step: LoadSettings) -> tuple[list[OfServer], PlanReport]:
+        def load(step: LoadSettings) -> tuple[list[Results], PlanReport]:
             return _load(step, questions, cluster, metrics, generator, termination)
 
         knee = None
-        if settings.knee is None:
+        if not settings.knee:
             servers, plan = load(settings)
-            passed = (time.monotonic_ns() - servers[0].results.begin) / 1e9
+            passed = (time.monotonic_ns() - servers[0].begin) / 1e9
             started = datetime.now(UTC) - timedelta(seconds=passed)  # when the schedule began
         else:
             knee, servers, plan = find_knee(settings, load)
     slack = settings.flags.slack if settings.flags.verify else None
     at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     run = Run(at, plan, _machine(), slack, settings.limits, knee)
-    report = make_report(run, servers)
-    return report, {each.name: each.results for each in servers}
+    report = make_report(run, [each.report() for each in servers])
+    return report, {each.name: each for each in servers}
 
 
 def _cluster(settings: LoadSettings) -> LoadCluster | None:
     from hsdns.cli.offline import configure
     from hsdns.cli.source import source_tokens
     from hsdns.load.cli.cluster import LoadCluster
-    from hsdns.load.cli.settings import pod_questions
-    from hsdns.load.cluster.names import cluster_questions
-    from hsdns.load.questions import Questions
+    from hsdns.load.cli.questions import questions_of
 
     flags = settings.flags
     if not flags.has_cluster:
         return None
-
-    def choose(blocks: Sequence[Kubernetes]) -> Questions:
-        if settings.flags.queries:
-            return Questions(_read_queries(settings.flags.queries), seed=settings.flags.seed)
-        if settings.replay is not None:
-            return _replayed(settings.replay)
-        if settings.pods is not None:
-            return pod_questions(settings.pods, blocks, settings.zipf, settings.flags.seed)
-        answer_sets = [block.answer_set() for block in blocks]
-        return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.flags.seed)
-
     objects = None if flags.source is None else source_tokens(flags.source, flags.conf)
     configuration, _ = configure(flags.conf, objects, runs_code=not flags.no_code)
     return LoadCluster(
         configuration,
-        choose,
-        verifies=settings.flags.verify,
-        api=settings.api,
-        changes_api=settings.flags.churn_api,
-        kinds=settings.churn_kinds,
-        seed=settings.flags.seed,
+        partial(questions_of, settings),
+        verifies=flags.verify,
+        api=flags.api,
+        changes_api=flags.churn_api,
+        kinds=flags.churn_kinds,
+        seed=flags.seed,
     )
-
-
-def _questions(settings: LoadSettings, cluster: LoadCluster | None) -> Questions:
-    from hsdns.load.questions import Questions
-
-    if cluster is not None:
-        return cluster.questions
-    if settings.replay is not None:
-        return _replayed(settings.replay)
-    return Questions(_read_queries(settings.flags.queries), seed=settings.flags.seed)
-
-
-def _replayed(found: ReplaySettings) -> Questions:
-    from hsdns.load.questions import Questions
-
-    return Questions(found.replay.questions, recorded=found.replay.recorded)
-
-
-def _read_queries(path: str) -> list[Question]:
-    from hsdns.load.questions import read_queries
-
-    if path == "-":
-        return read_queries(sys.stdin, "standard input")
-    with Path(path).open(encoding="utf-8", errors="replace") as file:
-        return read_queries(file, path)
 
 
 def _load(
@@ -203,9 +162,10 @@ def _load(
     metrics: Metrics,
     generator: Generator,
     termination: Termination,
-) -> tuple[list[OfServer], PlanReport]:
+) -> tuple[list[Results], PlanReport]:
     from hsdns.load.cli.cluster import following_changes
     from hsdns.load.cli.progress import live
+    from hsdns.load.cli.questions import in_words
     from hsdns.load.plan import Plan, place_to_text, transport_words
     from hsdns.load.report import PlanReport
     from hsdns.load.results import kind_numbers
@@ -214,9 +174,9 @@ def _load(
     from hsdns.load.send.udp import sockets_for, window_for
     from hsdns.load.verify.verifier import Verifier
 
-    schedule = settings.schedule
-    queries = [each.query(settings.flags.edns) for each in questions.all]
-    fastest = schedule.fastest if settings.replay is None else settings.replay.replay.fastest
+    flags, schedule = settings.flags, settings.schedule
+    queries = [each.query(flags.edns) for each in questions.all]
+    fastest = schedule.fastest if settings.replay is None else settings.replay.fastest
     sockets = sockets_for(fastest, settings.timeout, settings.sockets)
     allow_descriptors(settings, sockets)
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
@@ -227,12 +187,12 @@ def _load(
             plan = Plan(
                 family,
                 address,
-                [each.octets(settings.flags.edns) for each in questions.all],
+                [each.octets(flags.edns) for each in questions.all],
                 list(questions.weights),
                 schedule,
                 round(settings.timeout * 1e9),
                 sockets,
-                settings.flags.verify,
+                flags.verify,
                 recorded=questions.recorded,
                 pods=questions.pods,
                 portion=generator.portion,
@@ -240,16 +200,14 @@ def _load(
                 streams=settings.streams,
                 window=window_for(fastest, settings.timeout, schedule.burst),
             )
-            verifier = (
-                None if truth is None else Verifier(truth, questions.all, settings.flags.slack)
-            )
+            verifier = None if truth is None else Verifier(truth, questions.all, flags.slack)
             # Nothing but counting is left for this process if no answer is judged.
             is_alone = truth is None and len(places) == 1
             sending = stack.enter_context(SenderProcess(plan, is_alone=is_alone))
             place = place_to_text(target.host, target.port)
             loaded.append(Loaded(target.name, place, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
-        shown = stack.enter_context(live(schedule.seconds, settings.flags.live))
+        shown = stack.enter_context(live(schedule.seconds, flags.live))
         stack.enter_context(_churning(settings, cluster))
 
         def show(servers: Mapping[str, Results], seconds: float) -> None:
@@ -259,61 +217,42 @@ def _load(
         options = RunOptions(
             lambda: () if truth is None else truth.changes,
             show,
-            settings.flags.keep_going,
+            flags.keep_going,
             settings.limits,
             generator.begin,
             following.take,
             termination.take,
         )
-        ended = carry_out(
+        servers = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, options, time.monotonic_ns, time.sleep
         )  # fmt: skip
-    failure = "" if cluster is None else cluster.failure
-    servers = [
-        each._replace(
-            ended=each.ended or failure,
-            propagation=following.report(
-                number, questions.all, each.results.begin / 1e9, each.seconds
-            ),
-        )
-        for number, each in enumerate(ended)
-    ]
+    for number, each in enumerate(servers):
+        each.ended = each.ended or ("" if cluster is None else cluster.failure)
+        each.propagation = following.report(number, questions.all, each.begin / 1e9, each.lasted)
     return servers, PlanReport(
         transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
         list(schedule.stages),
         schedule.arrival,
         schedule.burst,
-        settings.flags.seed,
+        flags.seed,
         sockets,
         settings.timeout * 1000,
         len(questions.all if questions.pods is None else questions.pods.targets),
-        _what(settings, questions),
-        settings.flags.edns,
-        settings.churn,
+        in_words(settings, questions),
+        flags.edns,
+        flags.churn,
         generator.portion.to_text(),
-        settings.churn_kinds if settings.churn else {},
+        flags.churn_kinds if flags.churn else {},
         settings.probes,
         settings.streams,
     )
-
-
-def _what(settings: LoadSettings, questions: Questions) -> str:
-    """A description of the questions."""
-    from hsdns.load.cli.settings import in_words
-
-    if questions.pods is not None:
-        return in_words(questions.pods)
-    if settings.replay is not None:
-        return settings.replay.what
-    groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
-    return f"{len(questions.all)} questions of {settings.flags.queries or f'the cluster: {groups}'}"
 
 
 def _find(
     settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
 ) -> tuple[int, tuple[str | int, ...]]:
     """The family and address of a server that answers; with a simulated cluster, once it has read that."""
-    from hsdns.load.send.probe import find_target, probe_over
+    from hsdns.load.send.probe import find_target, probe
 
     family, address = find_target(target.host, target.port)
     awaited = None if cluster is None else cluster.awaited
@@ -323,16 +262,16 @@ def _find(
     def is_ready(reply: Reply) -> bool:
         return not has_cluster or bool(reply.answer)
 
-    probe_over(settings.streams, family, address, query, settings.wait, is_ready)
+    probe(family, address, query, settings.wait, is_ready, settings.streams)
     return family, address
 
 
 @contextlib.contextmanager
 def _churning(settings: LoadSettings, cluster: LoadCluster | None) -> Iterator[None]:
-    if cluster is None or not settings.churn:
+    if cluster is None or not settings.flags.churn:
         yield
         return
-    cluster.begin_churn(settings.churn)
+    cluster.begin_churn(settings.flags.churn)
     try:
         yield
     finally:

@@ -12,7 +12,8 @@ from xml.etree import ElementTree as ET
 
 from hsdns.load.limits import KNEE
 from hsdns.load.output.words import arrival, limited, rates
-from hsdns.load.report import LimitReport, Report, ServerReport
+from hsdns.load.report import Report
+from hsdns.load.results import LimitReport, ServerReport
 from hsdns.rules.output import document
 
 WHOLE: Final = "the run is whole"

@@ -33,8 +33,8 @@ from hsdns.load.output.words import (
     rates,
     shown,
 )
-from hsdns.load.report import Report, ServerReport, plain
-from hsdns.load.results import Second
+from hsdns.load.report import Report, plain
+from hsdns.load.results import Second, ServerReport
 from hsdns.load.verify.judge import RIGHT, VERDICTS
 from hsdns.wire import printable
 

@@ -32,8 +32,8 @@ from hsdns.load.output.words import (
     shown,
     since_begin,
 )
-from hsdns.load.report import KneeReport, Report, ServerReport
-from hsdns.load.results import PropagationReport, VerdictReport
+from hsdns.load.report import KneeReport, Report
+from hsdns.load.results import PropagationReport, ServerReport, VerdictReport
 
 _LABEL: Final = 10
 MOST_NAMES: Final = 5

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from hsdns.load.histogram import Percentile, us_to_text
-from hsdns.load.report import KneeStep, LimitReport, PlanReport, Report, ServerReport
-from hsdns.load.results import Counts
+from hsdns.load.report import KneeStep, PlanReport, Report
+from hsdns.load.results import Counts, LimitReport, ServerReport
 from hsdns.load.schedule import Stage
 from hsdns.load.verify.judge import VERDICTS
 

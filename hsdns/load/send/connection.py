@@ -1,27 +1,28 @@
-"""The life of a connection, sans I/O: set-up, queries, end.
+"""The connections of a load, sans I/O: DNS messages over TCP or TLS, the life of a connection, and its octets.
 
-Path: pool.py -> here -> tls.py (DNS over TLS and HTTPS), a session: Framed here, or http2.py.
-Rule 1: a query that it takes before it is set up waits in it, and is sent when the set-up ends.
-Rule 2: octets of a server raise no exception: `broken` says what is wrong.
-
-DNS messages over a connection, sans I/O: matches replies with queries:
+Path: pool.py, pods.py -> here -> a Session: FramedSession here, or http2.py; octets go over the links of sockets.py.
 Source: RFC 1035 section 4.2.2, RFC 7766 sections 6.2.1.1 (any order of replies) and 8, RFC 7858.
-Rule 1: octets of a server never raise an exception: `broken` says what is wrong, and later octets are ignored.
-Rule 2: IDs increase, and an ID that waits for its reply is not reused.
+Rule 1: a query that a connection takes before it is set up waits in it, and is sent when the set-up ends.
+Rule 2: octets of a server never raise an exception: `broken` says what is wrong, and later octets are ignored.
+Rule 3: IDs increase, and an ID that waits for its reply is not reused.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from hsdns.load.counters import CLOSED, RESET
 from hsdns.load.send.loop import HEADER_LEN, Query
-from hsdns.load.send.tls import TlsFailure, TlsLayer
 from hsdns.wire.framing import FrameBuffer
 
-TRIES: Final = 3  # connections that may end while a query waits
+if TYPE_CHECKING:
+    from hsdns.load.send.pool import Client
+
+IDS: Final = 65_536
+MOST_IN_FLIGHT: Final = 60_000
 
 
 class QueryResult(NamedTuple):
@@ -35,12 +36,8 @@ class QueryResult(NamedTuple):
     why: str = ""
 
 
-IDS: Final = 65_536
-MOST_IN_FLIGHT: Final = 60_000
-
-
 class Session:
-    """The interface of a session for connection.py: queries in flight by key, octets to send, and room."""
+    """A protocol on a connection: queries in flight by key, octets to send, and room."""
 
     def __init__(self) -> None:
         self.in_flight: dict[int, Query] = {}
@@ -107,16 +104,16 @@ class FramedSession(Session):
 
 
 class Link(Protocol):
-    """The socket of a connection."""
+    """The socket of a connection, with TLS if there is any; its methods raise OSError."""
 
-    def fault(self) -> str:
-        """Why it could not connect; "" if it is connected."""
+    def set_up(self) -> bool:
+        """Go on with the set-up; return whether it is complete."""
 
-    def send(self, octets: bytes) -> int:
-        """Send as many octets as there is room for; return their number; raise OSError."""
+    def send(self, octets: bytes | bytearray) -> int:
+        """Send as many octets as there is room for; return their number."""
 
-    def receive(self) -> bytes | None:
-        """Return what has arrived: empty at the end, None for nothing; raise OSError."""
+    def receive(self) -> tuple[bytes, bool]:
+        """What has arrived, and whether the server has ended the connection."""
 
     def watch_writing(self, *, is_on: bool) -> None:
         """Start or stop watching for room to send."""
@@ -125,62 +122,30 @@ class Link(Protocol):
         """Close it."""
 
 
-class Client:
-    """A slot for a connection; `is_listed` while it is among those that take queries."""
-
-    __slots__ = ("connection", "is_listed")
-
-    def __init__(self) -> None:
-        self.connection: Connection | None = None
-        self.is_listed = True
-
-    @property
-    def has_room(self) -> bool:
-        """Whether it takes a query now."""
-        return self.connection is None or self.connection.has_room
-
-
 class Connection:
     """A connection, for `most` queries at once and `in_all` in total (0: any number).  Times are nanoseconds."""
 
+    # `client` is for pool.py.
     __slots__ = (
-        "began",
-        "broken",
-        "client",
-        "given",
-        "in_all",
-        "is_dirty",
-        "is_linked",
-        "is_up",
-        "link",
-        "most",
-        "replied",
-        "session",
-        "tls",
-        "unsent",
+        "began", "client", "given", "in_all", "is_blocked", "is_dirty", "is_up", "link", "most", "replied", "session",
         "waiting",
     )  # fmt: skip
 
     def __init__(
-        self, session: Session, tls: TlsLayer | None, most: int, in_all: int, now: int
+        self, session: Session, most: int = MOST_IN_FLIGHT, in_all: int = 0, now: int = 0
     ) -> None:
         self.session = session
-        self.tls = tls
         self.most = most
         self.in_all = in_all
         self.began = now
         self.replied = 0  # when the last reply arrived
         self.given = 0  # queries so far
-        self.is_up = False
-        self.broken = ""
-        self.waiting: deque[Query] = deque()
-        # For ConnectionGroup: its socket, whether that is connected, the octets it did not take; whether there is more.
-        # For pool.py: its client.
+        self.waiting: deque[Query] = deque()  # for the set-up, or for room
         self.client: Client
         self.link: Link
-        self.is_linked = False
-        self.unsent = b""
-        self.is_dirty = False
+        self.is_up = False
+        self.is_dirty = False  # there may be octets to send
+        self.is_blocked = False  # the link did not take all octets
 
     @property
     def is_spent(self) -> bool:
@@ -192,16 +157,10 @@ class Connection:
         """Whether it takes another query now."""
         session = self.session
         return (
-            session.takes
-            and not (self.in_all and self.given >= self.in_all)
+            not self.is_spent
             and len(session.in_flight) + len(self.waiting) < self.most
             and (not self.is_up or session.has_room)
         )
-
-    @property
-    def may_send(self) -> bool:
-        """Whether there may be something to send."""
-        return self.tls is not None or bool(self.session.out)
 
     @property
     def is_quiet(self) -> bool:
@@ -212,53 +171,15 @@ class Connection:
         """Take a query."""
         self.given += 1
         query.connection, query.key = self, -1
-        if self.is_up and not self.waiting and self.session.has_room:
-            self._send(query)
-        else:
-            self.waiting.append(query)
+        self.waiting.append(query)
+        if self.is_up:
+            self.send_waiting()
 
-    def connect(self) -> None:
-        """The socket is connected."""
-        if self.tls is None:
-            self._set_up()
-        else:
-            self._without_failure(self.tls.shake)
-
-    def receive(self, octets: bytes) -> list[QueryResult]:
-        """Process octets of the server; return the results of queries."""
-        if self.tls is not None:
-            plain = b""
-            try:
-                plain = self.tls.feed(octets)
-            except TlsFailure as error:
-                self.broken = str(error)
-            if not self.is_up and self.tls.is_shaken:
-                self._set_up()
-            octets = plain
-        found = self.session.feed(octets) if octets else []
-        self.broken = self.broken or self.session.broken
+    def send_waiting(self) -> None:
+        """Send as many of the waiting queries as there is room for."""
         while self.waiting and self.session.has_room:
-            self._send(self.waiting.popleft())
-        return found
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether the server has announced the end."""
-        return self.tls is not None and self.tls.is_over
-
-    def take(self) -> bytes:
-        """Take the octets to send."""
-        out, tls = self.session.out, self.tls
-        if tls is None:
-            if not self.is_up:
-                return b""
-            octets = bytes(out)
-            out.clear()
-            return octets
-        if out and tls.is_shaken and not self.broken:
-            self._without_failure(lambda: tls.write(out))
-            out.clear()
-        return tls.take()
+            query = self.waiting.popleft()
+            query.key = self.session.ask(query)
 
     def forget(self, query: Query) -> None:
         """Stop waiting for a reply."""
@@ -274,33 +195,8 @@ class Connection:
         self.waiting.clear()
         return found
 
-    def end(self) -> bytes:
-        """Announce the end; return the last octets to send."""
-        if not self.is_up or self.broken:
-            return b""
-        self.session.end()
-        octets = self.take()
-        if self.tls is not None:
-            self.tls.end()
-            octets += self.tls.take()
-        return octets
 
-    def _set_up(self) -> None:
-        self.is_up = True
-        while self.waiting and self.session.has_room:
-            self._send(self.waiting.popleft())
-
-    def _send(self, query: Query) -> None:
-        query.key = self.session.ask(query)
-
-    def _without_failure(self, do: Callable[[], None]) -> None:
-        try:
-            do()
-        except TlsFailure as error:
-            self.broken = str(error)
-
-
-class ConnectionGroup:
+class Connections:
     """Moves octets between connections and their links; `open_link` makes a connecting one, and may raise OSError."""
 
     def __init__(self, open_link: Callable[[Connection], Link]) -> None:
@@ -339,93 +235,80 @@ class ConnectionGroup:
             dirty, self._dirty = self._dirty, []
             for connection in dirty:
                 connection.is_dirty = False
-                if connection in self._open:
+                if connection in self._open and connection.is_up:
                     self._write(connection)
 
     def can_write(self, connection: Connection) -> None:
         """Handle a connection that is connected, or has room again."""
-        if connection not in self._open:
-            return
-        if not connection.is_linked:  # the first time
-            fault = connection.link.fault()
-            if fault:
-                self.end(connection, fault)
-                return
-            connection.is_linked = True
-            connection.connect()
-            self._connected(connection)
-        self._write(connection)
+        if self._is_up(connection):
+            self._write(connection)
 
     def can_read(self, connection: Connection) -> None:
         """Handle octets that have arrived on a connection."""
-        if connection not in self._open:
+        if not self._is_up(connection):
             return
+        session = connection.session
         try:
-            octets = connection.link.receive()
+            octets, is_over = connection.link.receive()
         except OSError as error:
-            self.end(connection, _reset(error))
+            self.end(connection, _reason(error))
             return
-        if octets is None:
-            return
-        if not octets:
-            self.end(connection, connection.session.leaves or CLOSED)
-            return
-        was_up = connection.is_up
-        found = connection.receive(octets)
-        if not was_up:
-            self._connected(connection)
-        elif connection.may_send:
-            self.mark_dirty(connection)
-        if found:
-            self.deliver(connection, found)
-        if connection.broken:
-            self.end(connection, connection.broken)
-        elif connection.is_ended:
-            self.end(connection, connection.session.leaves or CLOSED)
-        else:
+        if octets:
+            found = session.feed(octets)
+            connection.send_waiting()
+            if session.out:
+                self.mark_dirty(connection)
+            if found:
+                self.deliver(connection, found)
+        if session.broken:
+            self.end(connection, session.broken)
+        elif is_over:
+            self.end(connection, session.leaves or CLOSED)
+        elif octets:
             self.review(connection)
 
     def close_link(self, connection: Connection) -> None:
         """Announce the end of a connection, and close its link."""
         self._open.discard(connection)
-        try:
-            last = connection.end()
-            if last:
-                connection.link.send(last)
-        except OSError:
-            pass  # the server has closed it
+        session = connection.session
+        with suppress(OSError):  # the server has closed it
+            if connection.is_up and not session.broken:
+                session.end()
+                if session.out:
+                    connection.link.send(session.out)
         connection.link.close()
 
-    def _connected(self, connection: Connection) -> None:
-        if connection.broken and not connection.is_up:
-            self.end(connection, connection.broken)
-        elif connection.is_up:
+    def _is_up(self, connection: Connection) -> bool:
+        """Whether an open connection is set up; if not, go on with that."""
+        if connection not in self._open or connection.is_up:
+            return connection in self._open
+        try:
+            connection.is_up = connection.link.set_up()
+        except OSError as error:
+            self.end(connection, _reason(error))
+            return False
+        if connection.is_up:
             self.set_up(connection)
-        self.mark_dirty(connection)
+            connection.send_waiting()
+            self.mark_dirty(connection)
+        return connection.is_up
 
     def _write(self, connection: Connection) -> None:
-        if not connection.is_linked:
-            return  # not connected yet
-        octets, had = connection.take(), bool(connection.unsent)
-        if connection.broken:
-            self.end(connection, connection.broken)
+        out, link = connection.session.out, connection.link
+        if not out:
             return
-        if had:
-            octets = connection.unsent + octets
-        elif not octets:
-            return
-        link = connection.link
         try:
-            sent = link.send(octets)
+            sent = link.send(out)
         except OSError as error:
-            self.end(connection, _reset(error))
+            self.end(connection, _reason(error))
             return
-        connection.unsent = octets[sent:]
-        if bool(connection.unsent) != had:
-            link.watch_writing(is_on=not had)
+        del out[:sent]
+        if bool(out) != connection.is_blocked:
+            connection.is_blocked = not connection.is_blocked
+            link.watch_writing(is_on=connection.is_blocked)
 
 
-def _reset(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return (
         RESET if isinstance(error, (ConnectionResetError, BrokenPipeError)) else f"{error.strerror}"
     )

@@ -45,9 +45,8 @@ SPIN: Final = 60_000  # nanoseconds before a query is due from which it does not
 LONGEST: Final = 50_000_000  # maximum nanoseconds of one wait
 # Nanoseconds by which a schedule that waits for room may be late before it is postponed: so queries leave together.
 CATCH_UP: Final = 10_000_000
-GATHER: Final = (
-    1_000_000  # nanoseconds after a query is due that such a schedule waits, for the same reason
-)
+# Nanoseconds after a query is due that such a schedule waits, for the same reason.
+GATHER: Final = 1_000_000
 HEADER_LEN: Final = 12
 
 # Functions that receive what has arrived; None: the process must end.
@@ -185,7 +184,7 @@ class Loop:
     """The loop; `wait` waits for at most the given nanoseconds."""
 
     def __init__(self, clock: Callable[[], int], wait: Callable[[int], Ready]) -> None:
-        self._clock = clock
+        self.clock = clock
         self._wait = wait
 
     def send_due(self, now: int) -> int | None:
@@ -197,11 +196,11 @@ class Loop:
 
     def loop(self) -> None:
         """Go on until the end."""
-        while (until := self.send_due(now := self._clock())) is not None:
+        while (until := self.send_due(now := self.clock())) is not None:
             ready = self._wait(min(max(until - now, 0), LONGEST))
             if ready is None:
                 return
-            now = self._clock()
+            now = self.clock()
             for receive in ready:
                 receive()
             self.expire(now)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Final
 
@@ -22,26 +21,10 @@ from hsdns.load.outcome import LOST, NOT_SENT, QUESTION, RecentReplies, frame, p
 from hsdns.load.pods import SEARCH, PodLookup, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
-from hsdns.load.send.connection import (
-    MOST_IN_FLIGHT,
-    Connection,
-    ConnectionGroup,
-    FramedSession,
-    Link,
-    QueryResult,
-)
+from hsdns.load.send.connection import Connection, Connections, FramedSession, Link, QueryResult
 from hsdns.load.send.loop import Loop, Query, Ready, Reporter, Transport
 from hsdns.resolver import cares, glibc, go, musl
-from hsdns.resolver.model import (
-    CLOSED,
-    Answer,
-    Arrival,
-    Model,
-    Packet,
-    Result,
-    answer_of,
-    wire_of,
-)
+from hsdns.resolver.model import CLOSED, Answer, Arrival, Model, Packet, Result, answer_of, wire_of
 from hsdns.wire.decode import BadReply
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
@@ -49,11 +32,8 @@ from hsdns.wire.name import Name
 TYPES: Final = (RRType.A, RRType.AAAA)
 MOST_LOOKUPS: Final = 16  # begun in a turn
 LONGEST_WAIT: Final = 20_000_000  # maximum nanoseconds of one wait
-DRAIN: Final = (
-    7 * SECOND
-)  # nanoseconds, in addition to the timeout of a query, until the last lookup must have ended
-
-
+# Nanoseconds, in addition to the timeout of a query, until the last lookup must have ended.
+DRAIN: Final = 7 * SECOND
 _NO_NAME: Final = frozenset(
     (glibc.NONAME, glibc.NODATA, musl.NONAME, musl.NODATA, go.NO_HOST, cares.NODATA, cares.NOT_FOUND)
 )  # fmt: skip
@@ -69,89 +49,73 @@ def end_of(result: Result) -> str:
 class _Running:
     """A lookup in progress."""
 
-    __slots__ = (
-        "again", "began", "connections", "deadline", "is_over", "model", "number", "over_tcp", "planned", "queries",
-        "seen", "waiting", "wanted", "wasted",
-    )  # fmt: skip
+    __slots__ = ("connections", "deadline", "figures", "model", "seen", "waiting", "wanted")
 
     def __init__(self, wanted: PodLookup, model: Model, planned: int, began: int) -> None:
         self.wanted = wanted
         self.model = model
+        self.figures = Lookup(model.name, wanted.form, planned=planned, began=began)
         self.waiting = model.lookup(wanted.name, TYPES)
-        self.planned = planned
-        self.began = began
         self.deadline: float | None = None  # when it continues without an answer, in seconds
-        self.is_over = False
-        self.queries = self.wasted = self.again = self.over_tcp = 0
         self.seen: set[tuple[str, int]] = set()
         self.connections: dict[str, Connection] = {}
 
 
 class PodQuery(Query):
-    """A query of a lookup."""
+    """A query of a lookup, which is due at a time, and sent now."""
 
     __slots__ = ("packet", "running")
 
     def __init__(
-        self,
-        octets: bytes,
-        question: int,
-        planned: int,
-        sent: int,
-        running: _Running,
-        packet: Packet,
+        self, running: _Running, packet: Packet, octets: bytes, question: int, at: int, now: int
     ) -> None:
-        super().__init__(octets, question, planned, sent)
+        super().__init__(octets, question, at, now)
         self.running = running
         self.packet = packet
 
 
-class _LookupConnections(ConnectionGroup):
-    """The TCP connections of lookups, after truncated replies; `ended` takes the queries that one has left."""
+class _LookupConnections(Connections):
+    """The TCP connections of lookups, after truncated replies."""
 
-    def __init__(
-        self,
-        open_link: Callable[[Connection], Link],
-        reply: Callable[[Query, bytes], None],
-        ended: Callable[[list[Query]], None],
-    ) -> None:
+    def __init__(self, open_link: Callable[[Connection], Link], sender: PodSender) -> None:
         super().__init__(open_link)
-        self._reply = reply
-        self._ended = ended
+        self._sender = sender
 
-    def open(self) -> Connection:
-        """Open a connection; raise OSError if this machine cannot."""
-        connection = Connection(FramedSession(), None, MOST_IN_FLIGHT, 0, 0)
-        self.begin(connection)
-        return connection
-
-    def send(self, connection: Connection, query: Query) -> bool:
-        """Send a query; return False if the connection has ended."""
-        if connection not in self._open:
-            return False
-        connection.ask(query)
-        self.mark_dirty(connection)
-        return True
+    def ask(self, query: PodQuery) -> None:
+        """Send a query; raise OSError if this machine has no socket left."""
+        connections, port = query.running.connections, query.packet.port
+        connection = connections.get(port)
+        if connection is None:
+            connection = Connection(FramedSession())
+            self.begin(connection)
+            connections[port] = connection
+        if connection in self._open:
+            connection.ask(query)
+            self.mark_dirty(connection)
+        else:
+            self._sender.without_reply(query, LOST)
 
     def deliver(self, connection: Connection, found: list[QueryResult]) -> None:
         """Pass replies on."""
         for query, message, _ in found:
             if query is not None and message is not None:
-                self._reply(query, message)
+                self._sender.reply(query, message, self._sender.clock())
 
     def end(self, connection: Connection, why: str = "") -> None:
-        """Close a connection; calling it again has no effect."""
+        """Close a connection, and continue its lookup; calling it again has no effect."""
         if connection in self._open:
             self.close_link(connection)
-            self._ended(connection.rest())
+            self._sender.disconnected(connection.rest())
 
 
 class PodSender(Loop):
     """Looks up `wanted` for `pods` at `times`; gives up unfinished lookups `timeout` and DRAIN after the last one.
 
-    `open_transport` makes the transport of datagrams, for a receiver; `open_link` opens the socket of a connection.
+    `open_link` opens the socket of a connection, `transport` sends datagrams, and has this as its receiver.
     A query is lost `timeout` nanoseconds after it was sent.
     """
+
+    transport: Transport
 
     def __init__(
         self,
@@ -159,7 +123,6 @@ class PodSender(Loop):
         times: Iterator[int],
         wanted: Iterator[PodLookup],
         reporter: Reporter,
-        open_transport: Callable[[PodSender], Transport],
         open_link: Callable[[Connection], Link],
         *,
         timeout: int,
@@ -171,15 +134,14 @@ class PodSender(Loop):
         self._times = times
         self._wanted = wanted
         self._reporter = reporter
-        self._transport = open_transport(self)
-        self.streams = _LookupConnections(open_link, self._reply_now, self._ended)
+        self.streams = _LookupConnections(open_link, self)
         self._drain = timeout + DRAIN
         self._begin = self._last = 0
         self._due: int | None = None
         self._timers: list[tuple[float, int, _Running]] = []  # seconds from the begin
         self._timer_count = 0
         self._running: set[_Running] = set()
-        self._unconnected: deque[tuple[PodQuery, int]] = deque()
+        self._unconnected: deque[PodQuery] = deque()
         self._questions: dict[tuple[str, int, str], int] = {}
         self._octets: dict[tuple[object, ...], bytes] = {}
         self._answers = RecentReplies[Answer]()
@@ -190,12 +152,12 @@ class PodSender(Loop):
         self._reporter.begin(begin)
         self._due = next(self._times, None)
         self.loop()
-        now = self._clock()
-        for running in sorted(self._running, key=lambda each: each.planned):
+        now = self.clock()
+        for running in sorted(self._running, key=lambda each: each.figures.planned):
             # Those of a run that ended early had too little time.
-            if running.planned + self._drain <= now:
+            if running.figures.planned + self._drain <= now:
                 self._end(running, UNFINISHED, now)
-        self._transport.close()
+        self.transport.close()
         self._reporter.finish()
 
     def send_due(self, now: int) -> int | None:
@@ -204,10 +166,13 @@ class PodSender(Loop):
         for _ in range(MOST_LOOKUPS):
             if self._due is None or begin + self._due > now:
                 break
-            self._last = begin + self._due
-            self._start(self._last, now)
+            planned = self._last = begin + self._due
+            wanted = next(self._wanted)
+            running = _Running(wanted, self._pods.take(wanted.pod), planned, now)
+            self._running.add(running)
+            self._resume(running, None, planned)
             self._due = next(self._times, None)
-            now = self._clock()
+            now = self.clock()
         if self._due is None and (not self._running or now > self._last + self._drain):
             return None
         until = now + LONGEST_WAIT
@@ -216,12 +181,6 @@ class PodSender(Loop):
         if self._timers:
             until = min(until, begin + round(self._timers[0][0] * SECOND))
         return until
-
-    def _start(self, planned: int, now: int) -> None:
-        wanted = next(self._wanted)
-        running = _Running(wanted, self._pods.take(wanted.pod), planned, now)
-        self._running.add(running)
-        self._resume(running, None, planned)
 
     def _resume(
         self, running: _Running, arrival: Arrival | None, at: int, seconds: float | None = None
@@ -239,65 +198,54 @@ class PodSender(Loop):
             self._end(running, end_of(end.value), at)
             return
         self._send(running, at)
-        if running.is_over:
-            return
-        running.deadline = deadline
-        if deadline is not None:  # None: glibc waits for TCP without a limit
-            self._timer_count += 1
-            heappush(self._timers, (deadline, self._timer_count, running))
+        if running in self._running:
+            running.deadline = deadline
+            if deadline is not None:  # None: glibc waits for TCP without a limit
+                self._timer_count += 1
+                heappush(self._timers, (deadline, self._timer_count, running))
 
     def expire(self, now: int) -> None:
         """Continue lookups whose wait is over or that got no connection, and count lost queries."""
         while self._unconnected:
-            query, at = self._unconnected.popleft()
-            if not query.running.is_over:
-                self._resume(query.running, (query.packet, CLOSED), at)
+            query = self._unconnected.popleft()
+            self._resume_with(query, CLOSED, query.sent)
         timers, begin = self._timers, self._begin
         while timers and (at := begin + round(timers[0][0] * SECOND)) <= now:
             deadline, _, running = heappop(timers)
-            if not running.is_over and running.deadline == deadline:
+            if running in self._running and running.deadline == deadline:
                 running.deadline = None
                 self._resume(running, None, at, deadline)
         self.streams.flush()
-        self._transport.expire(now)
+        self.transport.expire(now)
         self._reporter.report_at(now)
 
     def _send(self, running: _Running, at: int) -> None:
         """Send the packets in a model's outbox, which were due at a time."""
-        outbox = running.model.outbox
-        if not outbox:
-            return
-        for packet in outbox:
-            running.queries += 1
+        packets, running.model.outbox[:] = list(running.model.outbox), []
+        figures = running.figures
+        for packet in packets:
             is_meant = packet.name == running.wanted.meant
-            running.wasted += not is_meant
+            is_stream = packet.transport == "tcp"
             key = (packet.name, packet.rrtype)
-            if packet.transport == "tcp":
-                running.over_tcp += 1
-            else:
-                running.again += key in running.seen
+            figures.queries += 1
+            figures.wasted += not is_meant
+            figures.over_tcp += is_stream
+            figures.again += not is_stream and key in running.seen
+            if not is_stream:
                 running.seen.add(key)
             question = self._question(packet, running.wanted.kind if is_meant else SEARCH)
-            query = PodQuery(self._message(packet), question, at, self._clock(), running, packet)
-            if packet.transport == "tcp":
-                self._send_stream(query)
-            else:
-                self._transport.ask(query)
-                self._transport.flush()
-        outbox.clear()
-
-    def _send_stream(self, query: PodQuery) -> None:
-        connections, port = query.running.connections, query.packet.port
-        if port not in connections:
+            octets = self._message(packet)
+            query = PodQuery(running, packet, octets, question, at, self.clock())
+            if not is_stream:
+                self.transport.ask(query)
+                self.transport.flush()
+                continue
             try:
-                connections[port] = self.streams.open()
-            except OSError:  # this machine has no socket left
+                self.streams.ask(query)
+            except OSError:
                 self.without_reply(query, NOT_SENT)
-                self._unconnected.append((query, query.sent))
-                return
-        if not self.streams.send(connections[port], query):
-            self.without_reply(query, LOST)
-        self.streams.flush()
+                self._unconnected.append(query)
+            self.streams.flush()
 
     def _message(self, packet: Packet) -> bytes:
         """The octets of a query without its ID."""
@@ -317,58 +265,45 @@ class PodSender(Loop):
             self._reporter.emit(frame(QUESTION, pack_question(number, question)))
         return number
 
-    def _reply_now(self, query: Query, message: bytes) -> None:
-        self.reply(query, message, self._clock())
-
-    def _ended(self, rest: list[Query]) -> None:
+    def disconnected(self, rest: list[Query]) -> None:
         """Continue the lookup of a connection that has ended; nobody answers the rest of its queries."""
-        now = self._clock()
+        now = self.clock()
         for query in rest:
             self.without_reply(query, LOST)
         for query in rest:
-            assert isinstance(query, PodQuery), "no other is sent"
-            if not query.running.is_over:
-                self._resume(query.running, (query.packet, CLOSED), now)
+            self._resume_with(query, CLOSED, now)
 
     def reply(self, query: Query, message: bytes, received: int) -> None:
         """Continue the lookup with a reply."""
-        assert isinstance(query, PodQuery), "no other is sent"
         self._reporter.reply(query, message, received)
-        answer = self._answer(query, message)
-        if answer is not None and not query.running.is_over:
-            self._resume(query.running, (query.packet, answer), received)
+        try:
+            answer = self._answer(query, message)
+        except BadReply:
+            return  # it may be a reply to another query
+        self._resume_with(query, answer, received)
 
     def without_reply(self, query: Query, why: int) -> None:
         """Count a query; its lookup waits as long as its resolver does."""
         self._reporter.without_reply(query, why)
 
-    def _answer(self, query: PodQuery, octets: bytes) -> Answer | None:
-        """The content of a reply; None if it is none to this query, but then it may be one to another query."""
+    def _resume_with(self, query: Query, answer: Answer, at: int) -> None:
+        assert isinstance(query, PodQuery), "no other is sent"
+        if query.running in self._running:
+            self._resume(query.running, (query.packet, answer), at)
+
+    def _answer(self, query: Query, octets: bytes) -> Answer:
+        """The content of a reply; raise BadReply."""
+        assert isinstance(query, PodQuery), "no other is sent"
         found = self._answers.get(octets[2:])
         if found is None:
-            with suppress(BadReply):
-                found = answer_of(octets, query.packet)
-                self._answers.add(octets[2:], found)
+            found = answer_of(octets, query.packet)
+            self._answers.add(octets[2:], found)
         return found
 
     def _end(self, running: _Running, end: str, at: int) -> None:
-        running.is_over = True
         self._running.discard(running)
         for connection in running.connections.values():
             self.streams.end(connection)
-        wanted = running.wanted
-        self._pods.release(wanted.pod, running.model)
-        self._reporter.lookups.add(
-            Lookup(
-                running.model.name,
-                wanted.form,
-                end,
-                running.queries,
-                running.wasted,
-                running.again,
-                running.over_tcp,
-                running.planned,
-                running.began,
-                at,
-            )
-        )
+        self._pods.release(running.wanted.pod, running.model)
+        running.figures.end, running.figures.ended = end, at
+        self._reporter.lookups.add(running.figures)

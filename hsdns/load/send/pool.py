@@ -17,43 +17,46 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from hsdns.load.counters import (
-    AT_END,
-    IDLE,
-    SILENT,
-    SPENT,
-    ConnectionsReport,
-    count,
-)
+from hsdns.load.counters import AT_END, IDLE, SILENT, SPENT, ConnectionsReport, count
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.plan import STAYS, StreamPlan
-from hsdns.load.send.connection import TRIES, Client, Connection, ConnectionGroup, Link, QueryResult
+from hsdns.load.send.connection import Connection, Connections, Link, QueryResult, Session
 from hsdns.load.send.loop import Query, Receiver
 
-TURN: Final = (
-    128  # queries that are taken together, so that one write and one read carry many of them
-)
+TRIES: Final = 3  # connections that may end while a query waits
+# Queries that are taken together, so that one write and one read carry many of them.
+TURN: Final = 128
 
 
-class Pool(ConnectionGroup):
+class Client:
+    """A slot for a connection; `is_listed` while it is among those that take queries."""
+
+    __slots__ = ("connection", "is_listed")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.is_listed = True
+
+
+class Pool(Connections):
     """Connections by `plan`; `timeout` and `clock` in nanoseconds.
 
-    `make` makes a connection at a given time, `open_link` a connecting socket (it may raise OSError).
+    `open_session` makes what a new connection speaks, `open_link` a connecting socket (it may raise OSError).
     """
 
     def __init__(
         self,
         plan: StreamPlan,
         timeout: int,
-        make: Callable[[int], Connection],
+        open_session: Callable[[], Session],
         open_link: Callable[[Connection], Link],
         receiver: Receiver,
         clock: Callable[[], int],
     ) -> None:
         super().__init__(open_link)
-        self._idle_time = plan.idle
+        self._plan = plan
         self._timeout = timeout
-        self._make = make
+        self._open_session = open_session
         self._receiver = receiver
         self._clock = clock
         self._free = deque(Client() for _ in range(plan.connections))
@@ -80,7 +83,7 @@ class Pool(ConnectionGroup):
     def _take(self, query: Query) -> None:
         self.waits += 1
         self._order.append(query)
-        self._place(query)
+        self._place_or_wait(query)
 
     def flush(self) -> None:
         """Send the pending octets of the connections."""
@@ -103,13 +106,11 @@ class Pool(ConnectionGroup):
             query = order.popleft()
             if not query.is_over:
                 self._time_out(query)
-        if self._idle:
-            since = now - self._idle_time
-            while self._idle:
-                connection, began = next(iter(self._idle.items()))
-                if began > since:
-                    break
-                self.end(connection, SPENT if connection.is_spent else IDLE)
+        while self._idle:
+            connection, began = next(iter(self._idle.items()))
+            if began > now - self._plan.idle:
+                break
+            self.end(connection, SPENT if connection.is_spent else IDLE)
         self._serve_backlog()
 
     def close(self) -> None:
@@ -119,61 +120,46 @@ class Pool(ConnectionGroup):
                 query.is_over = True
             self.end(connection, AT_END)
 
-    def _place(self, query: Query) -> None:
-        """Assign a query to a client, or let it wait."""
-        free = self._free
-        while free:
-            client = free.popleft()
-            connection = client.connection
-            if connection is None:
-                client.is_listed = False
-                connection = self._open_for(client, query)
-                if connection is None:
-                    return
-            elif not connection.has_room:
-                client.is_listed = False
-                continue
-            connection.ask(query)
-            if self._idle:
-                self._idle.pop(connection, None)
-            self.mark_dirty(connection)
+    def _place(self, query: Query) -> bool:
+        """Assign a query to a client; return False if none has room."""
+        while self._free:
+            client = self._free.popleft()
+            client.is_listed = False
+            try:
+                connection = client.connection or self._open_for(client)
+            except OSError:  # this machine has no socket left
+                self._list(client)
+                self._lose(query, self._refused)
+                return True
             if connection.has_room:
-                client.is_listed = True
-                free.append(client)
-            else:
-                client.is_listed = False
-            return
-        self._backlog.append(query)
+                connection.ask(query)
+                self._idle.pop(connection, None)
+                self.mark_dirty(connection)
+                self._list(client)
+                return True
+        return False
 
-    def _open_for(self, client: Client, query: Query) -> Connection | None:
-        """Open a connection; if this machine cannot, the query is not sent."""
-        connection = self._make(self._clock())
-        try:
-            self.begin(connection)
-        except OSError:
-            self._list(client)
-            self._finish(query)
-            self._receiver.without_reply(query, self._refused)
-            return None
-        connection.client = client
-        client.connection = connection
-        return connection
-
-    def _list(self, client: Client) -> None:
-        if not client.is_listed and client.has_room:
-            client.is_listed = True
-            self._free.append(client)
+    def _place_or_wait(self, query: Query) -> None:
+        if not self._place(query):
+            self._backlog.append(query)
 
     def _serve_backlog(self) -> None:
         backlog = self._backlog
-        while backlog and self._free:
-            query = backlog.popleft()
-            if query.is_over:
-                continue
-            self._place(query)
-            if backlog and backlog[-1] is query:  # no client had room
-                backlog.rotate(1)
-                break
+        while backlog and (backlog[0].is_over or self._place(backlog[0])):
+            backlog.popleft()
+
+    def _open_for(self, client: Client) -> Connection:
+        """Open a connection; raise OSError if this machine cannot."""
+        plan = self._plan
+        connection = Connection(self._open_session(), plan.pipeline, plan.queries, self._clock())
+        self.begin(connection)
+        connection.client, client.connection = client, connection
+        return connection
+
+    def _list(self, client: Client) -> None:
+        if not client.is_listed and (client.connection is None or client.connection.has_room):
+            client.is_listed = True
+            self._free.append(client)
 
     def set_up(self, connection: Connection) -> None:
         """Count a connection that is set up."""
@@ -182,23 +168,22 @@ class Pool(ConnectionGroup):
     def deliver(self, connection: Connection, found: list[QueryResult]) -> None:
         """Pass results on."""
         now = connection.replied = self._clock()
-        reply = self._receiver.reply
         for query, message, why in found:
             if query is None or query.is_over:
                 self.counts.late += 1
             elif message is not None:
                 query.is_over = True
                 self.waits -= 1
-                reply(query, message, now)
+                self._receiver.reply(query, message, now)
             elif why:
-                self._finish(query)
                 count(self.counts.without_answer, why)
-                self._receiver.without_reply(query, LOST)
+                self._lose(query)
             else:
                 self._again(query)
 
     def review(self, connection: Connection) -> None:
         """Close, replace or keep a connection after octets have arrived."""
+        stays = self._plan.idle == STAYS
         if not connection.session.takes:
             waiting = list(connection.waiting)
             connection.waiting.clear()
@@ -208,13 +193,13 @@ class Pool(ConnectionGroup):
             if not connection.session.takes:
                 self.end(connection, connection.session.leaves)
                 return
+            if connection.is_spent and stays:
+                self.end(connection, SPENT)
+                return
             if connection.is_spent:
-                if self._idle_time == STAYS:
-                    self.end(connection, SPENT)
-                    return
                 self._release(connection)
-            if self._idle_time != STAYS and connection not in self._idle:
-                self._idle[connection] = self._clock()
+            if not stays:
+                self._idle.setdefault(connection, self._clock())
         self._list(connection.client)
 
     def _release(self, connection: Connection) -> None:
@@ -231,17 +216,12 @@ class Pool(ConnectionGroup):
         self.close_link(connection)
         self._idle.pop(connection, None)
         self._release(connection)
-        rest = connection.rest()
-        if connection.is_up:
-            count(self.counts.ended, why)
-            for query in rest:
+        count(self.counts.ended if connection.is_up else self.counts.not_opened, why)
+        for query in connection.rest():
+            if connection.is_up:
                 self._again(query)
-            return
-        count(self.counts.not_opened, why)
-        for query in rest:
-            if not query.is_over:
-                self._finish(query)
-                self._receiver.without_reply(query, LOST)
+            elif not query.is_over:
+                self._lose(query)
 
     def _again(self, query: Query) -> None:
         if query.is_over:
@@ -249,16 +229,14 @@ class Pool(ConnectionGroup):
         query.tries += 1
         query.connection = None
         if query.tries >= TRIES:
-            self._finish(query)
-            self._receiver.without_reply(query, LOST)
+            self._lose(query)
         else:
             self.counts.asked_again += 1
-            self._place(query)
+            self._place_or_wait(query)
 
     def _time_out(self, query: Query) -> None:
         """Handle a query whose timeout is over."""
-        self._finish(query)
-        self._receiver.without_reply(query, LOST)
+        self._lose(query)
         connection = query.connection
         if connection is not None and connection in self._open:
             connection.forget(query)
@@ -268,6 +246,7 @@ class Pool(ConnectionGroup):
             else:
                 self.review(connection)
 
-    def _finish(self, query: Query) -> None:
+    def _lose(self, query: Query, why: int = LOST) -> None:
         query.is_over = True
         self.waits -= 1
+        self._receiver.without_reply(query, why)

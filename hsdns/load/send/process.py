@@ -30,7 +30,7 @@ from functools import partial
 from itertools import islice
 from secrets import randbelow
 from selectors import EVENT_READ, DefaultSelector
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import msgspec
 
@@ -43,7 +43,7 @@ from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.schedule import SECOND, Portion
 from hsdns.load.send.loop import Ready, Reporter, Sender, Transport
 from hsdns.load.send.pods import PodSender
-from hsdns.load.send.sockets import Links, UdpSocket, make_pool, open_socket
+from hsdns.load.send.sockets import Links, UdpSocket, open_pool, open_socket
 from hsdns.load.send.udp import IDS, UdpTransport
 
 if TYPE_CHECKING:
@@ -252,102 +252,117 @@ class Pipe:
         self.emit(b"")
 
 
-class Started(NamedTuple):
-    """What a separate process starts with: its standard input, its output, and its plan."""
+class Inputs:
+    """What a separate process waits for: its sockets, and its standard input.
 
-    stdin: int
-    stdout: int
-    plan: bytes
+    `obey` is called when there is something on standard input; it returns False if the process is to end.
+    """
+
+    def __init__(self, stdin: int, obey: Callable[[], bool] = lambda: False) -> None:
+        self.selector = DefaultSelector()
+        self._stdin = stdin
+        self._obey = obey
+
+    def wait(self, nanoseconds: int) -> Ready:
+        """Wait until a socket or standard input is ready.
+
+        select() waits, because its timeout has microseconds; it takes no descriptor above 1023, so it watches that of
+        the selector.
+        """
+        files = [self._stdin, self.selector.fileno()]
+        ready = select.select(files, [], [], nanoseconds / 1e9)[0]
+        if self._stdin in ready and not self._obey():
+            return None
+        return [key.data for key, _ in self.selector.select(0)] if ready else ()
+
+    def watch(self, file: UdpSocket | Links, receive: Callable[[], None]) -> None:
+        """Call a function when a socket, or one of several, is ready."""
+        self.selector.register(file, EVENT_READ, receive)
+
+    def watch_udp(self, transport: UdpTransport, sockets: Sequence[UdpSocket]) -> UdpTransport:
+        """Let a transport receive what arrives at its sockets; return it."""
+        for number, each in enumerate(sockets):
+            self.watch(each, partial(transport.receive, number))
+        return transport
 
 
-def begin() -> Started:
-    """Start such a process: ignore signals, reserve standard output for frames, and read the plan."""
+P = TypeVar("P")
+
+
+def begin(kind: type[P]) -> tuple[int, Pipe, P]:
+    """Start a separate process: ignore signals, reserve standard output for frames, and read the plan.
+
+    Return its standard input, its pipe and its plan.
+    """
     for each in (signal.SIGINT, signal.SIGTERM):  # all processes of a group get them
         signal.signal(each, signal.SIG_IGN)
-    stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
+    stdin, pipe = sys.stdin.fileno(), Pipe(os.dup(sys.stdout.fileno()))
     os.dup2(2, 1)  # nothing else may write to the pipe
     length = int.from_bytes(read_whole(stdin, 8), "big")
-    return Started(stdin, stdout, read_whole(stdin, length))
+    return stdin, pipe, msgspec.msgpack.decode(read_whole(stdin, length), type=kind)
 
 
 def main() -> None:
     """Read a plan and the time to begin from standard input, and carry it out."""
-    stdin, stdout, octets = begin()
-    plan = msgspec.msgpack.decode(octets, type=Plan)
+    stdin, pipe, plan = begin(Plan)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
     first_ids = [randbelow(IDS) for _ in range(plan.sockets)]
-    pipe = Pipe(stdout)
+    run: Callable[[int], None]
     if plan.pods is not None:
-        run = _finished(_pods(plan, plan.pods, stdin, pipe.emit).run)
+        run = _pod_sender(plan, plan.pods, Inputs(stdin), pipe.emit).run
     elif LoadSender is not None and plan.streams is None:
-        run = _compiled(plan, first_ids)
+        run = partial(CompiledSender(plan, first_ids).run, stop=stdin, pipe=pipe.number)
     else:
-        run = _finished(_in_python(plan, first_ids, stdin, pipe.emit).run)
+        run = _sender(plan, first_ids, Inputs(stdin), pipe.emit).run
     pipe.emit(frame(READY))
     gc.collect()
     gc.freeze()
     gc.disable()  # nothing here has cycles, and a collection would cause lateness
     with suppress(BrokenPipeError):
-        run(int.from_bytes(read_whole(stdin, 8), "big"), stdin, pipe)
+        run(int.from_bytes(read_whole(stdin, 8), "big"))
+        pipe.finish()
 
 
-# Takes the begin, a file descriptor whose end stops it, and the pipe for its messages.
-_Run = Callable[[int, int, Pipe], None]
-
-
-def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
-    sender = CompiledSender(plan, first_ids)
-    return lambda begin, stop, pipe: sender.run(begin, stop, pipe.number)
-
-
-def _pods(plan: Plan, asked: PodPlan, stop: int, emit: Callable[[bytes], None]) -> PodSender:
-    pods = Pods(asked)
+def _pod_sender(
+    plan: Plan, asked: PodPlan, inputs: Inputs, emit: Callable[[bytes], None]
+) -> PodSender:
+    pods, clock = Pods(asked), time.monotonic_ns
     raise_limit()
-    selector, links = DefaultSelector(), Links(plan.family, plan.address)
-
-    def open_transport(receiver: PodSender) -> Transport:
-        sockets = [
-            UdpSocket(plan.family, plan.address, is_stamped=True) for _ in range(plan.sockets)
-        ]
-        clock = time.monotonic_ns
-        transport = UdpTransport(sockets, plan.timeout, receiver, clock, run=1)
-        for number, each in enumerate(sockets):
-            selector.register(each.socket, EVENT_READ, partial(transport.receive, number))
-        return transport
-
+    links = Links(plan.family, plan.address)
     sender = PodSender(
         pods,
         plan.times(),
         Portion(*plan.portion).of(pods.lookups()),
         Reporter(emit, replies=plan.replies),
-        open_transport,
         links.open,
         timeout=plan.timeout,
-        clock=time.monotonic_ns,
-        wait=_waiter(selector, stop),
+        clock=clock,
+        wait=inputs.wait,
     )
-    streams = sender.streams
-    selector.register(links, EVENT_READ, partial(links.serve, streams.can_read, streams.can_write))
+    sockets = [UdpSocket(plan.family, plan.address, is_stamped=True) for _ in range(plan.sockets)]
+    transport = UdpTransport(sockets, plan.timeout, sender, clock, run=1)
+    sender.transport = inputs.watch_udp(transport, sockets)
+    inputs.watch(links, partial(links.serve, sender.streams))
     return sender
 
 
-def _in_python(
-    plan: Plan, first_ids: Sequence[int], stop: int, emit: Callable[[bytes], None]
+def _sender(
+    plan: Plan, first_ids: Sequence[int], inputs: Inputs, emit: Callable[[bytes], None]
 ) -> Sender:
     """A sender over UDP, or over connections."""
-    selector, clock, streams = DefaultSelector(), time.monotonic_ns, plan.streams
+    clock, streams, pool = time.monotonic_ns, plan.streams, None
     reporter = Reporter(emit, replies=plan.replies, kinds=plan.kinds)
-    transport: Transport
-    pool = None
     if streams is not None:
-        links = Links(plan.family, plan.address)
-        transport = pool = make_pool(streams, plan.timeout, links, reporter, clock)
+        pool, links = open_pool(streams, plan.family, plan.address, plan.timeout, reporter, clock)
         reporter.connections = pool.counts
-        selector.register(links, EVENT_READ, partial(links.serve, pool.can_read, pool.can_write))
-    if streams is None or streams.for_truncated:
+        inputs.watch(links, partial(links.serve, pool))
+    transport: Transport
+    if pool is not None and streams is not None and not streams.for_truncated:
+        transport = pool
+    else:
         sockets = [UdpSocket(plan.family, plan.address) for _ in first_ids]
-        transport = udp = UdpTransport(
+        udp = UdpTransport(
             sockets,
             plan.timeout,
             reporter,
@@ -356,9 +371,7 @@ def _in_python(
             window=plan.window,
             fallback=pool,
         )
-        for number, each in enumerate(sockets):
-            selector.register(each.socket, EVENT_READ, partial(udp.receive, number))
-
+        transport = inputs.watch_udp(udp, sockets)
     return Sender(
         transport,
         reporter,
@@ -366,34 +379,9 @@ def _in_python(
         plan.times(),
         plan.order(),
         clock=clock,
-        wait=_waiter(selector, stop),
+        wait=inputs.wait,
         most=plan.most,
     )
-
-
-def _waiter(selector: DefaultSelector, stop: int) -> Callable[[int], Ready]:
-    """Waits until the selector finds something to receive, or the file descriptor `stop` is readable.
-
-    select() waits, because its timeout has microseconds; it takes no descriptor above 1023, so it watches that of the
-    selector.
-    """
-
-    def wait(nanoseconds: int) -> Ready:
-        ready = select.select([stop, selector.fileno()], [], [], nanoseconds / 1e9)[0]
-        if stop in ready:
-            return None
-        return [key.data for key, _ in selector.select(0)] if ready else ()
-
-    return wait
-
-
-def _finished(send: Callable[[int], None]) -> _Run:
-    def run(begin: int, stop: int, pipe: Pipe) -> None:
-        del stop  # the sender has its own reference
-        send(begin)
-        pipe.finish()
-
-    return run
 
 
 def read_whole(number: int, length: int) -> bytes:

@@ -6,6 +6,8 @@ Rule 1: a UDP socket is connected, so that the kernel drops datagrams from other
 Rule 2: a stamped one reports when the kernel received each datagram, if it tells (Linux), so that a slow process does
         not add latency.  These times are wall clock time.  The offset of the monotonic clock is read again before each
         reading: a step of the clock affects only datagrams that were waiting then.
+Rule 3: no TLS session is resumed: every handshake is full, so each set-up costs as much as that of a new client.  An
+        end without close_notify is accepted: DNS messages have a length prefix.
 Source: socket(7), SO_TIMESTAMPNS.
 """
 
@@ -15,22 +17,24 @@ import errno
 import os
 import selectors
 import socket
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
+from hsdns.load.counters import CLOSED
+from hsdns.load.errors import LoadError
 from hsdns.load.plan import DOH, StreamPlan, authority
-from hsdns.load.send.connection import Connection, FramedSession
+from hsdns.load.send.connection import Connection, Connections, FramedSession, Session
 from hsdns.load.send.http2 import Http2Session, Requests
 from hsdns.load.send.loop import Receiver
 from hsdns.load.send.pool import Pool
-from hsdns.load.send.tls import HTTP2, TlsLayer, client_context
 
 BUFFER: Final = 4 << 20  # octets, as far as the system allows
 STAMPED_BUFFER: Final = 1 << 20  # there are many of these
-AT_ONCE: Final = 64  # datagrams
+AT_ONCE: Final = 64  # datagrams, or records of TLS
 TRIES: Final = 4
 LONGEST: Final = 65_535  # octets
 _TIMESTAMPNS: Final = 35  # SO_TIMESTAMPNS and SCM_TIMESTAMPNS of Linux
@@ -39,9 +43,12 @@ _SECOND: Final = 1_000_000_000
 READ_LEN: Final = 1 << 16  # octets
 _BUSY: Final = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 _LACKS: Final = (errno.EADDRNOTAVAIL, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
+_HTTP2: Final = "h2"  # in ALPN
+_NO_ROOM: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+Address = tuple[str | int, ...]  # in the socket module's form
 
 
-def open_socket(family: int, address: tuple[str | int, ...], buffer: int = BUFFER) -> socket.socket:
+def open_socket(family: int, address: Address, buffer: int = BUFFER) -> socket.socket:
     """A non-blocking socket for a target; raise OSError."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -57,17 +64,19 @@ def open_socket(family: int, address: tuple[str | int, ...], buffer: int = BUFFE
 
 
 class UdpSocket:
-    """A socket for one target; `address` in the socket module's form."""
+    """A socket for one target."""
 
-    def __init__(
-        self, family: int, address: tuple[str | int, ...], *, is_stamped: bool = False
-    ) -> None:
+    def __init__(self, family: int, address: Address, *, is_stamped: bool = False) -> None:
         self.socket = open_socket(family, address, STAMPED_BUFFER if is_stamped else BUFFER)
         self._room = 0
         if is_stamped:
             with suppress(OSError):  # without it, the times are those of reading
                 self.socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
             self._room = socket.CMSG_SPACE(_TIME.size)
+
+    def fileno(self) -> int:
+        """The descriptor that is readable if a datagram has arrived."""
+        return self.socket.fileno()
 
     def send(self, datagrams: Sequence[bytes]) -> Sequence[int]:
         """Send datagrams; return the indexes of those that could not be sent."""
@@ -119,12 +128,49 @@ def _received(control: list[tuple[int, int, bytes]], offset: int) -> int:
     return now
 
 
+class Tls(NamedTuple):
+    """TLS of a client; the certificate must be for `name`, and ALPN must select `protocol`, if any."""
+
+    context: ssl.SSLContext
+    name: str
+    protocol: str = ""
+
+
+def client_tls(plan: StreamPlan, host: str) -> Tls | None:
+    """TLS for a plan, which trusts its certificates, else those of this machine; raise LoadError."""
+    if not plan.is_encrypted:
+        return None
+    if plan.tls_insecure or plan.tls_ca:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    else:
+        context = ssl.create_default_context()
+    if plan.tls_insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif plan.tls_ca:
+        try:
+            context.load_verify_locations(cafile=plan.tls_ca)
+        except FileNotFoundError:
+            raise LoadError(f"-tls-ca: there is no file {plan.tls_ca}") from None
+        except (OSError, ssl.SSLError) as error:
+            reason = error.strerror or str(error)
+            raise LoadError(
+                f"-tls-ca {plan.tls_ca}: there is no certificate in PEM form to read ({reason})"
+            ) from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    protocol = _HTTP2 if plan.transport == DOH else ""
+    if protocol:
+        context.set_alpn_protocols([protocol])
+    return Tls(context, plan.tls_name or host.partition("%")[0], protocol)
+
+
 class StreamLink:
-    """A connecting socket."""
+    """A connecting socket, with TLS if `links` has it."""
 
     def __init__(self, links: Links, connection: Connection) -> None:
         self._links = links
         self._connection = connection
+        self._is_connected = False
         self.socket = socket.socket(links.family, socket.SOCK_STREAM)
         try:
             self.socket.setblocking(False)
@@ -138,26 +184,57 @@ class StreamLink:
             self.socket.close()
             raise
 
-    def fault(self) -> str:
-        """Why it could not connect; "" if it is connected."""
-        found = self._refused or self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if not found:
+    def set_up(self) -> bool:
+        """Go on with the set-up; return whether it is complete; raise OSError."""
+        tls = self._links.tls
+        if not self._is_connected:
+            found = self._refused or self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if found:
+                raise OSError(found, os.strerror(found).lower())
+            self._is_connected = True
             self.watch_writing(is_on=False)
-        return os.strerror(found).lower() if found else ""
+            if tls is not None:
+                self.socket = tls.context.wrap_socket(
+                    self.socket, server_hostname=tls.name, do_handshake_on_connect=False
+                )
+        return tls is None or self._shake(tls)
 
-    def send(self, octets: bytes) -> int:
-        """Send as many octets as there is room for; return their number."""
+    def _shake(self, tls: Tls) -> bool:
+        """Go on with the handshake of TLS."""
+        assert isinstance(self.socket, ssl.SSLSocket), "set_up() has made it"
+        try:
+            self.socket.do_handshake()
+        except _NO_ROOM:
+            return False
+        except ssl.SSLError as error:
+            raise _readable(error) from None
+        if tls.protocol and self.socket.selected_alpn_protocol() != tls.protocol:
+            raise OSError(errno.EPROTO, f"the server does not choose {tls.protocol} (ALPN)")
+        return True
+
+    def send(self, octets: bytes | bytearray) -> int:
+        """Send as many octets as there is room for; return their number; raise OSError."""
         try:
             return self.socket.send(octets)
-        except BlockingIOError:
+        except _NO_ROOM:
             return 0
+        except ssl.SSLError as error:
+            raise _readable(error) from None
 
-    def receive(self) -> bytes | None:
-        """Return what has arrived, None for nothing."""
+    def receive(self) -> tuple[bytes, bool]:
+        """What has arrived, and whether the server has ended the connection; raise OSError."""
+        found: list[bytes] = []
         try:
-            return self.socket.recv(READ_LEN)
-        except BlockingIOError:
-            return None
+            # Without TLS, one call returns what has arrived; with it, a record.
+            while len(found) < (1 if self._links.tls is None else AT_ONCE):
+                found.append(self.socket.recv(READ_LEN))
+                if not found[-1]:
+                    return b"".join(found), True
+        except _NO_ROOM:
+            pass
+        except ssl.SSLError as error:
+            raise _readable(error) from None
+        return b"".join(found), False
 
     def watch_writing(self, *, is_on: bool) -> None:
         """Start or stop watching for room to send."""
@@ -165,19 +242,37 @@ class StreamLink:
         self._links.selector.modify(self.socket, events, self._connection)
 
     def close(self) -> None:
-        """Close it."""
+        """Close it, after a close_notify, without waiting for the server's."""
         with suppress(KeyError, ValueError):
             self._links.selector.unregister(self.socket)
+        if isinstance(self.socket, ssl.SSLSocket):
+            with suppress(OSError, ValueError):
+                self.socket.unwrap()
         self.socket.close()
         del self._connection  # it refers to this link, and cycles are not collected here
+
+
+def _readable(error: ssl.SSLError) -> OSError:
+    """An error of TLS, with a part of a sentence as its `strerror`."""
+    reason = error.reason or str(error)
+    if isinstance(error, ssl.SSLEOFError):
+        words = CLOSED
+    elif isinstance(error, ssl.SSLCertVerificationError):
+        words = f"TLS: {error.verify_message.rstrip('.')}"
+    elif reason == "WRONG_VERSION_NUMBER":
+        words = "what answers does not speak TLS"
+    else:
+        words = f"TLS: {reason.lower().replace('_', ' ')}"
+    return OSError(errno.EPROTO, words)
 
 
 class Links:
     """Makes sockets to one address, and finds those that are ready."""
 
-    def __init__(self, family: int, address: tuple[str | int, ...]) -> None:
+    def __init__(self, family: int, address: Address, tls: Tls | None = None) -> None:
         self.family = family
         self.address = address
+        self.tls = tls
         self.selector = selectors.DefaultSelector()
 
     def open(self, connection: Connection) -> StreamLink:
@@ -190,43 +285,34 @@ class Links:
         assert number is not None, "epoll and kqueue have one"
         return int(number())
 
-    def serve(
-        self, can_read: Callable[[Connection], None], can_write: Callable[[Connection], None]
-    ) -> None:
-        """Call `can_read` and `can_write` for the connections that are ready."""
+    def serve(self, connections: Connections) -> None:
+        """Handle the connections that are ready."""
         for key, events in self.selector.select(0):
             if events & selectors.EVENT_WRITE:
-                can_write(key.data)
+                connections.can_write(key.data)
             if events & selectors.EVENT_READ:
-                can_read(key.data)
+                connections.can_read(key.data)
 
     def close(self) -> None:
         """Close the selector."""
         self.selector.close()
 
 
-def maker(plan: StreamPlan, address: tuple[str | int, ...]) -> Callable[[int], Connection]:
-    """A function that makes connections by a plan; raise LoadError for unreadable certificates."""
-    name = plan.tls_name or str(address[0]).partition("%")[0]
-    is_doh = plan.transport == DOH
-    protocol = HTTP2 if is_doh else ""
-    context = (
-        client_context(plan.tls_ca, insecure=plan.tls_insecure, protocol=protocol)
-        if plan.is_encrypted
-        else None
-    )
+def open_pool(
+    plan: StreamPlan,
+    family: int,
+    address: Address,
+    timeout: int,
+    receiver: Receiver,
+    clock: Callable[[], int],
+) -> tuple[Pool, Links]:
+    """The connections of a plan, and their sockets; `timeout` in nanoseconds; raise LoadError."""
+    host = str(address[0])
+    links = Links(family, address, client_tls(plan, host))
+    name = plan.tls_name or host.partition("%")[0]
     requests = Requests(authority(name, int(address[1])), plan.path, plan.method)
 
-    def make(now: int) -> Connection:
-        session = Http2Session(requests) if is_doh else FramedSession()
-        tls = None if context is None else TlsLayer(context, name, protocol)
-        return Connection(session, tls, plan.pipeline, plan.queries, now)
+    def open_session() -> Session:
+        return Http2Session(requests) if plan.transport == DOH else FramedSession()
 
-    return make
-
-
-def make_pool(
-    plan: StreamPlan, timeout: int, links: Links, receiver: Receiver, clock: Callable[[], int]
-) -> Pool:
-    """The connections of a plan; `timeout` in nanoseconds."""
-    return Pool(plan, timeout, maker(plan, links.address), links.open, receiver, clock)
+    return Pool(plan, timeout, open_session, links.open, receiver, clock), links

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from hsdns.load.outcome import LOST, NOT_SENT
-from hsdns.load.send.loop import HEADER_LEN, Query, Receiver, Transport
+from hsdns.load.send.loop import HEADER_LEN, Query, Receiver
+from hsdns.load.send.pool import Pool
 
 IDS: Final = 65_536
 RUN: Final = 16  # consecutive queries from one socket
@@ -45,13 +46,6 @@ class Datagrams(Protocol):
         """Return some of the datagrams that have arrived, with their times, and whether there may be more."""
 
 
-class Fallback(Transport, Protocol):
-    """The interface of Pool for queries that were sent over UDP."""
-
-    def take_truncated(self, query: Query) -> None:
-        """Take a query; when it was sent stays."""
-
-
 class UdpTransport:
     """Queries over sockets; `timeout` in nanoseconds, `first_ids` are the first IDs of sockets, 0 by default.
 
@@ -68,7 +62,7 @@ class UdpTransport:
         first_ids: Sequence[int] = (),
         window: int = 0,
         run: int = RUN,
-        fallback: Fallback | None = None,
+        fallback: Pool | None = None,
     ) -> None:
         self.turn = RUN
         self._sockets = sockets
@@ -81,8 +75,9 @@ class UdpTransport:
         self._run = run
         self._fallback = fallback
         self._next = 0
-        self._slots: dict[int, tuple[int, Query]] = {}  # by number modulo the window
-        self._waiting: dict[int, Query] = {}  # by socket and ID; `key` is the number of a query
+        # By the number of a query modulo the window, and by socket and ID.
+        self._slots: dict[int, tuple[int, Query]] = {}
+        self._waiting: dict[int, Query] = {}
         self._order: deque[tuple[int, Query]] = deque()  # in the order of sending
         self._leaving: list[tuple[int, Query]] = []  # of one socket
 

@@ -8,9 +8,8 @@ Rule: it ends when its standard input is closed; it ignores Ctrl-C, which the pa
 from __future__ import annotations
 
 import os
-import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Self
@@ -20,8 +19,8 @@ import msgspec
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import READY, frame
 from hsdns.load.schedule import SECOND
-from hsdns.load.send.loop import Ready, Receiver, Transport
-from hsdns.load.send.process import ChildProcess, Pipe, begin
+from hsdns.load.send.loop import Receiver, Transport
+from hsdns.load.send.process import ChildProcess, Inputs, begin
 from hsdns.load.send.sockets import UdpSocket
 from hsdns.load.send.udp import UdpTransport
 from hsdns.load.verify.follow import (
@@ -82,32 +81,24 @@ class ProberProcess(ChildProcess):
 
 def main() -> None:
     """Read the queries from standard input, and then which changes to follow."""
-    stdin, stdout, octets = begin()
-    plan = msgspec.msgpack.decode(octets, type=_Plan)
-    pipe, clock = Pipe(stdout), time.monotonic_ns
-    watched: dict[int, Callable[[], None]] = {}
+    stdin, pipe, plan = begin(_Plan)
+    clock = time.monotonic_ns
+
+    def obey() -> bool:
+        # A pipe returns whole commands: each was written at once, and this is a multiple of their size.
+        octets = os.read(stdin, COMMAND.size * 1024)
+        for fields in COMMAND.iter_unpack(octets):
+            prober.obey(Command(*fields))
+        return bool(octets)
 
     def open_transport(place: Place, receiver: Receiver) -> Transport:
-        family, address = place
-        sockets = [UdpSocket(family, tuple(address)) for _ in range(PORTS)]
+        sockets = [UdpSocket(*place) for _ in range(PORTS)]
         transport = UdpTransport(sockets, TIMEOUT, receiver, clock, run=1)
-        for number, each in enumerate(sockets):
-            watched[each.socket.fileno()] = partial(transport.receive, number)
-        return transport
+        return inputs.watch_udp(transport, sockets)
 
-    def wait(nanoseconds: int) -> Ready:
-        ready = select.select([stdin, *watched], [], [], nanoseconds / 1e9)[0]
-        if stdin in ready:
-            # A pipe returns whole commands: each was written at once, and this is a multiple of their size.
-            octets = os.read(stdin, COMMAND.size * 1024)
-            if not octets:
-                return None
-            for fields in COMMAND.iter_unpack(octets):
-                prober.obey(Command(*fields))
-        return [watched[each] for each in ready if each != stdin]
-
+    inputs = Inputs(stdin, obey)
     transports = [partial(open_transport, place) for place in plan.places]
-    prober = Prober(transports, plan.queries, clock=clock, wait=wait, emit=pipe.emit)
+    prober = Prober(transports, plan.queries, clock=clock, wait=inputs.wait, emit=pipe.emit)
     pipe.emit(frame(READY))
     with suppress(BrokenPipeError):
         prober.loop()

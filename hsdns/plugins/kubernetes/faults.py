@@ -116,5 +116,5 @@ class _RuleObstacle:
 
     def next_change(self) -> float | None:
         age = self._clock() - self._rule.begun
-        times = [getattr(part, "seconds", 0.0) for part in self._rule.selector.parts()]
+        times = [part.seconds for part in self._rule.selector.parts()]
         return min((each - age for each in times if each > age), default=None)

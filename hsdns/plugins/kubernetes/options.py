@@ -22,6 +22,8 @@ from hsdns.sources.api_server import ApiServer
 from hsdns.wire.name import Name
 
 IGNORABLE: Final = "empty_service"
+# A command's source FILE [CONTEXT]: the API server of a kubeconfig, or without them of this pod's cluster.
+KUBECONFIG: Final = "kubeconfig"
 
 
 def check_together(
@@ -54,6 +56,8 @@ def check_together(
 def named_source(line: Line | None, block: Block) -> Source | None:
     """The source of the command line or the block; with -validate, warn of missing files."""
     words, base_dir = block.source, "."
+    if words is not None and words[0].text == KUBECONFIG:
+        return None
     if words is None and line is not None:
         words, base_dir = line.args, block.corefile_dir
         if not words:
@@ -67,14 +71,17 @@ def named_source(line: Line | None, block: Block) -> Source | None:
 
 
 def api_server(directive: Directive, options: dict[str, Any], block: Block) -> Source:
-    """The API server of the block; warn of missing files."""
+    """The API server of the command line or the block; warn of missing files."""
+    if block.source is not None:
+        own = tuple(each.text for each in block.source[1:])
+        options |= {"kubeconfig": own, "endpoint": (), "tls": ()}
     words = (options["kubeconfig"], options["endpoint"], options["tls"])
     connection = ConnectionOptions(*words, block.runs_code)
     try:
         access = ApiAccess(connection)
     except ValueError as error:
         raise line_of(directive, "endpoint").error(str(error)) from None
-    if not access.is_in_cluster:  # the files of a pod are checked when it starts
+    if not access.is_in_cluster and block.source is None:  # else they are checked when it starts
         where = line_of(directive, "kubeconfig" if connection.kubeconfig else "endpoint").position
         for sentence in access.check():
             block.warn(f"{where}: {sentence}")

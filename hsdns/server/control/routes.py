@@ -1,6 +1,6 @@
 """All paths of the control door.
 
-Path: lifecycle.py gives pages() to each address that `control` or -control names; http_connection.py sends them.
+Path: lifecycle.py gives pages() to each address that `control` or -control names; server/http.py sends them.
 Rule: ROUTES is the only list of paths.  A new path needs a row here and a path in
       docs/openapi.yaml.  A change that an old client would misread gets a path below /v2/, and the path below /v1/
       stays.
@@ -48,7 +48,8 @@ from hsdns.corefile.tree import did_you_mean
 from hsdns.http_page import TEXT, AccessToken, HttpRefusal, HttpStream, PageRequest
 from hsdns.plugin import Readiness
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.control.changes import changes
+from hsdns.server.control.cluster import PARAMETERS as WATCH_PARAMETERS
+from hsdns.server.control.cluster import changes, watch
 from hsdns.server.control.door import Door, kubernetes_blocks, to_line
 from hsdns.server.control.explain import PARAMETERS as EXPLAIN_PARAMETERS
 from hsdns.server.control.explain import explain
@@ -57,8 +58,6 @@ from hsdns.server.control.queries import FILTERS, queries
 from hsdns.server.control.queries import PARAMETERS as QUERY_PARAMETERS
 from hsdns.server.control.top import PARAMETERS as TOP_PARAMETERS
 from hsdns.server.control.top import top
-from hsdns.server.control.watch import PARAMETERS as WATCH_PARAMETERS
-from hsdns.server.control.watch import watch
 from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
 from hsdns.sources.replay import MAX_SPEED, Course, Replay

@@ -57,7 +57,7 @@ from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.metrics import TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.prometheus import Prometheus
-from hsdns.server.control.changes import ChangeFollower, to_words
+from hsdns.server.control.cluster import ChangeFollower, to_words
 from hsdns.server.control.door import Door, kubernetes_blocks, time_text, to_line
 from hsdns.server.control.explain import import_explaining, resting
 from hsdns.server.control.queries import FILTERS, QueryFilter, cluster_zones

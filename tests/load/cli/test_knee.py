@@ -7,7 +7,7 @@ from hsdns.load.cli.settings import LoadSettings
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import LOST
 from hsdns.load.questions import Question
-from hsdns.load.report import OfServer, PlanReport
+from hsdns.load.report import PlanReport
 from hsdns.load.results import Results
 from hsdns.load.run import FELL_BEHIND, INTERRUPTED
 from hsdns.load.schedule import SECOND, Stage
@@ -29,7 +29,7 @@ class Server:
         self.interrupts = interrupts
         self.asked: list[LoadSettings] = []
 
-    def __call__(self, asked: LoadSettings) -> tuple[list[OfServer], PlanReport]:
+    def __call__(self, asked: LoadSettings) -> tuple[list[Results], PlanReport]:
         self.asked.append(asked)
         (stage,) = asked.schedule.stages
         found = Results([Question(Name.from_text("a.test."), RRType.A, "file")], 0)
@@ -39,7 +39,8 @@ class Server:
         found.add([*outcomes, *[(0, 0, 0, 0, 0, LOST)] * (200 - count)])
         why = FELL_BEHIND if stage.first > self.behind else ""
         why = INTERRUPTED if len(self.asked) > self.interrupts else why
-        return [OfServer("a", "a", why, stage.seconds, found)], PLAN
+        found.ended, found.lasted = why, stage.seconds
+        return [found], PLAN
 
 
 def test_the_knee_is_found(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +58,7 @@ def test_the_knee_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(knee.steps) == len(server.asked)
     # The run that is reported is the longest one at that rate.
     longest = max(each.seconds for each in knee.steps if each.rate == knee.holds)
-    assert (found.servers[0].seconds, longest) == (4, 4)
+    assert (found.servers[0].lasted, longest) == (4, 4)
     # The first step finds the server there; the others may have to wait until it has recovered.
     assert [each.wait for each in server.asked][:2] == [0.0, 10.0]
     lines = capsys.readouterr().err.splitlines()
@@ -89,14 +90,14 @@ def test_a_generator_that_is_the_limit() -> None:
 def test_interrupted(after: int, sentence: str, seconds: float) -> None:
     found = find_knee(settings("-queries q -find-knee -rate 400"), Server(1e9, interrupts=after))
     assert (found.knee.sentence, len(found.knee.steps)) == (sentence, after)
-    assert found.servers[0].seconds == seconds
+    assert found.servers[0].lasted == seconds
 
 
 def test_a_server_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
     """After the first step the search ends with what is known; before it there is nothing to tell."""
     server, count = Server(1e9), 0
 
-    def load(asked: LoadSettings) -> tuple[list[OfServer], PlanReport]:
+    def load(asked: LoadSettings) -> tuple[list[Results], PlanReport]:
         nonlocal count
         count += 1
         if count > 2:

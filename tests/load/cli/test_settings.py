@@ -12,7 +12,8 @@ import pytest
 
 from hsdns.load.cli import load
 from hsdns.load.cli.load import Load
-from hsdns.load.cli.settings import LoadSettings, in_words, pod_questions, read_settings
+from hsdns.load.cli.questions import in_words, questions_of
+from hsdns.load.cli.settings import LoadSettings, read_settings
 from hsdns.load.questions import Questions
 from hsdns.load.report import encode
 from hsdns.load.send import probe
@@ -88,13 +89,12 @@ def test_refused(row: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_pods_of_a_cluster() -> None:
-    pods = settings(
-        "-source synthetic -pods 3 -resolvers glibc=2,go=1 -forms full -external a.test -resolv-options ndots:2 -node-search node.test"
-    ).pods
-    assert pods is not None
+    given = settings(
+        "-source synthetic -pods 3 -resolvers glibc=2,go=1 -forms full -external a.test -resolv-options ndots:2 -node-search node.test -seed 5"
+    )
 
     async def choose(block: Kubernetes) -> Questions:
-        return pod_questions(pods, [block], 0.0, 5)
+        return questions_of(given, [block])
 
     found: Questions = with_block(choose)
     assert (found.all, found.seed) == ([], 5)
@@ -106,6 +106,6 @@ def test_the_pods_of_a_cluster() -> None:
         "nameserver 192.0.2.53\noptions ndots:2\n"
     ]
     assert len(plan.targets) == len(plan.weights) == 2 + 2 + 8 + 4 + 1
-    assert in_words(plan) == (
+    assert in_words(given, found) == (
         "lookups of 3 pods (glibc 2, go 1) in 1 namespaces, 17 names: service, headless, endpoint, absent, external"
     )

@@ -23,7 +23,8 @@ from hsdns.load.output.markdown import markdown
 from hsdns.load.output.page import comparison_page, page
 from hsdns.load.output.text import compared_lines, lines
 from hsdns.load.output.words import shown_together
-from hsdns.load.report import KneeReport, KneeStep, LimitReport, Report, encode
+from hsdns.load.report import KneeReport, KneeStep, Report, encode
+from hsdns.load.results import LimitReport
 from hsdns.load.schedule import Stage
 from hsdns.load.verify.propagation import propagation_report
 from tests.load.test_report import report, results

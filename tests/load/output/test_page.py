@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from hsdns.load.counters import SPENT
 from hsdns.load.histogram import Histogram
 from hsdns.load.output.page import MOST, columns, page
-from hsdns.load.report import Report, ServerReport
+from hsdns.load.report import Report
+from hsdns.load.results import ServerReport
 from tests.load.output.test_golden import KNEE, REPORTS, data
 from tests.load.test_report import report, results
 from tests.support.browser.chromium import PROGRAM, tab

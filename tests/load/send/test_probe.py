@@ -15,7 +15,8 @@ import pytest
 from hsdns.load.errors import LoadError
 from hsdns.load.plan import DOT, TCP, StreamPlan
 from hsdns.load.send import probe as module
-from hsdns.load.send.probe import find_target, probe_over
+from hsdns.load.send.probe import find_target
+from hsdns.load.send.probe import probe as probe_server
 from hsdns.load.send.sockets import Links
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query
@@ -39,7 +40,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ask(streams: StreamPlan | None, port: int, *, ready: bool = True) -> tuple[int, int, bytes]:
     target = find_target("127.0.0.1", port)
-    reply = probe_over(streams, *target, QUERY, 0.0, lambda reply: ready)
+    reply = probe_server(*target, QUERY, 0.0, lambda reply: ready, streams)
     assert not reply.authority
     assert not reply.additional
     (record,) = reply.answer

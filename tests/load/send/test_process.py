@@ -39,7 +39,7 @@ from hsdns.load.plan import DOH, DOT, GET, TCP, Plan, StreamPlan
 from hsdns.load.pods import Target
 from hsdns.load.questions import order
 from hsdns.load.schedule import POISSON, Schedule, Stage
-from hsdns.load.send.probe import probe_over
+from hsdns.load.send.probe import probe
 from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, pieces_of
 from hsdns.load.send.udp import LEAST_WINDOW
 from hsdns.wire.decode import decode_reply
@@ -241,7 +241,7 @@ def test_what_does_not_agree(
     number = ports.dot if port == DOT else ports.doh
     streams = structs.replace(streams, tls_ca=str(ports.certificate.cert) if trusts else "")
     with pytest.raises(LoadError) as error:
-        probe_over(streams, socket.AF_INET, ("127.0.0.1", number), QUERIES[0], 0.0)
+        probe(socket.AF_INET, ("127.0.0.1", number), QUERIES[0], 0.0, streams=streams)
     assert reason in str(error.value)
     told = Told.by(plan(number, streams=streams, sockets=1, seconds=0.02))
     assert {each.received for each in told.outcomes} == {0}

@@ -68,7 +68,7 @@ pytestmark = pytest.mark.sockets
 
 
 def opened(links: Links) -> tuple[Connection, StreamLink]:
-    connection = Connection(FramedSession(), None, 1, 0, 0)
+    connection = Connection(FramedSession())
     return connection, links.open(connection)
 
 
@@ -77,7 +77,7 @@ def test_no_room() -> None:
         links = Links(socket.AF_INET, server.getsockname())
         _, link = opened(links)
         assert select.select([links.fileno()], [], [], 5.0)[0]
-        assert link.fault() == ""
+        assert link.set_up()
         while link.send(bytes(1 << 20)):
             pass
         assert link.send(b"more") == 0
@@ -89,7 +89,8 @@ def test_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect_ex", lambda *_: errno.ENETUNREACH)
     links = Links(socket.AF_INET, ("127.0.0.1", 1))
     _, link = opened(links)
-    assert link.fault() == "network is unreachable"
+    with pytest.raises(OSError, match="network is unreachable"):
+        link.set_up()
     link.close()
     links.close()
 

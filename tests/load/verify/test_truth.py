@@ -256,7 +256,7 @@ def test_a_frozen_server_is_found_with_its_age() -> None:
         for second in range(3, int(end)):
             age = (second + 1 - frozen) * 1000
             assert 0 <= age - results.second(second).worst_age_ms <= 5
-        found = results.judged(results.whole(), 0.1)
+        found = results.verdicts.finish(results.whole(), 0.1)
         assert found.old_since_s == pytest.approx(frozen, abs=0.005)
         assert found.old_for_s == pytest.approx(end - frozen, abs=0.005)
         assert {word for word, count in found.counts.items() if count} == {

@@ -1,4 +1,4 @@
-"""What the cache stores, for how long and how much; its refreshes and options."""
+"""What the cache stores, for how long and how much, and its refreshes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hsdns.cluster.freshness import COUNT
 from hsdns.metrics import Registry
-from hsdns.plugins.cache import Cache, LentEntries, Prefetch, Stale
+from hsdns.plugins.cache import LentEntries
 from hsdns.plugins.cache.half import judge
 from hsdns.plugins.cache.refresh import wait_for
 from hsdns.plugins.cache.store import BIG, OCTETS_PER_ENTRY, SMALL, Counts, Entry, Key, Store
@@ -23,7 +23,6 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Outcome, Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import make_request, reply, section
-from tests.support.plugins.setup import set_up, setup_error
 
 A = "www.example.org. 30 IN A 192.0.2.1"
 
@@ -410,122 +409,3 @@ def test_an_error_is_the_task_s() -> None:
             await tasks[-1]
 
     asyncio.run(run())
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("", Prefetch(0, 60.0, 10)),
-        ("prefetch 0", Prefetch(0, 60.0, 10)),
-        ("prefetch 5", Prefetch(5, 60.0, 10)),
-        ("prefetch 5 10m", Prefetch(5, 600.0, 10)),
-        ("prefetch 5 10m 20%", Prefetch(5, 600.0, 20)),
-        ("prefetch 5 10m 90%\nprefetch 6", Prefetch(6, 60.0, 10)),
-    ],
-)
-def test_prefetch(line: str, expected: Prefetch) -> None:
-    assert set_up(Cache, f"cache {{\n{line}\n}}").prefetch == expected
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("", Stale(0)),
-        ("serve_stale", Stale(3600)),
-        ("serve_stale 0s", Stale(0)),
-        ("serve_stale 90s", Stale(90)),
-        ("serve_stale 1500ms", Stale(1)),
-        ("serve_stale 1h immediate", Stale(3600)),
-        ("serve_stale 1h IMMEDIATE 30s", Stale(3600, ttl=30)),
-        ("serve_stale 1h immediate 30s 1m", Stale(3600, ttl=30, recheck=60.0)),
-        ("serve_stale 1h Verify", Stale(3600, True)),
-        ("serve_stale 1h verify 100ms", Stale(3600, True, 0.1)),
-        ("serve_stale 1h verify 0 30s", Stale(3600, True, 0.0, 30)),
-        ("serve_stale 1h verify 100ms 30s 5m", Stale(3600, True, 0.1, 30, 300.0)),
-        ("serve_stale 1h verify 1s\nserve_stale", Stale(3600)),
-    ],
-)
-def test_serve_stale(line: str, expected: Stale) -> None:
-    assert set_up(Cache, f"cache {{\n{line}\n}}").stale == expected
-
-
-@pytest.mark.parametrize(
-    ("line", "prefers", "keeps", "failure"),
-    [
-        ("", False, False, 5),
-        ("keepttl", False, True, 5),
-        ("servfail 0", False, False, 0),
-        ("servfail 5m", False, False, 300),
-        ("serve_stale\nserve_stale_policy PREFER_positive", True, False, 5),
-        ("serve_stale_policy prefer_positive\nserve_stale 1m", True, False, 5),
-        ("serve_stale_policy prefer_positive\nserve_stale 0s", False, False, 5),
-    ],
-)
-def test_other_options(line: str, prefers: bool, keeps: bool, failure: int) -> None:
-    cache = set_up(Cache, f"cache {{\n{line}\n}}")
-    assert (cache.prefers_positive, cache.keeps_ttl) == (prefers, keeps)
-    assert [half.failure for half in (cache.success, cache.denial)] == [failure] * 2
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        (
-            "prefetch",
-            '1: property "prefetch" takes 1 to 3 arguments (amount, duration, percentage), found 0',
-        ),
-        (
-            "prefetch 1 1m 10% x",
-            '1: property "prefetch" takes 1 to 3 arguments (amount, duration, percentage), found 4',
-        ),
-        ("prefetch -1", "10: -1 is out of range, allowed is 0 or more"),
-        (
-            "prefetch 1 60",
-            '12: "60" is not a duration; write a number and a unit such as "5s"',
-        ),
-        ("prefetch 1 1m 10", '15: "10" is not a percentage from 10% to 90%'),
-        ("prefetch 1 1m 9%", '15: "9%" is not a percentage from 10% to 90%'),
-        ("prefetch 1 1m 91%", '15: "91%" is not a percentage from 10% to 90%'),
-        ("serve_stale -1h", "13: -1h is out of range, allowed is 0s or more"),
-        (
-            "serve_stale 1h verfy",
-            '16: "verfy" is not one of: immediate, verify; did you mean "verify"?',
-        ),
-        ("serve_stale 1h verify -1s", "23: -1s is out of range, allowed is 0s or more"),
-        (
-            "serve_stale 1h immediate 500ms",
-            '26: a TTL must be a whole number of seconds, found "500ms"',
-        ),
-        (
-            "serve_stale 1h immediate 30s 6m",
-            "30: 6m is out of range, allowed is 0s to 300s",
-        ),
-        (
-            "serve_stale 1h immediate 30s 5m 1s",
-            '33: serve_stale has too many arguments: "1s"',
-        ),
-        (
-            "serve_stale 1h verify 1s 30s 5m 1s",
-            '33: serve_stale has too many arguments: "1s"',
-        ),
-        ("serve_stale\nserve_stale_policy oldest", None),
-        (
-            "serve_stale_policy prefer_positive",
-            "1: serve_stale_policy has no effect without serve_stale; add serve_stale",
-        ),
-        ("servfail 301s", "10: 301s is out of range, allowed is 0s to 300s"),
-        ("keepttl yes", '9: property "keepttl" takes no argument, found 1'),
-    ],
-    ids=lambda text: (text or "policy").replace("\n", " ").partition(":")[0],
-)
-def test_errors(line: str, sentence: str | None) -> None:
-    where = "3:" if sentence else "4:20: "
-    expected = sentence or '"oldest" is not one of: prefer_positive'
-    assert setup_error(Cache, f"cache {{\n{line}\n}}") == f"Corefile:{where}{expected}"
-
-
-def test_a_policy_may_be_given_once() -> None:
-    lines = "serve_stale\nserve_stale_policy prefer_positive\nserve_stale_policy prefer_positive"
-    assert setup_error(Cache, f"cache {{\n{lines}\n}}") == (
-        'Corefile:5:1: property "serve_stale_policy" of cache may be given only once'
-    )

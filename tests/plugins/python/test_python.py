@@ -20,8 +20,8 @@ from hsdns.chain import Request
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER, python
 from hsdns.plugins.python import Python, module, record
+from hsdns.server.instance import StartError
 from hsdns.server.lifecycle import Server
-from hsdns.server.restarts import StartError
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name

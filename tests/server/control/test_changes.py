@@ -14,8 +14,8 @@ import pytest
 
 from hsdns.cluster.objects import Object
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.control import changes as change_follower
-from hsdns.server.control.changes import ChangeFollower, to_words
+from hsdns.server.control import cluster as change_follower
+from hsdns.server.control.cluster import ChangeFollower, to_words
 from hsdns.server.runtime import Turn
 from tests.server.control.served import BLOCK, UNREAD, MemoryDoor, Served, served
 from tests.support.cluster.objects import deletes, namespace, service, upserts

@@ -18,8 +18,10 @@ from hsdns import __version__
 from hsdns.cluster.answer_set import texts, to_object
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.plugin import Plugin
-from hsdns.server import http, http_connection, runtime
-from hsdns.server.control import queries, routes, watch
+from hsdns.server import http, runtime
+from hsdns.server import http as http_connection
+from hsdns.server.control import cluster as watch
+from hsdns.server.control import queries, routes
 from hsdns.server.control.door import Door, to_line
 from hsdns.server.control.faults import NOT_KEPT
 from hsdns.server.control.routes import DASHBOARD, EVENTS, FILE, NO_REPLAY, ROUTES, events, pages

@@ -13,8 +13,8 @@ import pytest
 
 from hsdns.cluster.objects import ObjectMeta, Service, Synced
 from hsdns.cluster.store import Store
-from hsdns.server.control import watch
-from hsdns.server.control.watch import EventFollower
+from hsdns.server.control import cluster as watch
+from hsdns.server.control.cluster import EventFollower
 from tests.recording.recorded import make_store
 from tests.server.control.served import BLOCK, Beside, Served, served
 from tests.server.control.test_routes import TWO

@@ -1,6 +1,6 @@
 """A real kube-apiserver with its etcd on loopback, which tests start, kill and compact, and whose rights they change.
 
-Path: a test -> RealApi -> the programs in the folder that KUBEBUILDER_ASSETS names (the convention of envtest).
+Path: a test -> RealApi -> loadtest/watch/api_servers.py, where KUBEBUILDER_ASSETS names the folder of the programs.
 Rule 1: nothing outlives the context; both processes are ended by the handles that started them.
 Rule 2: the account under test (USER) may list and watch what grant() says; the tests' own account may do everything.
 Rule 3: what is waited for is asked for again and again, with a bounded deadline; every method may block, so a test
@@ -9,35 +9,26 @@ Rule 3: what is waited for is asked for again and again, with a bounded deadline
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import secrets
-import ssl
-import subprocess
-import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 from loadtest.apiserver.watch_cache import KINDS, Kind, Manifest
-from loadtest.ports import free_port
+from loadtest.process import BenchmarkError
+from loadtest.watch import api_servers
+from loadtest.watch.api_servers import PROGRAMS, Access
 
 ASSETS: Final = "KUBEBUILDER_ASSETS"
-PROGRAMS: Final = ("etcd", "kube-apiserver")
 USER: Final = "contract"
 DEADLINE: Final = 50.0  # seconds; a start takes five on an idle machine
 _PAUSE: Final = 0.05
 _ROLES: Final = "/apis/rbac.authorization.k8s.io/v1"
-_ANY_KEY: Final = {
-    "key": "AA=="
-}  # one that does not exist; only the header of the response is used
+# One that does not exist; only the header of the response is used.
+_ANY_KEY: Final = {"key": "AA=="}
 _READABLE: Final = tuple(kind for kind in KINDS if kind.name != "ServiceImport")
-
-
-class RealApiError(RuntimeError):
-    """A request failed or a state was not reached; the message ends with the output."""
 
 
 def missing_assets() -> str:
@@ -49,41 +40,23 @@ def missing_assets() -> str:
     return f"{ASSETS} is {folder}, where {' and '.join(lacking)} is missing" if lacking else ""
 
 
-class RealApi:
-    """The API server; a context manager."""
+class RealApi(api_servers.RealApi):
+    """The API server with objects, rights and faults; a context manager."""
 
     def __init__(self, service_networks: str = "10.96.0.0/16") -> None:
-        self.port = free_port()
-        self._service_networks = service_networks
+        super().__init__(os.environ[ASSETS], service_networks)
         self.token = secrets.token_hex(16)  # of USER
-        self.admin = secrets.token_hex(16)  # of the tests' own account
-        self._temporary = tempfile.TemporaryDirectory(prefix="real-api-")
-        self._folder = Path(self._temporary.name)
-        self._etcd_port, self._etcd_peer_port = free_port(), free_port()
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.streams = True
-        self._tls: ssl.SSLContext | None = None
 
-    def __enter__(self) -> RealApi:
-        try:
-            self._write_tokens()
-            self._start_etcd()
-            self._start_server()
-            self._allow_user()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+    def open(self) -> None:
+        """Start it, and let USER read."""
+        super().open()
+        self._put_binding(f"{_ROLES}/clusterrolebindings", "ClusterRole", {"name": USER})
+        self.grant([kind.plural for kind in _READABLE])
 
-    def __exit__(self, *error: object) -> None:
-        for name in list(self._processes):
-            self._kill(name)
-        self._temporary.cleanup()
-
-    @property
-    def authority(self) -> bytes:
-        """The CA in PEM that verifies the server's self-made certificate."""
-        return (self._folder / "certs" / "apiserver.crt").read_bytes()
+    def write_tokens(self, *more: str) -> None:
+        """Write the tokens of both accounts."""
+        super().write_tokens(f"{self.token},{USER},2", *more)
 
     # Objects.
 
@@ -127,15 +100,18 @@ class RealApi:
     # Faults.
 
     def restart(self) -> None:
-        """Kill the API server (SIGKILL) and restart it on the same port."""
-        self._kill("kube-apiserver")
-        self._start_server()
+        """Start the API server, a running one is killed (SIGKILL), on the same port; wait until it is ready."""
+        if self.is_started:
+            self.kill()
+        super().restart()
+        if self.is_started:
+            self.server.wait_until(self.is_ready, DEADLINE, "is not ready")
 
     def restart_etcd(self) -> None:
         """Kill etcd (SIGKILL) and restart it on its data; the API server keeps running."""
-        self._kill("etcd")
-        self._start_etcd()
-        self._wait("the API server reaches etcd again", self._is_ready)
+        self.etcd.kill()
+        self.start_etcd()
+        self.server.wait_until(self.is_ready, DEADLINE, "does not reach etcd again")
         self._wait("the API server reads from etcd again", lambda: bool(self.items("Namespace")))
 
     def compact(self) -> None:
@@ -147,12 +123,14 @@ class RealApi:
     def refuse_streams(self, refused: bool) -> None:
         """Disable streaming lists, or enable them again, by a restart."""
         self.streams = not refused
+        flag = "--feature-gates=WatchList=false"
+        self.flags = [each for each in self.flags if each != flag] + [flag] * refused
         self.restart()
 
     def rotate_token(self) -> None:
         """Give USER a new token; the old one is refused, after a restart."""
         self.token = secrets.token_hex(16)
-        self._write_tokens()
+        self.write_tokens()
         self.restart()
 
     def grant(self, plurals: Sequence[str], namespaces: Sequence[str] = ()) -> None:
@@ -173,136 +151,33 @@ class RealApi:
         self, method: str, path: str, body: Any = None, token: str = "", *, applies: bool = False
     ) -> tuple[int, Any]:
         """Send one request, as the tests' own account unless a token is given; a patch merges, or `applies`."""
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        kind = "application/merge-patch+json" if method == "PATCH" else ""
         kind = "application/apply-patch+yaml" if applies else kind
-        connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.port, timeout=10, context=self._context()
-        )
-        try:
-            connection.request(
-                method,
-                path,
-                None if body is None else json.dumps(body),
-                {"Authorization": f"Bearer {token or self.admin}", "Content-Type": kind},
-            )
-            response = connection.getresponse()
-            text = response.read()
-        finally:
-            connection.close()
-        if response.headers.get_content_type() == "application/json":
-            return response.status, json.loads(text)
-        return response.status, text.decode("utf-8", "replace")
+        with closing(self.access.connection(10)) as connection:
+            self.access.send(connection, method, path, body, content_type=kind, token=token)
+            return self.access.read(connection, f"{method} {path}")
 
     def _must(self, method: str, path: str, body: Any = None) -> Manifest:
         status, found = self.ask(method, path, body)
         if status >= 400 or not isinstance(found, dict):
-            raise RealApiError(f"{method} {path} is answered with {status}: {found}")
+            raise BenchmarkError(f"{method} {path} is answered with {status}: {found}")
         return found
 
     def _etcd(self, path: str, body: Mapping[str, Any]) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", self._etcd_port, timeout=10)
-        try:
-            connection.request("POST", path, json.dumps(body))
-            response = connection.getresponse()
-            found = json.loads(response.read())
-        finally:
-            connection.close()
-        if response.status != 200:
-            raise RealApiError(f"etcd answers {path} with {response.status}: {found}")
-        return found
-
-    def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = ssl.create_default_context(cadata=self.authority.decode())
-            self._tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        return self._tls
-
-    # The processes.
-
-    def _start_etcd(self) -> None:
-        client, peer = (
-            f"http://127.0.0.1:{port}" for port in (self._etcd_port, self._etcd_peer_port)
-        )
-        self._start(
-            "etcd",
-            f"--data-dir={self._folder / 'etcd'}",
-            f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}",
-            f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}",
-            "--unsafe-no-fsync",
-        )
-        self._wait("etcd answers", lambda: bool(self._etcd("/v3/kv/range", _ANY_KEY)))
-
-    def _start_server(self) -> None:
-        certs = self._folder / "certs"
-        self._start(
-            "kube-apiserver",
-            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
-            f"--secure-port={self.port}",
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
-            "--endpoint-reconciler-type=none",
-            f"--cert-dir={certs}",
-            # It creates this key itself, before it reads the one for signing tokens.
-            f"--service-account-key-file={certs / 'apiserver.key'}",
-            f"--service-account-signing-key-file={certs / 'apiserver.key'}",
-            "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-cluster-ip-range={self._service_networks}",
-            "--authorization-mode=RBAC",
-            f"--token-auth-file={self._folder / 'tokens.csv'}",
-            "--disable-admission-plugins=ServiceAccount",
-            "--shutdown-delay-duration=0s",
-            *([] if self.streams else ["--feature-gates=WatchList=false"]),
-        )
-        self._wait("the API server is ready", self._is_ready)
-
-    def _start(self, name: str, *words: str) -> None:
-        program = Path(os.environ[ASSETS], name)
-        with (self._folder / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen([program, *words], stdout=log, stderr=log)
-
-    def _kill(self, name: str) -> None:
-        process = self._processes.pop(name)
-        process.kill()
-        process.wait()
-
-    def _is_ready(self) -> bool:
-        return self.ask("GET", "/readyz")[0] == 200
+        return Access(self.etcd_port).ask("POST", path, body)
 
     def _wait(self, what: str, is_so: Callable[[], bool]) -> None:
-        """Poll until the condition holds; raise RealApiError."""
-        deadline = time.monotonic() + DEADLINE
-        while True:
-            error = ""
+        """Poll until the condition holds; raise BenchmarkError."""
+
+        def holds() -> bool:
             try:
-                if is_so():
-                    return
-            except (OSError, http.client.HTTPException, RealApiError) as found:
-                error = f" ({found})"
-            dead = [name for name, each in self._processes.items() if each.poll() is not None]
-            if dead or time.monotonic() > deadline:
-                printed = [
-                    (self._folder / f"{name}.log").read_text(errors="replace")[-2000:]
-                    for name in dead or PROGRAMS
-                ]
-                raise RealApiError(
-                    "\n".join([f"not within {DEADLINE:g} s: {what}{error}", *printed])
-                )
-            time.sleep(_PAUSE)
+                return is_so()
+            except BenchmarkError:
+                return False
+
+        self.server.wait_until(holds, DEADLINE, f"is not there yet ({what})")
 
     # Accounts and rights.
-
-    def _write_tokens(self) -> None:
-        lines = [f'{self.admin},tests,1,"system:masters"', f"{self.token},{USER},2"]
-        path = self._folder / "tokens.csv"
-        path.touch(mode=0o600)
-        path.write_text("\n".join(lines) + "\n")
-
-    def _allow_user(self) -> None:
-        self._put_binding(f"{_ROLES}/clusterrolebindings", "ClusterRole", {"name": USER})
-        self.grant([kind.plural for kind in _READABLE])
 
     def _put_role(
         self, path: str, kind: str, metadata: Mapping[str, str], rules: Sequence[Manifest]

@@ -1,6 +1,6 @@
 """The runtime of a configuration in memory: a clock that a test moves, seeded chance, no sockets and no reloads.
 
-Path: a test -> ScriptedRuntime -> make_processors() of hsdns/server/processors.py -> QueryProcessor.
+Path: a test -> ScriptedRuntime -> make_processors() of hsdns/server/instance.py -> QueryProcessor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hsdns.fastpath import Versions
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.plugins.prometheus import QueryCounts
-from hsdns.server.processors import make_processors
+from hsdns.server.instance import make_processors
 from hsdns.server.runtime import ServerRuntime
 
 

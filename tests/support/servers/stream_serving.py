@@ -14,8 +14,7 @@ from hsdns.metrics import Counter, Registry
 from hsdns.server.admission import MAX_CLIENTS, Admission, Credit, Places, Turns
 from hsdns.server.listeners import Opener
 from hsdns.server.runtime import Tasks
-from hsdns.server.settings import DEFAULT_SETTINGS, Settings
-from hsdns.server.sockets import open_tcp
+from hsdns.server.sockets import DEFAULT_SETTINGS, Settings, open_tcp
 from tests.support.coroutines.event_loops import until
 from tests.support.servers.function_processor import Answer, asked_address, processor
 

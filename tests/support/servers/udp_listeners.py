@@ -61,7 +61,7 @@ def listen_udp(
         ):
             turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
             return UdpServer(sockets[0], processor, spawn, clock, turns)
-    from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
+    from hsdns.server.udp import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
     return UdpWorkers(sockets, processor, spawn, clock)
 

@@ -143,6 +143,16 @@ class _SliceChange(NamedTuple):
         ]
 
 
+class Shared(NamedTuple):
+    """What the parts of a store share; `wall` gives seconds since the epoch for serials and the history."""
+
+    settings: StoreSettings
+    wall: Callable[[], float]
+    counters: Counters
+    rejected: RejectedObjects
+    replaced: Replaced
+
+
 class SlicedValues:
     """Values by namespace and name, each with its slices; `changes` is a number that grows with every change.
 
@@ -150,24 +160,12 @@ class SlicedValues:
     """
 
     def __init__(
-        self,
-        settings: StoreSettings,
-        table: Table,
-        counter: Callable[[bytes, bytes], int],
-        *,
-        wall: Callable[[], float],
-        counters: Counters,
-        rejected: RejectedObjects,
-        replaced: Replaced,
+        self, shared: Shared, table: Table, counter: Callable[[bytes, bytes], int]
     ) -> None:
         self.values: dict[Key, ServiceValue] = {}
         self.changes = 0
-        self._settings = settings
         self._table, self._counter = table, counter
-        self._wall = wall
-        self._counters = counters
-        self._rejected = rejected
-        self._replaced = replaced
+        self._settings, self._wall, self._counters, self._rejected, self._replaced = shared
         # The value of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
 
@@ -251,32 +249,15 @@ class SlicedValues:
 class Services(SlicedValues):
     """Services, and indexes from addresses to their keys.
 
-    `wall` gives seconds since the epoch for `external_serial`, the serial of the zones of k8s_external.  `programmed`
-    takes the kind of Service, the time of the change and the current time for each change of a slice.  `history` has
-    the last changes.  `unlisted` takes off the names what is gone: it is called when the event has been shown, as
-    replies with these names were valid until then.
+    `external_serial` is the serial of the zones of k8s_external, `history` has the last changes.  `programmed` takes
+    the kind of Service, the time of the change and the current time for each change of a slice.  `unlisted` takes off
+    the names what is gone: it is called when the event has been shown, as replies with these names were valid until
+    then.
     """
 
-    def __init__(
-        self,
-        settings: StoreSettings,
-        *,
-        wall: Callable[[], float],
-        counters: Counters,
-        names: ClusterNames,
-        rejected: RejectedObjects,
-        programmed: Programmed | None,
-        replaced: Replaced,
-    ) -> None:
-        super().__init__(
-            settings,
-            SERVICES,
-            service_counter,
-            wall=wall,
-            counters=counters,
-            rejected=rejected,
-            replaced=replaced,
-        )
+    def __init__(self, shared: Shared, names: ClusterNames, programmed: Programmed | None) -> None:
+        super().__init__(shared, SERVICES, service_counter)
+        settings, replaced = shared.settings, shared.replaced
         self.cluster_ips: ReverseIndex[Key] = ReverseIndex(replaced, CLUSTER_IPS)
         self.endpoint_ips: ReverseIndex[SliceKey] = ReverseIndex(replaced, ENDPOINT_IPS)
         self.external_ips: ReverseIndex[Key] = ReverseIndex(replaced, EXTERNAL_IPS)
@@ -286,7 +267,7 @@ class Services(SlicedValues):
         self._names = names
         self._programmed = programmed
         self._compiled = None
-        versions = versions_of(counters)
+        versions = versions_of(shared.counters)
         if SliceStore is not None and versions is not None:
             self._compiled = SliceStore(
                 self.values,
@@ -418,24 +399,8 @@ class Services(SlicedValues):
 class Imports(SlicedValues):
     """ServiceImports; `serial` is that of the zones of `multicluster`."""
 
-    def __init__(
-        self,
-        settings: StoreSettings,
-        *,
-        wall: Callable[[], float],
-        counters: Counters,
-        rejected: RejectedObjects,
-        replaced: Replaced,
-    ) -> None:
-        super().__init__(
-            settings,
-            IMPORTS,
-            import_counter,
-            wall=wall,
-            counters=counters,
-            rejected=rejected,
-            replaced=replaced,
-        )
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared, IMPORTS, import_counter)
         self.serial = 0
 
     def apply(self, found: ServiceImport, gone: bool) -> bool:

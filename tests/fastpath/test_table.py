@@ -293,6 +293,11 @@ def test_memory_is_bounded(twin: ModuleType) -> None:
     statistics = under_test.table.statistics()
     assert statistics.entries + statistics.evicted == statistics.stored == 3000
     assert statistics.entries > 20
+    under_test.table.clear()
+    statistics = under_test.table.statistics()
+    assert (statistics.entries, statistics.octets, statistics.stored) == (0, 0, 3000)
+    assert under_test.store(ask(), addresses(ask()))
+    assert under_test.lookup(ask()) is not None
 
 
 def test_the_capacity_changes_with_the_next_reply(twin: ModuleType) -> None:

@@ -168,7 +168,8 @@ class Store:
             finally:
                 if is_read:
                     counters.release(more=left > 0)
-            self._unlist()
+            if self.services.unlisted:
+                self._unlist()
         self._publish(new_serial)
         self._pass_on(events)
 

@@ -296,8 +296,12 @@ def test_memory_is_bounded(twin: ModuleType) -> None:
     under_test.table.clear()
     statistics = under_test.table.statistics()
     assert (statistics.entries, statistics.octets, statistics.stored) == (0, 0, 3000)
-    assert under_test.store(ask(), addresses(ask()))
-    assert under_test.lookup(ask()) is not None
+    octets = []
+    for _ in range(2):
+        assert under_test.store(ask(), addresses(ask()))
+        assert under_test.lookup(ask()) is not None
+        octets.append(under_test.table.statistics().octets)
+    assert octets[0] == octets[1] > 0, "stored again"
 
 
 def test_the_capacity_changes_with_the_next_reply(twin: ModuleType) -> None:

@@ -22,6 +22,7 @@ from hsdns.cluster.objects import (
     Namespace,
     Object,
     ObjectMeta,
+    Selector,
     Service,
     ServiceImport,
     ServiceImportSpec,

@@ -65,6 +65,10 @@ class _Sorted(NamedTuple):
     exchanges: list[RR]
 
 
+_OTHERS: Final = 1
+_GROUPS: Final[dict[int, int]] = {RRType.CNAME: 0, RRType.A: 2, RRType.AAAA: 2, RRType.MX: 3}
+
+
 class Loadbalance(Plugin):
     """Reorders the records of replies."""
 
@@ -189,14 +193,7 @@ def _sort(records: Sequence[RR]) -> _Sorted:
         return _Sorted([], [], [*records], [])
     found = _Sorted([], [], [], [])
     for rr in records:
-        if rr.rrtype in _ADDRESSES:
-            found.addresses.append(rr)
-        elif rr.rrtype == RRType.CNAME:
-            found.aliases.append(rr)
-        elif rr.rrtype == RRType.MX:
-            found.exchanges.append(rr)
-        else:
-            found.others.append(rr)
+        found[_GROUPS.get(rr.rrtype, _OTHERS)].append(rr)
     return found
 
 

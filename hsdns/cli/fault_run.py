@@ -37,7 +37,7 @@ from hsdns.fault_scenarios.memory_server import Objects
 from hsdns.fault_scenarios.play import COREFILE, SERVERS, Program, programs
 from hsdns.fault_scenarios.scenario import Scenario, Seen, Step, load, name_of
 from hsdns.load.cluster.api import ClusterApi
-from hsdns.load.cluster.history import KINDS, ApiHistory
+from hsdns.load.cluster.history import RESOURCES, ApiHistory
 from hsdns.resolver.model import Model
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class OwnCluster:
         """Apply a step to its objects; raise ScenarioError."""
         history = self._api.history
         for event in self._objects.change(step.apply, step.delete):
-            if isinstance(event, Upserted | Deleted) and type(event.object) in KINDS:
+            if isinstance(event, Upserted | Deleted) and type(event.object) in RESOURCES:
                 change = history.put if isinstance(event, Upserted) else history.remove
                 change(event.object)
         self._api.changed()

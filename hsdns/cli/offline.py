@@ -164,14 +164,7 @@ def kubernetes_blocks(configuration: Configuration) -> list[Kubernetes]:
 
 def make_runtime(configuration: Configuration) -> ServerRuntime:
     """The runtime for the plugins of the configuration."""
-    runtime = ServerRuntime(
-        Registry(),
-        NoCounters(),
-        reload_if_changed=lambda: asyncio.sleep(0),
-        fail=logging.getLogger("hsdns").critical,
-    )
-    runtime.configuration = configuration
-    return runtime
+    return ServerRuntime(configuration, Registry(), NoCounters())
 
 
 @contextlib.asynccontextmanager

@@ -293,15 +293,8 @@ class MemoryServer:
             if isinstance(plugin, Kubernetes):
                 plugin.watch.source = self.source
                 plugin.watch.reads_only = True
-        self._runtime = ServerRuntime(
-            self._metrics,
-            NoCounters(),
-            reload_if_changed=lambda: asyncio.sleep(0),
-            fail=_fail,
-            clock=self._clock,
-        )
-        self._runtime.random = Random(SEED)
-        self._runtime.configuration = self.configuration
+        self._runtime = ServerRuntime(self.configuration, self._metrics, NoCounters(), self._clock)
+        self._runtime.fail, self._runtime.random = _fail, Random(SEED)
 
     async def _end(self) -> None:
         for plugin in self.configuration.plugins:

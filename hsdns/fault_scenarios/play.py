@@ -35,11 +35,9 @@ from hsdns.resolver.model import (
     CLOSED,
     STILL_WAITING,
     Arrival,
-    Ended,
     Model,
     Packet,
     Result,
-    Sent,
     Unfinished,
     answer_of,
     look_up,
@@ -344,14 +342,12 @@ class Program:
         right = [await self._truth(asked)] if self._truth else []
         model, network = self._clients[asked.namespace]
         start = network.now()
-        *steps, end = await look_up(model, asked.name, TYPES, network)
-        assert isinstance(end, Ended), "the last step"
-        self.queries += sum(isinstance(step, Sent) for step in steps)
+        packets, _, end, result = await look_up(model, asked.name, TYPES, network)
+        self.queries += len(packets)
         right += [await self._truth(asked)] if self._truth else []
-        ends = end.result.error != STILL_WAITING
-        is_right = not right or (ends and frozenset(end.result.addresses) in right)
-        seconds = end.at - start if ends else inf
-        self.lookups.append(Lookup(start, seconds, end.result, is_right))
+        ends = result.error != STILL_WAITING
+        is_right = not right or (ends and frozenset(result.addresses) in right)
+        self.lookups.append(Lookup(start, end - start if ends else inf, result, is_right))
 
 
 def programs(scenario: Scenario, make: Callable[[int], Program]) -> list[Program]:

@@ -22,14 +22,13 @@ from hsdns.server import http, runtime
 from hsdns.server import http as http_connection
 from hsdns.server.control import cluster as watch
 from hsdns.server.control import queries, routes
-from hsdns.server.control.door import Door, to_line
+from hsdns.server.control.door import Door
 from hsdns.server.control.faults import NOT_KEPT
 from hsdns.server.control.routes import DASHBOARD, EVENTS, FILE, NO_REPLAY, ROUTES, events, pages
 from tests.server.control.served import (
     BLOCK,
     SOCKET,
     UNREAD,
-    Beside,
     MemoryDoor,
     served,
     write_manifest,
@@ -113,12 +112,6 @@ async def test_refusals(
         assert found[:2] == (status, "application/json")
         assert found.lines == [{"error": error}]
         assert (await server.get("/v1/faults")).lines == []
-
-
-async def test_head() -> None:
-    async with served() as server:
-        head = await server.get("/v1/names", "HEAD")
-        assert (head.status, head.body) == (200, b"")
 
 
 async def test_a_page_that_fails_is_logged(
@@ -336,25 +329,6 @@ async def test_all_names_are_listed() -> None:
         assert len(names) > 60
         any_pod = "A-B-C-D.NAMESPACE.pod.cluster.local. A A.B.C.D: any address (pods insecure)"
         assert last == {"open_ended": any_pod}
-
-
-async def test_others_run_between_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a turn that is long at once, another task runs before each RRset: it is not kept waiting for the whole."""
-    monkeypatch.setattr(runtime, "MAX_TURN", -1.0)
-    async with served(SYNTHETIC) as server:
-        door = server.reloadable.server._door
-        with Beside() as beside:
-            listed = [piece async for piece in routes.names(door, PageRequest())]
-        lines = sum(piece.count(b"\n") for piece in listed)
-        assert beside.turns >= lines > 60
-        assert max(map(len, listed)) < 2 * routes.PIECE
-
-
-# --- lines and events ---
-
-
-def test_a_line_is_one_line() -> None:
-    assert to_line({"name": "a\nb"}) == b'{"name":"a\\nb"}\n'
 
 
 async def test_each_line_is_an_event() -> None:

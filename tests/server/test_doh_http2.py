@@ -229,7 +229,7 @@ def test_limits_are_told() -> None:
     settings = Client().of(RemoteSettingsChanged)[0]
     assert isinstance(settings, RemoteSettingsChanged)
     told = {code: change.new_value for code, change in settings.changed_settings.items()}
-    assert told[SettingCodes.MAX_CONCURRENT_STREAMS] == MAX_STREAMS
+    assert told[SettingCodes.MAX_CONCURRENT_STREAMS] == MAX_STREAMS == 128
     assert told[SettingCodes.MAX_HEADER_LIST_SIZE] == MAX_BLOCK_LEN
 
 

@@ -265,7 +265,7 @@ def test_small_frames_of_a_turn_are_bounded(it: MemoryServing) -> None:
         transport.connection.data_received(BEGIN + small)
         assert isinstance(transport.connection, DohConnection)
         assert isinstance(transport.connection._http, Http2)
-        counted += 5000 - transport.connection._http._frames._allowance._left["window updates"]
+        counted += 5000 - transport.connection._http.frames._left["window updates"]
     assert counted <= STEPS * COUNTED
     assert all(transport.is_paused for transport in clients)
     it.finish()

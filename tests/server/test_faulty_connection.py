@@ -248,7 +248,8 @@ class Outside:
 
 def slow(rate: int, *, lifted: bool = False) -> tuple[SlowTransport, Outside, Outside]:
     outside, inside = Outside(), Outside()
-    made: Any = SlowTransport(outside, rate, inside, lambda: lifted)  # type: ignore[arg-type]  # stand-ins
+    made: Any = SlowTransport(inside, rate, lambda: lifted)  # type: ignore[arg-type]  # stand-ins
+    made._outside = outside
     return made, outside, inside
 
 
@@ -348,7 +349,9 @@ async def test_a_reset_waits_until_all_is_sent(monkeypatch: pytest.MonkeyPatch) 
     outside_setsockopt = lambda self, *args: self.said.append("setsockopt")  # noqa: E731
     monkeypatch.setattr(Full, "setsockopt", outside_setsockopt, raising=False)
     outside: Any = Full()
-    faults.ResetTransport(outside, 1).write(b"ab")
+    made = faults.ResetTransport(outside, 1)
+    made._outside = outside
+    made.write(b"ab")
     await until(lambda: outside.said == [b"a", "setsockopt", "abort"], "reset")
     assert sizes == []
 

@@ -93,7 +93,7 @@ async def test_a_turn_ends_when_its_time_is_up(kind: str) -> None:
 
     found = []
     async with serving(take_long, clock=lambda: now, kind=kind) as server:
-        server._others.offer(0, misses("192.0.2.1", 7))
+        server._waiting[1].offer(0, misses("192.0.2.1", 7))
         for _ in range(4):
             server._take()
             found.append(asked)
@@ -110,7 +110,7 @@ async def test_a_turn_has_a_batch_at_most(kind: str) -> None:
         return Reply(dropped=True)
 
     async with serving(count, kind=kind) as server:
-        server._others.offer(0, misses("192.0.2.1", BATCH_LEN + 1))
+        server._waiting[1].offer(0, misses("192.0.2.1", BATCH_LEN + 1))
         server._take()
         assert asked == BATCH_LEN
 
@@ -124,8 +124,8 @@ async def test_who_asks_little_does_not_wait_for_who_asks_much(kind: str) -> Non
         return Reply(dropped=True)
 
     async with serving(note, kind=kind) as server:
-        server._others.offer(0, misses("192.0.2.1", 20_000))
-        server._others.offer(0, misses("192.0.2.2", 5))
+        server._waiting[1].offer(0, misses("192.0.2.1", 20_000))
+        server._waiting[1].offer(0, misses("192.0.2.2", 5))
         server._take()
         dropped = int(server.statistics()[0])
     assert seen[:10] == ["192.0.2.1", "192.0.2.2"] * 5
@@ -147,8 +147,8 @@ async def test_names_of_services_have_half_of_each_turn(kind: str) -> None:
 
     turns = []
     async with serving(note, clock=lambda: now, kind=kind) as server:
-        server._others.offer(0, misses("192.0.2.1", 100))
-        server._first.offer(0, misses("192.0.2.2", 5))
+        server._waiting[1].offer(0, misses("192.0.2.1", 100))
+        server._waiting[0].offer(0, misses("192.0.2.2", 5))
         for _ in range(4):
             server._take()
             turns.append("".join(seen))
@@ -174,13 +174,15 @@ async def test_queries_wait_in_the_queue_of_their_names(kind: str) -> None:
     async with serving(answering, kind=kind) as server:
         server._take_some = bool  # nothing takes them
         if kind == "workers":
-            for queue in (server._first, server._others):
+            for queue in server._waiting:
                 asyncio.get_running_loop().remove_reader(queue.fileno())
         with UdpClient() as client:
             for name in ("web.default.svc.cluster.local", "x.default.pod.cluster.local", "a.b"):
                 client.sock.sendto(query(name).to_wire(), ("127.0.0.1", server.local.port))
-            await until(lambda: len(server._first) + len(server._others) == 3, "all of them wait")
-        assert [len(server._first), len(server._others)] == [1, 2]
+            await until(
+                lambda: len(server._waiting[0]) + len(server._waiting[1]) == 3, "all of them wait"
+            )
+        assert [len(server._waiting[0]), len(server._waiting[1])] == [1, 2]
 
 
 def with_table(kind: str, answer: Answer) -> QueryProcessor:
@@ -227,7 +229,7 @@ async def test_what_compiled_code_can_make_needs_no_chain(kind: str) -> None:
         client = write_address(socket.AF_INET, ("127.0.0.2", 9))
         for shed in (None, lambda *_: False, lambda *_: True):
             server.faults = SimpleNamespace(shed=shed)
-            server._others.offer(0, [(query("www.test").to_wire(), client, b"")])
+            server._waiting[1].offer(0, [(query("www.test").to_wire(), client, b"")])
             server._take()
             seen.append(list(asked))
     assert seen == [[], ["www.test."], ["www.test."]]
@@ -249,10 +251,12 @@ async def test_what_has_waited_is_looked_up_again(kind: str) -> None:
     async with serving(with_table(kind, take_long), clock=lambda: now, kind=kind) as server:
         one, other = (write_address(socket.AF_INET, (f"127.0.0.{host}", 9)) for host in (2, 3))
         same, *others = (query(name).to_wire() for name in ("hot.test", "b.test", "c.test"))
-        server._others.offer(0, [(same, one, b"")] * 40 + [(each, other, b"") for each in others])
+        server._waiting[1].offer(
+            0, [(same, one, b"")] * 40 + [(each, other, b"") for each in others]
+        )
         for _ in range(4):
             server._take()
-            left.append(len(server._others))
+            left.append(len(server._waiting[1]))
     assert left == [41, 40, 39 - KNOWN, 0], "what is known takes no turn, but for every KNOWN"
     assert seen == ["127.0.0.2", "127.0.0.3", "127.0.0.3"]
 
@@ -272,7 +276,7 @@ async def test_what_waits_is_bounded_and_shared(kind: str) -> None:
             ("192.0.2.2", 1, 5, 5),
             ("192.0.2.1", 1, 5, 6),
         ):
-            server._others.offer(0, misses(host, count))
+            server._waiting[1].offer(0, misses(host, count))
             server._take()
             assert (server.pending, server.statistics()[0]) == (pending, dropped)
 
@@ -312,7 +316,7 @@ async def test_fault_beside_the_handlers_is_counted_once(
             raise RuntimeError("broken")
 
         monkeypatch.setattr("hsdns.eager.start", fail)
-        server._answer(0, b"", b"?", b"")
+        server._answer((0, b"", b"?", b""))
         assert server.pending == 0
 
 

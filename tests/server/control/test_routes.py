@@ -128,7 +128,7 @@ async def test_a_token_on_a_loopback_address() -> None:
     }  # fmt: skip
     text = BLOCK.replace("c.sock", "127.0.0.1:0 token")
     async with served(text) as server, aiohttp.ClientSession() as client:
-        host, port = server.reloadable.server._http.bound["127.0.0.1:0"]
+        host, port = server.reloadable.server.http.bound["127.0.0.1:0"]
         for words, status in expected.items():
             headers = {"Authorization": words} if words else {}
             async with client.get(f"http://{host}:{port}/v1/server", headers=headers) as response:
@@ -155,7 +155,7 @@ async def test_an_address_of_a_container() -> None:
     ]
     write_manifest()
     async with running(server), aiohttp.ClientSession() as client:
-        host, port = server.server._http.bound["127.0.0.1:0"]
+        host, port = server.server.http.bound["127.0.0.1:0"]
         for page, headers, status in asked:
             named = {"Host": f"dns:{port}", **headers}
             async with client.get(f"http://{host}:{port}{page}", headers=named) as response:
@@ -178,7 +178,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.Monkey
         writer.write(b"GET /v1/names HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await reader.read(1)  # it has begun; no more is taken than the buffers hold
         assert (await server.get("/v1/server")).status == 200
-        listener = server.reloadable.server._http._open[f"unix:{SOCKET}"]
+        listener = server.reloadable.server.http._open[f"unix:{SOCKET}"]
         await until(lambda: not listener.streams, "the reader is cut off")
         writer.close()
 
@@ -189,7 +189,7 @@ async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as server:
         silent = [await asyncio.open_unix_connection(SOCKET) for _ in range(6)]
         assert (await server.get("/version")).status == 200
-        assert len(server.reloadable.server._http._control) <= 3
+        assert len(server.reloadable.server.http._control) <= 3
         for _, writer in silent:
             writer.close()
 
@@ -198,7 +198,7 @@ async def test_an_address_of_dashboard_has_the_page_and_what_it_asks() -> None:
     """Without a token, on the port of `health`; nothing there changes the server."""
     text = BLOCK.replace("c.sock", "c.sock\nhealth 127.0.0.1:0\ndashboard 127.0.0.1:0")
     async with served(text) as server, aiohttp.ClientSession() as client:
-        host, port = server.reloadable.server._http.bound["127.0.0.1:0"]
+        host, port = server.reloadable.server.http.bound["127.0.0.1:0"]
 
         async def ask(path: str, method: str = "GET") -> tuple[int, str]:
             async with client.request(method, f"http://{host}:{port}{path}") as response:

@@ -21,11 +21,11 @@ from hsdns.chain import Endpoint
 from hsdns.metrics import Counter, Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import MAX_CLIENTS, Admission, Credit, Places, Turns
-from hsdns.server.doh import DohCounters, DohServer
+from hsdns.server.doh import DohServer
 from hsdns.server.listeners import Opener
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import DEFAULT_SETTINGS, Settings, client_endpoint, open_tcp
-from hsdns.server.tcp import Connection, TcpListener, TcpServer
+from hsdns.server.tcp import Connection, TcpListener
 from tests.support.coroutines.event_loops import until
 from tests.support.servers.function_processor import Answer, asked_address, processor
 
@@ -221,11 +221,11 @@ class MemoryServing:
         with socket.socket() as sock:
             of = sock, self.processor, self.coroutines.append, lambda: self.now, shared
             if scheme == "https":
-                counters = DohCounters(Counter("", "", ("server", "status")), self.excesses)
+                counters = (Counter("", "", ("server", "status")), self.excesses)
                 settings = Settings(tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
                 self.server = DohServer(*of, settings, counters=counters)
             else:
-                self.server = TcpServer(*of)  # type: ignore[arg-type]  # it keeps what is spawned
+                self.server = TcpListener(*of)  # type: ignore[arg-type]  # it keeps what is spawned
 
     def connect(self, client: str = "192.0.2.1", *, reads: bool = True) -> MemoryTransport:
         """A new connection, as its transport."""

@@ -18,13 +18,12 @@ Rule: the soft limit is raised first; the sending process inherits it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -208,7 +207,8 @@ def _load(
             loaded.append(Loaded(target.name, place, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, flags.live))
-        stack.enter_context(_churning(settings, cluster))
+        if cluster is not None:
+            stack.enter_context(cluster.churning(flags.churn))
 
         def show(servers: Mapping[str, Results], seconds: float) -> None:
             shown(servers, seconds)
@@ -264,18 +264,6 @@ def _find(
 
     probe(family, address, query, settings.wait, is_ready, settings.streams)
     return family, address
-
-
-@contextlib.contextmanager
-def _churning(settings: LoadSettings, cluster: LoadCluster | None) -> Iterator[None]:
-    if cluster is None or not settings.flags.churn:
-        yield
-        return
-    cluster.begin_churn(settings.flags.churn)
-    try:
-        yield
-    finally:
-        cluster.end_churn()
 
 
 def _machine() -> Machine:

@@ -27,7 +27,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,10 +49,7 @@ if TYPE_CHECKING:
     from hsdns.wire.message import Reply
 
 POD_TRANSPORT: Final = "UDP, TCP for what it truncates"
-COMMANDS: Final = {
-    "compare": "Compare",
-    "merge": "Merge",
-}  # the classes in modules of the same name
+COMMANDS: Final = {"compare": "Compare", "merge": "Merge"}  # classes of reports.py
 
 
 class Load(LoadFlags):
@@ -73,8 +69,9 @@ class Load(LoadFlags):
     def main(cls, words: list[str]) -> int:
         """Carry out a load, or another command of its own; return the exit status."""
         if words and words[0] in COMMANDS:
-            module = import_module(f"hsdns.load.cli.{words[0]}")
-            other: type[Command] = getattr(module, COMMANDS[words[0]])
+            from hsdns.load.cli import reports
+
+            other: type[Command] = getattr(reports, COMMANDS[words[0]])
             return other.main(words[1:])
         return super().main(words)
 

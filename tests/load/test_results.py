@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TypeVar
 
 import msgspec
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.counters import (
@@ -24,11 +22,8 @@ from hsdns.load.counters import (
     ConnectionsReport,
     Lookup,
     LookupsReport,
-    add,
     count,
-    decode,
 )
-from hsdns.load.counters import encode as packed
 from hsdns.load.histogram import PERCENTS, Histogram, Percentile, name_of
 from hsdns.load.outcome import (
     LOST,
@@ -36,12 +31,10 @@ from hsdns.load.outcome import (
 )
 from hsdns.load.pods import FORMS
 from hsdns.load.questions import Question
-from hsdns.load.report import encode
 from hsdns.load.results import (
     MOST_EVENTS,
     OPEN,
     Counts,
-    PropagationReport,
     Results,
     Second,
     limit_counts,
@@ -50,7 +43,7 @@ from hsdns.load.results import (
 )
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
-from hsdns.load.verify.propagation import Shown, propagation_report
+from hsdns.load.verify.propagation import propagation_report
 from hsdns.load.verify.verifier import Judged
 from hsdns.resolver import MODELS
 from hsdns.wire.iana import RRType
@@ -107,16 +100,6 @@ def stated(found: LookupsReport, lateness: Histogram | None = None) -> LookupsRe
     report = found.finish(lateness or Histogram(), refused=False)
     assert report is not None
     return report
-
-
-T = TypeVar("T", bound=msgspec.Struct)
-
-
-def written(found: T) -> T:
-    """A struct as it is read from a report."""
-    return msgspec.json.decode(
-        encode(found), type=type(found), dec_hook=lambda kind, each: kind(each)
-    )
 
 
 def test_counts() -> None:
@@ -238,30 +221,6 @@ def test_figures_of_lookups() -> None:
     assert found.lateness[0] == Percentile("p50", 50)
     late = stated(lookups(FINISHED), Histogram([(2000, 1)]))
     assert late.whole.latency[0] == Percentile("p50", None, "generator")
-
-
-@given(found=CONNECTIONS, first=LOOKUPS, second=LOOKUPS, some=SHOWN, more=SHOWN)
-def test_what_is_added_is_as_if_it_were_one(
-    found: ConnectionsReport, first: list[Lookup], second: list[Lookup], some: list[Shown], more: list[Shown]
-) -> None:  # fmt: skip
-    """Though it was written and read in between, or came over the pipe; most_open is only a bound."""
-    once, twice = decode(packed(found), ConnectionsReport), ConnectionsReport()
-    assert once == found
-    for _ in range(2):
-        add(twice, written(found))
-    for name in ("opened", "most_open", "asked_again", "late", "fell"):
-        assert getattr(twice, name) == 2 * getattr(found, name)
-    for name in ("not_opened", "ended", "without_answer"):
-        assert getattr(twice, name) == {why: 2 * n for why, n in getattr(found, name).items()}
-    assert twice.slots.pairs() == [(slot, 2 * n) for slot, n in found.slots.pairs()]
-    looked_up, both = lookups(*first), lookups(*first, *second)
-    add(looked_up, decode(packed(written(lookups(*second))), LookupsReport))
-    assert looked_up.finish(Histogram(), refused=False) == both.finish(Histogram(), refused=False)
-    propagation = PropagationReport()
-    for part in (more, some):
-        add(propagation, written(propagation_report(part, FOLLOWED, len(part) + 1, 100.0)))
-    whole = propagation_report(some + more, FOLLOWED, len(some + more) + 2, 100.0)
-    assert encode(propagation.finish()) == encode(whole)
 
 
 def test_figures_of_changes() -> None:

@@ -23,8 +23,7 @@ import msgspec
 from hsdns.audit.run import ERROR, LOST, Answers, Result
 from hsdns.load.histogram import Histogram, us_to_text
 from hsdns.load.questions import Question
-from hsdns.load.verify.judge import RIGHT, STALE, UNDECIDED, VERDICTS, Answer
-from hsdns.load.verify.verifier import answer_of
+from hsdns.load.verify.judge import RIGHT, STALE, UNDECIDED, VERDICTS, Answer, answer_of
 from hsdns.metrics import Registry
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.text import rdata_to_text

@@ -14,16 +14,14 @@ from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
 from hsdns.load.report import Report, Run, encode, make_report, read_report
-from hsdns.load.results import Results
+from hsdns.load.results import EventReport, PropagationReport, Results
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
-from hsdns.load.verify.propagation import Shown, propagation_report
 from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.load.test_report import MACHINE, PLAN, report, results
 from tests.load.test_results import CONNECTIONS, LOOKUPS, SHOWN
-from tests.load.verify.test_propagation import QUESTIONS as FOLLOWED
 from tests.load.verify.test_propagation import shown
 from tests.support.effort import tries
 
@@ -66,7 +64,7 @@ ASKED = st.builds(
 
 
 # What a generator measures: its queries, its lookups, its connections, and how changes showed to it.
-Part = tuple[list[Asked], list[Lookup], ConnectionsReport, list[Shown]]
+Part = tuple[list[Asked], list[Lookup], ConnectionsReport, list[EventReport]]
 PART: st.SearchStrategy[Part] = st.tuples(st.lists(ASKED, max_size=8), LOOKUPS, CONNECTIONS, SHOWN)
 
 
@@ -83,7 +81,7 @@ def measured(parts: list[Part], changes: list[float]) -> Results:
         add(whole.connections, deepcopy(connections))
         changed += shown_
     whole.add_changes(changes)
-    whole.propagation = propagation_report(changed, FOLLOWED, len(changed) + len(parts), 100.0)
+    whole.propagation = PropagationReport.of(changed, len(changed) + len(parts))
     return whole
 
 
@@ -189,7 +187,7 @@ def test_what_cannot_be_added(first: Report, second: Report, sentence: str) -> N
 
 
 def test_a_generator_that_followed_no_changes_adds_nothing() -> None:
-    found = propagation_report([shown()], FOLLOWED, 1, 100.0)
+    found = PropagationReport.of([shown()], 1)
     parts = [part(0, 2, propagation=found), part(1, 2, propagation=None)]
     for reports in (parts, [part(0, 2), part(1, 2)]):
         (server,) = merge([(f"r{at}", each) for at, each in enumerate(reports)]).servers

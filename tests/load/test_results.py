@@ -35,6 +35,7 @@ from hsdns.load.results import (
     MOST_EVENTS,
     OPEN,
     Counts,
+    PropagationReport,
     Results,
     Second,
     limit_counts,
@@ -43,12 +44,10 @@ from hsdns.load.results import (
 )
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
-from hsdns.load.verify.propagation import propagation_report
 from hsdns.load.verify.verifier import Judged
 from hsdns.resolver import MODELS
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.verify.test_propagation import QUESTIONS as FOLLOWED
 from tests.load.verify.test_propagation import shown
 
 BEGIN = 7 * SECOND
@@ -59,8 +58,8 @@ COUNT = st.integers(0, 65_535)
 TIME = st.integers(0, 10**12)
 REASONS = st.dictionaries(st.sampled_from(["", CLOSED, "x"]), st.integers(1, 9))
 CONNECTIONS = st.builds(
-    ConnectionsReport, opened=COUNT, most_open=COUNT, not_opened=REASONS, ended=REASONS, without_answer=REASONS,
-    asked_again=COUNT, late=COUNT, fell=COUNT, slots=st.lists(st.tuples(st.integers(0, 99), COUNT), max_size=3).map(Histogram),
+    ConnectionsReport, opened=st.integers(1, 65_535), most_open=COUNT, not_opened=REASONS, ended=REASONS, without_answer=REASONS,
+    asked_again=COUNT, late=COUNT, fell=COUNT, slots=st.lists(st.tuples(st.integers(0, 99), st.integers(1, 99)), max_size=3).map(Histogram),
 )  # fmt: skip
 LOOKUPS = st.lists(
     st.builds(
@@ -225,15 +224,15 @@ def test_figures_of_lookups() -> None:
 
 def test_figures_of_changes() -> None:
     """A percentile needs as many changes; a long run has some of its events."""
-    ten = propagation_report([shown()] * 10, FOLLOWED, 10, 0.0)
+    ten = PropagationReport.of([shown()] * 10, 10)
     assert [each.name for each in ten.first_new if each.us is not None] == ["p50", "p90", "max"]
     assert {each.why for each in ten.first_new if each.us is None} == {"few"}
-    many = propagation_report([shown()] * 1000, FOLLOWED, 1000, 0.0)
+    many = PropagationReport.of([shown()] * 1000, 1000)
     assert [each.name for each in many.first_new if each.us is None] == ["p99.99"]
-    every = [shown(at=float(number)) for number in range(3 * MOST_EVENTS)]
-    found = propagation_report(every, FOLLOWED, len(every), 0.0)
+    every = [shown(at=100.0 + number) for number in range(3 * MOST_EVENTS)]
+    found = PropagationReport.of(every, len(every))
     assert ([each.at_s for each in found.events[:3]], len(found.events)) == ([0, 3, 6], MOST_EVENTS)
-    nothing = propagation_report([], FOLLOWED, 0, 0.0)
+    nothing = PropagationReport.of([], 0)
     assert (nothing.events, {each.why for each in nothing.first_new}) == ([], {"few", "none"})
 
 

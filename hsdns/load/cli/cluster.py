@@ -31,7 +31,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.questions import ABSENT, Question, Questions
 from hsdns.load.verify.follow import Event, Follower
 from hsdns.load.verify.prober_process import Place, ProberProcess
-from hsdns.load.verify.propagation import Propagation, propagation_report
+from hsdns.load.verify.propagation import Propagation
 from hsdns.load.verify.truth import BEAT, Truth
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.api_access import ApiAccess
@@ -272,7 +272,6 @@ class Following(NamedTuple):
     """Processes the messages of the prober; without one it does nothing."""
 
     prober: ProberProcess | None = None
-    follower: Follower | None = None
     propagation: Propagation | None = None
 
     def take(self) -> None:
@@ -281,15 +280,10 @@ class Following(NamedTuple):
             for kind, content in self.prober.messages(0):
                 self.propagation.take(kind, content)
 
-    def report(
-        self, server: int, questions: Sequence[Question], begin: float, seconds: float
-    ) -> PropagationReport | None:
+    def report(self, server: int, begin: float, seconds: float) -> PropagationReport | None:
         """The report of a server, given by its index, in a run that began at `begin`; None if nothing was followed."""
-        if self.propagation is None or self.follower is None:
-            return None
-        shown = self.propagation.shown(server, begin, begin + seconds)
-        followed = [each for each in self.follower.events if begin <= each.seen <= begin + seconds]
-        return propagation_report(shown, questions, len(followed), begin)
+        found = self.propagation
+        return None if found is None else found.report(server, begin, begin + seconds)
 
 
 @contextlib.contextmanager
@@ -315,5 +309,5 @@ def following_changes(
         propagation = Propagation(
             truth, queries, follower.events, len(places), settings.flags.slack, done
         )
-        yield Following(prober, follower, propagation)
+        yield Following(prober, propagation)
         truth.follow = lambda key, state, time, version: None

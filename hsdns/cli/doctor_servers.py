@@ -43,7 +43,7 @@ from hsdns.cli.doctor import PodView
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.cli.source import cluster_tokens, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
-from hsdns.cluster.controllers.dns_service import KNOWN, PORT
+from hsdns.cluster.controllers.network_policy import KNOWN, PORT
 from hsdns.cluster.question import SVC
 from hsdns.cluster.value import Key, ServiceValue
 from hsdns.corefile.keys import split_ip_port, zones_from_args
@@ -51,8 +51,7 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Questions
-from hsdns.load.verify.judge import Answer
-from hsdns.load.verify.verifier import answer_of
+from hsdns.load.verify.judge import Answer, answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import SHAPING, RecordedQuery
 from hsdns.recording.reader import BadRecording, Recording

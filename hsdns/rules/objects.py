@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
@@ -19,13 +20,22 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 import yaml
 
+from hsdns.assemble import Configuration, assemble
 from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, PodSpec, PodTemplate, Workload
 from hsdns.cluster.controllers.kinds import Manifest as Kind
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Service
-from hsdns.corefile.keys import parse_key
+from hsdns.corefile.keys import parse_key, split_ip_port
 from hsdns.corefile.parser import parse
-from hsdns.corefile.tree import CorefileError, Directive, Errors, Position, ServerBlock, Token
+from hsdns.corefile.tree import (
+    Corefile,
+    CorefileError,
+    Directive,
+    Errors,
+    Position,
+    ServerBlock,
+    Token,
+)
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.rules.rule import Edit, Remark
 from hsdns.sources.manifest_file import ObjectRead
@@ -177,6 +187,7 @@ def _text(value: object) -> str:
 #
 # Rule 1: no other file is read: imported files are unknown, and count as empty.
 # Rule 2: a plugin with a name unlike those of CoreDNS's plugins is assumed to be in a custom build.
+# Rule 3: what a variable of the environment may correct is no error.
 
 
 DNS_PORT: Final = 53
@@ -191,6 +202,16 @@ class _Directives(frozenset[str]):
         return super().__contains__(word) or not get_close_matches(
             str(word), self, n=1, cutoff=_MISSPELT
         )
+
+
+class _Interfaces(dict[str, Sequence[str]]):
+    """Those of the machine where the server runs, of which nothing is known: any word is one."""
+
+    def __contains__(self, word: object) -> bool:
+        return split_ip_port(str(word), DNS_PORT) is None
+
+    def __missing__(self, word: str) -> Sequence[str]:
+        return ("192.0.2.1",)
 
 
 class CorefileText:
@@ -217,6 +238,10 @@ class CorefileText:
     @cached_property
     def blocks(self) -> Sequence[ServerBlock]:
         """The server blocks that can be read."""
+        return self._parsed.blocks
+
+    @cached_property
+    def _parsed(self) -> Corefile:
         try:
             return parse(
                 self.file,
@@ -226,22 +251,45 @@ class CorefileText:
                 open_file=lambda path: "",
                 list_files=lambda pattern: (),
                 errors=self._errors,
-            ).blocks
+            )
         except CorefileError as error:
             self._errors.add(error)
-            return ()
+            return Corefile(self.file, (), (), "")
+
+    @cached_property
+    def setup(self) -> tuple[Corefile, Configuration]:
+        """What a server makes of it, without what depends on the environment and on plugins that are not known."""
+        blocks = [
+            block._replace(directives=tuple(filter(_is_known, block.directives)))
+            for block in self.blocks
+            if not any(key.lacking for key in block.keys)
+        ]
+        corefile = replace(self._parsed, blocks=tuple(blocks), warnings=())
+        return corefile, assemble(
+            corefile,
+            interfaces=_Interfaces,
+            validating=True,
+            runs_code=False,
+            warn=lambda sentence: None,
+            errors=self._errors,
+        )
 
     @property
     def errors(self) -> list[CorefileError]:
-        """Its errors, except those that a value known only where the server runs may correct."""
-        assert self.blocks is not None, "they are read first"
-        return self._errors.in_order()
+        """All with which a server does not start, but for files that only its machine has."""
+        assert self.setup, "they are found first"
+        found = self._errors.in_order()
+        return [each for each in found if not isinstance(each.__context__, OSError)]
 
     def at(self, position: Position) -> Position:
         """The position in the file of a position in the text."""
         if self._is_moved:
             return Position(self.file, self._line, self._indent + 1)
         return Position(self.file, position.line + self._line - 1, position.column + self._indent)
+
+    def remark(self, position: Position, field: str, sentence: str) -> Remark:
+        """Make a remark about a position; `field` is the directive, or ""."""
+        return Remark(self.at(position), self.owner, field, sentence)
 
     def replaced(self, token: Token, text: str) -> Edit | None:
         """The edit that replaces a token by another word; None if the file does not contain the text verbatim."""
@@ -278,8 +326,17 @@ class Placed(NamedTuple):
     ) -> Remark:
         """Make a remark about it; `at` is the token with the position, if it is another."""
         name = self.directive.name
-        at_ = self.corefile.at((at or name).position)
-        return Remark(at_, self.corefile.owner, name.text, sentence, level, edit)
+        found = self.corefile.remark((at or name).position, name.text, sentence)
+        return found._replace(level=level, edit=edit)
+
+
+def _is_known(directive: Directive) -> bool:
+    words = (
+        directive.name,
+        *directive.args,
+        *(each for line in directive.lines for each in (line.name, *line.args)),
+    )
+    return directive.name.text in ORDER and not any(each.lacking for each in words)
 
 
 def directive_of(block: ServerBlock, name: str) -> Directive | None:

@@ -26,9 +26,8 @@ from hsdns.server.runtime import ServerRuntime, begin
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 
-WAIT: Final = (
-    1.5  # seconds to read the objects behind a question; a source has a shorter timeout of its own
-)
+# Seconds to read the objects behind a question; a source has a shorter timeout of its own.
+WAIT: Final = 1.5
 
 
 def make_explainer(

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
+from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.cluster.address import REVERSE_ZONES
 from hsdns.cluster.objects import EndpointSlice
 from hsdns.corefile.keys import split_ip_port, zones_from_args
-from hsdns.corefile.tree import CorefileError, Directive, ServerBlock, Token
+from hsdns.corefile.tree import Corefile, CorefileError, Directive, ServerBlock, Token
 from hsdns.rules.objects import (
     DNS_PORT,
     CorefileText,
@@ -146,22 +147,40 @@ def _of_all_names(objects: Objects) -> Iterator[Placed]:
     return (each for each in _forwards(objects) if _first(each.directive) == ".")
 
 
-@check("HS203", needs="configmaps", each=_forwards)
-def itself(objects: Objects, forward: Placed) -> Iterator[Remark]:
+@check("HS203", needs="configmaps")
+def itself(objects: Objects) -> Iterator[Remark]:
     """Upstreams that are the server itself."""
-    if forward.beside("bind") is not None or forward.beside("rewrite") is not None:
-        return
-    for token in forward.directive.args[1:]:
-        upstream = split_ip_port(token.text.removeprefix("dns://"), DNS_PORT)
-        if upstream is None or upstream.port not in ports_of(forward.block):
+    for corefile in objects.corefiles:
+        for token, sentence in loops(*corefile.setup):
+            yield corefile.remark(token.position, "forward", sentence)
+
+
+def loops(corefile: Corefile, configuration: Configuration) -> Iterator[tuple[Token, str]]:
+    """Upstreams from which a query returns to their block until it times out, each with a sentence."""
+    for block, assembled in zip(corefile.blocks, configuration.blocks, strict=True):
+        if directive_of(block, "rewrite") is not None or directive_of(block, "view") is not None:
             continue
-        address = ip_address(upstream.host)
-        if address.is_loopback or address.is_unspecified:
-            yield forward.remark(
-                f"{token.text} is this server itself, so every query comes back to it until it times out; "
-                "write the address of another server, or the resolv.conf that the node's resolver reads",
-                at=token,
-            )
+        for directive in block.directives:
+            for token in directive.args[1:] if directive.name.text == "forward" else ():
+                if _is_own(token, assembled):
+                    yield (
+                        token,
+                        f"{token.text} is this server itself, so every query comes back to it until it times out; "
+                        "write the address of another server, or the resolv.conf that the node's resolver reads",
+                    )
+
+
+def _is_own(upstream: Token, block: AssembledBlock) -> bool:
+    place = split_ip_port(upstream.text.removeprefix("dns://"), DNS_PORT)
+    if place is None:
+        return False
+    address = ip_address(place.host)
+    return any(
+        address.is_unspecified
+        or (address.is_loopback if listen.is_wildcard else place.host == listen.host)
+        for listen in block.listens
+        if (listen.port, listen.scheme) == (place.port, "dns")
+    )
 
 
 @check("HS204", needs="configmaps", each=_of_all_names)
@@ -219,15 +238,22 @@ _EARLIER: Final = {"hosts": 1, "template": 2}
 _TYPES: Final = ("A", "ANY")  # a template for another type does not affect addresses
 
 
-@check("HS210", needs="configmaps", each="kubernetes_blocks")
-def answered_before(objects: Objects, kubernetes: Placed) -> Iterator[Remark]:
+@check("HS210", needs="configmaps")
+def answered_before(objects: Objects) -> Iterator[Remark]:
     """Plugins before kubernetes that answer for names of the cluster, and pass none on."""
-    corefile, block, _ = kubernetes
-    earlier = [each for each in block.directives if each.name.text in _EARLIER]
-    for zone in _forward_zones(kubernetes):
-        for directive in earlier:
+    for corefile in objects.corefiles:
+        for block in corefile.blocks:
+            for token, sentence in before_kubernetes(block):
+                yield corefile.remark(token.position, token.text, sentence)
+
+
+def before_kubernetes(block: ServerBlock) -> Iterator[tuple[Token, str]]:
+    """The names of these plugins in a block, each with a sentence."""
+    kubernetes = directive_of(block, "kubernetes")
+    for zone in _forward_zones(kubernetes.args, block) if kubernetes is not None else ():
+        for directive in block.directives:
             name = directive.name.text
-            if name == "template" and not _is_for_all(directive):
+            if name not in _EARLIER or (name == "template" and not _is_for_all(directive)):
                 continue
             zones = _zones(directive.args[_EARLIER[name] :], block)
             if not _has(zones, zone) or _falls_through(directive, zone):
@@ -236,10 +262,11 @@ def answered_before(objects: Objects, kubernetes: Placed) -> Iterator[Remark]:
             what = "names without a line" if name == "hosts" else "names that do not match"
             if name == "template" and property_of(directive, "match") is None:
                 what, code = "all names", property_of(directive, "rcode") or "its records"
-            yield Placed(corefile, block, directive).remark(
+            yield (
+                directive.name,
                 f"{name} is asked before kubernetes, wherever it stands in the Corefile, and answers {what} "
                 f"with {code}, so those of {_shown(zone)} never reach kubernetes; add {FALLTHROUGH}, or give "
-                "it zones of its own"
+                "it zones of its own",
             )
 
 
@@ -309,7 +336,7 @@ def reverse_in_another_block(objects: Objects, corefile: CorefileText) -> Iterat
 def never_asked(objects: Objects, kubernetes: Placed) -> Iterator[Remark]:
     """Zones of later plugins that kubernetes answers first."""
     corefile, block, directive = kubernetes
-    own = _forward_zones(kubernetes)
+    own = _forward_zones(kubernetes.directive.args, kubernetes.block)
     for later in (each for each in block.directives if each.name.text in _LATER):
         words = later.args[_LATER[later.name.text] :]
         for zone in _zones(words[:1] if later.name.text == "forward" else words, block):
@@ -336,9 +363,12 @@ def _zones(words: Sequence[Token], block: ServerBlock) -> list[Name]:
         return []
 
 
-def _forward_zones(kubernetes: Placed) -> list[Name]:
-    zones = _zones(kubernetes.directive.args, kubernetes.block)
-    return [each for each in zones if not any(each.is_at_or_below(top) for top in REVERSE_ZONES)]
+def _forward_zones(words: Sequence[Token], block: ServerBlock) -> list[Name]:
+    return [
+        each
+        for each in _zones(words, block)
+        if not any(each.is_at_or_below(top) for top in REVERSE_ZONES)
+    ]
 
 
 def _has(zones: Sequence[Name], zone: Name) -> bool:

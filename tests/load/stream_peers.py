@@ -38,7 +38,7 @@ class Link:
         self.queries: list[bytes] = []  # that have no reply yet
         self.replied = b""
         self.given: deque[bytes | OSError] = deque()
-        self.is_closed = False
+        self.is_closed = self.watches = False
 
     def set_up(self) -> bool:
         if self.refuses:
@@ -178,7 +178,7 @@ class Scene:
             now.update({f"{word}: {why}": n for why, n in getattr(counts, word).items()})
         for at, link in enumerate(self.links):
             now.update({f"link {at}": 1, f"{at} closed": link.is_closed})
-            now[f"{at} has"] = len(link.queries)
+            now.update({f"{at} has": len(link.queries), f"{at} waits for room": link.watches})
         new = [
             f"{word} {count}" if word.endswith("has") or count - self._before[word] > 1 else word
             for word, count in now.items()

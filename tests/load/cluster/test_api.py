@@ -102,18 +102,25 @@ def test_what_a_watch_is_told() -> None:
                 history.put(Service(ObjectMeta(name="web", namespace="shop")))
                 api.changed()
                 told.append(await watch.content.readline())
-            history.put(Namespace(ObjectMeta(name="shop")))
+            everything = f"{api.url}/api/v1/namespaces?watch=1"
+            async with session.get(everything) as watch:
+                told.append(await watch.content.readline())
+                history.put(Namespace(ObjectMeta(name="shop")))
+                api.changed()
+                told.append(await watch.content.readline())
             async with session.get(f"{path}true&resourceVersion=1") as answer:
                 assert (answer.status, (await answer.json())["reason"]) == (410, "Expired")
         await api.stop()
         return told
 
-    told, quiet = asyncio.run(test())
+    told, quiet, *others = asyncio.run(test())
     assert told == (
         b'{"type":"BOOKMARK","object":{"kind":"Service","apiVersion":"v1",'
         b'"metadata":{"resourceVersion":"1","annotations":{}}}}\n'
     )
-    assert quiet.startswith(b'{"type":"ADDED",')
+    assert [each[:16] for each in (quiet, *others)] == [b'{"type":"ADDED",'] * 2 + [
+        b'{"type":"MODIFIE'
+    ]
 
 
 def service(name: str, address: str = "10.96.0.1") -> Service:

@@ -75,6 +75,7 @@ def test_a_change_is_one_endpoint_of_one_slice(
         assert len(changed.endpoints or ()) <= 4 or "kill" in kinds
         used = [each.addresses for slice_ in found.slices for each in slice_.endpoints or ()]
         assert len(used) == len({address for each in used for address in each or ()})
+        assert len(found._free) + len(used) == 250 + 6
 
 
 def test_nothing_to_change() -> None:
@@ -166,11 +167,16 @@ class Server:
     def __init__(self, *refuses: tuple[str, str]) -> None:
         self.refuses = refuses
         self.sent: list[str] = []
+        self.busy: set[str] = set()
+        self.overlaps = 0
 
     async def send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> tuple[int, str]:
+        self.overlaps += path in self.busy
+        self.busy.add(path)
         await asyncio.sleep(0)
+        self.busy.discard(path)
         self.sent.append(f"{method} {path}" + (f" {json.dumps(body)}" if body else ""))
         if (method, path) in self.refuses:
             return 403, json.dumps({"kind": "Status", "message": "no rights"})
@@ -224,4 +230,5 @@ def test_changes_are_written_in_order_and_told() -> None:
     own = namespace(server, ALL, clock=run.clock, written=run.wrote)
     run.until_enough(lambda: own.run(400.0))
     begins = {each.partition(" {")[0] for each in server.sent}
+    assert server.overlaps == 0
     assert begins <= {f"PUT {SLICES}/svc-{each}-load" for each in (0, 1)}

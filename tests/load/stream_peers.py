@@ -6,9 +6,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from hsdns.load.plan import StreamPlan
-from hsdns.load.send.connection import Connection, FramedSession
+from hsdns.load.send.connection import Connection, FramedSession, Pool
 from hsdns.load.send.loop import Query
-from hsdns.load.send.pool import Pool
 from hsdns.load.send.udp import UdpTransport
 from hsdns.wire.framing import FrameBuffer, frame
 

@@ -1,6 +1,6 @@
 """The loop of a process that sends: what is due, a wait, what has arrived, what has expired, a report.  Open loop.
 
-Path: process.py -> Sender, pods.py or verify/follow.py -> here -> a Transport: udp.py, or pool.py for connections.
+Path: process.py -> Sender, pods.py or verify/follow.py -> here -> a Transport: udp.py, or connection.py (a pool).
 Rule 1: a query that is due is sent in the next turn, regardless of earlier replies; none is skipped, and none waits for
         a reply.
 Rule 2: a late query is sent late, and both times are recorded, so that reports separate the generator's lateness from

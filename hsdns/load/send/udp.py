@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.send.connection import Pool
 from hsdns.load.send.loop import HEADER_LEN, Ended, Query
-from hsdns.load.send.pool import Pool
 
 IDS: Final = 65_536
 RUN: Final = 16  # consecutive queries from one socket

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 from hsdns.http2 import DATA, GOAWAY, HEADERS, MEDIA_TYPE, PING, SETTINGS, WINDOW_UPDATE, frame
 from hsdns.load.plan import GET, POST, StreamPlan
-from hsdns.load.send.connection import QueryResult
+from hsdns.load.send.connection import Pool, QueryResult
 from hsdns.load.send.http2 import Http2Session, Requests
 from hsdns.load.send.loop import Query
-from hsdns.load.send.pool import Pool
 from hsdns.wire.framing import FrameBuffer
 from tests.load.stream_peers import OCTETS, Link, answer
 

@@ -22,7 +22,6 @@ from hsdns.cluster.objects import (
     Namespace,
     Object,
     ObjectMeta,
-    Selector,
     Service,
     ServiceImport,
     ServiceImportSpec,

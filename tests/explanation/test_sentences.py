@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hsdns.cluster.selector import Selector
 
+from hsdns.cluster.objects import Selector
 from hsdns.explanation.candidates import PIECE, Candidates, selected
 from hsdns.explanation.nearest import COMPARED, MOST_COMPARED, close_words
 from hsdns.explanation.text import lines

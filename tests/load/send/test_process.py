@@ -74,12 +74,14 @@ class Told:
         self.connections = ConnectionsReport()
         with SenderProcess(of, is_alone=is_alone) as process:
             process.prepare()
-            self.affinity = os.sched_getaffinity(process.pid) if sys.platform == "linux" else set()
-            self.memory = memory_of(Path(f"/proc/{process.pid}/status").read_text())
+            self.affinity = (
+                os.sched_getaffinity(process.process.pid) if sys.platform == "linux" else set()
+            )
+            self.memory = memory_of(Path(f"/proc/{process.process.pid}/status").read_text())
             self.begin = time.monotonic_ns() + 20_000_000
             process.start(self.begin)
             for each in (signal.SIGINT, signal.SIGTERM):  # those to its group do not end it
-                os.kill(process.pid, each)
+                os.kill(process.process.pid, each)
             if stops:
                 process.stop()
             is_over = False

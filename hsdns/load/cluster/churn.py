@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import cached_property
 from ipaddress import IPv4Address
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -35,7 +36,7 @@ from hsdns.cluster.source import Deliver
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import READY_CONDITIONS, Changes
 from hsdns.load.cluster.history import ApiHistory
-from hsdns.load.cluster.writer import message_of
+from hsdns.load.cluster.writer import ApiWriter, message_of
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape, SyntheticCluster
 
@@ -75,35 +76,31 @@ class Churn:
         self._kinds, self._seed = kinds, seed
         self._cluster = SyntheticCluster(shape)
         self._slices: list[EndpointSlice] = []
-        self._changes: Changes | None = None
         for found in self._cluster.objects():
             self.history.put(found)
             if isinstance(found, EndpointSlice) and found.address_type == "IPv4":
                 self._slices.append(found)
 
-    def change(self) -> str:
-        """Make one change and return its resourceVersion; raise LoadError if there is nothing to change."""
-        found = self._made().next()
+    def apply(self, found: EndpointSlice) -> str:
+        """Make one change and return its resourceVersion."""
         # The store ignores an object with the version that it already has.
         version = str(self.history.version + 1)
-        changed = structs.replace(
-            found, metadata=structs.replace(found.metadata, resource_version=version)
-        )
+        metadata = structs.replace(found.metadata, resource_version=version)
+        changed = structs.replace(found, metadata=metadata)
         self._deliver([Upserted(changed)])
         self.history.put(changed)
         return version
 
-    def _made(self) -> Changes:
-        if self._changes is None:
-            unused = self._cluster.unused_addresses()
-            self._changes = Changes(self._slices, self._kinds, self._seed, unused)
-        return self._changes
+    @cached_property
+    def changes(self) -> Changes:
+        """The changes to make; raise LoadError if there is nothing to change."""
+        return Changes(self._slices, self._kinds, self._seed, self._cluster.unused_addresses())
 
     async def run(self, api: ClusterApi, rate: float) -> None:
         """Make changes until cancelled."""
-        self._made()  # takes a while, so before the first change is due
+        changes = self.changes  # this takes a while, so before the first change is due
         async for count in due_changes(rate, self._clock):
-            changed = [self.change() for _ in range(count)]
+            changed = [self.apply(changes.next()) for _ in range(count)]
             now = self._clock()
             for version in changed:
                 self._written(version, now)
@@ -123,15 +120,6 @@ _SERVICES: Final = "/api/v1/namespaces/{}/services"
 _NAMESPACES: Final = "/api/v1/namespaces"
 
 
-class Writes(Protocol):
-    """The interface of ApiWriter."""
-
-    async def send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
-    ) -> tuple[int, str]:
-        """Send a request; return status and body of the response."""
-
-
 class Size(NamedTuple):
     """The number of Services, of which every second is headless, and the number of endpoints of each."""
 
@@ -144,7 +132,7 @@ class OwnNamespace:
 
     def __init__(
         self,
-        writer: Writes,
+        writer: ApiWriter,
         name: str,
         size: Size,
         kinds: Mapping[str, int],

@@ -53,7 +53,7 @@ def test_hsdns_watches_it(tmp_path: Path) -> None:
             await wait_for_clusters(runtime, [block])
             before = block.store.changes
             for _ in range(CHANGES):
-                churn.change()
+                churn.apply(churn.changes.next())
             api.changed()
             await runtime.wait_until(lambda: block.store.changes >= before + CHANGES, 10.0)
             return names(block)
@@ -65,7 +65,7 @@ def test_hsdns_watches_it(tmp_path: Path) -> None:
     async def expected(block: Kubernetes) -> list[str]:
         churn = Churn(SHAPE, DEFAULT, 1, block.watch.deliver, lambda: 0.0)
         for _ in range(CHANGES):
-            churn.change()
+            churn.apply(churn.changes.next())
         return names(block)
 
     words = ("synthetic", "services=3", "endpoints=2", "dual_stack=0.5")

@@ -16,6 +16,7 @@ from hsdns.cluster.objects import Endpoint, EndpointSlice, Event, ObjectMeta, Se
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT, KINDS, Changes
 from hsdns.load.cluster.churn import Churn, OwnNamespace, Size, due_changes
+from hsdns.load.cluster.writer import ApiWriter
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape
 from tests.support.tables import lines, paragraphs
@@ -92,7 +93,7 @@ def test_the_truth_has_a_change_before_the_api() -> None:
 
     churn = Churn(SHAPE, DEFAULT, 1, deliver, lambda: 0.0)
     before = churn.history.version
-    versions = [churn.change(), churn.change()]
+    versions = [churn.apply(churn.changes.next()), churn.apply(churn.changes.next())]
     assert [version for version, _ in delivered] == [before, before + 1]
     slices = [each.object for _, each in delivered if isinstance(each, Upserted)]
     assert [each.metadata.resource_version for each in slices] == versions
@@ -161,7 +162,7 @@ def test_changes_at_a_rate() -> None:
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/hsdns-load-1/endpointslices"
 
 
-class Server:
+class Server(ApiWriter):
     """Takes everything but what `refuses` has, by method and path, with a resourceVersion for each write."""
 
     def __init__(self, *refuses: tuple[str, str]) -> None:
@@ -171,7 +172,11 @@ class Server:
         self.overlaps = 0
 
     async def send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "",
     ) -> tuple[int, str]:
         self.overlaps += path in self.busy
         self.busy.add(path)

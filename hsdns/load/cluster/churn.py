@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address
 from typing import Any, Final, NamedTuple
@@ -127,27 +128,21 @@ class Size(NamedTuple):
     endpoints: int = 5
 
 
+@dataclass
 class OwnNamespace:
     """A namespace with Services; `name` is unique, `written` as in churn.Churn."""
 
-    def __init__(
-        self,
-        writer: ApiWriter,
-        name: str,
-        size: Size,
-        kinds: Mapping[str, int],
-        seed: int,
-        clock: Callable[[], float],
-        written: Written = lambda version, time: None,
-    ) -> None:
-        self.name = name
-        self._writer = writer
-        self._size = size
-        self._kinds, self._seed = kinds, seed
-        self._clock = clock
-        self._written = written
-        self._exists = False
-        total = size.services * size.endpoints
+    writer: ApiWriter
+    name: str
+    size: Size
+    kinds: Mapping[str, int]
+    seed: int
+    clock: Callable[[], float]
+    written: Written = lambda version, time: None
+    _exists: bool = False
+
+    def __post_init__(self) -> None:
+        total = self.size.services * self.size.endpoints
         self._addresses = [str(IPv4Address(_FIRST + each)) for each in range(total + _SPARES)]
 
     async def make(self) -> None:
@@ -155,7 +150,7 @@ class OwnNamespace:
         try:
             await self._post(_NAMESPACES, _manifest("v1", "Namespace", self.name))
             self._exists = True
-            for number in range(self._size.services):
+            for number in range(self.size.services):
                 await self._post(_SERVICES.format(self.name), self._service(number))
             for each in self._slices():
                 await self._post(_SLICES.format(self.name), _body(each))
@@ -168,8 +163,8 @@ class OwnNamespace:
         if not self._exists:
             return
         for path in (_SLICES, _SERVICES):
-            await self._writer.send("DELETE", path.format(self.name))
-        status, text = await self._writer.send("DELETE", f"{_NAMESPACES}/{self.name}")
+            await self.writer.send("DELETE", path.format(self.name))
+        status, text = await self.writer.send("DELETE", f"{_NAMESPACES}/{self.name}")
         if status not in (200, 202, 404):
             raise LoadError(
                 f"-churn-api: the namespace {self.name} cannot be removed ({status} {text}); "
@@ -179,12 +174,12 @@ class OwnNamespace:
 
     async def run(self, rate: float) -> None:
         """Make changes until cancelled; raise LoadError if one is refused."""
-        spare = self._addresses[self._size.services * self._size.endpoints :]
-        changes = Changes(self._slices(), self._kinds, self._seed, spare)
+        spare = self._addresses[self.size.services * self.size.endpoints :]
+        changes = Changes(self._slices(), self.kinds, self.seed, spare)
         locks: dict[str, asyncio.Lock] = {}
         free = asyncio.Semaphore(WRITERS)
         async with asyncio.TaskGroup() as group:
-            async for count in due_changes(rate, self._clock):
+            async for count in due_changes(rate, self.clock):
                 for _ in range(count):
                     changed = changes.next()
                     lock = locks.setdefault(changed.metadata.name, asyncio.Lock())
@@ -197,18 +192,18 @@ class OwnNamespace:
         path = f"{_SLICES.format(self.name)}/{changed.metadata.name}"
         try:
             async with lock:  # in the order in which they were made
-                began = self._clock()
-                status, text = await self._writer.send("PUT", path, _body(changed))
+                began = self.clock()
+                status, text = await self.writer.send("PUT", path, _body(changed))
             if status != 200:
                 raise LoadError(
                     f"-churn-api: {path} cannot be written: {status} {message_of(text)}"
                 )
-            self._written(msgspec.json.decode(text)["metadata"]["resourceVersion"], began)
+            self.written(msgspec.json.decode(text)["metadata"]["resourceVersion"], began)
         finally:
             free.release()
 
     async def _post(self, path: str, body: dict[str, Any]) -> None:
-        status, text = await self._writer.send("POST", path, body)
+        status, text = await self.writer.send("POST", path, body)
         if status != 201:
             told = message_of(text)
             raise LoadError(
@@ -225,7 +220,7 @@ class OwnNamespace:
 
     def _slices(self) -> Iterator[EndpointSlice]:
         addresses = iter(self._addresses)
-        for number in range(self._size.services):
+        for number in range(self.size.services):
             meta = ObjectMeta(
                 name=f"svc-{number}-load",
                 namespace=self.name,
@@ -237,7 +232,7 @@ class OwnNamespace:
                     READY_CONDITIONS,
                     f"svc-{number}-{each}" if number % 2 else None,
                 )
-                for each in range(self._size.endpoints)
+                for each in range(self.size.endpoints)
             ]
             ports = [EndpointPort("http", "TCP", PORT)]
             yield EndpointSlice(meta, "IPv4", endpoints, ports)

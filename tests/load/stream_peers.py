@@ -103,7 +103,7 @@ class Scene:
         self._before: Counter[str] = Counter()
 
         clock: Callable[[], int] = lambda: self.now  # noqa: E731 - a clock is a value here
-        self.pool = Pool(plan, 2000 * MS, FramedSession, self._open, self.ended, clock)
+        self.pool = Pool(self._open, plan, 2000 * MS, FramedSession, self.ended, clock)
         self.sockets = [Socket(), Socket()]
         self.transport: Pool | UdpTransport = self.pool
         if plan.for_truncated:

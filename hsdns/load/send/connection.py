@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -142,24 +143,22 @@ class Link(Protocol):
         """Close it."""
 
 
+@dataclass(eq=False)
 class Connection:
     """A connection, for `most` queries at once and `in_all` in total (0: any number).  Times are nanoseconds."""
 
-    def __init__(
-        self, session: Session, most: int = MOST_IN_FLIGHT, in_all: int = 0, now: int = 0
-    ) -> None:
-        self.session = session
-        self.most = most
-        self.in_all = in_all
-        self.began = now
-        self.replied = 0  # when the last reply arrived
-        self.given = 0  # queries so far
-        self.waiting: deque[Query] = deque()  # for the set-up, or for room
-        self.client: Client
-        self.link: Link
-        self.is_up = False
-        self.is_dirty = False  # there may be octets to send
-        self.is_blocked = False  # the link did not take all octets
+    session: Session
+    most: int = MOST_IN_FLIGHT
+    in_all: int = 0
+    began: int = 0
+    replied: int = 0  # when the last reply arrived
+    given: int = 0  # queries so far
+    waiting: deque[Query] = field(default_factory=deque)  # for the set-up, or for room
+    client: Client = field(init=False)
+    link: Link = field(init=False)
+    is_up: bool = False
+    is_dirty: bool = False  # there may be octets to send
+    is_blocked: bool = False  # the link did not take all octets
 
     @property
     def is_spent(self) -> bool:
@@ -210,13 +209,13 @@ class Connection:
         return found
 
 
+@dataclass(eq=False)
 class Connections:
     """Moves octets between connections and their links; `open_link` makes a connecting one, and may raise OSError."""
 
-    def __init__(self, open_link: Callable[[Connection], Link]) -> None:
-        self._open_link = open_link
-        self._open: set[Connection] = set()
-        self._dirty: list[Connection] = []
+    open_link: Callable[[Connection], Link]
+    _open: set[Connection] = field(default_factory=set, kw_only=True)
+    _dirty: list[Connection] = field(default_factory=list, kw_only=True)
 
     def set_up(self, connection: Connection) -> None:
         """A connection is set up."""
@@ -234,7 +233,7 @@ class Connections:
 
     def begin(self, connection: Connection) -> None:
         """Open a connection; raise OSError if this machine cannot."""
-        connection.link = self._open_link(connection)
+        connection.link = self.open_link(connection)
         self._open.add(connection)
 
     def mark_dirty(self, connection: Connection) -> None:
@@ -340,37 +339,27 @@ class Client(msgspec.Struct, eq=False):
     is_listed: bool = True
 
 
+@dataclass(eq=False)
 class Pool(Connections):
-    """Connections by `plan`; `timeout` and `clock` in nanoseconds.
+    """Connections by `plan`, with times in nanoseconds; `open_session` makes what a new connection speaks."""
 
-    `open_session` makes what a new connection speaks, `open_link` a connecting socket (it may raise OSError).
-    """
+    plan: StreamPlan
+    timeout: int
+    open_session: Callable[[], Session]
+    ended: Ended
+    clock: Callable[[], int]
+    turn: int = TURN
+    waits: int = 0  # queries
+    counts: ConnectionsReport = field(default_factory=ConnectionsReport)
+    _backlog: deque[Query] = field(default_factory=deque)
+    _order: deque[Query] = field(default_factory=deque)
+    _idle: dict[Connection, int] = field(default_factory=dict)  # since when, in order
+    _taken: list[Query] = field(default_factory=list)  # since the last flush
 
-    def __init__(
-        self,
-        plan: StreamPlan,
-        timeout: int,
-        open_session: Callable[[], Session],
-        open_link: Callable[[Connection], Link],
-        ended: Ended,
-        clock: Callable[[], int],
-    ) -> None:
-        super().__init__(open_link)
-        self._plan = plan
-        self._timeout = timeout
-        self._open_session = open_session
-        self._ended = ended
-        self._clock = clock
-        self._free = deque(Client() for _ in range(plan.connections))
-        self._backlog: deque[Query] = deque()
-        self._order: deque[Query] = deque()
-        self._idle: dict[Connection, int] = {}  # since when, in order
-        self._taken: list[Query] = []  # since the last flush
+    def __post_init__(self) -> None:
+        self._free = deque(Client() for _ in range(self.plan.connections))
         # A query that was sent over UDP before is lost if this machine has no socket for it.
-        self._refused = LOST if plan.for_truncated else NOT_SENT
-        self.turn = TURN
-        self.counts = ConnectionsReport()
-        self.waits = 0  # queries
+        self._refused = LOST if self.plan.for_truncated else NOT_SENT
 
     def ask(self, query: Query) -> None:
         """Take a query; it counts as sent at the next flush()."""
@@ -391,7 +380,7 @@ class Pool(Connections):
         """Send the pending octets of the connections."""
         super().flush()
         if self._taken:
-            sent = self._clock()
+            sent = self.clock()
             for query in self._taken:
                 query.sent = sent
             self._taken.clear()
@@ -403,14 +392,14 @@ class Pool(Connections):
 
     def expire(self, now: int) -> None:
         """Give up queries after their timeout, and close connections after their idle time."""
-        order, before = self._order, now - self._timeout
+        order, before = self._order, now - self.timeout
         while order and (order[0].is_over or order[0].sent <= before):
             query = order.popleft()
             if not query.is_over:
                 self._time_out(query)
         while self._idle:
             connection, began = next(iter(self._idle.items()))
-            if began > now - self._plan.idle:
+            if began > now - self.plan.idle:
                 break
             self.end(connection, SPENT if connection.is_spent else IDLE)
         self._serve_backlog()
@@ -452,8 +441,8 @@ class Pool(Connections):
 
     def _open_for(self, client: Client) -> Connection:
         """Open a connection; raise OSError if this machine cannot."""
-        plan = self._plan
-        connection = Connection(self._open_session(), plan.pipeline, plan.queries, self._clock())
+        plan = self.plan
+        connection = Connection(self.open_session(), plan.pipeline, plan.queries, self.clock())
         self.begin(connection)
         connection.client, client.connection = client, connection
         return connection
@@ -465,18 +454,18 @@ class Pool(Connections):
 
     def set_up(self, connection: Connection) -> None:
         """Count a connection that is set up."""
-        self.counts.open_after(self._clock() - connection.began)
+        self.counts.open_after(self.clock() - connection.began)
 
     def deliver(self, connection: Connection, found: list[QueryResult]) -> None:
         """Pass results on."""
-        now = connection.replied = self._clock()
+        now = connection.replied = self.clock()
         for query, message, why in found:
             if query is None or query.is_over:
                 self.counts.late += 1
             elif message is not None:
                 query.is_over = True
                 self.waits -= 1
-                self._ended(query, message, now)
+                self.ended(query, message, now)
             elif why:
                 count(self.counts.without_answer, why)
                 self._lose(query)
@@ -485,7 +474,7 @@ class Pool(Connections):
 
     def review(self, connection: Connection) -> None:
         """Close, replace or keep a connection after octets have arrived."""
-        stays = self._plan.idle == STAYS
+        stays = self.plan.idle == STAYS
         if not connection.session.takes:
             waiting = list(connection.waiting)
             connection.waiting.clear()
@@ -501,7 +490,7 @@ class Pool(Connections):
             if connection.is_spent:
                 self._release(connection)
             if not stays:
-                self._idle.setdefault(connection, self._clock())
+                self._idle.setdefault(connection, self.clock())
         self._list(connection.client)
 
     def _release(self, connection: Connection) -> None:
@@ -551,4 +540,4 @@ class Pool(Connections):
     def _lose(self, query: Query, why: int = LOST) -> None:
         query.is_over = True
         self.waits -= 1
-        self._ended(query, b"", why)
+        self.ended(query, b"", why)

@@ -321,11 +321,11 @@ def _pod_sender(
     raise_limit()
     links = Links(plan.family, plan.address)
     sender = PodSender(
-        pods,
-        plan.times(),
-        Portion(*plan.portion).of(pods.lookups()),
-        Reporter(emit, replies=plan.replies),
-        links.open,
+        pods=pods,
+        times=plan.times(),
+        wanted=Portion(*plan.portion).of(pods.lookups()),
+        reporter=Reporter(emit, replies=plan.replies),
+        open_link=links.open,
         timeout=plan.timeout,
         clock=clock,
         wait=inputs.wait,
@@ -365,11 +365,11 @@ def _sender(
         )
         transport = inputs.watch_udp(udp, sockets)
     return Sender(
-        transport,
-        reporter,
-        plan.queries,
-        plan.times(),
-        plan.order(),
+        transport=transport,
+        reporter=reporter,
+        queries=plan.queries,
+        times=plan.times(),
+        order=plan.order(),
         clock=clock,
         wait=inputs.wait,
         most=plan.most,

@@ -312,4 +312,4 @@ def open_pool(
     def open_session() -> Session:
         return Http2Session(requests) if plan.transport == DOH else FramedSession()
 
-    return Pool(plan, timeout, open_session, links.open, ended, clock), links
+    return Pool(links.open, plan, timeout, open_session, ended, clock), links

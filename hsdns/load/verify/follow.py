@@ -27,7 +27,7 @@ import msgspec
 
 from hsdns.cluster.value import Key
 from hsdns.load.outcome import frame, reply_frame
-from hsdns.load.send.loop import LONGEST, Loop, Query, Ready, Transport
+from hsdns.load.send.loop import LONGEST, Loop, Query, Transport
 from hsdns.load.verify.judge import Answer
 
 _SECOND: Final = 1_000_000_000
@@ -77,29 +77,23 @@ class ProbeQuery(Query, kw_only=True):
     server: int
 
 
+@dataclass(kw_only=True)
 class Prober(Loop):
     """Queries servers in turn, each by one of `transports`, which say to this how each ended.
 
     `queries` are without IDs.  Whoever waits calls obey() for each command.
     """
 
-    transports: Sequence[Transport]
-
-    def __init__(
-        self,
-        queries: Sequence[bytes],
-        *,
-        clock: Callable[[], int],
-        wait: Callable[[int], Ready],
-        emit: Callable[[bytes], None],
-    ) -> None:
-        super().__init__(clock, wait)
-        self._queries = queries
-        self._emit = emit
-        self._due: list[tuple[int, int, int]] = []  # time, event, and index in the series
-        self._events: dict[int, tuple[int, int]] = {}  # question, and when the change was seen
-        self._replies: dict[bytes, int] = {}
-        self._probes = bytearray()
+    queries: Sequence[bytes]
+    emit: Callable[[bytes], None]
+    transports: Sequence[Transport] = ()
+    _due: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # time, event, index in the series
+    # Question, and when the change was seen.
+    _events: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _replies: dict[bytes, int] = field(default_factory=dict)
+    _probes: bytearray = field(default_factory=bytearray)
 
     def obey(self, command: Command) -> None:
         """Follow a change, or stop following it."""
@@ -118,7 +112,7 @@ class Prober(Loop):
     def expire(self, now: int) -> None:
         """Emit the answers that have arrived."""
         if self._probes:
-            self._emit(frame(PROBES, self._probes))
+            self.emit(frame(PROBES, self._probes))
             self._probes.clear()
         for transport in self.transports:
             transport.expire(now)
@@ -131,7 +125,7 @@ class Prober(Loop):
             return
         question, seen = found
         for server, transport in enumerate(self.transports):
-            transport.ask(ProbeQuery(self._queries[question], event, now, now, server=server))
+            transport.ask(ProbeQuery(self.queries[question], event, now, now, server=server))
             transport.flush()
         number += 1
         while number < len(SERIES) and seen + SERIES[number] <= now:
@@ -150,7 +144,7 @@ class Prober(Loop):
         reply = self._replies.get(content)
         if reply is None:
             reply = self._replies[content] = len(self._replies)
-            self._emit(reply_frame(reply, event, content))
+            self.emit(reply_frame(reply, event, content))
         flags = message[2] << 8 | message[3]
         self._probes += PROBE.pack(event, query.server, flags, reply, query.planned, received)
 

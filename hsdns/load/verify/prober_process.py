@@ -85,7 +85,7 @@ def main() -> None:
         return bool(octets)
 
     inputs = Inputs(stdin, obey)
-    prober = Prober(plan.queries, clock=clock, wait=inputs.wait, emit=pipe.emit)
+    prober = Prober(queries=plan.queries, clock=clock, wait=inputs.wait, emit=pipe.emit)
     prober.transports = [
         inputs.watch_udp(UdpTransport(sockets, TIMEOUT, prober.ended, clock, run=1), sockets)
         for sockets in ([UdpSocket(*place) for _ in range(PORTS)] for place in plan.places)

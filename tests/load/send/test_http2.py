@@ -233,7 +233,7 @@ def test_a_reply_that_is_too_long() -> None:
 
 def test_the_end_of_a_connection_is_announced() -> None:
     pool = Pool(
-        StreamPlan(), 1, lambda: Http2Session(Requests("a", "/", POST)), Link, print, lambda: 0
+        Link, StreamPlan(), 1, lambda: Http2Session(Requests("a", "/", POST)), print, lambda: 0
     )
     pool.ask(query())
     (connection,) = pool._open

@@ -137,11 +137,11 @@ def run_python(world: World, times: Sequence[int], *, replies: bool = False, mos
         return None if ready is None else [partial(transport.receive, each) for each in ready]
 
     sender = Sender(
-        transport,
-        reporter,
-        QUERIES,
-        iter(times),
-        cycle(range(3)),
+        transport=transport,
+        reporter=reporter,
+        queries=QUERIES,
+        times=iter(times),
+        order=cycle(range(3)),
         clock=world.clock,
         wait=wait,
         most=most,

@@ -282,7 +282,7 @@ async def test_malformed_requests_end_the_connection(sent: bytes, status: int) -
         )
         assert await client.has_ended()
         check(await other.ask("GET", get()))
-        assert it.server._places.octets == 0
+        assert it.server.places.octets == 0
 
 
 async def test_no_more_is_read_while_a_request_is_in_progress() -> None:
@@ -675,9 +675,9 @@ def test_a_client_with_all_connections_keeps_no_others_out(
         connection.data_received(BEGIN + gets(1))
     found.append(it.connect(f"192.0.2.{ord(new)}"))
     assert [index for index, (_, each) in enumerate(found) if each.is_over] == closed
-    within = it.server._places._within
+    within = it.server.places._within
     assert within is not None
-    assert len(it.server._places) == len(within) == len(clients)
+    assert len(it.server.places) == len(within) == len(clients)
     assert within.closed == (closed[0] < len(clients))
     for coroutine in it.coroutines:
         coroutine.close()
@@ -723,7 +723,7 @@ def test_octets_of_all_connections_are_bounded(what: str) -> None:
         if transport.is_over:
             connection.connection_lost(None)
     kept = sum(not transport.is_over for _, transport in found)
-    places = it.server._places._within
+    places = it.server.places._within
     assert places is not None
     assert MAX_OCTETS * 3 / 4 < kept * each < places.octets <= MAX_OCTETS
     assert not small[0][1].is_over

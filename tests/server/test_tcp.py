@@ -521,10 +521,10 @@ async def test_octets_of_all_connections_are_bounded(sent: bytes) -> None:
         octets = sum(len(sent) + each.get_write_buffer_size() for each in kept)
         assert MAX_OCTETS * 3 / 4 < octets <= MAX_OCTETS
         assert transports[0] in kept
-        assert it.server._places.closed == len(transports) - len(kept)
+        assert it.server.places.closed == len(transports) - len(kept)
         for each in transports:
             each.protocol.connection_lost(None)
-        assert it.server._places.octets == 0
+        assert it.server.places.octets == 0
 
 
 async def test_ordinary_messages_and_replies_are_not_counted(
@@ -534,7 +534,7 @@ async def test_ordinary_messages_and_replies_are_not_counted(
         raise AssertionError
 
     async with serving() as it, TcpClient(it.address) as client:
-        monkeypatch.setattr(it.server, "hold", hold)
+        monkeypatch.setattr(it.server.places, "hold", hold)
         it.server.processor.writer = Known(500)  # type: ignore[assignment]  # as above
         wire = frame(query(number=2).to_wire())
         for part in (wire, wire[:5], wire[5:], wire * 10):
@@ -552,9 +552,9 @@ async def test_replies_behind_a_long_one_are_counted() -> None:
         connection._take_more(iter([bytes(5000)]))
         for _ in range(3):
             connection._send(bytes(60_000))
-        assert it.server._places.octets == 60_002 + 2 * 60_000
+        assert it.server.places.octets == 60_002 + 2 * 60_000
         connection.resume_writing()
-        assert it.server._places.octets == 5002 + 2 * 60_002, "all are written, and unread"
+        assert it.server.places.octets == 5002 + 2 * 60_002, "all are written, and unread"
 
 
 async def test_client_that_reads_late_gets_everything() -> None:

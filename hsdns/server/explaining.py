@@ -14,7 +14,7 @@ from hsdns.cluster.source import Reading
 from hsdns.explanation.client import Tried, client_of
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
-from hsdns.explanation.lookup import Question, explain_for_client
+from hsdns.explanation.lookup import explain_for_client
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.question import LookupQuestion, QuestionError
 from hsdns.explanation.report import Explanation
@@ -83,9 +83,8 @@ async def explain_lookup(
             f"the search list has {searched} domains; leave some out: at most {MOST_SEARCHES} are explained, "
             "as many as Kubernetes allows a Pod (glibc before 2.26 reads 6)"
         )
-    question = Question(asking.name, asking.types)
     try:
-        return await explain_for_client(explainer, asker, question, runtime.clock(), problems)
+        return await explain_for_client(explainer, asker, asking, runtime.clock(), problems)
     except ValueError as error:
         raise QuestionError(f"a name of the search list cannot be looked up: {error}") from None
 

@@ -22,7 +22,7 @@ from hsdns.server.faults import FaultyConnection, SlowTransport
 from hsdns.server.sockets import Settings
 from hsdns.wire.framing import frame
 from tests.faults.queries import SERVERS, make_rule
-from tests.server.test_doh import get
+from tests.support.clients.https import get
 from tests.support.clients.messages import query, summary
 from tests.support.coroutines.event_loops import DEADLINE, LOOPS, until
 from tests.support.servers.stream_serving import ADDRESS, Serving, client_context, server_context

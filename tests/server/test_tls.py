@@ -67,17 +67,6 @@ async def test_queries_and_replies(version: str, loop: str) -> None:
 
 
 @over_sockets
-async def test_long_replies(loop: str) -> None:
-    """More than a TLS record holds, both ways."""
-    async with serving() as it:
-        reader, writer = await it.connect(client_context())
-        writer.write(framed(*range(1, 1001)))
-        for number in range(1, 1001):
-            assert (await receive(reader)).startswith(f"{number} NOERROR")
-        writer.close()
-
-
-@over_sockets
 async def test_context_is_exchanged_between_connections(loop: str) -> None:
     async with serving() as it:
         reader, writer = await it.connect(client_context())
@@ -131,20 +120,6 @@ async def test_client_that_shakes_no_hands_counts_and_ends(loop: str) -> None:
             assert len(it.server.connections) == 1
             connection.expire(it.now + DEFAULT_LIMITS.read + 0.1)
             await until(lambda: not it.server.connections, "it closed")
-
-
-@over_sockets
-async def test_end_of_the_server_is_said(loop: str) -> None:
-    """close_notify, not a cut: the client reads an end of file, no error."""
-    async with serving() as it:
-        reader, writer = await it.connect(client_context())
-        writer.write(framed(1))
-        assert (await receive(reader)).startswith("1 NOERROR")
-        it.server.end()
-        async with asyncio.timeout(5):
-            assert await reader.read() == b""
-        writer.close()
-        await until(lambda: not it.server.connections, "it closed")
 
 
 # --- in memory ---

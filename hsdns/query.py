@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any, Final, Protocol
 
 from hsdns.answer_table.writer import AnswerTableWriter
@@ -123,20 +124,8 @@ class QueryProcessor:
         answering = self._answer(wire, client, local, protocol, now, more)
         if self._tap is None or not self._tap.is_open:
             return answering
-        return self._show(self._tap, answering, wire, client, protocol, now)
-
-    async def _show(
-        self,
-        tap: Tap,
-        answering: Coroutine[Any, Any, bytes | None],
-        wire: bytes,
-        client: Endpoint,
-        protocol: str,
-        now: float,
-    ) -> bytes | None:
-        reply = await answering
-        tap.add(self.server, wire, client, protocol, now, reply)
-        return reply
+        add = partial(self._tap.add, self.server, wire, client, protocol, now)
+        return _show(answering, add)
 
     async def _answer(
         self,
@@ -246,6 +235,14 @@ class QueryProcessor:
         reply = unwritten(Rcode.REFUSED)
         self._on_refused(request, reply)
         return reply
+
+
+async def _show(
+    answering: Coroutine[Any, Any, bytes | None], add: Callable[[bytes | None], None]
+) -> bytes | None:
+    reply = await answering
+    add(reply)
+    return reply
 
 
 def _messages(

@@ -72,6 +72,10 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    @property
+    def _is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
     def _octets(self) -> int:
         """The octets that are kept for it."""
         return 0
@@ -91,16 +95,19 @@ class Connection(asyncio.Protocol):
         self._read_or_pause()
 
     def _read_or_pause(self) -> None:
-        transport = self._transport
-        if transport is None or self._ended or transport.is_closing():
-            return
         is_busy = self._is_busy()
-        if is_busy != self._is_paused:
-            self._is_paused = is_busy
-            if is_busy:
-                transport.pause_reading()
-            else:
-                transport.resume_reading()
+        if (
+            self._transport is None
+            or is_busy == self._is_paused
+            or self._ended
+            or not self._is_open
+        ):
+            return
+        self._is_paused = is_busy
+        if is_busy:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _count(self) -> None:
         """Count the octets that wait here."""

@@ -187,8 +187,7 @@ class DohConnection(DnsConnection):
         return (
             self._http is not None
             and self._http.has_waiting
-            and self._transport is not None
-            and not self._transport.is_closing()
+            and self._is_open
             and self._blocked_since is None
             and self.pending < self._most
         )

@@ -461,8 +461,7 @@ class HttpConnection(Connection):
             and not self.pending
             and not self._ended
             and self._written is None
-            and self._transport is not None
-            and not self._transport.is_closing()
+            and self._is_open
         )
 
     def _is_busy(self) -> bool:

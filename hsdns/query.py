@@ -15,8 +15,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from hsdns.answer_table.writer import AnswerTableWriter
-from hsdns.block_choice import BlockChoice
-from hsdns.chain import Endpoint, Next, Request
+from hsdns.chain import BlockChoice, Endpoint, Next, Request
 from hsdns.fastpath import AnswerTable
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import (

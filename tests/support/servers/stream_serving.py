@@ -16,8 +16,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from hsdns.assemble import ListenAddress
-from hsdns.block_choice import BlockChoice
-from hsdns.chain import Endpoint
+from hsdns.chain import BlockChoice, Endpoint
 from hsdns.metrics import Counter, Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import MAX_CLIENTS, Admission, Credit, Places, Turns

@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.not_ready import is_ready, why_not_ready
+from hsdns.cluster.controllers.kinds import is_ready, why_not_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
@@ -31,6 +31,7 @@ from hsdns.cluster.objects import (
     ObjectMeta,
     Pod,
     PodStatus,
+    Selector,
     Service,
     ServiceImport,
     ServiceImportSpec,
@@ -43,7 +44,6 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, ParsedName
-from hsdns.cluster.selector import Selector
 from hsdns.explanation.nearest import close_words
 from hsdns.explanation.scene import Change, ClusterObjects, Replay, Scene, text
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hsdns.cluster.objects import Deleted, Upserted
 from hsdns.wire.edns import Edns
 from tests.answer_table.corefiles import CACHED, OBJECTS, block, kubernetes
-from tests.support.cluster.objects import endpoint_slice, namespace, service
+from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.effort import tries
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 
@@ -125,31 +124,6 @@ def test_what_cache_stores_is_not_made(compiled: ModuleType) -> None:
     ):
         question = f"{name}.default.pod.cluster.local. {qtype}"
         assert_same(memory_server, question, is_fast=is_fast)
-
-
-def test_explained_replies_are_for_those_without_edns(compiled: ModuleType) -> None:
-    memory_server = taught(kubernetes("cluster.local", "pods insecure", "explain"), compiled)
-    assert_same(memory_server, V4, is_fast=True)
-    assert_same(memory_server, V4, is_fast=False, edns=Edns(1232))
-
-
-def test_namespaces_come_and_go(compiled: ModuleType) -> None:
-    memory_server = taught(KUBERNETES, compiled)
-    question = "1-2-3-4.new.pod.cluster.local."
-    assert_same(memory_server, question, is_fast=False)
-    memory_server.apply(Upserted(namespace("new")))
-    assert_same(memory_server, question, is_fast=True)
-    assert_same(memory_server, f"{question} AAAA", is_fast=True)
-    memory_server.apply(Deleted(namespace("new")))
-    assert_same(memory_server, question, is_fast=False)
-    memory_server.from_chain(ask("x.cluster.local."))
-    assert_same(memory_server, question, is_fast=True)  # denied
-
-
-def test_nothing_is_answered_before_the_cluster_was_read(twin: ModuleType) -> None:
-    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS, synced=False)
-    memory_server.from_chain(ask(V4))
-    assert_same(memory_server, V4, is_fast=False)
 
 
 @pytest.mark.parametrize("text", [KUBERNETES, STOCK])

@@ -144,32 +144,6 @@ def test_only_where_all_names_of_a_zone_are_treated_alike(text: str, is_made: bo
         assert server.from_table(wire) == server.from_chain(wire, stores=False)
 
 
-def test_not_where_another_block_has_names_below_the_zone() -> None:
-    text = block(KUBERNETES) + block("errors", "default.svc.cluster.local:53")
-    server = MemoryServer(text, fastpath, [*OBJECTS, *USUAL])
-    server.runtime.now = time.monotonic()
-    server.from_chain(ask("model.testns.svc.cluster.local."))
-    assert made(server, ask(f"web.{ZONE}")) is None
-
-
-def test_it_counts_as_the_chain_does() -> None:
-    """Requests, replies and hits of `cache`, and its entries; durations are those of the table."""
-    text = "cache 30\nprometheus\n" + KUBERNETES
-    counted = []
-    for by_chain in (True, False):
-        server = prepared(text, USUAL)
-        for _ in range(2):
-            for question in (f"web.{ZONE}", f"db.{ZONE} SRV", f"web.{ZONE} AAAA"):
-                wire = ask(question)
-                if server.from_table(wire) is None:
-                    assert server.from_chain(wire, "tcp") if by_chain else made(server, wire)
-        server.writer.hits.count()
-        lines = server.runtime.metrics.to_text().decode().splitlines()
-        coredns = (each for each in lines if each.startswith("coredns"))
-        counted.append(sorted(each for each in coredns if "duration" not in each))
-    assert counted[0] == counted[1]
-
-
 @pytest.mark.parametrize(
     ("question", "change"),
     [

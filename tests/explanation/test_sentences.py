@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cluster.selector import Selector
+from hsdns.cluster.objects import Selector
 from hsdns.explanation.candidates import PIECE, Candidates, selected
 from hsdns.explanation.nearest import COMPARED, MOST_COMPARED, close_words
 from hsdns.explanation.text import lines

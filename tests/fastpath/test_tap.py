@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 
 from hsdns.fastpath.control import read_address
-from hsdns.fastpath.tap import (
-    CLOSED,
-    FAIR_SHARE,
-    LAST,
-    LAST_QUERIES,
-    MAX_QUERY_LEN,
-    SAMPLE,
-)
+from hsdns.fastpath.hit_records import CLOSED, FAIR_SHARE, LAST, LAST_QUERIES, MAX_QUERY_LEN, SAMPLE
 from hsdns.wire.message import RD, TC
 from tests.fastpath.servers import Server
 from tests.fastpath.twins import SOURCE, V4, TableUnderTest, addresses, ask

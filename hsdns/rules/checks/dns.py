@@ -1,6 +1,6 @@
 """HS181, HS211 to HS216, HS221, HS222, HS231, HS232: the cluster's own DNS, its domain and its answers.
 
-Path: judging.py -> here -> cluster/controllers/dns_service.py, which names their Service.
+Path: judging.py -> here -> cluster/controllers/network_policy.py, which names their Service.
 Rule 1: the pods are those that the Service of the DNS selects or, if the Service is not among the objects, those in its
         namespace with the usual labels.
 Rule 2: a Deployment without `replicas` leaves the number to an autoscaler, as kubeadm's manifest does.
@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import yaml
 
-from hsdns.cluster.controllers.dns_service import KNOWN, PORT, DnsService
 from hsdns.cluster.controllers.kinds import PodManifest
+from hsdns.cluster.controllers.network_policy import KNOWN, PORT, DnsService
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError
 from hsdns.rules.checks.endpoints import containers_not_ready

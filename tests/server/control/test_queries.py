@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.fastpath.tap import SAMPLE
+from hsdns.fastpath.hit_records import SAMPLE
 from hsdns.server.control.queries import QueryFilter, namespace_of
 from hsdns.server.query_tap import QueryTap
 from hsdns.wire.name import Name

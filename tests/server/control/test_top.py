@@ -14,7 +14,7 @@ import pytest
 
 from hsdns.cluster.objects import CHANGE_TIME, EndpointSlice, Object
 from hsdns.explanation.explain import Explainer
-from hsdns.fastpath.tap import SAMPLE
+from hsdns.fastpath.hit_records import SAMPLE
 from hsdns.metrics import TIME_BUCKETS
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes

@@ -76,7 +76,7 @@ class AssembledBlock:
     """A server block whose plugins are set up, in ORDER; what is derived of them is looked up once they all are."""
 
     keys: tuple[Key, ...]
-    listens: tuple[ListenAddress, ...]
+    listens: tuple[ListenAddress, ...] = ()
     filtered: bool = False  # by a `view`, so that others may have the same zone
     is_whole: bool = True  # False if the setup of a plugin had an error, and errors are collected
     plugins: list[Plugin] = field(default_factory=list)
@@ -222,22 +222,17 @@ def assemble(
     for warning in corefile.warnings:
         warn(warning)
     interfaces = cache(interfaces)
-    parsed = [(block, _keys(block, default_port, errors)) for block in corefile.blocks]
+    assembled = [AssembledBlock(_keys(block, default_port, errors)) for block in corefile.blocks]
     named = [_by_name(block) for block in corefile.blocks]
-    binds = [
-        _bind(found.get("bind", ()), keys, interfaces, errors)
-        for found, (_, keys) in zip(named, parsed, strict=True)
-    ]
-    assembled = [
-        AssembledBlock(keys, listens, "view" in found)
-        for found, (_, keys), listens in zip(named, parsed, binds, strict=True)
-    ]
+    for target, found in zip(assembled, named, strict=True):
+        target.listens = _bind(found.get("bind", ()), target.keys, interfaces, errors)
+        target.filtered = "view" in found
     listeners = _listeners(assembled, errors)
     for name in ORDER:
-        for (_, keys), found, target in zip(parsed, named, assembled, strict=True):
+        for target, found in zip(assembled, named, strict=True):
             if (directives := found.get(name)) and not _lacks_root(found, target):
                 setting = Block(
-                    zones=tuple(dict.fromkeys(key.zone for key in keys)) or (ROOT,),
+                    zones=tuple(dict.fromkeys(key.zone for key in target.keys)) or (ROOT,),
                     servers=tuple(listen.server for listen in target.listens) or ("dns://:53",),
                     plugins=frozenset(found),
                     corefile_dir=_folder(directives[0]),

@@ -23,9 +23,8 @@ from hpack import Decoder, HPACKError, OversizedHeaderListError
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD_LEN: Final = 9  # octets of a frame before its payload
 MAX_FRAME_LEN: Final = 16_384  # the default SETTINGS_MAX_FRAME_SIZE
-MAX_BLOCK_LEN: Final = (
-    16_384  # of a header block, and of its fields with 32 for each as RFC 9113 counts them
-)
+# Of a header block, and of its fields with 32 for each as RFC 9113 counts them.
+MAX_BLOCK_LEN: Final = 16_384
 DEFAULT_WINDOW: Final = 65_535
 MEDIA_TYPE: Final = "application/dns-message"  # RFC 8484 section 6
 LAST_STREAM: Final = (1 << 31) - 1
@@ -187,9 +186,8 @@ class Connection(Generic[Meaning]):
         self._window = self._initial = DEFAULT_WINDOW
         self._room = DEFAULT_WINDOW
         self._max_frame = MAX_FRAME_LEN
-        self._block: tuple[int, int, bytes] | None = (
-            None  # stream, flags and octets of one without its end
-        )
+        # Stream, flags and octets of one without its end.
+        self._block: tuple[int, int, bytes] | None = None
         self._decoder = Decoder(max_header_list_size=MAX_BLOCK_LEN)
         self._known: dict[bytes, Meaning] = {}
         self._table = NO_TABLE  # said once, before our first field

@@ -81,15 +81,15 @@ class AccessToken:
 class HttpStream(NamedTuple):
     """A page in pieces, each of which is sent before the next one is made; between them queries are answered.
 
-    `pieces` raises HttpRefusal before the first piece.  With a token, only requests with `Authorization: Bearer TOKEN`
-    are answered.  Other methods and parameters than these are refused; HEAD is GET without the body.  `headers` are
-    sent with it.  A page that `is_public` may be on the address of other pages.  One with `any_host` may be asked by
-    any name of the server: it tells nothing that a page of another site must not read.  Of those that are `is_endless`,
-    few are sent at a time.
+    `pieces` gets the request, and raises HttpRefusal before the first piece.  With a token, only requests with
+    `Authorization: Bearer TOKEN` are answered.  Other methods and parameters than these are refused; HEAD is GET
+    without the body.  `headers` are sent with it.  A page that `is_public` may be on the address of other pages.  One
+    with `any_host` may be asked by any name of the server: it tells nothing that a page of another site must not read.
+    Of those that are `is_endless`, few are sent at a time.
     """
 
     content_type: str
-    pieces: Callable[[PageRequest], AsyncGenerator[bytes, None]]
+    pieces: Callable[..., AsyncGenerator[bytes, None]]
     token: AccessToken | None = None
     parameters: tuple[str, ...] = ()
     methods: tuple[str, ...] = ("GET",)

@@ -75,9 +75,8 @@ LOOK: Final = 100  # calls of collect_due() from one count of the blocks to the 
 _NEVER: Final = 1 << 30
 _is_set_up = False
 _growing = 0
-_survivors = (
-    0  # at most so many objects survived collect_due() since it last looked at the next generation
-)
+# At most so many objects survived collect_due() since it last looked at the next generation.
+_survivors = 0
 _blocks = 0  # after the last full collection
 _calls = 0
 _changing = threading.Lock()

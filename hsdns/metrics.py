@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -26,22 +26,7 @@ MAX_DEFERRED: Final = 32  # deferred measurements, limited so that counting them
 TIME_BUCKETS: Final = tuple(0.00025 * 2**k for k in range(16))
 SLIM_TIME_BUCKETS: Final = tuple(0.00025 * 10**k for k in range(5))
 PROGRAMMING_BUCKETS: Final = tuple(0.001 * 2**k for k in range(20))
-SIZE_BUCKETS: Final = (
-    0.0,
-    100.0,
-    200.0,
-    300.0,
-    400.0,
-    511.0,
-    1023.0,
-    2047.0,
-    4095.0,
-    8291.0,
-    16e3,
-    32e3,
-    48e3,
-    64e3,
-)
+SIZE_BUCKETS: Final = (0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16e3, 32e3, 48e3, 64e3)
 
 # prometheus.DefBuckets of the Go library.
 DEFAULT_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -81,12 +66,8 @@ class Histogram:
     def __init__(
         self, name: str, help_text: str, buckets: Sequence[float], labels: Sequence[str] = ()
     ) -> None:
-        self.name, self.help, self.labels, self.buckets = (
-            name,
-            help_text,
-            tuple(labels),
-            tuple(buckets),
-        )
+        self.name, self.help, self.labels = name, help_text, tuple(labels)
+        self.buckets = tuple(buckets)
         self.values: dict[Labels, list[float]] = {} if labels else {(): self._empty()}
 
     def observe(self, value: float, labels: Labels = ()) -> None:
@@ -115,6 +96,7 @@ class Histogram:
 
 
 Metrics = Counter | Gauge | Histogram
+M = TypeVar("M", Counter, Gauge, Histogram)
 
 
 class Registry:
@@ -155,22 +137,22 @@ class Registry:
 
     def counter(self, name: str, help_text: str, labels: Sequence[str] = ()) -> Counter:
         """Return the counter with this name (including `_total`)."""
-        found = self._metrics.setdefault(name, Counter(name, help_text, labels))
-        assert type(found) is Counter, name
-        return found
+        return self._add(Counter(name, help_text, labels))
 
     def gauge(self, name: str, help_text: str, labels: Sequence[str] = ()) -> Gauge:
         """Return the gauge with this name."""
-        found = self._metrics.setdefault(name, Gauge(name, help_text, labels))
-        assert isinstance(found, Gauge), name
-        return found
+        return self._add(Gauge(name, help_text, labels))
 
     def histogram(
         self, name: str, help_text: str, buckets: Sequence[float], labels: Sequence[str] = ()
     ) -> Histogram:
         """Return the histogram with this name."""
-        found = self._metrics.setdefault(name, Histogram(name, help_text, buckets, labels))
-        assert isinstance(found, Histogram), name
+        return self._add(Histogram(name, help_text, buckets, labels))
+
+    def _add(self, metric: M) -> M:
+        """The metric with this name, if there is one, else this one."""
+        found = self._metrics.setdefault(metric.name, metric)
+        assert type(found) is type(metric), metric.name
         return found
 
     def __iter__(self) -> Iterator[Metrics]:
@@ -184,21 +166,18 @@ class Registry:
             HistogramMetricFamily,
         )
 
-        for metric in list(self._metrics.values()):  # a scrape runs in a thread
+        for metric in self:
+            family: Any
             if isinstance(metric, Histogram):
-                if metric.values:
-                    histogram = HistogramMetricFamily(
-                        metric.name, metric.help, labels=metric.labels
-                    )
-                    for labels, cells in list(metric.values.items()):
-                        histogram.add_metric(labels, metric.cumulate(cells), cells[-1])
-                    yield histogram
-                continue
-            if metric.values:
+                family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+                for labels, cells in list(metric.values.items()):
+                    family.add_metric(labels, metric.cumulate(cells), cells[-1])
+            else:
                 kind = GaugeMetricFamily if isinstance(metric, Gauge) else CounterMetricFamily
                 family = kind(metric.name, metric.help, labels=metric.labels)
                 for labels, value in list(metric.values.items()):
                     family.add_metric(labels, value)
+            if metric.values:
                 yield family
 
     def to_text(self) -> bytes:

@@ -125,43 +125,49 @@ class ServerUnderTest(Opened):
 
     process: Process
 
-    def __init__(self, program: Program, access: Access) -> None:
+    def __init__(self, program: Program, access: Access, launcher: Sequence[str] = ()) -> None:
+        super().__init__()
         self.name = program.name
         self.started = 0.0
-        self._program = program
-        self._ports = Ports.free()
-        self._corefile = self._ports.corefile(access.property)
-        super().__init__()
+        self.ports = Ports.free()
+        self.port = self.ports.dns
+        self._program, self._access, self._launcher = program, access.property, launcher
 
-    @property
-    def port(self) -> int:
-        """The port for queries."""
-        return self._ports.dns
+    def corefile(self) -> str:
+        """Its Corefile."""
+        return self.ports.corefile(self._access)
 
     def open(self) -> None:
         """Start it."""
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-dns-"))
+        self.folder = Path(folder)
         self.started = time.monotonic()
-        process = serve(self._program, self._corefile, Path(folder), name=self.name)
+        process = serve(
+            self._program, self.corefile(), self.folder, name=self.name, launcher=self._launcher
+        )
         self.process = self._stack.enter_context(process)
 
     def wait_ready(self) -> float:
         """Wait until the server is ready; return the seconds since its start."""
-        is_ready = partial(_says_200, self._ports.ready, "/ready")
+        is_ready = partial(_says_200, self.ports.ready, "/ready")
         self.process.wait_until(is_ready, START_DEADLINE, "is not ready", POLL)
         return time.monotonic() - self.started
 
     def wait_answering(self) -> None:
         """Wait until it is ready and answers over UDP and TCP, which CoreDNS does shortly after /ready returns 200."""
         self.wait_ready()
-        query = query_of(ZONE, "A")
+        self.wait_for(ZONE, records=False)
+
+    def wait_for(self, name: str, *, records: bool = True) -> None:
+        """Wait until it answers for a name over UDP and TCP, with records."""
+        query = query_of(name, "A")
 
         def answers() -> bool:
             return all(
-                is_answering(self.port, query, tcp=tcp, records=False) for tcp in (False, True)
+                is_answering(self.port, query, tcp=tcp, records=records) for tcp in (False, True)
             )
 
-        self.process.wait_until(answers, START_DEADLINE, "is ready but does not answer", POLL)
+        self.process.wait_until(answers, START_DEADLINE, "does not answer", POLL)
 
 
 def _says_200(port: int, path: str) -> bool:

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from hsdns.fastpath.hit_records import CLOSED, FAIR_SHARE, LAST_QUERIES
+from hsdns.fastpath.terms import Terms
 from hsdns.wire.encode import encode, encode_query
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query, Reply
@@ -55,9 +56,7 @@ class Bench:
             if tap is not None:
                 tap.mode = mode
             table = self._tables[name] = twin.AnswerTable(twin.Versions(), 1 << 20, tap, 0)
-            assert table.store(
-                self._query, reply, [], 0, size=len(reply), rotate=False, names=None, mark_ttl=-1
-            )
+            assert table.store(self._query, reply, [], Terms(0), size=len(reply))
         self._server, self._client = (
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in "ab"
         )

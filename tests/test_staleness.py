@@ -329,7 +329,7 @@ async def test_no_answer_goes_back_in_time(
             readers.submit(all_answers).result()
         before = readers.submit(all_answers).result()
         if versions_of(counters) is versions and twin.__name__.endswith("_native"):
-            counters.attach_main()  # this thread, which applies the event, recomputes replies
+            counters.attach()  # this thread, which applies the event, recomputes replies
         at_lines(lambda: memory_server.apply(event), look, within=HSDNS)
         after = readers.submit(all_answers).result()
     is_shown = False

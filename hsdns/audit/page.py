@@ -6,6 +6,7 @@ Rule: the table of servers has the data of the bars, for screen readers, for pri
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -15,35 +16,28 @@ from hsdns.audit.report import (
     WORDS,
     AuditReport,
     ServerReport,
+    age,
     latency,
     seconds,
     what_is_wrong,
 )
-from hsdns.audit.run import ERROR, LOST
+from hsdns.audit.run import ERROR
 from hsdns.load.output.page import Note, document
 from hsdns.load.verify.judge import RIGHT
 
 # Colours of report.html; the other words have one of their own.
-_COLOURS: Final = {
-    RIGHT: "noerror",
-    ERROR: "servfail",
-    LOST: "lost",
-    SLOW: "nxdomain",
-    TTL: "other",
-}
+_COLOURS: Final = {RIGHT: "noerror", ERROR: "servfail", SLOW: "nxdomain", TTL: "other"}
+_CAPTION: Final = (
+    "Answers by verdict; “only here” are those that another server of the cluster answers right"
+)
+OfCluster = tuple[AuditReport, ServerReport]
 
 
 def page(reports: Sequence[AuditReport]) -> str:
     """The page; one table has the servers of all clusters."""
     is_one = len(reports) == 1
     servers = [(each, server) for each in reports for server in each.servers]
-    bars = [
-        (
-            server.server,
-            [(_COLOURS.get(word, word), word, count) for word, count in _exclusive(server)],
-        )
-        for _, server in servers
-    ]
+    bars = [(server.server, _exclusive(server)) for _, server in servers]
     sections: list[Any] = [["Servers", ["bars", bars], ["table", *_servers(servers, not is_one)]]]
     sections += [
         [server.server if is_one else f"{report.cluster}: {server.server}", *_findings(server)]
@@ -68,39 +62,25 @@ def _subtitle(report: AuditReport) -> str:
 def _notes(reports: Sequence[AuditReport]) -> Iterator[Note]:
     for report in reports:
         if report.ended:
-            yield (
-                "bad",
-                "Not whole",
-                f"{report.cluster}: {report.ended}; {report.skipped} names were not asked everywhere",
-            )
+            told = f"{report.ended}; {report.skipped} names were not asked everywhere"
+            yield "bad", "Not whole", f"{report.cluster}: {told}"
         for server in report.servers:
+            worst = seconds(server.worst_age_ms)
+            behind = f", behind by {worst} at most" if server.worst_age_ms else ""
             if server.bad:
-                yield (
-                    "bad",
-                    server.server,
-                    f"{server.bad} findings"
-                    + (
-                        f", behind by {seconds(server.worst_age_ms)} at most"
-                        if server.worst_age_ms
-                        else ""
-                    ),
-                )
+                yield "bad", server.server, f"{server.bad} findings{behind}"
     if not any(each.bad or each.ended for each in reports):
         yield "good", "Right", "every answer is what the cluster's objects say"
 
 
-def _exclusive(server: ServerReport) -> list[tuple[str, int]]:
-    """Counts without overlap: slow answers and those with a high TTL are also counted as right."""
-    counts = dict(server.counts)
-    for word in (SLOW, TTL):
-        if word in counts:
-            counts[RIGHT] = counts.get(RIGHT, 0) - counts[word]
-    return [(word, counts[word]) for word in WORDS if counts.get(word, 0) > 0]
+def _exclusive(server: ServerReport) -> list[tuple[str, str, int]]:
+    """Colours and counts without overlap: slow answers and those with a high TTL are also counted as right."""
+    counts = Counter(server.counts)
+    counts[RIGHT] -= counts[SLOW] + counts[TTL]
+    return [(_COLOURS.get(word, word), word, counts[word]) for word in WORDS if counts[word] > 0]
 
 
-def _servers(
-    servers: Sequence[tuple[AuditReport, ServerReport]], has_clusters: bool
-) -> tuple[str, list[str], list[list[object]]]:
+def _servers(servers: Sequence[OfCluster], has_clusters: bool) -> tuple[str, list[str], list[Any]]:
     """The caption, the head and the rows of the table."""
     words = [word for word in WORDS if any(word in server.counts for _, server in servers)]
     head = ["server", *words, "only here", "worst age", "p50", "p99", "max"]
@@ -110,26 +90,22 @@ def _servers(
             server.server,
             *(server.counts.get(word, 0) for word in words),
             server.alone,
-            seconds(server.worst_age_ms) if server.worst_age_ms else "-",
-            *(latency(server.latency_us.get(name)) for name in ("p50", "p99", "max")),
+            age(server),
+            *map(latency, server.latency_us.values()),
         ]
         for report, server in servers
     ]
-    caption = (
-        "Answers by verdict; “only here” are those that another server of the cluster answers right"
-    )
-    return caption, ["cluster", *head] if has_clusters else head, rows
+    return _CAPTION, ["cluster", *head] if has_clusters else head, rows
 
 
 def _findings(server: ServerReport) -> Iterator[tuple[str, object]]:
-    found = [
-        (
-            "warn" if each.word in (SLOW, TTL) else "bad",
-            f"{each.name} {each.type}",
-            what_is_wrong(each),
-        )
-        for each in server.findings
-    ]
-    yield "notes", found
+    styles = dict.fromkeys((SLOW, TTL), "warn")
+    yield (
+        "notes",
+        [
+            (styles.get(each.word, "bad"), f"{each.name} {each.type}", what_is_wrong(each))
+            for each in server.findings
+        ],
+    )
     if server.more:
         yield "paragraph", f"and {server.more} more"

@@ -24,8 +24,7 @@ from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.question import SVC
 from hsdns.cluster.value import HEADLESS, Port, ServiceValue
 from hsdns.load.questions import ABSENT, Question
-from hsdns.load.verify.judge import Answer
-from hsdns.load.verify.verifier import answer_of
+from hsdns.load.verify.judge import Answer, answer_of
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 

@@ -14,16 +14,16 @@ Rule: the values are those of the last pass; a server or a verdict that no longe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from hsdns.audit.run import ERROR, LOST, Answers, Result, words
+from hsdns.audit.run import ERROR, LOST, Answers, Result
 from hsdns.load.histogram import Histogram, us_to_text
 from hsdns.load.questions import Question
-from hsdns.load.verify.judge import RIGHT, STALE, UNDECIDED, VERDICTS, Answer
-from hsdns.load.verify.verifier import answer_of
+from hsdns.load.verify.judge import RIGHT, STALE, UNDECIDED, VERDICTS, Answer, answer_of
 from hsdns.metrics import Registry
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.text import rdata_to_text
@@ -33,7 +33,7 @@ SLOW: Final = "slow"
 TTL: Final = "ttl"
 WORDS: Final = (*VERDICTS, ERROR, LOST, SLOW, TTL)
 MOST_FINDINGS: Final = 1000  # listed for each server; all are counted
-FIGURES: Final = (("p50", 50.0), ("p99", 99.0), ("max", 100.0))
+FIGURES: Final = {"p50": 50.0, "p99": 99.0, "max": 100.0}
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -159,20 +159,17 @@ def _server(
         word = _word(result, done.limits)
         if word not in (RIGHT, UNDECIDED) and not (done.ended and word == LOST):
             bad.append((number, word))
-    counts = words(answers.results)
-    for _, word in bad:
-        if word in (SLOW, TTL):
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(each.word for each in answers.results)
+    counts.update(word for _, word in bad if word in (SLOW, TTL))
     listed = [
         _finding(questions[number], answers, number, word, done)
         for number, word in bad[:MOST_FINDINGS]
     ]
-    lost = 0 if done.ended else counts.get(LOST, 0)
-    figures = latency.percentiles([share for _, share in FIGURES], lost)
+    figures = latency.percentiles(FIGURES.values(), 0 if done.ended else counts[LOST])
     return ServerReport(
         name,
-        {word: counts[word] for word in WORDS if counts.get(word)},
-        {label: value for (label, _), value in zip(FIGURES, figures, strict=False)},
+        {word: counts[word] for word in WORDS if counts[word]},
+        dict(zip(FIGURES, figures, strict=True)),
         round(worst * 1000, 3),
         alone,
         listed,
@@ -199,16 +196,12 @@ def _finding(question: Question, answers: Answers, number: int, word: str, done:
         reason = rcode_to_text(result.rcode)
     elif word == TTL:
         reason = f"the TTL is {result.ttl} s, and {done.limits.ttl} s at most are right"
-    elif word not in (LOST, SLOW):
-        right = done.expected(number)
-        if right is not None:
-            found = answer_of(result.rcode, answers.records(number))
-            lacks, has = (
-                record_texts(each)
-                for each in (right.records - found.records, found.records - right.records)
-            )
-            if right.rcode != result.rcode:
-                reason = f"{rcode_to_text(result.rcode)} instead of {rcode_to_text(right.rcode)}"
+    elif word not in (LOST, SLOW) and (right := done.expected(number)) is not None:
+        found = answer_of(result.rcode, answers.records(number))
+        lacks = record_texts(right.records - found.records)
+        has = record_texts(found.records - right.records)
+        if right.rcode != result.rcode:
+            reason = f"{rcode_to_text(result.rcode)} instead of {rcode_to_text(right.rcode)}"
     return Finding(
         question.name.to_text(),
         type_to_text(question.qtype),
@@ -240,17 +233,8 @@ MOST_RECORDS: Final = 3
 
 def lines(reports: Sequence[AuditReport]) -> list[str]:
     """The report, line by line; a table of all servers at the end if there are several clusters."""
-    found: list[str] = []
-    for report in reports:
-        found += [*_cluster(report), ""]
-    if len(reports) > 1:
-        found += _fleet(reports)
-    return found[:-1] if found[-1] == "" else found
-
-
-def verdicts(server: ServerReport) -> str:
-    """The number of answers with each word, as text."""
-    return ", ".join(f"{count} {word}" for word, count in server.counts.items())
+    found = [line for report in reports for line in ("", *_cluster(report))][1:]
+    return [*found, "", *_fleet(reports)] if len(reports) > 1 else found
 
 
 def what_is_wrong(found: Finding) -> str:
@@ -283,7 +267,8 @@ def _cluster(report: AuditReport) -> Iterator[str]:
     width = max(len(each.server) for each in report.servers)
     for server in report.servers:
         figures = ", ".join(f"{name} {latency(us)}" for name, us in server.latency_us.items())
-        yield f"{server.server.ljust(width)}  {verdicts(server) or 'nothing asked'}; {figures}"
+        verdicts = ", ".join(f"{count} {word}" for word, count in server.counts.items())
+        yield f"{server.server.ljust(width)}  {verdicts or 'nothing asked'}; {figures}"
         if server.worst_age_ms:
             yield f"{' ' * width}  behind by {seconds(server.worst_age_ms)} at most"
         if server.alone:
@@ -305,24 +290,20 @@ def latency(us: int | None) -> str:
     return "lost" if us is None else us_to_text(us)
 
 
+def age(server: ServerReport) -> str:
+    """How far the stalest answer of a server was behind, as text."""
+    return seconds(server.worst_age_ms) if server.worst_age_ms else "-"
+
+
 def _fleet(reports: Sequence[AuditReport]) -> Iterator[str]:
     rows = [("cluster", "server", "names", "not right", "worst age", "p99")]
     for report in reports:
         for each in report.servers:
-            p99 = each.latency_us.get("p99")
-            rows.append(
-                (
-                    report.cluster,
-                    each.server,
-                    str(report.names),
-                    str(each.bad),
-                    seconds(each.worst_age_ms) if each.worst_age_ms else "-",
-                    latency(p99),
-                )
-            )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+            figures = str(report.names), str(each.bad), age(each), latency(each.latency_us["p99"])
+            rows.append((report.cluster, each.server, *figures))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
 _SERVER = ("cluster", "server")
@@ -370,10 +351,9 @@ class Gauges:
                 for word, count in server.counts.items():
                     self._answers.set(count, (*labels, word))
                 self._age.set(server.worst_age_ms / 1000, labels)
-                for name, share in FIGURES:
-                    us = server.latency_us.get(name)
+                for name, us in server.latency_us.items():
                     if us is not None:
-                        self._latency.set(us / 1e6, (*labels, f"{share / 100:g}"))
+                        self._latency.set(us / 1e6, (*labels, f"{FIGURES[name] / 100:g}"))
 
     def failed(self) -> None:
         """Count a pass that could not be made."""

@@ -17,7 +17,7 @@ Rule 3: the TTL of an answer is that of its first record: those of an RRset are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.load.outcome import END, FORGET, OUTCOMES, REPLY, unpack_numbers, unpack_outcomes
@@ -164,14 +164,6 @@ class Answers:
             return decode_reply(b"\0\0" + content, query).answer[0].ttl
         except (BadReply, IndexError):
             return None
-
-
-def words(results: Iterable[Result]) -> dict[str, int]:
-    """The number of results with each word."""
-    found: dict[str, int] = {}
-    for result in results:
-        found[result.word] = found.get(result.word, 0) + 1
-    return found
 
 
 TURN: Final = 0.01  # seconds to wait for one server before the others are checked

@@ -294,8 +294,8 @@ class Command(msgspec.Struct, kw_only=True):
         if found.get("h"):
             return None
         values: dict[str, Any] = {}
-        for field, name in cls._fields().items():
-            if name in found:
+        for field, (of, _) in _annotated(cls).items():
+            if (name := _name(field, of)) in found:
                 values[field] = _value(name, flags[name], found)
         return cls(words=plain, given=frozenset(found), **values)
 
@@ -330,10 +330,6 @@ class Command(msgspec.Struct, kw_only=True):
                 text = of.help if of.alias == "help" else f"the same as -{name}"
                 found[of.alias] = found[name]._replace(help=text, alias_of=name)
         return found
-
-    @classmethod
-    def _fields(cls) -> dict[str, str]:
-        return {field: _name(field, of) for field, (of, _) in _annotated(cls).items()}
 
     def name_and_type(self) -> tuple[str, str]:
         """The words NAME [TYPE], where the type may be ""; raise FlagError."""

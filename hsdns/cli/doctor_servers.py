@@ -51,8 +51,7 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Questions
-from hsdns.load.verify.judge import Answer
-from hsdns.load.verify.verifier import answer_of
+from hsdns.load.verify.judge import Answer, answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import SHAPING, RecordedQuery
 from hsdns.recording.reader import BadRecording, Recording
@@ -247,15 +246,15 @@ def corefile(items: Sequence[Mapping[str, Any]]) -> str:
         text = data.get("Corefile") if isinstance(data, dict) else None
         if item.get("kind") != "ConfigMap" or not isinstance(text, str):
             continue
-        block = next(CorefileText("Corefile", text).directives("kubernetes"), None)
-        if block is None:
+        placed = next(CorefileText("Corefile", text).directives("kubernetes"), None)
+        if placed is None:
             continue
         try:
-            found = zones_from_args(block[1].args) or zones_of(block[0])
+            found = zones_from_args(placed.directive.args) or zones_of(placed.block)
         except CorefileError:
             continue
         zones = " ".join(quoted(each.to_text()) for each in found)
-        for line in block[1].lines:
+        for line in placed.directive.lines:
             if line.name.text in _KEPT:
                 words = [line.name.text, *(quoted(each.text) for each in line.args)]
                 lines += f"        {' '.join(words)}\n"

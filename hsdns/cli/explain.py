@@ -175,17 +175,12 @@ async def _explain(
     problems: Problems,
     asks: LookupQuestion | None,
 ) -> Explanation:
-    from hsdns.cli.offline import kubernetes_blocks, make_runtime, read_clusters
+    from hsdns.cli.offline import kubernetes_blocks, read_clusters, started
     from hsdns.server.explaining import explain_lookup, make_explainer
 
-    runtime = make_runtime(configuration)
     blocks = kubernetes_blocks(configuration)
     plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
-    started = []
-    try:
-        for plugin in plugins:
-            started.append(plugin)
-            await plugin.start(runtime)
+    async with started(configuration, plugins) as runtime:
         await read_clusters(runtime, blocks, lambda: problems.is_denied)
         if asks is not None:
             return await explain_lookup(
@@ -193,11 +188,6 @@ async def _explain(
             )
         explainer = make_explainer(configuration, runtime, asks=False, pause=_go_on)
         return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
-    finally:
-        for plugin in started:
-            await plugin.stop()
-        await runtime.queries.cancel()
-        await runtime.tasks.cancel()
 
 
 async def _go_on() -> None:

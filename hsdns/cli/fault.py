@@ -16,14 +16,13 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode
 
 from hsdns.cli.command import ANY, FORMATS, FlagError, complain, flag, no_command, say, say_text
-from hsdns.cli.running_server import RunningServer, ServerCommand
+from hsdns.cli.running_server import ServerCommand
 from hsdns.corefile.properties import duration_to_text
 from hsdns.wire.name import Name
 
@@ -129,9 +128,8 @@ class Fault(ServerCommand):
         command, *arguments = self.words or [""]
         self._check_flags(command)
         if command in SCENARIO_WORDS:
-            return run_scenarios(command, arguments, self)
-        act = _COMMANDS.get(command)
-        if act is None:
+            return self._run_scenarios(command, arguments)
+        if command not in WORDS:
             raise no_command(self.program(), command, WORDS)
         if command in ("list", "watch", "clear") and arguments:
             raise FlagError(f'hsdns fault {command} takes no words, found "{arguments[0]}"')
@@ -141,12 +139,52 @@ class Fault(ServerCommand):
             )
         if command == "add" and not arguments:
             raise FlagError("hsdns fault add takes a rule, such as: drop type AAAA; -h shows more")
-        if self.dry_run:
-            if command != "add":
-                raise FlagError(f"hsdns fault {command} has no -{DRY_RUN}; hsdns fault add has it")
-            act = _try
-        act(self.server(), " ".join(arguments), self.o == "json")
+        if self.dry_run and command != "add":
+            raise FlagError(f"hsdns fault {command} has no -{DRY_RUN}; hsdns fault add has it")
+        self._send(command, " ".join(arguments))
         return 0
+
+    def _send(self, command: str, words: str) -> None:
+        """Send a command to the server, and show its answer."""
+        method = {"add": "POST", "list": "GET", "watch": "GET"}.get(command, "DELETE")
+        page, body, is_endless = PAGE, b"", command == "watch"
+        if command == "add":
+            body = json.dumps({"rule": words}).encode()
+        elif command == "remove":
+            page = f"{PAGE}?{urlencode({'name': words}, errors='surrogateescape')}"
+        if self.dry_run:
+            page = f"{PAGE}?{DRY_RUN}={LAST}"
+        elif is_endless:
+            page = f"{PAGE}/hits"
+        found = self.server().lines(page, method, body, is_endless=is_endless)
+        if self.o == "json":
+            for each in found:
+                say(json.dumps(each), flush=True)
+            return
+        if self.dry_run:
+            tried, *hits = found
+            say(*_tried_text(tried, hits))
+            return
+        is_empty = command in ("list", "clear")
+        for each in found:
+            say(*(_hit_text(each) if is_endless else _rule_text(each)), flush=True)
+            is_empty = False
+        if is_empty:
+            say("no rule stands")
+
+    def _run_scenarios(self, command: str, words: Sequence[str]) -> int:
+        """Run one of the commands; return the exit status; raise FlagError, ScenarioError or ServerError."""
+        if command == "scenarios" and words:
+            raise FlagError(f'hsdns fault scenarios takes no words, found "{words[0]}"')
+        if command == "run" and len(words) > 1:
+            raise FlagError("hsdns fault run takes one scenario; hsdns fault scenarios lists them")
+        if command == "matrix":
+            return _matrix(words, self)
+        if command == "run" and words:
+            from hsdns.cli.fault_run import play_in_real_time
+
+            return play_in_real_time(words[0], self)
+        return _list(self.o == "json")
 
     def _check_flags(self, command: str) -> None:
         """Raise FlagError for a flag of another command."""
@@ -159,52 +197,6 @@ class Fault(ServerCommand):
             raise FlagError(
                 "-own has a cluster of its own, and -control names another; leave one out"
             )
-
-
-def _add(server: RunningServer, rule: str, as_json: bool) -> None:
-    body = json.dumps({"rule": rule}).encode()
-    _show(server.lines(PAGE, "POST", body), as_json, _rule_text)
-
-
-def _try(server: RunningServer, rule: str, as_json: bool) -> None:
-    body = json.dumps({"rule": rule}).encode()
-    found = list(server.lines(f"{PAGE}?{DRY_RUN}={LAST}", "POST", body))
-    if as_json:
-        _show(found, as_json, _rule_text)
-    else:
-        say(*_tried_text(found[0], found[1:]))
-
-
-def _all(method: str, server: RunningServer, nothing: str, as_json: bool) -> None:
-    found = list(server.lines(PAGE, method))
-    if not found and not as_json:
-        say("no rule stands")
-    _show(found, as_json, _rule_text)
-
-
-def _watch(server: RunningServer, nothing: str, as_json: bool) -> None:
-    _show(server.lines(f"{PAGE}/hits", is_endless=True), as_json, _hit_text)
-
-
-def _remove(server: RunningServer, name: str, as_json: bool) -> None:
-    found = server.lines(f"{PAGE}?{urlencode({'name': name}, errors='surrogateescape')}", "DELETE")
-    _show(found, as_json, _rule_text)
-
-
-_COMMANDS: Final[dict[str, Callable[[RunningServer, str, bool], None]]] = {
-    "add": _add,
-    "list": partial(_all, "GET"),
-    "watch": _watch,
-    "remove": _remove,
-    "clear": partial(_all, "DELETE"),
-}
-
-
-def _show(
-    found: Iterable[dict[str, Any]], as_json: bool, text: Callable[[dict[str, Any]], list[str]]
-) -> None:
-    for each in found:
-        say(*([json.dumps(each)] if as_json else text(each)), flush=True)
 
 
 def _rule_text(rule: dict[str, Any]) -> list[str]:
@@ -244,21 +236,6 @@ def _hit_text(hit: dict[str, Any]) -> list[str]:
     drawn = f" ({hit['drawn']:g} s)" if hit["action"].startswith("delay") else ""
     shown = f"{hit['action']}{drawn}, {hit_to_text(hit)}"
     return [f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {shown}"]
-
-
-def run_scenarios(command: str, words: Sequence[str], options: Fault) -> int:
-    """Run one of the commands; return the exit status; raise FlagError, ScenarioError or ServerError."""
-    if command == "scenarios" and words:
-        raise FlagError(f'hsdns fault scenarios takes no words, found "{words[0]}"')
-    if command == "run" and len(words) > 1:
-        raise FlagError("hsdns fault run takes one scenario; hsdns fault scenarios lists them")
-    if command == "matrix":
-        return _matrix(words, options)
-    if command == "run" and words:
-        from hsdns.cli.fault_run import play_in_real_time
-
-        return play_in_real_time(words[0], options)
-    return _list(options.o == "json")
 
 
 def name_of(text: str) -> str:

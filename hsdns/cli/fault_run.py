@@ -5,8 +5,7 @@ names up.
 Rule 1: at the end, also after Ctrl-C, all its rules are removed; if this process is killed, they expire.
 Rule 2: the objects of a running server are not changed: a scenario that needs others uses a separate cluster, or is
         refused.
-Rule 3: a separate cluster is `hsdns serve` on a free port of loopback, with a folder of manifests.  If the scenario has
-        rules about the watch, a Kubernetes API of this process is in place of the files, which serves list and watch.
+Rule 3: a separate cluster is `hsdns serve` on a free port of loopback, which watches a Kubernetes API of this process.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-import yaml
-
 from hsdns.ask.lookup import LONGEST, Sockets
 from hsdns.cli.command import FlagError, say
 from hsdns.cli.fault import PAGE
@@ -40,7 +37,7 @@ from hsdns.fault_scenarios.memory_server import Objects
 from hsdns.fault_scenarios.play import COREFILE, SERVERS, Program, programs
 from hsdns.fault_scenarios.scenario import Scenario, Seen, Step, load, name_of
 from hsdns.load.cluster.api import ClusterApi
-from hsdns.load.cluster.history import KINDS, ApiHistory
+from hsdns.load.cluster.history import RESOURCES, ApiHistory
 from hsdns.resolver.model import Model
 
 if TYPE_CHECKING:
@@ -54,8 +51,11 @@ NETWORK: Final = 0.05  # seconds of a lookup that do not count as delay
 
 def play_in_real_time(name: str, options: Fault) -> int:
     """Play a scenario; return the exit status; raise ScenarioError, FlagError or ServerError."""
-    scenario, as_json = load(name), options.o == "json"
-    server = _running(options)
+    scenario = load(name)
+    try:
+        server = None if options.own else options.server()
+    except NotRunning:
+        server = None
     if server is None:
         if options.about is not None:
             raise FlagError("-name is for a server that runs; leave it out")
@@ -69,26 +69,17 @@ def play_in_real_time(name: str, options: Fault) -> int:
         raise FlagError("-ask is for a cluster of its own; add -own, or ask with hsdns resolve")
     if options.about is not None:
         scenario = scenario.about(name_of_flag(options.about))
-    run = _Run(scenario, server, as_json)
+    run = _Run(scenario, server, options.o == "json")
     run.say(f"the server at {server.path} (process {server.pid}) gets the rules")
-    return asyncio.run(run.play(None, {}))
-
-
-def _running(options: Fault) -> RunningServer | None:
-    if options.own:
-        return None
-    try:
-        return options.server()
-    except NotRunning:
-        return None
+    return asyncio.run(run.play())
 
 
 async def _with_own_cluster(scenario: Scenario, options: Fault) -> int:
     async with own_cluster(scenario) as cluster:
-        run = _Run(scenario, cluster.server, options.o == "json")
-        run.say(f"a cluster of its own is served at {SERVERS[0]} port {cluster.port}")
         asking = clients(scenario, cluster.port) if options.ask is not False else {}
-        return await run.play(cluster.change, asking)
+        run = _Run(scenario, cluster.server, options.o == "json", cluster.change, asking)
+        run.say(f"a cluster of its own is served at {SERVERS[0]} port {cluster.port}")
+        return await run.play()
 
 
 def clients(scenario: Scenario, port: int) -> dict[str, list[Program]]:
@@ -104,67 +95,68 @@ def clients(scenario: Scenario, port: int) -> dict[str, list[Program]]:
 
 
 class _Run:
-    """A scenario in progress."""
+    """A scenario in progress; `change` changes objects, if that is possible, `asking` look up names."""
 
-    def __init__(self, scenario: Scenario, server: RunningServer, as_json: bool) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        server: RunningServer,
+        as_json: bool,
+        change: Callable[[Step], None] | None = None,
+        asking: Mapping[str, Sequence[Program]] = {},
+    ) -> None:
         self._scenario, self._server, self._as_json = scenario, server, as_json
+        self._change, self._asking = change, asking
         self._hits: dict[str, int] = {}
         self._added: list[str] = []  # the active rules
 
-    async def play(
-        self,
-        change: Callable[[Step], None] | None,
-        asking: Mapping[str, Sequence[Program]] | None,
-    ) -> int:
-        """Play it, return the exit status; `change` changes objects, if that is possible, `asking` look up names."""
+    async def play(self) -> int:
+        """Play it, return the exit status."""
         scenario, loop = self._scenario, asyncio.get_running_loop()
         self.say(f"{scenario.name}: {scenario.title}, {duration_to_text(scenario.seconds)}")
         self._began, self._stopped = loop.time(), asyncio.Event()
         for each in ENDING:
             loop.add_signal_handler(each, self._stopped.set)
         try:
-            await self._play(change, asking)
+            await self._play()
             if self._stopped.is_set():
                 self.say("it ends before its time")
         finally:
             await self._remove_all()
             for each in ENDING:
                 loop.remove_signal_handler(each)
-        return self._report([_result(*each) for each in (asking or {}).items()])
+        return self._report([_result(*each) for each in self._asking.items()])
 
     def say(self, text: str) -> None:
         """Print a line of progress, if the output is for a reader."""
         if not self._as_json:
             say(text, flush=True)
 
-    async def _play(
-        self,
-        change: Callable[[Step], None] | None,
-        asking: Mapping[str, Sequence[Program]] | None,
-    ) -> None:
+    async def _play(self) -> None:
         lookups: asyncio.Future[Any] | None = None
         for step in (*self._scenario.steps, None):
-            if asking is not None and lookups is None and (step is None or step.at):
-                running = (each.run() for programs in asking.values() for each in programs)
+            if self._asking and lookups is None and (step is None or step.at):
+                running = (each.run() for programs in self._asking.values() for each in programs)
                 lookups = asyncio.gather(*running)
-            await self._wait_until(
-                step.at if step else self._scenario.seconds, None if step else lookups
-            )
+            if step is None:
+                await self._wait_until(self._scenario.seconds, lookups)
+                break
+            await self._wait_until(step.at, None)
             if self._stopped.is_set():
                 break
-            if step is not None:
-                await self._do(step, change)
-        if lookups is not None and not lookups.cancel():
-            lookups.result()
+            await self._do(step)
+        if lookups is not None:
+            lookups.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await lookups
 
-    async def _do(self, step: Step, change: Callable[[Step], None] | None) -> None:
+    async def _do(self, step: Step) -> None:
         if step.apply or step.delete:
-            if change is not None:
-                change(step)
-            own = (
-                "change" if change is not None else "would change here: change some of your cluster"
-            )
-            self._progress("objects", own)
+            if self._change is not None:
+                self._change(step)
+                self._progress("objects", "change")
+            else:
+                self._progress("objects", "would change here: change some of your cluster")
         for name in step.remove:
             await self._remove(name)
         for rule in step.add:
@@ -274,78 +266,58 @@ _BLOCK: Final = re.compile(r"^(\S.*)\{$", re.MULTILINE)
 
 
 class OwnCluster:
-    """The objects of the cluster: files in a folder, or in an API, if there is one."""
+    """The objects of the cluster in an API, and its server at `port`."""
 
-    def __init__(self, scenario: Scenario, folder: Path, api: ClusterApi | None) -> None:
-        self._folder, self._api, self._objects = folder, api, Objects()
-        self._text = scenario.corefile or COREFILE
-        self.addresses = SERVERS[: max((each.servers for each in scenario.seen), default=1)]
+    def __init__(self, api: ClusterApi) -> None:
+        self._api, self._objects = api, Objects()
         self.port = 0
         self.server: RunningServer
-        self.change(Step(apply=scenario.manifests))
-
-    @property
-    def corefile(self) -> str:
-        """The Corefile of its server."""
-        source = f"endpoint {self._api.url}" if self._api else f'source manifests "{self._folder}"'
-        bind = rf"\1{{\n    bind {' '.join(self.addresses)}"
-        return _BLOCK.sub(bind, self._text.replace(SOURCE, source))
 
     def change(self, step: Step) -> None:
         """Apply a step to its objects; raise ScenarioError."""
-        if self._api is not None:
-            for event in self._objects.change(step.apply, step.delete):
-                if isinstance(event, Upserted | Deleted) and type(event.object) in KINDS:
-                    history = self._api.history
-                    change = history.put if isinstance(event, Upserted) else history.remove
-                    change(event.object)
-            self._api.changed()
-            return
-        for document in yaml.safe_load_all(step.apply):
-            if document:
-                meta = document["metadata"]
-                path = self._path(document["kind"], meta.get("namespace", ""), meta["name"])
-                written = path.with_suffix(".tmp")
-                written.write_text(yaml.safe_dump(document))
-                written.rename(path)
-        for text in step.delete:
-            kind, _, place = text.partition(" ")
-            self._path(kind, *place.split("/")).unlink()
-
-    def _path(self, *words: str) -> Path:
-        return self._folder / f"{'-'.join(words)}.yaml"
+        history = self._api.history
+        for event in self._objects.change(step.apply, step.delete):
+            if isinstance(event, Upserted | Deleted) and type(event.object) in RESOURCES:
+                change = history.put if isinstance(event, Upserted) else history.remove
+                change(event.object)
+        self._api.changed()
 
 
 @contextlib.asynccontextmanager
 async def own_cluster(scenario: Scenario) -> AsyncIterator[OwnCluster]:
-    """A cluster that is served at `port` of its addresses; raise ServerError."""
-    async with contextlib.AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hsdns-fault-")))
-        objects, conf, door = (folder / name for name in ("objects", "Corefile", "control.sock"))
-        objects.mkdir()
-        api = None
-        if any(rule.split()[0] == "watch" for step in scenario.steps for rule in step.add):
-            api = ClusterApi(ApiHistory(), SERVERS[0], 0)
-            await api.start()
-            stack.push_async_callback(api.stop)
-        cluster = OwnCluster(scenario, objects, api)
-        cluster.port = free_port(cluster.addresses)
-        conf.write_text(cluster.corefile)
-        words = ["serve", "-quiet", "-conf", conf, "-p", cluster.port, "-control", door]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "hsdns", *map(str, words)),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C goes to the command, which ends it
-        )
-        try:
-            cluster.server = await _started(process, str(door))
-            yield cluster
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            await process.communicate()
+    """A cluster that is served at loopback addresses; raise ServerError."""
+    addresses = SERVERS[: max((each.servers for each in scenario.seen), default=1)]
+    api = ClusterApi(ApiHistory(), SERVERS[0], 0)
+    await api.start()
+    cluster = OwnCluster(api)
+    try:
+        cluster.change(Step(apply=scenario.manifests))
+        cluster.port = free_port(addresses)
+        with tempfile.TemporaryDirectory(prefix="hsdns-fault-") as folder:
+            conf, door = Path(folder, "Corefile"), Path(folder, "control.sock")
+            _write_corefile(conf, scenario, addresses, api.url)
+            words = ["serve", "-quiet", "-conf", conf, "-p", cluster.port, "-control", door]
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "hsdns", *map(str, words)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C goes to the command, which ends it
+            )
+            try:
+                cluster.server = await _started(process, str(door))
+                yield cluster
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+                await process.communicate()
+    finally:
+        await api.stop()
+
+
+def _write_corefile(path: Path, scenario: Scenario, addresses: Sequence[str], api: str) -> None:
+    text = (scenario.corefile or COREFILE).replace(SOURCE, f"endpoint {api}")
+    path.write_text(_BLOCK.sub(rf"\1{{\n    bind {' '.join(addresses)}", text))
 
 
 async def _started(process: asyncio.subprocess.Process, door: str) -> RunningServer:
@@ -368,23 +340,15 @@ async def _started(process: asyncio.subprocess.Process, door: str) -> RunningSer
         await asyncio.sleep(POLL)
 
 
-def free_port(addresses: tuple[str, ...]) -> int:
+def free_port(addresses: Sequence[str]) -> int:
     """A port that is free for UDP and TCP at all addresses; raise ServerError."""
     for _ in range(100):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as first:
-            first.bind((addresses[0], 0))
-            port: int = first.getsockname()[1]
-        if all(_is_free(address, port) for address in addresses):
+        port = 0
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                for address in addresses:
+                    sock = stack.enter_context(socket.socket(socket.AF_INET, kind))
+                    sock.bind((address, port))
+                    port = sock.getsockname()[1]
             return port
     raise ServerError(f"no port is free at {' and '.join(addresses)}")
-
-
-def _is_free(address: str, port: int) -> bool:
-    kinds: tuple[Any, ...] = (socket.SOCK_STREAM, socket.SOCK_DGRAM)
-    for kind in kinds:
-        with socket.socket(socket.AF_INET, kind) as sock:
-            try:
-                sock.bind((address, port))
-            except OSError:
-                return False
-    return True

@@ -21,7 +21,7 @@ from hsdns.cli.offline import (
     CannotTell,
     configure,
     kubernetes_blocks,
-    make_runtime,
+    started,
     wait_for_clusters,
 )
 from hsdns.cli.running_server import STATUS, RunningServer, ServerError
@@ -92,19 +92,12 @@ async def _list(
     write: Callable[[Iterable[Line]], None],
 ) -> None:
     """Read the clusters, then write their names; raise CannotTell."""
-    runtime = make_runtime(configuration)
-    try:
-        for block in blocks:
-            await block.start(runtime)
+    async with started(configuration, blocks) as runtime:
         await wait_for_clusters(runtime, blocks)
         for block in blocks:
             if remark := block.remark():
                 complain(remark)
         write(_lines(blocks))
-    finally:
-        for block in blocks:
-            await block.stop()
-        await runtime.tasks.cancel()
 
 
 def _lines(blocks: Sequence[Kubernetes]) -> Iterator[Line]:

@@ -10,11 +10,12 @@ Rule 3: the Corefile of a cluster is that of its DNS servers, from the ConfigMap
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fnmatch
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.tree import CorefileError, Token
 from hsdns.errors import OperatorError
 from hsdns.metrics import Registry
+from hsdns.plugin import Plugin
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.kubernetes.options import KUBECONFIG
 from hsdns.server.corefile_files import CorefileFiles
@@ -162,14 +164,22 @@ def kubernetes_blocks(configuration: Configuration) -> list[Kubernetes]:
 
 def make_runtime(configuration: Configuration) -> ServerRuntime:
     """The runtime for the plugins of the configuration."""
-    runtime = ServerRuntime(
-        Registry(),
-        NoCounters(),
-        reload_if_changed=lambda: asyncio.sleep(0),
-        fail=logging.getLogger("hsdns").critical,
-    )
-    runtime.configuration = configuration
-    return runtime
+    return ServerRuntime(configuration, Registry(), NoCounters())
+
+
+@contextlib.asynccontextmanager
+async def started(
+    configuration: Configuration, plugins: Sequence[Plugin]
+) -> AsyncIterator[ServerRuntime]:
+    """Start plugins of a configuration; at the end they stop, with their tasks."""
+    runtime = make_runtime(configuration)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(runtime.tasks.cancel)
+        stack.push_async_callback(runtime.queries.cancel)
+        for plugin in plugins:
+            stack.push_async_callback(plugin.stop)
+            await plugin.start(runtime)
+        yield runtime
 
 
 async def read_clusters(

@@ -7,8 +7,10 @@ Rule 2: with a Corefile the waits are on a virtual clock; with a server they are
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from ipaddress import ip_address
 from random import Random
 from typing import Annotated
@@ -23,7 +25,7 @@ from hsdns.corefile.tree import Token
 from hsdns.errors import OperatorError
 from hsdns.explanation.question import LookupQuestion
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import Model, Step, look_up
+from hsdns.resolver.model import Model, Transport, VirtualTransport, look_up
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
 from hsdns.resolver.resolv_conf import pod_resolv_conf
 from hsdns.wire.iana import type_to_text
@@ -111,19 +113,24 @@ class Resolve(AskerCommand):
         objects: tuple[Token, ...] | None,
     ) -> tuple[str, list[LookupReport]]:
         from hsdns.cli.offline import configure
-        from hsdns.cli.resolve_chain import Chain
+        from hsdns.cli.resolve_chain import chain_of
 
         node = self.resolv_conf_text()
         configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
         asked = self.asking()
-        with Chain(configuration) as chain:
-            text = node
-            if asked.pod:
-                pod = chain.find_pod(asked.pod, asked.cluster_dns)
-                text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
-            text = self._overridden(text)
 
-            return text, _look_up(resolvers, text, lambda model: chain.look_up(model, name, types))
+        async def ask() -> tuple[str, list[LookupReport]]:
+            async with chain_of(configuration) as chain:
+                text = node
+                if asked.pod:
+                    pod = await chain.find_pod(asked.pod, asked.cluster_dns)
+                    text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
+                text = self._overridden(text)
+                return text, await _look_up(
+                    resolvers, text, name, types, lambda model: VirtualTransport(chain.fate)
+                )
+
+        return asyncio.run(ask())
 
     def _overridden(self, text: str) -> str:
         from hsdns.explanation.question import overridden
@@ -138,8 +145,6 @@ class Resolve(AskerCommand):
         text: str,
         server: tuple[str, int],
     ) -> tuple[str, list[LookupReport]]:
-        import asyncio
-
         from hsdns.ask.lookup import Sockets
 
         address = server[0]
@@ -151,20 +156,25 @@ class Resolve(AskerCommand):
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
         used = "\n".join([*lines, f"nameserver {address}"])
 
-        async def ask(model: Model) -> list[Step]:
-            return await look_up(model, name, types, Sockets(model, server, Random()))
-
-        lookups = _look_up(resolvers, used, lambda model: asyncio.run(ask(model)))
+        sockets = partial(Sockets, server=server, random=Random())
+        lookups = asyncio.run(_look_up(resolvers, used, name, types, sockets))
         if not any(each.has_reply for each in lookups):
             raise OperatorError(f"no reply from {address}, so its answers are not known")
         return text, lookups
 
 
-def _look_up(
-    names: Sequence[str], text: str, run: Callable[[Model], list[Step]]
+async def _look_up(
+    names: Sequence[str],
+    text: str,
+    name: str,
+    types: Sequence[int],
+    transport: Callable[[Model], Transport],
 ) -> list[LookupReport]:
-    models = [MODELS[each](text, Random(0)) for each in names]
-    try:
-        return [report_of(model, run(model)) for model in models]
-    except ValueError as error:
-        raise FlagError(f"a name of the search list cannot be looked up: {error}") from None
+    found = []
+    for each in names:
+        model = MODELS[each](text, Random(0))
+        try:
+            found.append(report_of(model, await look_up(model, name, types, transport(model))))
+        except ValueError as error:
+            raise FlagError(f"a name of the search list cannot be looked up: {error}") from None
+    return found

@@ -3,37 +3,23 @@
 Path: cli/coredns.py -> here -> corefile/parser.py, assemble.py; starts nothing.
 Rule 1: all errors are shown, not only the first; only errors make the exit status 1.
 Rule 2: text goes to standard error except its last line, JSON only to standard output.
-
-Hints of `-validate`: valid parts of a Corefile that are probably mistakes:
-Rule 1: hints are few and precise: only for parts without effect, or without the effect that must have been intended.
-Rule 2: a zone with a final dot is assumed to be intended.  So the user can resolve every hint about a word read as a
-        zone.
+Rule 3: hints are what the rules HS203, HS210 and HS249 of `hsdns lint` find.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from hsdns.assemble import AssembledBlock, Configuration, plugin_class
 from hsdns.cli.command import complain, say, say_text
 from hsdns.cli.launch import CorefileSource, build
-from hsdns.corefile.keys import split_ip_port, zones_from_args
 from hsdns.corefile.tree import (
-    Corefile,
     CorefileError,
-    Directive,
     Errors,
     Position,
-    ServerBlock,
-    Token,
 )
-from hsdns.plugins import ORDER
 from hsdns.wire import counted
-from hsdns.wire.name import Name
 
 _PLACE: Final = re.compile(r"(.+?):([0-9]+):([0-9]+): (.*)", re.DOTALL)
 
@@ -84,6 +70,8 @@ def validate(
 
 def check(source: CorefileSource, port: int, *, runs_code: bool = True) -> Findings:
     """Find all errors, warnings and hints of a Corefile."""
+    from hsdns.rules.checks.corefile_hints import hints
+
     errors = Errors(collecting=True)
     warnings: dict[str, None] = {}  # a setup repeated after an error warns again
     try:
@@ -141,272 +129,3 @@ def _json(path: str, found: Findings) -> str:
         "hints": [each.as_json() for each in found.hints],
     }
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-Hint = tuple[Position, str]
-
-DNS_PORT: Final = 53
-# The arguments of a directive that are zones.
-ZONES: Final[dict[str, Callable[[Sequence[Token]], Sequence[Token]]]] = {
-    **dict.fromkeys(
-        ("acl", "auto", "k8s_external", "kubernetes", "metadata", "secondary", "transfer", "tsig"),
-        lambda args: args,
-    ),
-    "autopath": lambda args: args[:-1],
-    "cache": lambda args: args[1:] if args and args[0].text.isdecimal() else args,
-    "file": lambda args: args[1:],
-    "forward": lambda args: args[:1],
-    "hosts": lambda args: args[1:],
-    "log": lambda args: args[:-1] if len(args) > 1 and "{" in args[-1].text else args,
-    "template": lambda args: args[2:],
-}
-# The arguments of their properties that are zones.
-PROPERTY_ZONES: Final = (("forward", "except"), ("*", "fallthrough"))
-# Words intended as a number, a switch or an output; none of them is a top-level domain.
-WORDS: Final = frozenset(
-    "five ten fifteen twenty thirty forty fifty sixty ninety hundred thousand seconds minutes "
-    "on off true false none enable enabled disable disabled stdout stderr".split()
-)
-CLASSES_OF_LOG: Final = frozenset({"all", "success", "denial", "error"})
-NO_ZONE: Final = re.compile(r"[*{}\s,|=:;()'\"]")
-NUMBER: Final = re.compile(r"[0-9/]+")
-WARNED: Final = {"cache": re.compile(r"[0-9]{1,9}[smh]"), "log": re.compile(r".*\{.*")}  # at setup
-NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# With one of these, the chain of a block gets queries for names outside its zones, or for other plugins.
-WIDENING: Final = frozenset({"k8s_external", "python", "rewrite"})
-ANSWERING: Final = (
-    "k8s_external",
-    "kubernetes",
-    "file",
-    "auto",
-    "secondary",
-    "forward",
-    "erratic",
-    "whoami",
-)
-NEEDS_TLS: Final = ("tls", "tls_servername")
-# A plugin's name that is also a top-level domain.
-ALSO_ZONES: Final = frozenset({"local"})
-
-
-def hints(corefile: Corefile, configuration: Configuration) -> list[Hint]:
-    """Return the hints by position, each once; `configuration` was made from all blocks of the Corefile."""
-    found: dict[Hint, None] = {}
-    for block, assembled in zip(corefile.blocks, configuration.blocks, strict=True):
-        for hint in _of_block(block, assembled):
-            found.setdefault(hint)
-    return sorted(found)
-
-
-def _of_block(block: ServerBlock, assembled: AssembledBlock) -> Iterator[Hint]:
-    names = {directive.name.text for directive in block.directives}
-    zones = [key.zone for key in assembled.keys]
-    for key in block.keys:
-        if key.text in ORDER and key.text not in ALSO_ZONES:
-            yield (
-                key.position,
-                (
-                    f'"{key.text}" is taken for the zone of a server block; '
-                    'is a "}" too early, so that this line is not in the block above?'
-                ),
-            )
-    for directive in block.directives:
-        yield from _of_words(directive)
-        if not names & WIDENING:
-            yield from _of_zones(directive, zones)
-        if directive.name.text == "forward":
-            yield from _of_forward(directive)
-            if not names & {"rewrite", "view"}:
-                yield from _of_loops(directive, assembled)
-    yield from _of_hosts(block, zones)
-    yield from _of_acl(block)
-    yield from _of_namespaces(block)
-
-
-def _zones_of(directive: Directive) -> Sequence[Token]:
-    read = ZONES.get(directive.name.text)
-    return () if read is None else read(directive.args)
-
-
-def _of_words(directive: Directive) -> Iterator[Hint]:
-    """Words that are read as zones or upstreams, and variables without a value."""
-    name = directive.name.text
-    properties = plugin_class(name).PROPERTIES
-    words = [*_zones_of(directive)]
-    for line in directive.lines:
-        if any((each, line.name.text) in PROPERTY_ZONES for each in (name, "*")):
-            words += line.args
-    for token in words:
-        meant = _meant(token, name, properties)
-        if meant:
-            yield token.position, f'"{token.text}" is taken for a zone; {meant}'
-    if name == "forward":
-        for token in directive.args[1:]:
-            if token.text in properties:
-                yield (
-                    token.position,
-                    (
-                        f'"{token.text}" is taken for the host name of an upstream; '
-                        "write properties into braces, each on a line of its own"
-                    ),
-                )
-    args = () if name == "log" else directive.args  # it then logs all names, which may be intended
-    for token in (*args, *(word for line in directive.lines for word in (line.name, *line.args))):
-        if token.lacking:
-            yield token.position, f'{token.lacking}, so "{token.text}" is used here'
-
-
-def _meant(token: Token, plugin: str, properties: object) -> str:
-    """The probable meaning of a word read as a zone, "" if it may be a zone."""
-    text = token.text.lower()
-    try:
-        (zone, *more) = zones_from_args((token,))
-    except CorefileError:
-        return ""
-    labels = zone.to_text().removesuffix(".").split(".")
-    if text.endswith(".") or more or labels[-1] == "arpa":
-        return ""
-    if plugin in WARNED and WARNED[plugin].fullmatch(text):
-        return ""
-    assert isinstance(properties, dict)
-    if text in properties:
-        return "write properties into braces, each on a line of its own"
-    if plugin == "log" and text in CLASSES_OF_LOG:
-        return f'write the class into braces: "log {{", "class {text}", "}}"'
-    if NO_ZONE.search(token.text):
-        return "zones are separated by spaces and have no wildcards"
-    if NUMBER.fullmatch(labels[-1]) and len(labels) > 1:
-        if plugin == "forward" and "/" not in text:
-            return f'the first argument of forward is a zone, as in "forward . {text}"'
-        return 'the zone of a network has the form "10.244.0.0/16"'
-    if text in WORDS or (len(labels) == 1 and text[0] in "+-0123456789"):
-        if plugin == "cache":
-            return 'a TTL is a number of seconds without a unit, as in "cache 30"'
-        return f'if it is one, write "{text}."'
-    return ""
-
-
-def _of_zones(directive: Directive, zones: Sequence[Name]) -> Iterator[Hint]:
-    """Zones of a plugin whose names never reach its server block."""
-    words = _zones_of(directive)
-    try:
-        own = zones_from_args(tuple(words))
-    except CorefileError:
-        return
-    if (
-        own
-        and zones
-        and not any(
-            zone.is_at_or_below(other) or other.is_at_or_below(zone)
-            for zone in own
-            for other in zones
-        )
-    ):
-        served = " ".join(zone.to_text() for zone in dict.fromkeys(zones))
-        yield (
-            words[0].position,
-            (
-                f"{directive.name.text} has no effect: this server block gets only queries for {served}, "
-                f"none of which is in {own[0].to_text()}"
-            ),
-        )
-
-
-def _of_forward(directive: Directive) -> Iterator[Hint]:
-    """Properties for TLS without an upstream that uses it."""
-    if any(token.text.startswith(("tls://", "https://")) for token in directive.args):
-        return
-    for line in directive.lines:
-        if line.name.text in NEEDS_TLS:
-            yield (
-                line.name.position,
-                (
-                    f'"{line.name.text}" has no effect, and queries are forwarded unencrypted: '
-                    'no upstream is written as "tls://ADDRESS"'
-                ),
-            )
-
-
-def _of_loops(directive: Directive, assembled: AssembledBlock) -> Iterator[Hint]:
-    """Upstreams that are the server itself, so that a query returns to this block until it times out."""
-    for token in directive.args[1:]:
-        upstream = split_ip_port(token.text.removeprefix("dns://"), DNS_PORT)
-        if upstream is None:
-            continue
-        address = ip_address(upstream.host)
-        for listen in assembled.listens:
-            if (listen.port, listen.scheme) != (upstream.port, "dns"):
-                continue
-            is_own = address.is_loopback if listen.is_wildcard else upstream.host == listen.host
-            if is_own or address.is_unspecified:
-                yield (
-                    token.position,
-                    (
-                        f'"{token.text}" is this server itself, so every query comes back to it; '
-                        "write the address of another one"
-                    ),
-                )
-                break
-
-
-def _of_hosts(block: ServerBlock, zones: Sequence[Name]) -> Iterator[Hint]:
-    """A `hosts` that answers for all names, before a plugin that should."""
-    searched = {  # plugins that only provide the search path of `autopath`
-        token.text.removeprefix("@")
-        for each in block.directives
-        if each.name.text == "autopath"
-        for token in each.args[-1:]
-    }
-    after = [
-        each
-        for name in ANSWERING
-        if name not in searched - {"kubernetes"}
-        for each in block.directives
-        if each.name.text == name
-    ]
-    for directive in block.directives:
-        if directive.name.text != "hosts" or not after:
-            continue
-        if any(line.name.text == "fallthrough" for line in directive.lines):
-            continue
-        own = zones_from_args(directive.args[1:]) or zones
-        is_reverse = any(zone.to_text().endswith("arpa.") for zone in zones)
-        if not is_reverse and all(
-            any(zone.is_at_or_below(other) for other in own) for zone in zones
-        ):
-            yield (
-                directive.name.position,
-                (
-                    "hosts answers SERVFAIL for each name that it does not have, so "
-                    f"{after[0].name.text} at {after[0].name.position} is never asked for an address; "
-                    'add "fallthrough" in its braces'
-                ),
-            )
-
-
-def _of_acl(block: ServerBlock) -> Iterator[Hint]:
-    """Rules that only allow, although everything without a rule is allowed anyway."""
-    acls = [each for each in block.directives if each.name.text == "acl"]
-    rules = [line.name.text.lower() for each in acls for line in each.lines]
-    if rules and all(rule == "allow" for rule in rules):
-        yield (
-            acls[0].name.position,
-            (
-                'acl has no effect: its rules only allow, and so does the end of the list; add "block" as the last rule'
-            ),
-        )
-
-
-def _of_namespaces(block: ServerBlock) -> Iterator[Hint]:
-    """Namespaces that cannot exist."""
-    for directive in block.directives:
-        for line in directive.lines if directive.name.text == "kubernetes" else ():
-            for token in line.args if line.name.text == "namespaces" else ():
-                if not (NAMESPACE.fullmatch(token.text) or token.lacking):
-                    yield (
-                        token.position,
-                        (
-                            f'no namespace can have the name "{token.text}", so nothing is served of it; '
-                            "names are in lower case and separated by spaces"
-                        ),
-                    )

@@ -204,7 +204,7 @@ def _look(
         return Seen(server, found)
     is_right = count is None or count.holds(len(_records(found, qtype)))
     if is_right and expected is not None:
-        from hsdns.load.verify.verifier import answer_of
+        from hsdns.load.verify.judge import answer_of
 
         right = expected()
         # If the objects do not determine the answer (an ExternalName's target, for example), only the number counts.

@@ -143,32 +143,44 @@ HOST_NETWORK: Final = "ClusterFirstWithHostNet"
 NEWER: Final = {"musl-1.2.3": "musl"}
 
 
+class ClientPod(NamedTuple):
+    """A Pod; `address` is empty if it has none, `domain` is the cluster domain, `server` the address of its DNS.
+
+    `path` is NAMESPACE/NAME.  `denied` has the transports over which it cannot reach the cluster's DNS, each with a
+    sentence.  `remarks` name the origins of the settings, and facts that were not seen.
+    """
+
+    path: str
+    dns: PodDns
+    address: str
+    domain: str
+    server: str
+    denied: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
 class Client(NamedTuple):
     """The client: resolvers with a resolv.conf, of a Pod or not.
 
-    `path` is NAMESPACE/NAME of the Pod, `server` the address of the cluster's DNS as the kubelet writes it, `domain`
-    the cluster domain, `node` the resolv.conf of the node, `namespaces` the cluster's namespaces.  `added` are lines
-    that override the resolv.conf.  `remarks` name the origins of the settings, and facts that were not seen.
+    `domain` is the cluster domain, `namespaces` are those of the cluster, `node` is the resolv.conf of the node, and
+    `added` are lines that override the resolv.conf.
     """
 
     resolvers: tuple[str, ...]
     text: str
     domain: str = ""
     namespaces: tuple[str, ...] = ()
-    path: str = ""
-    pod: PodDns | None = None
-    address: str = ""
-    server: str = ""
+    pod: ClientPod | None = None
     node: str = ""
     added: str = ""
-    blocked: tuple[tuple[str, str], ...] = ()
-    remarks: tuple[str, ...] = ()
 
     @property
     def settings(self) -> list[Setting]:
         """The settings of the lookups."""
-        servers = frozenset((self.server,)) if self.server else frozenset[str]()
-        return [Setting(each, self.text, servers, self.blocked) for each in self.resolvers]
+        if self.pod is None:
+            return [Setting(each, self.text) for each in self.resolvers]
+        servers, denied = frozenset((self.pod.server,)), self.pod.denied
+        return [Setting(each, self.text, servers, denied) for each in self.resolvers]
 
 
 class ClientCause(NamedTuple):
@@ -182,14 +194,14 @@ class ClientCause(NamedTuple):
 
 
 async def client_cause(
-    asker: Client,
+    client: Client,
     lookups: Lookups,
     setting: Setting,
     failed: LookupReport,
 ) -> ClientCause | None:
     """The first cause that a lookup proves, or None if the client is not the cause."""
     likely: ClientCause | None = None
-    for each in _causes(asker, setting, failed, lookups.name):
+    for each in _causes(client, setting, failed, lookups.name):
         if "udp" in dict(setting.blocked):  # whatever other causes there are
             return each
         found = await lookups.look_up(each.setting, each.name)
@@ -199,13 +211,13 @@ async def client_cause(
             likely = likely or each
     if likely is not None:
         return likely
-    if failed.error == UNSEEN and asker.pod is not None:
-        return _other_server(asker, setting, failed)
+    if failed.error == UNSEEN and client.pod is not None:
+        return _other_server(client.pod, setting, failed)
     return None
 
 
 def _causes(
-    asker: Client, setting: Setting, failed: LookupReport, name: str
+    client: Client, setting: Setting, failed: LookupReport, name: str
 ) -> Iterator[ClientCause]:
     resolver, dots = setting.resolver, name.removesuffix(".").count(".")
     if setting.blocked:
@@ -215,7 +227,7 @@ def _causes(
             "the policy allows port 53 over UDP and TCP to the cluster's DNS",
             setting._replace(blocked=()),
         )
-    yield from _of_policy(asker, setting)
+    yield from _of_policy(client, setting)
     for remark in failed.remarks:
         if "ignores the line search" in remark:
             yield ClientCause(
@@ -223,8 +235,8 @@ def _causes(
                 f"the line has {LINE_LEN} octets at most",
                 setting._replace(text=_shortened(setting.text)),
             )
-    if asker.pod is not None and "search " not in asker.added:
-        whole = search_list(asker.pod, asker.domain, asker.node)
+    if client.pod is not None and "search " not in client.added:
+        whole = search_list(client.pod.dns, client.domain, client.node)
         left_out = [each for each in whole if each not in failed.search]
         if left_out and len(failed.search) < len(whole):
             yield ClientCause(
@@ -253,7 +265,7 @@ def _causes(
                 f"it is {other}" if other == NEWER.get(resolver) else f"{other} goes on",
                 setting._replace(resolver=other),
             )
-    for suffix in _suffixes(asker, failed):
+    for suffix in _suffixes(client, failed):
         has = " ".join(failed.search) or "none"
         yield ClientCause(
             f"the search list has no {suffix}, where {_short(name)} exists; it has {_shown(failed.search)}"
@@ -264,59 +276,51 @@ def _causes(
         )
 
 
-def _of_policy(asker: Client, setting: Setting) -> Iterator[ClientCause]:
-    pod = asker.pod
-    if pod is None:
+def _of_policy(client: Client, setting: Setting) -> Iterator[ClientCause]:
+    if client.pod is None:
         return
-    is_cluster = asker.server in setting.text
-    plain = PodDns(pod.namespace, HOST_NETWORK, options=pod.options)
-    usual = pod_resolv_conf(plain, asker.server, asker.domain, asker.node) + asker.added
+    dns, server = client.pod.dns, client.pod.server
+    is_cluster = server in setting.text
+    plain = PodDns(dns.namespace, HOST_NETWORK, options=dns.options)
+    usual = pod_resolv_conf(plain, server, client.domain, client.node) + client.added
     fixed = setting._replace(text=usual)
-    named = f"its dnsPolicy is {pod.policy}"
-    if pod.policy == "ClusterFirst" and pod.on_host_network:
+    named, asks = f"its dnsPolicy is {dns.policy}", _asks_another(client.pod, setting)
+    if dns.policy == "ClusterFirst" and dns.on_host_network:
+        cause = f"{named}, which on the host network means Default: it {asks}"
+        yield ClientCause(cause, f"dnsPolicy is {HOST_NETWORK}", fixed)
+    elif dns.policy in ("Default", "None") and not is_cluster:
+        yield ClientCause(f"{named}, so it {asks}", "dnsPolicy is ClusterFirst", fixed)
+    elif dns.policy in ("Default", "None"):
+        search = MODELS[setting.resolver].read(setting.text).search
         yield ClientCause(
-            f"{named}, which on the host network means Default: it asks {setting.nameservers}, not the cluster's "
-            f"DNS {asker.server}",
-            f"dnsPolicy is {HOST_NETWORK}",
-            fixed,
-        )
-    elif pod.policy in ("Default", "None") and not is_cluster:
-        yield ClientCause(
-            f"{named}, so it asks {setting.nameservers}, not the cluster's DNS {asker.server}",
-            "dnsPolicy is ClusterFirst",
-            fixed,
-        )
-    elif pod.policy in ("Default", "None"):
-        yield ClientCause(
-            f"{named}, so its search list is {_shown(MODELS[setting.resolver].read(setting.text).search)}"
-            if MODELS[setting.resolver].read(setting.text).search
+            f"{named}, so its search list is {_shown(search)}"
+            if search
             else f"{named} and its dnsConfig has no searches, so it has no search list",
             "dnsPolicy is ClusterFirst, or dnsConfig has the searches",
             fixed,
         )
 
 
-def _other_server(asker: Client, setting: Setting, failed: LookupReport) -> ClientCause | None:
+def _asks_another(pod: ClientPod, setting: Setting) -> str:
+    return f"asks {setting.nameservers}, not the cluster's DNS {pod.server}"
+
+
+def _other_server(pod: ClientPod, setting: Setting, failed: LookupReport) -> ClientCause | None:
     """The cause for a client that uses another server, whose answers are not seen."""
     last = failed.queries[-1] if failed.queries else None
     if last is None or setting.is_seen(last.nameserver):
         return None
-    assert asker.pod is not None, "as the caller has looked"
-    return ClientCause(
-        f"its dnsPolicy is {asker.pod.policy}, so it asks {setting.nameservers}, not the cluster's "
-        f"DNS {asker.server}",
-        "that server is asked",
-        setting,
-    )
+    cause = f"its dnsPolicy is {pod.dns.policy}, so it {_asks_another(pod, setting)}"
+    return ClientCause(cause, "that server is asked", setting)
 
 
-def _suffixes(asker: Client, failed: LookupReport) -> Iterator[str]:
+def _suffixes(client: Client, failed: LookupReport) -> Iterator[str]:
     """The cluster's search domains that are not in the list, first the domain of the Pod's namespace."""
-    domain = asker.domain
+    domain = client.domain
     if not domain:
         return
-    own = (asker.pod.namespace,) if asker.pod is not None else ()
-    for namespace in dict.fromkeys((*own, *asker.namespaces)):
+    own = (client.pod.dns.namespace,) if client.pod is not None else ()
+    for namespace in dict.fromkeys((*own, *client.namespaces)):
         if f"{namespace}.svc.{domain}" not in failed.search:
             yield f"{namespace}.svc.{domain}"
     for suffix in (f"svc.{domain}", domain):
@@ -374,21 +378,6 @@ UNREAD_POLICIES: Final = "NetworkPolicies are not read; one of them may keep the
 _KUBE_DNS: Final = (pack_label("kube-system"), pack_label("kube-dns"))
 
 
-class ClientPod(NamedTuple):
-    """A Pod; `address` is empty if it has none, `domain` is the cluster domain, `server` the address of its DNS.
-
-    `denied` has the transports over which it cannot reach the cluster's DNS, each with a sentence.  `remarks` name the
-    origins of the settings, and facts that were not seen.
-    """
-
-    dns: PodDns
-    address: str
-    domain: str
-    server: str
-    denied: tuple[tuple[str, str], ...] = ()
-    remarks: tuple[str, ...] = ()
-
-
 async def find_pod(
     configuration: Configuration, path: str, given: str, in_watch: InWatch
 ) -> ClientPod:
@@ -421,6 +410,7 @@ async def find_pod(
     if reading.denied is None:
         remarks.append(UNREAD_POLICIES)
     return ClientPod(
+        path,
         _dns_of(reading.spec, namespace, path),
         next(iter(reading.addresses), ""),
         zone.to_text().removesuffix("."),
@@ -442,31 +432,19 @@ async def client_of(
     configuration: Configuration, asking: LookupQuestion, in_watch: InWatch
 ) -> Client:
     """The client, once the cluster has been read; raise QuestionError."""
-    node, added = asking.resolv_conf, asking.added
+    node = asking.resolv_conf
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
     names = sorted({name for each in blocks for name in each.store.namespaces.copy()})
     namespaces = tuple(name.decode("ascii", "replace") for name in names)
-    if not asking.pod:
+    if asking.pod:
+        pod = await find_pod(configuration, asking.pod, asking.cluster_dns, in_watch)
+        domain, text = pod.domain, pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
+    else:
         zones = [zone for each in blocks for zone in each.zones if not is_reverse(zone)]
         domain = zones[0].to_text().removesuffix(".") if zones else ""
-        text = overridden(node, asking.search, asking.ndots)
-        return Client(asking.resolvers, text, domain, namespaces, added=added)
-    pod = await find_pod(configuration, asking.pod, asking.cluster_dns, in_watch)
-    text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
-    return Client(
-        asking.resolvers,
-        overridden(text, asking.search, asking.ndots),
-        pod.domain,
-        namespaces,
-        asking.pod,
-        pod.dns,
-        pod.address,
-        pod.server,
-        node,
-        added,
-        pod.denied,
-        pod.remarks,
-    )
+        pod, text = None, node
+    text = overridden(text, asking.search, asking.ndots)
+    return Client(asking.resolvers, text, domain, namespaces, pod, node, asking.added)
 
 
 def _cluster_dns(block: Kubernetes, given: str) -> tuple[str, str]:

@@ -27,7 +27,6 @@ from hsdns.explanation.live import LiveObjects, Seen
 from hsdns.explanation.nearest import nearest
 from hsdns.explanation.observed import (
     Edges,
-    Observation,
     Pause,
     Visit,
     cluster_visit,
@@ -249,11 +248,8 @@ class Explainer:
     async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> QueryProcessor:
         """A processor that answers at an address as the server does, and notes the visits."""
         edges = self._edges
-        observation = Observation(visits, edges.asks, edges.clock)
         chains = {
-            id(block): observed_chain(block.handlers, observation, edges.spawn)
-            if block.handlers
-            else None
+            id(block): observed_chain(block.handlers, visits, edges) if block.handlers else None
             for blocks in listener.served.values()
             for block in blocks
         }

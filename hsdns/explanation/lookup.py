@@ -8,13 +8,14 @@ Rule: if changing one setting of the client makes the lookup succeed, the client
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import structs
 
 from hsdns.chain import Endpoint
 from hsdns.explanation.client import ASSUMED, NOT_SEEN, UNSEEN, Client, Lookups, client_cause
 from hsdns.explanation.explain import Explainer
+from hsdns.explanation.question import LookupQuestion
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
 from hsdns.resolver.report import LookupReport
 from hsdns.wire import printable
@@ -24,27 +25,21 @@ from hsdns.wire.name import Name
 CLIENT_PORT: Final = 40000
 
 
-class Question(NamedTuple):
-    """A name as a program looks it up, and the types."""
-
-    name: str
-    types: tuple[int, ...]
-
-
 async def explain_for_client(
     explainer: Explainer,
     asker: Client,
-    question: Question,
+    question: LookupQuestion,
     now: float,
     problems: Sequence[str] = (),
 ) -> Explanation:
     """Explain a lookup; `now` in monotonic seconds.  Raise ValueError for a name that cannot be looked up."""
-    client = Endpoint(asker.address or "127.0.0.1", CLIENT_PORT)
+    pod = asker.pod
+    client = Endpoint((pod.address if pod else "") or "127.0.0.1", CLIENT_PORT)
 
     async def ask(wire: bytes, transport: str, at: float) -> tuple[bytes | None, str]:
         return await explainer.ask(wire, client, transport, now + at)
 
-    lookups = Lookups(ask, *question)
+    lookups = Lookups(ask, question.name, question.types)
     reports = [await lookups.look_up(each) for each in asker.settings]
     failed = [each for each in reports if each.error]
     shown = failed[0] if failed else reports[0]
@@ -69,14 +64,14 @@ async def explain_for_client(
             name = Name.from_text(decisive.name)
             totals.append(await explainer.explain(name, rrtype, now, problems))
     report = AskerReport(
-        asker.path,
-        asker.pod.policy if asker.pod is not None else "",
+        pod.path if pod else "",
+        pod.dns.policy if pod else "",
         [type_to_text(each) for each in question.types],
         asker.text,
         decisive.name,
         printable(cause),
         reports,
-        list(asker.remarks),
+        list(pod.remarks) if pod else [],
     )
     return structs.replace(
         decisive,
@@ -117,7 +112,7 @@ def _own_cause(
     asker: Client,
     shown: LookupReport,
     explained: Sequence[Explanation],
-    question: Question,
+    question: LookupQuestion,
     reports: Sequence[LookupReport],
 ) -> str:
     """The first line if the client is not the cause, with the client's use of the answer."""
@@ -142,7 +137,7 @@ def _own_cause(
 async def _explained(
     explainer: Explainer,
     shown: LookupReport,
-    question: Question,
+    question: LookupQuestion,
     now: float,
     problems: Sequence[str],
 ) -> list[Explanation]:
@@ -190,8 +185,8 @@ def _decisive(shown: LookupReport, explained: Sequence[Explanation]) -> Explanat
 
 
 def _who(asker: Client, shown: LookupReport) -> str:
-    return f"Pod {asker.path} with {shown.resolver}" if asker.path else shown.resolver
+    return f"Pod {asker.pod.path} with {shown.resolver}" if asker.pod else shown.resolver
 
 
 def _place(asker: Client) -> str:
-    return f"Pod {asker.path}" if asker.path else "resolv.conf"
+    return f"Pod {asker.pod.path}" if asker.pod else "resolv.conf"

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from difflib import SequenceMatcher, get_close_matches
-from functools import partial
 from heapq import nlargest
 from itertools import chain, islice
-from operator import eq, le, lt
+from operator import eq
 from string import ascii_lowercase, digits
 from typing import Final
 
@@ -29,8 +28,7 @@ from hsdns.wire.name import Name
 #
 # Rule 1: words that differ in one letter are found by generating all such words and looking them up.
 # Rule 2: of words that differ more, only the first FIRST are considered; at most MOST of them that begin or end alike
-#         are compared by their sets of letters, and the FEW with the most letters in common are compared exactly, as
-#         long as they may be nearer than earlier ones.
+#         are compared by their sets of letters, and the FEW with the most letters in common are compared exactly.
 
 
 FIRST: Final = 20_000
@@ -69,22 +67,17 @@ def close_words(word: str, words: Collection[str], most: int) -> Iterator[str | 
 
 def _nearest(word: str, words: Sequence[str], most: int) -> Iterator[str | None]:
     """The words that have the most letters in common with one, and None where others may run."""
-    near: list[tuple[float, int]] = []  # the nearest first, with their position among the words
+    near: list[tuple[float, int]] = []
     matcher = SequenceMatcher(None, "", word)
     for place, each in enumerate(words):
         if place % CAREFULLY == CAREFULLY - 1:
             yield None
         matcher.set_seq1(each)
-        bounds = (
-            matcher.real_quick_ratio,
-            matcher.quick_ratio,
-            matcher.ratio,
-        )  # each nearer than the previous one
-        beats = partial(lt, near[-1][0]) if len(near) == most else partial(le, NEAR)
-        if all(beats(bound()) for bound in bounds):
-            near = sorted([*near, (matcher.ratio(), place)], key=lambda pair: -pair[0])[:most]
-    for _, place in near:
-        yield words[place]
+        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
+        if all(bound() >= NEAR for bound in bounds):  # each is nearer than the previous one
+            near.append((matcher.ratio(), -place))
+    for _, place in nlargest(most, near):
+        yield words[-place]
 
 
 def _one_letter_away(word: str) -> Iterator[str]:
@@ -214,7 +207,7 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
                 )
         value = values.get((namespace, name))
         if value is not None:
-            for match in close_words(text(before[0]), {*map(text, value.labels)}, 3):
+            for match in close_words(text(before[0]), dict.fromkeys(map(text, value.labels)), 3):
                 yield (
                     None
                     if match is None
@@ -224,7 +217,8 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
                     )
                 )
             if len(before) == 2:
-                for each in {port for part in value.slices for port in part.ports if port.name}:
+                named = (port for part in value.slices for port in part.ports if port.name)
+                for each in dict.fromkeys(named):
                     yield (
                         (b"_" + each.name, b"_" + each.protocol, name, namespace, SVC),
                         "another port of the Service",
@@ -233,7 +227,7 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
     for match in close_words(text(namespace), places, 3):
         why = f'namespace "{text(namespace)}" is misspelt'
         yield None if match is None else ((*before, name, match.encode(), SVC), why)
-    for place in block.store.namespaces.copy():
+    for place in sorted(block.store.namespaces.copy()):
         if place != namespace and (place, name) in values:
             yield (*before, name, place, SVC), f"in namespace {text(place)}"
     for match in close_words(text(name), dict.fromkeys(map(text, own)), 3):

@@ -157,28 +157,20 @@ def _changes(below: Reply | None, reply: Reply) -> list[str]:
     return found
 
 
-class Observation(NamedTuple):
-    """The state of an observation: the visits so far, whether other servers are queried, monotonic seconds."""
-
-    visits: list[Visit]
-    asks: bool = False
-    clock: Callable[[], float] = lambda: 0.0
-
-
 class _Observer:
     """A wrapper around a handler."""
 
-    def __init__(self, handler: Handler, observation: Observation) -> None:
+    def __init__(self, handler: Handler, visits: list[Visit], edges: Edges) -> None:
         self.name = handler.name
         self.waits = has(handler, WaitsInTask) and handler.waits
-        self._handler, self._observation = handler, observation
+        self._handler, self._visits, self._edges = handler, visits, edges
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        handler, (visits, asks, clock) = self._handler, self._observation
+        handler, clock = self._handler, self._edges.clock
         visit = Visit(handler, request)
-        visits.append(visit)
+        self._visits.append(visit)
         whom, is_loop = _server_asked(handler, request)
-        if whom and not asks:
+        if whom and not self._edges.asks:
             visit.whom, visit.is_loop = whom, is_loop
             visit.reply = unwritten(Rcode.SERVFAIL)
             return visit.reply
@@ -229,12 +221,12 @@ def _is_loopback(target: Target | HostTarget) -> bool:
     return isinstance(target, Target) and ip_address(target.address).is_loopback
 
 
-def observed_chain(handlers: Sequence[Handler], observation: Observation, spawn: Spawn) -> Next:
+def observed_chain(handlers: Sequence[Handler], visits: list[Visit], edges: Edges) -> Next:
     """Link the handlers of a block when it is first used; each adds its visit to the visits."""
 
     def ask(request: Request) -> Awaitable[Reply]:
-        observers = [_Observer(each, observation) for each in handlers if each.name not in LEFT_OUT]
-        return link(observers, spawn)(request)
+        shown = (each for each in handlers if each.name not in LEFT_OUT)
+        return link([_Observer(each, visits, edges) for each in shown], edges.spawn)(request)
 
     return ask
 

@@ -32,7 +32,6 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
 from hsdns.cluster.question import POD, ParsedName
 from hsdns.cluster.store import Store
-from hsdns.cluster.value import Key
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
@@ -58,21 +57,6 @@ class ClusterObjects:
             each
             for each in self._objects.values()
             if isinstance(each, Pod) and pack_label(each.metadata.namespace) == namespace
-        ]
-
-    def service(self, key: Key) -> Service | None:
-        """A Service by its key."""
-        for each in self._objects.values():
-            if isinstance(each, Service) and pack_key(each.metadata) == key:
-                return each
-        return None
-
-    def slices(self, key: Key) -> list[EndpointSlice]:
-        """The EndpointSlices of a Service."""
-        return [
-            each
-            for each in self._objects.values()
-            if isinstance(each, EndpointSlice) and slice_owner(each.metadata) == key
         ]
 
     def of_name(self, parsed: ParsedName, *, shared: bool = False) -> list[Object]:

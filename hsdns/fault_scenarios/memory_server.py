@@ -20,24 +20,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Any, ClassVar, Final, Self
 
+from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES
 from hsdns.ask.question import NoReply, over_tcp, over_udp
 from hsdns.assemble import assemble
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.freshness import NoCounters
-from hsdns.cluster.objects import (
-    Deleted,
-    EndpointSlice,
-    Event,
-    Identity,
-    Namespace,
-    Object,
-    Pod,
-    Service,
-    Upserted,
-    identity,
-)
+from hsdns.cluster.objects import Deleted, Event, Identity, Object, Upserted, identity
 from hsdns.corefile.parser import parse
 from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import CorefileError, Directive
@@ -143,12 +133,7 @@ class OtherServer:
 
 
 SEED: Final = 1  # of rules without one
-PLURALS: Final[dict[type[Object], str]] = {
-    Service: "services",
-    EndpointSlice: "endpointslices",
-    Namespace: "namespaces",
-    Pod: "pods",
-}
+PLURALS: Final = {each.type: each.plural for each in (SERVICES, ENDPOINT_SLICES, NAMESPACES, PODS)}
 
 
 class MemoryServer:
@@ -197,7 +182,7 @@ class MemoryServer:
         Raise ConnectionResetError if the TCP connection ends without one.
         """
         if self._is_dead:
-            return self._nothing(transport)
+            return _nothing(transport)
         processors = self._runtime.processors
         bound = f"dns://{local.address}:{local.port}"
         processor = processors.get(bound) or next(iter(processors.values()))
@@ -217,7 +202,7 @@ class MemoryServer:
         finally:
             self.pending -= 1
         if life != self._lives:
-            return self._nothing(transport)
+            return _nothing(transport)
         if "reset" in words:
             raise ConnectionResetError
         for bite in bites:
@@ -308,15 +293,8 @@ class MemoryServer:
             if isinstance(plugin, Kubernetes):
                 plugin.watch.source = self.source
                 plugin.watch.reads_only = True
-        self._runtime = ServerRuntime(
-            self._metrics,
-            NoCounters(),
-            reload_if_changed=lambda: asyncio.sleep(0),
-            fail=_fail,
-            clock=self._clock,
-        )
-        self._runtime.random = Random(SEED)
-        self._runtime.configuration = self.configuration
+        self._runtime = ServerRuntime(self.configuration, self._metrics, NoCounters(), self._clock)
+        self._runtime.fail, self._runtime.random = _fail, Random(SEED)
 
     async def _end(self) -> None:
         for plugin in self.configuration.plugins:
@@ -355,11 +333,12 @@ class MemoryServer:
                 return self.faults.rules.stop(rule, resource, "watch", self._clock())
         return False
 
-    @staticmethod
-    def _nothing(transport: str) -> None:
-        """The result for a client while the process is down: the kernel refuses its connections."""
-        if transport == "tcp":
-            raise ConnectionResetError
+
+def _nothing(transport: str) -> bytes | None:
+    """The result for a client while the process is down: the kernel refuses its connections."""
+    if transport == "tcp":
+        raise ConnectionResetError
+    return None
 
 
 def _fail(reason: str) -> None:

@@ -17,8 +17,10 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from hsdns.fault_scenarios.memory_server import OtherServer
-from hsdns.fault_scenarios.play import Outcome, as_data, never_hit, play
+from hsdns.fault_scenarios.play import Outcome, play
 from hsdns.fault_scenarios.scenario import Scenario, Seen, Step, load, names
 from hsdns.resolver import MODELS
 
@@ -35,8 +37,9 @@ class Played(NamedTuple):
 
     @property
     def never_hit(self) -> list[str]:
-        """The rules without a hit."""
-        return [] if self.why_not else never_hit(self.scenario, self.outcomes)
+        """The rules without a hit of any client."""
+        hit = {name for outcome in self.outcomes for name, hits in outcome.hits.items() if hits}
+        return [] if self.why_not else [name for name in self.scenario.rules if name not in hit]
 
 
 def play_all(
@@ -105,13 +108,17 @@ def number(seconds: float) -> str:
 
 
 def as_json(played: Played) -> dict[str, Any]:
-    """A scenario as JSON."""
+    """A scenario as JSON; a duration without end is null."""
+    clients = [msgspec.to_builtins(each) for each in played.outcomes]
     return {
         "scenario": played.scenario.name,
         "title": played.scenario.title,
         "why_not": played.why_not or None,
         "never_hit": played.never_hit,
-        "clients": [as_data(each) for each in played.outcomes],
+        "clients": [
+            {key: None if value == inf else value for key, value in each.items()}
+            for each in clients
+        ],
     }
 
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import selectors
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from math import inf
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -62,45 +62,28 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """The loop; its time begins with 0."""
 
     def __init__(self) -> None:
-        self._passed = 0.0
+        self.passed = 0.0
         super().__init__(_Selector(self))
 
     def time(self) -> float:
         """Seconds since it was made."""
-        return self._passed
-
-    def pass_time(self, seconds: float) -> None:
-        """Advance the time, for the selector."""
-        self._passed += seconds
+        return self.passed
 
 
-class _Selector(selectors.BaseSelector):
+class _Selector(selectors.SelectSelector):
     """Waits only for the loop's own descriptors, through which threads wake the loop."""
 
     def __init__(self, loop: VirtualLoop) -> None:
-        self._real = selectors.DefaultSelector()
+        super().__init__()
         self._loop = loop
 
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.register(fileobj, events, data)
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._real.unregister(fileobj)
-
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        found = self._real.select(0)
-        if found or timeout == 0:
-            return found
-        if timeout is None:
+        found = super().select(0)
+        if timeout is None and not found:
             raise Stuck("nothing can happen any more, and something waits for it")
-        self._loop.pass_time(timeout)
-        return []
-
-    def close(self) -> None:
-        self._real.close()
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return self._real.get_map()
+        if timeout and not found:
+            self._loop.passed += timeout
+        return found
 
 
 Ask = Callable[[bytes, str, int, int], Awaitable[bytes | None]]  # as Stage.ask
@@ -288,29 +271,11 @@ class Outcome(msgspec.Struct, frozen=True):
     error: str
     hits: dict[str, int]
 
-    def differences(self, seen: Seen) -> list[str]:
-        """How it differs from the expected result."""
-        found = []
-        for name in ("seconds", "failed", "wrong", "recovered", "queries", "error"):
-            expected, measured = getattr(seen, name), getattr(self, name)
-            if expected != measured:
-                found.append(f"{seen.label}: {name} {measured}, and not {expected}")
-        return found
-
 
 def play(scenario: Scenario, seen: Seen, behind: OtherServer | None = None) -> Outcome:
     """Run a scenario; raise ScenarioError.  `behind` is queried instead of the scenario's own cluster."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(_play(scenario, seen, behind))
-
-
-def never_hit(scenario: Scenario, outcomes: Sequence[Outcome]) -> list[str]:
-    """The rules that have hit no query of any client."""
-    return [
-        name
-        for name in scenario.rules
-        if not any(outcome.hits.get(name, 0) for outcome in outcomes)
-    ]
 
 
 def resolv_conf(scenario: Scenario, seen: Seen, namespace: str) -> str:
@@ -443,9 +408,3 @@ async def _check_behind(scenario: Scenario, stage: Stage, behind: OtherServer) -
             raise ScenarioError(
                 f"{where} has no address for {asked.meant}; choose another name with -name"
             )
-
-
-def as_data(outcome: Outcome) -> dict[str, Any]:
-    """Convert inf to null for JSON, for a duration without end."""
-    found: dict[str, Any] = msgspec.to_builtins(outcome)
-    return {key: None if value == inf else value for key, value in found.items()}

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import IO, Final, Literal, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Recorded
@@ -73,24 +73,24 @@ def is_capture(begin: bytes) -> bool:
     """Whether a file that begins with these octets, at least four, is a capture."""
     if begin[:4] == _SECTION:
         return True
-    magics = (int.from_bytes(begin[:4], "little"), int.from_bytes(begin[:4], "big"))
-    return any(each in (_MICRO, _NANO) for each in magics)
+    magics = {int.from_bytes(begin[:4], "little"), int.from_bytes(begin[:4], "big")}
+    return not magics.isdisjoint((_MICRO, _NANO))
 
 
 def read_capture(file: IO[bytes]) -> Iterator[Captured]:
     """The packets of a capture; raise Damaged, or OSError."""
     begin = file.read(4)
-    if begin == _SECTION:
-        yield from _Blocks(file).packets()
-        return
+    yield from _pcapng(file) if begin == _SECTION else _pcap(file, begin)
+
+
+def _pcap(file: IO[bytes], begin: bytes) -> Iterator[Captured]:
     order = "<" if int.from_bytes(begin, "little") in (_MICRO, _NANO) else ">"
-    magic = int.from_bytes(begin, "little" if order == "<" else "big")
     header = file.read(20)
     if len(header) < 20:
         raise Damaged("ends in the header of the file")
     # The high bits are the length of a frame check sequence.
     link = Struct(f"{order}HHIIII").unpack(header)[5] & 0x0FFFFFFF
-    units = _SECOND if magic == _NANO else 1_000_000
+    units = _SECOND if Struct(f"{order}I").pack(_NANO) == begin else 1_000_000
     head = Struct(f"{order}IIII")
     number = 0
     while octets := file.read(head.size):
@@ -109,112 +109,83 @@ def read_capture(file: IO[bytes]) -> Iterator[Captured]:
         yield Captured(number, time, link, data, length >= original)
 
 
-class _Blocks:
-    """The blocks of a pcapng file, after its first four octets."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._order = "<"
-        self._interfaces: list[_Interface] = []
-        self._number = 0  # of the last packet
-
-    def packets(self) -> Iterator[Captured]:
-        kind: bytes = _SECTION
-        while kind:
-            if len(kind) < 4:
-                raise self._damaged("ends in a block")
-            if kind == _SECTION:
-                self._begin_section()
-            else:
-                number, body = self._kind(kind), self._body()
-                if number == _INTERFACE:
-                    self._add_interface(body)
-                elif number in (_PACKET, _OLD_PACKET, _SIMPLE_PACKET):
-                    self._number += 1
-                    yield self._packet(number, body)
-            kind = self._file.read(4)
-
-    def _damaged(self, why: str) -> Damaged:
-        return Damaged(f"{why} after packet {self._number}")
-
-    def _kind(self, octets: bytes) -> int:
-        return int.from_bytes(octets, "little" if self._order == "<" else "big")
-
-    def _begin_section(self) -> None:
-        length, order = self._file.read(4), self._file.read(4)
-        names: tuple[tuple[str, Literal["little", "big"]], ...] = (("<", "little"), (">", "big"))
-        for sign, name in names:
-            if len(order) == 4 and int.from_bytes(order, name) == _SECTION_ORDER:
-                self._order = sign
-                break
-        else:
-            raise self._damaged("has a broken section header")
-        self._interfaces.clear()
-        self._rest(self._kind(length), 12)
-
-    def _body(self) -> bytes:
-        length = self._file.read(4)
-        if len(length) < 4:
-            raise self._damaged("ends in a block")
-        return self._rest(self._kind(length), 8)
-
-    def _rest(self, length: int, read: int) -> bytes:
-        """The rest of a block of `length` octets, without the length at its end."""
-        if length % 4 or not read + 4 <= length <= MOST_OCTETS:
-            raise self._damaged(f"has a block of {length} octets")
-        found = self._file.read(length - read)
-        if len(found) < length - read:
-            raise self._damaged("ends in a block")
-        if self._kind(found[-4:]) != length:
-            raise self._damaged("has a block with two lengths")
-        return found[:-4]
-
-    def _add_interface(self, body: bytes) -> None:
-        if len(body) < 8:
-            raise self._damaged("has a broken description of an interface")
-        link = Struct(f"{self._order}H").unpack_from(body)[0]
-        units, offset, at = 1_000_000, 0, 8
-        head = Struct(f"{self._order}HH")
-        while at + 4 <= len(body):
-            code, length = head.unpack_from(body, at)
-            value = body[at + 4 : at + 4 + length]
-            at += 4 + (length + 3 & ~3)
-            if code == _END_OPTION:
-                break
-            if code == _RESOLUTION and len(value) == 1:
-                exponent = value[0] & 0x7F
-                units = 1 << exponent if value[0] & 0x80 else 10**exponent
-            elif code == _OFFSET and len(value) == 8:
-                offset = Struct(f"{self._order}q").unpack(value)[0]
-        self._interfaces.append(_Interface(link, units, offset))
-
-    def _packet(self, kind: int, body: bytes) -> Captured:
-        at = f"is broken at packet {self._number}"
-        if kind == _SIMPLE_PACKET:
-            raise Damaged(f"{at}: it has no time")
-        if len(body) < 20:
-            raise Damaged(f"{at}: its block has {len(body)} octets")
-        if kind == _PACKET:
-            which, high, low, length, original = Struct(f"{self._order}IIIII").unpack_from(body)
-        else:
-            which, _, high, low, length, original = Struct(f"{self._order}HHIIII").unpack_from(body)
-        if which >= len(self._interfaces):
-            raise Damaged(f"{at}: its interface {which} is not described")
-        if length > len(body) - 20:
-            raise Damaged(f"{at}: it would have {length} octets")
-        link, units, offset = self._interfaces[which]
-        time = ((high << 32 | low) * _SECOND) // units + offset * _SECOND
-        return Captured(self._number, time, link, body[20 : 20 + length], length >= original)
+def _pcapng(file: IO[bytes]) -> Iterator[Captured]:
+    """The packets after the first four octets of a file."""
+    order, interfaces, number = "<", list[_Interface](), 0  # that of the last packet
+    kind: bytes = _SECTION
+    while kind:
+        after = f"after packet {number}"
+        length, read = file.read(4), 8
+        if kind == _SECTION:
+            magic, read = file.read(4), 12
+            orders = [each for each in "<>" if Struct(f"{each}I").pack(_SECTION_ORDER) == magic]
+            if not orders:
+                raise Damaged(f"has a broken section header {after}")
+            (order,), interfaces = orders, []
+        word = Struct(f"{order}I")
+        if len(length) < 4 or len(kind) < 4:
+            raise Damaged(f"ends in a block {after}")
+        (which,), (size,) = word.unpack(kind), word.unpack(length)
+        if size % 4 or not read + 4 <= size <= MOST_OCTETS:
+            raise Damaged(f"has a block of {size} octets {after}")
+        body = file.read(size - read)
+        if len(body) < size - read:
+            raise Damaged(f"ends in a block {after}")
+        if body[-4:] != length:
+            raise Damaged(f"has a block with two lengths {after}")
+        if which == _INTERFACE:
+            if len(body) < 12:
+                raise Damaged(f"has a broken description of an interface {after}")
+            interfaces.append(_interface(order, body[:-4]))
+        elif which in (_PACKET, _OLD_PACKET, _SIMPLE_PACKET):
+            number += 1
+            yield _packet(order, which, body[:-4], interfaces, number)
+        kind = file.read(4)
 
 
-NULL, ETHERNET, LOOP, SLL, SLL2 = 0, 1, 108, 113, 276
-RAW: Final = (
-    12,
-    14,
-    101,
-    228,
-    229,
-)  # the old numbers of raw IP, the newer one, and those of IPv4 only and IPv6 only
+def _interface(order: str, body: bytes) -> _Interface:
+    link = Struct(f"{order}H").unpack_from(body)[0]
+    units, offset, at = 1_000_000, 0, 8
+    head = Struct(f"{order}HH")
+    while at + 4 <= len(body):
+        code, length = head.unpack_from(body, at)
+        value = body[at + 4 : at + 4 + length]
+        at += 4 + (length + 3 & ~3)
+        if code == _END_OPTION:
+            break
+        if code == _RESOLUTION and len(value) == 1:
+            exponent = value[0] & 0x7F
+            units = 1 << exponent if value[0] & 0x80 else 10**exponent
+        elif code == _OFFSET and len(value) == 8:
+            offset = Struct(f"{order}q").unpack(value)[0]
+    return _Interface(link, units, offset)
+
+
+def _packet(
+    order: str, kind: int, body: bytes, interfaces: Sequence[_Interface], number: int
+) -> Captured:
+    at = f"is broken at packet {number}"
+    if kind == _SIMPLE_PACKET:
+        raise Damaged(f"{at}: it has no time")
+    if len(body) < 20:
+        raise Damaged(f"{at}: its block has {len(body)} octets")
+    form = "IIIII" if kind == _PACKET else "HxxIIII"
+    which, high, low, length, original = Struct(order + form).unpack_from(body)
+    if which >= len(interfaces):
+        raise Damaged(f"{at}: its interface {which} is not described")
+    if length > len(body) - 20:
+        raise Damaged(f"{at}: it would have {length} octets")
+    link, units, offset = interfaces[which]
+    time = ((high << 32 | low) * _SECOND) // units + offset * _SECOND
+    return Captured(number, time, link, body[20 : 20 + length], length >= original)
+
+
+# The places of an EtherType in packets of Ethernet and SLL.
+_ETHER_TYPE_AT: Final = {1: 12, 113: 14}
+_SLL2: Final = 276
+# The length of what is before IP: of the link types NULL and LOOP, and of raw IP, with its old numbers, the newer one,
+# and those of IPv4 only and IPv6 only.
+_BEFORE_IP: Final = {0: 4, 108: 4, **dict.fromkeys((12, 14, 101, 228, 229), 0)}
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _VLANS: Final = (0x8100, 0x88A8, 0x9100)
 _UDP, _TCP = 17, 6
@@ -244,17 +215,12 @@ def find_datagram(link: int, octets: bytes) -> Datagram | str:
 
 
 def _find(link: int, octets: bytes) -> Datagram | str:
-    if link in RAW:
-        return _ip(octets)
-    if link in (NULL, LOOP):
-        return _ip(octets[4:])
-    if link == ETHERNET:
-        at = 12
-    elif link == SLL:
-        at = 14
-    elif link == SLL2:
+    if link in _BEFORE_IP:
+        return _ip(octets[_BEFORE_IP[link] :])
+    if link == _SLL2:
         return _ip(octets[20:]) if _word(octets, 0) in (_IPV4, _IPV6) else OTHER
-    else:
+    at = _ETHER_TYPE_AT.get(link)
+    if at is None:
         return OTHER
     while _word(octets, at) in _VLANS:
         at += 4
@@ -345,12 +311,12 @@ def read_replay(path: str, *, speed: float, port: int, longest: float | None) ->
     with open(path, "rb") as file:
         begin = file.read(4)
     try:
-        reading = (
+        of_capture = is_capture(begin)
+        for asked in (
             _of_capture(path, port, left_out, ports)
-            if is_capture(begin)
+            if of_capture
             else _of_recording(path, left_out)
-        )
-        for asked in reading:
+        ):
             found.append(asked)
             if len(found) > MOST_QUERIES:
                 raise LoadError(f"{path} has more than {MOST_QUERIES} queries; cut it into parts")

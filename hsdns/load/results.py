@@ -235,6 +235,21 @@ class PropagationReport(msgspec.Struct):
     last_old_slots: Histogram = no_slots()
     resolution_slots: Histogram = no_slots()
 
+    @classmethod
+    def of(cls, events: Iterable[EventReport], followed: int) -> PropagationReport:
+        """The report of the `events` that count, of `followed` changes."""
+        found = cls(followed, events=list(events))
+        found.left_out = followed - len(found.events)
+        for each in found.events:
+            _record(found.seen_slots, each.seen_ms)
+            if each.adds:
+                found.never_new += _record(found.first_new_slots, each.first_new_ms)
+            if each.removes:
+                found.never_gone += _record(found.last_old_slots, each.last_old_ms)
+            if each.first_new_ms is not None:
+                _record(found.resolution_slots, each.resolution_ms)
+        return found.finish()
+
     def finish(self) -> PropagationReport:
         """Make the figures, and select events in an order that does not depend on which generator followed them."""
         self.seen = _rare(self.seen_slots)
@@ -244,6 +259,14 @@ class PropagationReport(msgspec.Struct):
         events = sorted(self.events, key=lambda each: (each.at_s, msgspec.json.encode(each)))
         self.events = events[:: -(-len(events) // MOST_EVENTS) or 1]
         return self
+
+
+def _record(histogram: Histogram, ms: float | None) -> int:
+    """Record a time; return 1 if it is None, for never."""
+    if ms is None:
+        return 1
+    histogram.record(round(ms * 1000))
+    return 0
 
 
 def _rare(histogram: Histogram, never: int = 0) -> Figures:

@@ -1,6 +1,6 @@
 """The resolver of c-ares, as used by its ares_getaddrinfo: Envoy, gRPC, some builds of curl, Node's dns.resolve.
 
-Path: model.steps() -> here.
+Path: model.look_up() -> here.
 Source: measured with 1.34; c-ares src/lib: ares_process.c, ares_getaddrinfo.c, ares_metrics.c, ares_cookie.c.
 Rule 1: each query is tried three times with each server; the next server is the one with the fewest failures.
 Rule 2: as soon as one family has addresses, the query for the other is not sent again.
@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from hsdns.resolver.model import FAILURES, Answer, Arrival, Model, Result, Waiting, candidates
-from hsdns.resolver.resolv_conf import Reader, ResolvConf, read_resolv_conf, switches
+from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode
 
 EDNS_SIZE: Final = 1232
@@ -59,6 +59,7 @@ class CAres(Model):
     """c-ares 1.34; one channel."""
 
     name = "c-ares"
+    reader = READER
 
     def __init__(self, text: str, random: Random) -> None:
         super().__init__(text, random)
@@ -71,11 +72,6 @@ class CAres(Model):
         self._without_cookie: set[int] = set()  # servers that have replied without cookies
         self._sockets: dict[tuple[str, int], str] = {}
         self._cache: dict[tuple[str, int], tuple[float, str, tuple[str, ...]]] = {}
-
-    @classmethod
-    def read(cls, text: str) -> ResolvConf:
-        """Read a resolv.conf."""
-        return read_resolv_conf(text, READER)
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one exists and has an address."""

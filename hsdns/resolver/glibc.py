@@ -1,6 +1,6 @@
 """The resolver of glibc, as getaddrinfo uses it: Debian, Ubuntu, RHEL and distroless images.
 
-Path: model.steps() -> here.
+Path: model.look_up() -> here.
 Source: measured with 2.36; glibc resolv/res_send.c, res_query.c and nss_dns/dns-host.c, as of that version.
 Rule 1: A and AAAA leave together from one socket.  If only one is answered, both are sent again, one after the other;
         if that fails too, from a socket each.  The process stays in these modes.
@@ -15,7 +15,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from hsdns.resolver.model import FAILURES, Answer, Arrival, Model, Result, Waiting, candidates
-from hsdns.resolver.resolv_conf import Reader, ResolvConf, read_resolv_conf, switches
+from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
 
 BUFFER_LEN: Final = 1024  # octets, the first time
@@ -51,6 +51,7 @@ class Glibc(Model):
     """glibc 2.36."""
 
     name = "glibc"
+    reader = READER
 
     def __init__(self, text: str, random: Random) -> None:
         super().__init__(text, random)
@@ -58,11 +59,6 @@ class Glibc(Model):
         self._reopens = "single-request-reopen" in self.conf.flags
         self._is_tcp = False  # of the queried name
         self._rcode: int | None = None  # of the last reply that counts as a failure
-
-    @classmethod
-    def read(cls, text: str) -> ResolvConf:
-        """Read a resolv.conf."""
-        return read_resolv_conf(text, READER)
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up, as often as its buffer has to grow."""

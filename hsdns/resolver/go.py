@@ -1,6 +1,6 @@
 """Go's own resolver: programs built without cgo, and most others if their resolv.conf has no special options.
 
-Path: model.steps() -> here.
+Path: model.look_up() -> here.
 Source: measured with Go 1.26; golang/go src/net/dnsclient_unix.go, dnsconfig_unix.go.
 Rule 1: A and AAAA are looked up independently, each from a socket of its own and with a new ID for each try.
 Rule 2: each name gets all its attempts; then the next suffix is tried, whatever the error was.
@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from hsdns.resolver.model import Answer, Arrival, Model, Result, Waiting, candidates, within
-from hsdns.resolver.resolv_conf import Reader, ResolvConf, read_resolv_conf, switches
+from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, type_to_text
 
 EDNS_SIZE: Final = 1232  # and the octets that it reads of a reply over UDP
@@ -40,15 +40,11 @@ class Go(Model):
     """The pure Go resolver of Go 1.26."""
 
     name = "go"
+    reader = READER
 
     def __init__(self, text: str, random: Random) -> None:
         super().__init__(text, random)
         self._lookups = 0  # for `rotate`
-
-    @classmethod
-    def read(cls, text: str) -> ResolvConf:
-        """Read a resolv.conf."""
-        return read_resolv_conf(text, READER)
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one has an address."""

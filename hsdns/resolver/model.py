@@ -18,7 +18,7 @@ from itertools import count
 from random import Random
 from typing import ClassVar, Final, NamedTuple
 
-from hsdns.resolver.resolv_conf import ResolvConf
+from hsdns.resolver.resolv_conf import Reader, ResolvConf, read_resolv_conf
 from hsdns.wire.decode import decode_reply
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
@@ -112,6 +112,7 @@ class Model(ABC):
     """One resolver, with its state between lookups; `random` is for the random choices of its library."""
 
     name: ClassVar[str]
+    reader: ClassVar[Reader]  # of its resolv.conf
     checks_question: ClassVar[bool] = True  # of a reply, besides its ID
 
     def __init__(self, text: str, random: Random) -> None:
@@ -124,9 +125,9 @@ class Model(ABC):
         self._tcp_ports = count(1)
 
     @classmethod
-    @abstractmethod
     def read(cls, text: str) -> ResolvConf:
         """Read a resolv.conf as this library does."""
+        return read_resolv_conf(text, cls.reader)
 
     @abstractmethod
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:

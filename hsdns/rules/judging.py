@@ -219,42 +219,39 @@ def _is_about(silence: Silence, finding: Finding, objects: Objects) -> bool:
     )
 
 
+def _unused(code: str, reason: str, write: str, where: str, otherwise: str) -> tuple[str, str]:
+    """The rule about a silence without effect, and the sentence; `where` nothing is found, `otherwise` for no rule."""
+    if code not in rules():
+        hint = did_you_mean(code, rules()) or otherwise
+        return WITHOUT_EFFECT, f'there is no rule "{code}"{hint}'
+    if not reason:
+        return WITHOUT_REASON, f"{code} is silenced without a reason, so it is not; {write}"
+    return WITHOUT_EFFECT, f"nothing {where}, so the silence has no effect; remove it"
+
+
 def _of_silences(unused: Iterable[Silence]) -> Iterator[tuple[str, Remark]]:
     for each in unused:
-        edit = None if each.place else Edit(each.start, each.end, "")
-        if each.code not in rules():
-            hint = did_you_mean(each.code, rules()) or "; write # hsdns: ignore CODE REASON"
-            yield (
-                WITHOUT_EFFECT,
-                Remark(each.at, each.place, "", f'there is no rule "{each.code}"{hint}'),
-            )
-        elif not each.reason:
-            sentence = f"{each.code} is silenced without a reason, so it is not; write the reason after the code"
-            yield WITHOUT_REASON, Remark(each.at, each.place, "", sentence)
-        else:
-            sentence = (
-                f"nothing here is found by {each.code}, so the silence has no effect; remove it"
-            )
-            yield WITHOUT_EFFECT, Remark(each.at, each.place, "", sentence, edit=edit)
+        code, sentence = _unused(
+            each.code,
+            each.reason,
+            "write the reason after the code",
+            f"here is found by {each.code}",
+            "; write # hsdns: ignore CODE REASON",
+        )
+        is_repaired = not each.place and each.reason and each.code in rules()
+        edit = Edit(each.start, each.end, "") if is_repaired else None
+        yield code, Remark(each.at, each.place, "", sentence, edit=edit)
 
 
 def _of_patterns(
     unused: Iterable[SilencePattern], filed: SilenceFile, objects: Objects
 ) -> Iterator[tuple[str, Remark]]:
     for each in unused:
-        if each.code not in rules():
-            hint = did_you_mean(each.code, rules()) or "; hsdns rule lists them"
-            yield WITHOUT_EFFECT, Remark(each.at, "", "", f'there is no rule "{each.code}"{hint}')
-        elif not each.reason:
-            sentence = (
-                f"{each.code} is silenced without a reason, so it is not; write one as reason"
+        if each.code not in rules() or not each.reason or filed.is_due(each, objects):
+            named = (("object", each.object), ("path", each.path))
+            parts = " and ".join(f'{word} "{text}"' for word, text in named if text)
+            where = f"is found by {each.code} for {parts}"
+            code, sentence = _unused(
+                each.code, each.reason, "write one as reason", where, "; hsdns rule lists them"
             )
-            yield WITHOUT_REASON, Remark(each.at, "", "", sentence)
-        elif filed.is_due(each, objects):
-            parts = [f'object "{each.object}"' if each.object else ""]
-            parts.append(f'path "{each.path}"' if each.path else "")
-            sentence = (
-                f"nothing is found by {each.code} for {' and '.join(filter(None, parts))}, "
-                "so the silence has no effect; remove it"
-            )
-            yield WITHOUT_EFFECT, Remark(each.at, "", "", sentence)
+            yield code, Remark(each.at, "", "", sentence)

@@ -40,6 +40,16 @@ class MeshFinding(NamedTuple):
         return f"{where}{self.level} {self.code} {self.message}"
 
     @property
+    def label(self) -> str:
+        """Its code."""
+        return self.code
+
+    @property
+    def case(self) -> tuple[str, str]:
+        """The name and the class of a test case for it."""
+        return f"{self.code} {self.place}", TOOL
+
+    @property
     def message(self) -> str:
         """The sentence, with its object."""
         return f"{self.place}: {self.sentence}" if self.place else self.sentence

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
@@ -19,18 +20,27 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 import yaml
 
+from hsdns.assemble import Configuration, assemble
 from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, PodSpec, PodTemplate, Workload
 from hsdns.cluster.controllers.kinds import Manifest as Kind
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Service
-from hsdns.corefile.keys import parse_key
+from hsdns.corefile.keys import parse_key, split_ip_port
 from hsdns.corefile.parser import parse
-from hsdns.corefile.tree import CorefileError, Directive, Errors, Position, ServerBlock, Token
+from hsdns.corefile.tree import (
+    Corefile,
+    CorefileError,
+    Directive,
+    Errors,
+    Position,
+    ServerBlock,
+    Token,
+)
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.rules.rule import Edit, Remark
 from hsdns.sources.manifest_file import ObjectRead
 from hsdns.sources.manifest_yaml import field_node, field_place, json_node
-from hsdns.wire.name import ROOT, Name
+from hsdns.wire.name import Name
 
 # An object as written in a file, with the positions of its fields.
 #
@@ -177,6 +187,7 @@ def _text(value: object) -> str:
 #
 # Rule 1: no other file is read: imported files are unknown, and count as empty.
 # Rule 2: a plugin with a name unlike those of CoreDNS's plugins is assumed to be in a custom build.
+# Rule 3: what a variable of the environment may correct is no error.
 
 
 DNS_PORT: Final = 53
@@ -191,6 +202,16 @@ class _Directives(frozenset[str]):
         return super().__contains__(word) or not get_close_matches(
             str(word), self, n=1, cutoff=_MISSPELT
         )
+
+
+class _Interfaces(dict[str, Sequence[str]]):
+    """Those of the machine where the server runs, of which nothing is known: any word is one."""
+
+    def __contains__(self, word: object) -> bool:
+        return split_ip_port(str(word), DNS_PORT) is None
+
+    def __missing__(self, word: str) -> Sequence[str]:
+        return ("192.0.2.1",)
 
 
 class CorefileText:
@@ -217,6 +238,10 @@ class CorefileText:
     @cached_property
     def blocks(self) -> Sequence[ServerBlock]:
         """The server blocks that can be read."""
+        return self._parsed.blocks
+
+    @cached_property
+    def _parsed(self) -> Corefile:
         try:
             return parse(
                 self.file,
@@ -226,16 +251,35 @@ class CorefileText:
                 open_file=lambda path: "",
                 list_files=lambda pattern: (),
                 errors=self._errors,
-            ).blocks
+            )
         except CorefileError as error:
             self._errors.add(error)
-            return ()
+            return Corefile(self.file, (), (), "")
+
+    @cached_property
+    def setup(self) -> tuple[Corefile, Configuration]:
+        """What a server makes of it, without what depends on the environment and on plugins that are not known."""
+        blocks = [
+            block._replace(directives=tuple(filter(_is_known, block.directives)))
+            for block in self.blocks
+            if not any(key.lacking for key in block.keys)
+        ]
+        corefile = replace(self._parsed, blocks=tuple(blocks), warnings=())
+        return corefile, assemble(
+            corefile,
+            interfaces=_Interfaces,
+            validating=True,
+            runs_code=False,
+            warn=lambda sentence: None,
+            errors=self._errors,
+        )
 
     @property
     def errors(self) -> list[CorefileError]:
-        """Its errors, except those that a value known only where the server runs may correct."""
-        assert self.blocks is not None, "they are read first"
-        return self._errors.in_order()
+        """All with which a server does not start, but for files that only its machine has."""
+        assert self.setup, "they are found first"
+        found = self._errors.in_order()
+        return [each for each in found if not isinstance(each.__context__, OSError)]
 
     def at(self, position: Position) -> Position:
         """The position in the file of a position in the text."""
@@ -243,17 +287,9 @@ class CorefileText:
             return Position(self.file, self._line, self._indent + 1)
         return Position(self.file, position.line + self._line - 1, position.column + self._indent)
 
-    def remark(
-        self,
-        position: Position,
-        field: str,
-        sentence: str,
-        *,
-        level: str = "",
-        edit: Edit | None = None,
-    ) -> Remark:
-        """Make a remark about a position; `field` is the directive."""
-        return Remark(self.at(position), self.owner, field, sentence, level, edit)
+    def remark(self, position: Position, field: str, sentence: str) -> Remark:
+        """Make a remark about a position; `field` is the directive, or ""."""
+        return Remark(self.at(position), self.owner, field, sentence)
 
     def replaced(self, token: Token, text: str) -> Edit | None:
         """The edit that replaces a token by another word; None if the file does not contain the text verbatim."""
@@ -262,12 +298,45 @@ class CorefileText:
         start = self.at(token.position)
         return Edit(start, start._replace(column=start.column + len(token.text)), text)
 
-    def directives(self, name: str) -> Iterator[tuple[ServerBlock, Directive]]:
-        """The directives with a name, with their blocks."""
+    def directives(self, name: str) -> Iterator[Placed]:
+        """The directives with a name."""
         for block in self.blocks:
             for directive in block.directives:
                 if directive.name.text == name:
-                    yield block, directive
+                    yield Placed(self, block, directive)
+
+
+class Placed(NamedTuple):
+    """A directive, with its block and its Corefile."""
+
+    corefile: CorefileText
+    block: ServerBlock
+    directive: Directive
+
+    def beside(self, name: str) -> Directive | None:
+        """The first directive with a name in its block."""
+        return directive_of(self.block, name)
+
+    def property(self, name: str) -> str | None:
+        """The first argument of a property, empty if it has none; None if there is no such property."""
+        return property_of(self.directive, name)
+
+    def remark(
+        self, sentence: str, *, at: Token | None = None, level: str = "", edit: Edit | None = None
+    ) -> Remark:
+        """Make a remark about it; `at` is the token with the position, if it is another."""
+        name = self.directive.name
+        found = self.corefile.remark((at or name).position, name.text, sentence)
+        return found._replace(level=level, edit=edit)
+
+
+def _is_known(directive: Directive) -> bool:
+    words = (
+        directive.name,
+        *directive.args,
+        *(each for line in directive.lines for each in (line.name, *line.args)),
+    )
+    return directive.name.text in ORDER and not any(each.lacking for each in words)
 
 
 def directive_of(block: ServerBlock, name: str) -> Directive | None:
@@ -289,11 +358,6 @@ def ports_of(block: ServerBlock) -> set[int]:
         return {key.port for token in block.keys for key in parse_key(token, DNS_PORT)}
     except CorefileError:
         return set()
-
-
-def is_of_root(block: ServerBlock) -> bool:
-    """Whether a block answers for all names."""
-    return ROOT in zones_of(block)
 
 
 def property_of(directive: Directive, name: str) -> str | None:
@@ -346,11 +410,15 @@ class Objects:
         self.corefiles = corefiles
         self.is_whole = is_whole
 
-    def directives(self, name: str) -> Iterator[tuple[CorefileText, ServerBlock, Directive]]:
-        """The directives with a name of all Corefiles, with their blocks."""
+    def directives(self, name: str) -> Iterator[Placed]:
+        """The directives with a name of all Corefiles."""
         for corefile in self.corefiles:
-            for block, directive in corefile.directives(name):
-                yield corefile, block, directive
+            yield from corefile.directives(name)
+
+    @property
+    def kubernetes_blocks(self) -> Iterator[Placed]:
+        """The `kubernetes` directives of all Corefiles."""
+        return self.directives("kubernetes")
 
     def of(self, kind: str) -> list[Manifest]:
         """The valid manifests of a kind."""
@@ -373,6 +441,18 @@ class Objects:
     def services(self) -> list[tuple[Manifest, Service]]:
         """The Services."""
         return self.typed(Service)
+
+    @property
+    def headless(self) -> Iterator[tuple[Manifest, Service]]:
+        """The headless Services."""
+        return (each for each in self.services if is_headless(each[1]))
+
+    @property
+    def manual(self) -> Iterator[tuple[Manifest, Service]]:
+        """The Services whose endpoints are written by hand: without a selector, and not of type ExternalName."""
+        for manifest, service in self.services:
+            if not service.spec.selector and service.spec.type != "ExternalName":
+                yield manifest, service
 
     @cached_property
     def service_names(self) -> dict[str, list[tuple[Manifest, Service]]]:
@@ -559,9 +639,9 @@ def _pods_of_others(manifest: Manifest) -> Iterator[PodSet]:
 # The table of checks: a function for each rule, which yields remarks about objects.
 
 
-Check = Callable[[Objects], Iterator[Remark]]
+Check = Callable[..., Iterator[Remark]]
 
-CHECKS: Final[dict[str, Check]] = {}
+CHECKS: Final[dict[str, Callable[[Objects], Iterator[Remark]]]] = {}
 # The rules that need each kind of object, by its plural or another word for what may be unread.
 NEEDS: Final[defaultdict[str, set[str]]] = defaultdict(set)
 # Rules about the servers that every name depends on, and istiod; they also apply if only a part of the cluster is
@@ -569,15 +649,26 @@ NEEDS: Final[defaultdict[str, set[str]]] = defaultdict(set)
 OF_SERVERS: Final[set[str]] = set()
 
 
-def check(code: str, needs: str = "", *, of_servers: bool = False) -> Callable[[Check], Check]:
+def check(
+    code: str,
+    needs: str,
+    *,
+    each: str | Callable[[Objects], Iterable[Any]] = "",
+    of_servers: bool = False,
+) -> Callable[[Check], Check]:
     """Register a function as the check of a rule, which needs objects of these kinds, separated by |.
 
-    What needs "files" finds nothing in a dump of a cluster.
+    What needs "files" finds nothing in a dump of a cluster.  With `each`, an attribute of Objects or a function of
+    them, it is called with all objects and one of these after another; a plain tuple is several arguments.
     """
 
     def enter(function: Check) -> Check:
+        def of_each(objects: Objects) -> Iterator[Remark]:
+            for one in each(objects) if callable(each) else getattr(objects, each):
+                yield from function(objects, *one) if type(one) is tuple else function(objects, one)
+
         assert code not in CHECKS, f"two checks have the code {code}"
-        CHECKS[code] = function
+        CHECKS[code] = of_each if each else function
         for plural in needs.split("|"):
             NEEDS[plural].add(code)
         if of_servers:

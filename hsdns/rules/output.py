@@ -44,6 +44,11 @@ def formatted(report: Report, output: str) -> list[str]:
     return dict(writers)[output](report)
 
 
+def _rows(report: Report) -> list[Finding | MeshFinding]:
+    """The findings to show."""
+    return [*report.findings, *report.mesh]
+
+
 # JSON
 
 
@@ -130,30 +135,18 @@ _WORDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 def _github(report: Report) -> list[str]:
     """The report, a line for each finding."""
     lines = [
-        annotation(
-            _WORDS[each.level],
-            each.remark.position,
-            f"{each.rule.code} {each.rule.title}",
-            f"{each.message} ({each.rule.page})",
-        )
-        for each in report.findings
+        annotation(_WORDS[each.level], each.at, each.label, f"{each.message} ({each.page})")
+        for each in _rows(report)
     ]
-    lines += [
-        annotation(_WORDS[each.level], each.at, each.code, f"{each.message} ({each.page})")
-        for each in report.mesh
-    ]
-    lines += [annotation("warning", None, "", each) for each in report.unread]
-    return lines
+    return lines + [annotation("warning", None, "", each) for each in report.unread]
 
 
 def annotation(word: str, at: Position | None, title: str, message: str) -> str:
     """One command: `word` is error, warning or notice; without a position it has no title."""
     place = ""
     if at is not None:
-        file = _escaped(at.file, is_property=True)
-        place = (
-            f" file={file},line={at.line},col={at.column},title={_escaped(title, is_property=True)}"
-        )
+        file, title = (_escaped(each, is_property=True) for each in (at.file, title))
+        place = f" file={file},line={at.line},col={at.column},title={title}"
     return f"::{word}{place}::{_escaped(message)}"
 
 
@@ -167,32 +160,23 @@ def _escaped(text: str, *, is_property: bool = False) -> str:
 
 def _junit(report: Report) -> list[str]:
     """The report as one test suite, line by line; without findings it has one passing case."""
-    found, unread = report.findings, report.unread
+    found, unread = _rows(report), report.unread
     suite = Element(
         "testsuite",
         name="hsdns lint",
-        tests=str(len(found) + len(report.mesh) + len(unread) or 1),
-        failures=str(len(found) + len(report.mesh)),
+        tests=str(len(found) + len(unread) or 1),
+        failures=str(len(found)),
         errors=str(len(unread)),
     )
     for each in found:
-        position = each.remark.position
-        case = SubElement(
-            suite,
-            "testcase",
-            name=f"{each.rule.code} {position.file}:{position.line}",
-            classname=position.file,
-        )
+        name, classname = each.case
+        case = SubElement(suite, "testcase", name=name, classname=classname)
         failure = SubElement(case, "failure", message=each.message, type=each.level)
-        failure.text = f"{printable(str(each))}\n{each.rule.page}"
-    for message in report.mesh:
-        case = SubElement(suite, "testcase", name=f"{message.code} {message.place}", classname=TOOL)
-        failure = SubElement(case, "failure", message=message.message, type=message.level)
-        failure.text = f"{printable(str(message))}\n{printable(message.page)}"
+        failure.text = f"{printable(str(each))}\n{printable(each.page)}"
     for sentence in unread:
         case = SubElement(suite, "testcase", name=sentence, classname="not checked")
         SubElement(case, "error", message=sentence)
-    if not found and not unread and not report.mesh:
+    if not found and not unread:
         SubElement(suite, "testcase", name=f"{report.objects} objects", classname="hsdns lint")
     return document(suite)
 
@@ -215,7 +199,7 @@ SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def _sarif(report: Report) -> list[str]:
-    """The report as the log of one run, line by line."""
+    """The report as the log of one run, line by line, and of another run for the findings of another tool."""
     findings = [*report.findings, *report.silenced]
     rules = {each.rule.code: each.rule for each in findings}
     order = sorted(rules)
@@ -226,45 +210,22 @@ def _sarif(report: Report) -> list[str]:
         "rules": [_descriptor(rules[code]) for code in order],
     }
     notes = [{"level": "warning", "message": {"text": each}} for each in report.unread]
-    run: dict[str, Any] = {
-        "tool": {"driver": driver},
-        "columnKind": "unicodeCodePoints",
-        "invocations": [
-            {"executionSuccessful": not report.unread, "toolExecutionNotifications": notes}
-        ],
-        "results": [_result(each, order) for each in findings],
-    }
-    runs = [run, _of_mesh(report.mesh)] if report.mesh else [run]
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": runs}
-    return lines_of(log)
-
-
-def _of_mesh(mesh: Sequence[MeshFinding]) -> dict[str, Any]:
-    """A separate run, because the findings are those of another tool."""
-    pages = {each.code: each.page for each in mesh}
-    driver = {
-        "name": TOOL,
-        "informationUri": MESH_SITE,
-        "rules": [{"id": code, "helpUri": page} for code, page in sorted(pages.items())],
-    }
-    results = []
-    for each in mesh:
-        location: dict[str, Any] = {}
-        if each.at is not None:
-            place = {"uri": _uri(each.at.file)}
-            region = {"startLine": each.at.line}
-            location["physicalLocation"] = {"artifactLocation": place, "region": region}
-        if each.place:
-            location["logicalLocations"] = [{"fullyQualifiedName": each.place}]
-        results.append(
-            {
-                "ruleId": each.code,
-                "level": each.level,
-                "message": {"text": each.message},
-                "locations": [location] if location else [],
-            }
-        )
-    return {"tool": {"driver": driver}, "results": results}
+    invocation = {"executionSuccessful": not report.unread, "toolExecutionNotifications": notes}
+    runs: list[dict[str, Any]] = [
+        {
+            "tool": {"driver": driver},
+            "columnKind": "unicodeCodePoints",
+            "invocations": [invocation],
+            "results": [_of_rule(each, order) for each in findings],
+        }
+    ]
+    if report.mesh:
+        pages = sorted({each.code: each.page for each in report.mesh}.items())
+        helps = [{"id": code, "helpUri": page} for code, page in pages]
+        driver = {"name": TOOL, "informationUri": MESH_SITE, "rules": helps}
+        results = [_result(each, each.code, each.place) for each in report.mesh]
+        runs.append({"tool": {"driver": driver}, "results": results})
+    return lines_of({"$schema": SCHEMA, "version": "2.1.0", "runs": runs})
 
 
 def _descriptor(rule: Rule) -> dict[str, Any]:
@@ -280,22 +241,28 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, order: list[str]) -> dict[str, Any]:
-    remark = finding.remark
-    place = {
-        "physicalLocation": {
-            "artifactLocation": {"uri": _uri(remark.position.file)},
-            "region": {"startLine": remark.position.line, "startColumn": remark.position.column},
-        },
+def _result(each: Finding | MeshFinding, code: str, place: str) -> dict[str, Any]:
+    location: dict[str, Any] = {}
+    if each.at is not None:
+        region = {"startLine": each.at.line}
+        if isinstance(each, Finding):
+            region["startColumn"] = each.at.column
+        file = {"uri": _uri(each.at.file)}
+        location["physicalLocation"] = {"artifactLocation": file, "region": region}
+    if place:
+        location["logicalLocations"] = [{"fullyQualifiedName": place}]
+    return {
+        "ruleId": code,
+        "level": each.level,
+        "message": {"text": each.message},
+        "locations": [location] if location else [],
     }
-    names = [{"fullyQualifiedName": f"{remark.place}: {remark.field}"}] if remark.place else []
-    found: dict[str, Any] = {
-        "ruleId": finding.rule.code,
-        "ruleIndex": order.index(finding.rule.code),
-        "level": finding.level,
-        "message": {"text": finding.message},
-        "locations": [{**place, **({"logicalLocations": names} if names else {})}],
-    }
+
+
+def _of_rule(finding: Finding, order: list[str]) -> dict[str, Any]:
+    remark, code = finding.remark, finding.rule.code
+    place = f"{remark.place}: {remark.field}" if remark.place else ""
+    found = {**_result(finding, code, place), "ruleIndex": order.index(code)}
     if finding.silenced:
         kind = "external" if finding.is_outside else "inSource"
         found["suppressions"] = [{"kind": kind, "justification": finding.silenced}]

@@ -177,6 +177,26 @@ class Finding(NamedTuple):
     is_outside: bool = False
 
     @property
+    def at(self) -> Position:
+        """Its position."""
+        return self.remark.position
+
+    @property
+    def page(self) -> str:
+        """The page of its rule."""
+        return self.rule.page
+
+    @property
+    def label(self) -> str:
+        """Code and title of its rule."""
+        return f"{self.rule.code} {self.rule.title}"
+
+    @property
+    def case(self) -> tuple[str, str]:
+        """The name and the class of a test case for it."""
+        return f"{self.rule.code} {self.at.file}:{self.at.line}", self.at.file
+
+    @property
     def message(self) -> str:
         """The sentence, with its object and field."""
         parts = [self.remark.place, self.remark.field, self.remark.sentence]

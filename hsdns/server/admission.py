@@ -515,9 +515,8 @@ class QueueBound:
         self._lifted = now - RECENT
         self._answered = 0  # in this period
         self._left = 0  # misses in the queue at the start of the period
-        self._grown = (
-            0  # periods in a row in which the queue grew beyond what is answered in QUEUE_WAIT
-        )
+        # Periods in a row in which the queue grew beyond what is answered in QUEUE_WAIT.
+        self._grown = 0
         self._dropped = 0  # at the start of the period
 
     def note(self, now: float, answered: int, left: int, dropped: int) -> int | None:
@@ -527,9 +526,8 @@ class QueueBound:
         """
         self._answered += answered
         if not (left and self._has_left) or now - self._noted >= STANDING:
-            self._empty = (
-                now  # what it has now came after a rest, of the clients or of this process
-            )
+            # What it has now came after a rest, of the clients or of this process.
+            self._empty = now
         self._has_left, self._noted = left > 0, now
         if now - self._began < PERIOD:
             return None

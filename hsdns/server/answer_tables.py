@@ -30,7 +30,7 @@ import errno
 import logging
 import threading
 from asyncio import sleep
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -76,19 +76,11 @@ class Recomputation:
         self._waiting: dict[tuple[AnswerTableWriter, Key], None] = {}
         self._has_next_turn = False
 
-    def attach_main(self) -> None:
-        """Use the running loop, the main one, from now on, if replies are recomputed there."""
-        if not self._is_apart:
-            self._attach()
-
-    def attach_apart(self) -> None:
-        """Use the running loop, that of the watch thread, from now on, if replies are recomputed there."""
-        if self._is_apart:
-            self._attach()
-
-    def _attach(self) -> None:
-        self._thread = threading.get_ident()
-        self._loop = asyncio.get_running_loop()
+    def attach(self, *, apart: bool = False) -> None:
+        """Use the running loop from now on, the main or the watch thread's, if replies are recomputed there."""
+        if apart is self._is_apart:
+            self._thread = threading.get_ident()
+            self._loop = asyncio.get_running_loop()
 
     def detach(self) -> None:
         """Use no loop any more: recompute nothing."""
@@ -168,18 +160,15 @@ class Recomputation:
 
     def _recompute_all(self, moved: Iterable[int]) -> None:
         """Recompute for TURN seconds what depends on these counters and those that wait."""
-        if self._moved:
-            moved = {*self._drain(), *moved}
+        moved = set(moved)
+        while self._moved:
+            moved.add(self._moved.popleft())
         waiting = self._waiting
         for writer in self.writers:
             for key in writer.recomputed.invalidated(moved):
                 waiting[writer, key] = None
         if waiting and not self._has_next_turn:
             self._take_some()
-
-    def _drain(self) -> Iterable[int]:
-        while self._moved:
-            yield self._moved.popleft()
 
     def _take_some(self) -> None:
         """Recompute waiting replies for TURN seconds; the others in the next iteration of the loop."""
@@ -227,6 +216,19 @@ LOG_LINES: Final = 500  # lines of one table in an interval: 10,000 lines a seco
 LOG_SLICE: Final = 16  # lines in one iteration of the loop: half a millisecond
 MAX_LOG_LINES: Final = 65_536  # lines that are written at the end of the process
 SHED_REASONS: Final = ("query", "response")
+# Fields of a table's statistics, by their labels.
+_LOOKUPS: Final = {
+    "hit": "hits",
+    "region": "negative_hits",
+    "miss": "misses",
+    "unusual": "not_plain",
+}
+_CHANGES: Final = {
+    "learned": "stored",
+    "refused": "refused",
+    "stale": "stale",
+    "evicted": "evicted",
+}
 
 
 def make_writer(
@@ -261,7 +263,7 @@ class AnswerTables:
         self,
         metrics: Registry,
         listeners: Callable[[], Iterable[Listener]],
-        recomputation: Recomputation | None = None,
+        recomputation: Recomputation,
     ) -> None:
         self._listeners = listeners
         self._recomputation = recomputation
@@ -304,8 +306,7 @@ class AnswerTables:
 
     def close(self) -> None:
         """Log the hits and add the counts; called after all listeners have closed."""
-        if self._recomputation is not None:
-            self._recomputation.detach()
+        self._recomputation.detach()
         for table in self._tables:
             self._write_log(table, MAX_LOG_LINES)
         self.fold()
@@ -316,8 +317,7 @@ class AnswerTables:
         tables = [each.processor.writer for each in listeners]
         live = {table: None for table in tables if table is not None}
         sockets = {each.udp: None for each in listeners if each.udp is not None}
-        if self._recomputation is not None:
-            self._recomputation.writers = tuple(live)
+        self._recomputation.writers = tuple(live)
         for table in live:
             self._tables.setdefault(table, _Seen())
         for listener in sockets:
@@ -326,7 +326,9 @@ class AnswerTables:
             self._fold_table(table, seen)
         for listener, seen in self._sockets.items():
             self._fold_socket(listener, seen)
-        self._show_sizes(live)
+        sizes = {(each.server,): each.table.statistics() for each in live}
+        self._entries.values = {labels: found.entries for labels, found in sizes.items()}
+        self._octets.values = {labels: found.octets for labels, found in sizes.items()}
         last = {each.server: each for each in self._tables if each not in live}
         for each in self._exchanged:
             if each not in live and each not in sockets:
@@ -336,8 +338,7 @@ class AnswerTables:
 
     async def write_logs(self) -> None:
         """Write the log lines of hits, and release replaced tables, until cancelled."""
-        if self._recomputation is not None:
-            self._recomputation.attach_main()
+        self._recomputation.attach()
         while True:
             # A server that logs nothing is not woken for this.
             writers = (each.processor.writer for each in self._listeners())
@@ -383,45 +384,25 @@ class AnswerTables:
     def _fold_table(self, writer: AnswerTableWriter, seen: _Seen) -> None:
         writer.hits.count()
         self._count_drops(writer, seen)
-        found, server = writer.table.statistics(), writer.server
-        lookups = {
-            "hit": found.hits,
-            "region": found.negative_hits,
-            "miss": found.misses,
-            "unusual": found.not_plain,
-        }
-        changes = {
-            "learned": found.stored,
-            "refused": found.refused,
-            "stale": found.stale,
-            "evicted": found.evicted,
-        }
-        seen.add(self._lookups, {(server, name): count for name, count in lookups.items()})
-        seen.add(self._changes, {(server, name): count for name, count in changes.items()})
+        found = writer.table.statistics()
+        for counter, fields in ((self._lookups, _LOOKUPS), (self._changes, _CHANGES)):
+            for name, each in fields.items():
+                seen.add(counter, {(writer.server, name): getattr(found, each)})
 
     def _count_drops(self, writer: AnswerTableWriter, seen: _Seen) -> None:
         seen.add(self._log_drops, {(): writer.table.log_drops + writer.hit_log.lost})
 
     def _fold_socket(self, listener: UdpListener, seen: _Seen) -> None:
         dropped, errors = listener.statistics()
-        names = {code: errno.errorcode.get(code, "UNKNOWN") for code in errors}
-        counts: dict[tuple[str, ...], float] = {}
+        counts = defaultdict[tuple[str, ...], float](float)
         for code, count in errors.items():
-            counts[(names[code],)] = counts.get((names[code],), 0) + count
+            counts[errno.errorcode.get(code, "UNKNOWN"),] += count
         seen.add(self._queue_drops, {(): dropped})
         seen.add(self._send_errors, counts)
         server = listener.processor.server
         for reason, count in zip(SHED_REASONS, (dropped, sum(errors.values())), strict=True):
             if (server, reason) in self._shed_drops.values:
                 seen.add(self._shed_drops, {(server, reason): count})
-
-    def _show_sizes(self, live: Iterable[AnswerTableWriter]) -> None:
-        entries: dict[tuple[str, ...], float] = {}
-        octets: dict[tuple[str, ...], float] = {}
-        for writer in live:
-            found = writer.table.statistics()
-            entries[(writer.server,)], octets[(writer.server,)] = found.entries, found.octets
-        self._entries.values, self._octets.values = entries, octets
 
 
 class _Seen(dict[tuple[str, tuple[str, ...]], float]):

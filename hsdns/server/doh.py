@@ -22,7 +22,7 @@ import functools
 import re
 import time
 from base64 import urlsafe_b64decode
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 from hsdns import eager
@@ -30,18 +30,14 @@ from hsdns.chain import Endpoint
 from hsdns.http2 import MEDIA_TYPE
 from hsdns.http_page import TEXT
 from hsdns.metrics import Counter
-from hsdns.server import http_request
 from hsdns.server.admission import Places
-from hsdns.server.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2, HttpReply, HttpRequest
-from hsdns.server.http_request import Malformed, Request, RequestReader
+from hsdns.server.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2
+from hsdns.server.http_request import Malformed, Request, RequestReader, Response
 from hsdns.server.tcp import Connection, TcpListener
-from hsdns.server.tls import TlsConnection
 from hsdns.wire.decode import BadQuery, decode, outline
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Outcome, Query, outcome
 
-ALPN: Final = ["h2", "http/1.1"]
-_TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
 PATH: Final = "/dns-query"
 SHORT_AGE: Final = 5  # seconds, for a reply without any TTL (CoreDNS plugin/pkg/dnsutil ttl.go)
 LONGEST_AGE: Final = 3600
@@ -52,24 +48,19 @@ _KEPT: Final = frozenset({Outcome.POSITIVE, Outcome.NODATA, Outcome.NXDOMAIN})
 class BadRequest(Exception):
     """A request without a valid query; `reply` is the response to send."""
 
-    def __init__(self, reply: HttpReply) -> None:
+    def __init__(self, reply: Response) -> None:
         super().__init__(f"status {reply.status}")
         self.reply = reply
 
 
-class DohCounters(NamedTuple):
-    """The metrics of all HTTPS listeners of a process."""
-
-    responses: Counter  # by server and status
-    excesses: Counter  # by server and limit
-
-
 class DohServer(TcpListener):
-    """Accepts on one bound TCP socket of an https:// key."""
+    """Accepts on one bound TCP socket of an https:// key; counts responses by status, and connections by excess."""
 
-    def __init__(self, *args: Any, counters: DohCounters) -> None:
+    alpn = ("h2", "http/1.1")
+
+    def __init__(self, *args: Any, counters: tuple[Counter, Counter]) -> None:
         super().__init__(*args)
-        self._counters = counters
+        self._responses, self._excesses = counters
         self._most = self._places.most
         self._places = Places(self._most, self._places)
 
@@ -86,22 +77,15 @@ class DohServer(TcpListener):
 
     def count(self, status: int) -> None:
         """Count a reply by its status."""
-        self._counters.responses.inc((self.processor.server, str(status)))
+        self._responses.inc((self.processor.server, str(status)))
 
     def charge(self, client: Endpoint, http2: Http2) -> None:
         """Charge an address for the work for a connection that its client made the server close."""
         if self._credit is not None:
-            self._credit.charge(client.address, http2.frames, http2.fed, self.clock())
+            frames = http2.frames
+            self._credit.charge(client.address, frames.counted, frames.fed, self.clock())
         if http2.excess:
-            self._counters.excesses.inc((self.processor.server, http2.excess))
-
-    def wrap(self, connection: asyncio.Protocol) -> asyncio.Protocol:
-        """Wrap the protocol in TLS that offers HTTP/2 (ALPN), if the listener has a certificate."""
-        tls = self.settings.tls
-        if tls is None:
-            return connection
-        tls.set_alpn_protocols(ALPN)
-        return TlsConnection(connection, tls, is_http=True, turns=self.turns)
+            self._excesses.inc((self.processor.server, http2.excess))
 
 
 class Http1:
@@ -126,27 +110,24 @@ class Http1:
         """Whether a request may wait for step()."""
         return self._reader.has_waiting and not self.is_over
 
-    def step(self) -> HttpRequest | None:
+    def step(self) -> Request | None:
         """Return the next request, if it has arrived."""
         try:
             self._request = request = self._reader.take()
         except Malformed as bad:
-            self._out += http_request.refuse(bad)
+            self._out += bad.response.to(None)
             self.is_over = True
             return None
         if request is None:
             self._out += self._reader.interim()
-            return None
-        body = _TOO_LONG if request.body is None else request.body
-        return HttpRequest(0, request.method, request.target, body)
+        return request
 
-    def reply(self, stream: int, reply: HttpReply, now: float, *, head_only: bool = False) -> None:
+    def reply(self, stream: int, reply: Response, now: float, *, head_only: bool = False) -> None:
         """Answer the request."""
-        del stream, now
+        del stream, now, head_only
         request, self._request = self._request, None
         headers = (*reply.headers, ("server", "hsdns"))
-        self._out += http_request.head_of(reply.status, headers, request)
-        self._out += b"" if head_only else reply.body
+        self._out += reply._replace(headers=headers).to(request)
         self.is_over = self.is_over or request is None or not request.keeps
 
     def end(self) -> None:
@@ -243,7 +224,7 @@ class DohConnection(Connection):
         self._most = 1  # replies go out in the order of requests
         return Http1()
 
-    def _ask(self, request: HttpRequest) -> None:
+    def _ask(self, request: Request) -> None:
         """Answer a request at once, or later in a task."""
         server = self._server
         self._has_asked = True
@@ -271,14 +252,14 @@ class DohConnection(Connection):
             self.pending -= 1
             raise
 
-    def _answered(self, request: HttpRequest, query: Query, wire: bytes | None) -> None:
+    def _answered(self, request: Request, query: Query, wire: bytes | None) -> None:
         self.pending -= 1
         self._last_used = self._server.clock()
         self._reply(request, make_reply(query, wire))
         self._server.processor.flush()
         self._go_on()
 
-    def _reply(self, request: HttpRequest, reply: HttpReply) -> None:
+    def _reply(self, request: Request, reply: Response) -> None:
         self._server.count(reply.status)
         if self._http is not None:
             head_only = request.method == "HEAD"
@@ -304,7 +285,7 @@ class DohConnection(Connection):
             transport.close()
 
 
-def read_request(method: str, target: str, body: bytes) -> tuple[bytes, Query]:
+def read_request(method: str, target: str, body: bytes | None) -> tuple[bytes, Query]:
     """Return the query of a request, as octets and parsed; raise BadRequest.
 
     `target` is the path with its query string.
@@ -321,7 +302,7 @@ def read_request(method: str, target: str, body: bytes) -> tuple[bytes, Query]:
         raise BadRequest(_error(400, "invalid request")) from bad
 
 
-def make_reply(query: Query, wire: bytes | None) -> HttpReply:
+def make_reply(query: Query, wire: bytes | None) -> Response:
     """Wrap a reply; without a reply the status is 500."""
     if wire is None:
         return _error(500, "No response")
@@ -330,7 +311,7 @@ def make_reply(query: Query, wire: bytes | None) -> HttpReply:
         ("cache-control", f"max-age={max_age(query, wire)}"),
         ("content-length", str(len(wire))),
     )
-    return HttpReply(200, headers, wire)
+    return Response(200, headers, wire)
 
 
 def max_age(query: Query, wire: bytes) -> int:
@@ -355,11 +336,11 @@ def _from_parameters(text: str) -> bytes | None:
         return None
 
 
-def _error(status: int, text: str) -> HttpReply:
+def _error(status: int, text: str) -> Response:
     body = f"{text}\n".encode()
     headers = (
         ("content-type", TEXT),
         ("x-content-type-options", "nosniff"),
         ("content-length", str(len(body))),
     )
-    return HttpReply(status, headers, body)
+    return Response(status, headers, body)

@@ -23,35 +23,9 @@ import time
 from collections import deque
 from typing import Final, NamedTuple
 
-from hsdns.http2 import (
-    CONTINUATION,
-    DATA,
-    END_HEADERS,
-    END_STREAM,
-    HEAD_LEN,
-    HEADERS,
-    HEADERS_SIZE,
-    MAX_BLOCK_LEN,
-    PADDED,
-    PING,
-    PREFACE,
-    PUSH_PROMISE,
-    RST_STREAM,
-    SETTINGS,
-    WINDOW_UPDATE,
-    Connection,
-    ErrorCode,
-    Fields,
-    Frame,
-    Stream,
-    Violation,
-    field,
-    split,
-)
-from hsdns.http2 import (
-    MAX_STREAMS as MAX_STREAMS_SETTING,
-)
-from hsdns.server.http_request import date
+from hsdns import http2
+from hsdns.http2 import ErrorCode, Fields, Frame, Stream, Violation, field
+from hsdns.server.http_request import Request, Response, date
 
 COUNTED: Final = 64  # frames in one step
 _SETTING_LEN: Final = 6  # octets
@@ -79,40 +53,17 @@ RATES: Final = {
     "data frames": Rate(5000, 5000),
 }
 _KIND: Final = {
-    DATA: "data frames",
-    HEADERS: "streams",
-    RST_STREAM: "resets",
-    PING: "pings",
-    WINDOW_UPDATE: "window updates",
+    http2.DATA: "data frames",
+    http2.HEADERS: "streams",
+    http2.RST_STREAM: "resets",
+    http2.PING: "pings",
+    http2.WINDOW_UPDATE: "window updates",
 }
 
 
 def excess(limit: str) -> Violation:
     """A client exceeded a limit."""
     return Violation(ErrorCode.ENHANCE_YOUR_CALM, f"too many {limit}", limit)
-
-
-class Allowance:
-    """The remaining allowance of a connection for each kind of frame; `now` in seconds."""
-
-    def __init__(self, now: float) -> None:
-        self._left = {what: rate.burst for what, rate in RATES.items()}
-        self._now = now
-
-    def pass_time(self, now: float) -> None:
-        """Add the allowance for the time since the last call."""
-        elapsed, self._now = now - self._now, now
-        left = self._left
-        for what, (burst, per_second) in RATES.items():
-            if left[what] < burst:
-                left[what] = min(burst, left[what] + elapsed * per_second)
-
-    def take(self, what: str, amount: float = 1) -> None:
-        """Use up a part of the allowance; raise Violation if less is left."""
-        left = self._left[what] - amount
-        if left < 0:
-            raise excess(what)
-        self._left[what] = left
 
 
 class Frames:
@@ -124,17 +75,22 @@ class Frames:
         self.counted = self.fed = 0  # frames, octets
         self._waiting_len = 0
         self.is_counted = True  # no whole frame is left that count() has not seen
-        self._allowance = Allowance(now)
+        # The rest of the allowance for each kind of frame, and when it was last added to.
+        self._left = {what: rate.burst for what, rate in RATES.items()}
+        self._now = now
         self._data = bytearray()
-        self._preface = PREFACE  # its rest
+        self._preface = http2.PREFACE  # its rest
         self._block_len = 0  # octets of a header block whose end has not arrived
 
     def feed(self, data: bytes, now: float) -> None:
         """Accept octets of the client; their frames wait for count()."""
-        self._allowance.pass_time(now)
+        elapsed, self._now = now - self._now, now
+        for what, (burst, per_second) in RATES.items():
+            if self._left[what] < burst:
+                self._left[what] = min(burst, self._left[what] + elapsed * per_second)
         self.fed += len(data)
         self._data += data
-        self.is_counted = self.is_counted and len(self._data) < HEAD_LEN
+        self.is_counted = self.is_counted and len(self._data) < http2.HEAD_LEN
 
     def count(self) -> bool:
         """Count the next frames, which then wait for take(); return whether all are counted, or raise Violation."""
@@ -146,10 +102,10 @@ class Frames:
                 raise Violation(ErrorCode.PROTOCOL_ERROR, "no preface of HTTP/2")
             self._preface = self._preface[len(begun) :]
             del self._data[: len(begun)]
-        found = split(self._data, COUNTED)
+        found = http2.split(self._data, COUNTED)
         for each in found:
             self._count(each)
-            self._waiting_len += HEAD_LEN + len(each.payload)
+            self._waiting_len += http2.HEAD_LEN + len(each.payload)
         self.waiting += found
         self.is_counted = len(found) < COUNTED
         return self.is_counted
@@ -162,8 +118,8 @@ class Frames:
     def take(self) -> Frame:
         """Return the frame that has waited longest."""
         frame = self.waiting.popleft()
-        self._waiting_len -= HEAD_LEN + len(frame.payload)
-        if frame.kind == RST_STREAM:
+        self._waiting_len -= http2.HEAD_LEN + len(frame.payload)
+        if frame.kind == http2.RST_STREAM:
             self.reset.discard(frame.stream)
         return frame
 
@@ -175,35 +131,42 @@ class Frames:
         self.reset.clear()
         self._data.clear()
 
+    def _take(self, what: str, amount: float = 1) -> None:
+        """Use up a part of the allowance; raise Violation if less is left."""
+        left = self._left[what] - amount
+        if left < 0:
+            raise excess(what)
+        self._left[what] = left
+
     def _count(self, frame: Frame) -> None:
         """Count a frame; raise Violation."""
         self.counted += 1
         kind, flags, stream, payload = frame
-        length, take = len(payload), self._allowance.take
-        if kind == SETTINGS:
+        length, take = len(payload), self._take
+        if kind == http2.SETTINGS:
             take("settings", max(1, length // _SETTING_LEN))
             return
-        if kind in (HEADERS, CONTINUATION, PUSH_PROMISE):
+        if kind in (http2.HEADERS, http2.CONTINUATION, http2.PUSH_PROMISE):
             take("header octets", length)
             self._block_len += length
-            if self._block_len > MAX_BLOCK_LEN:
+            if self._block_len > http2.MAX_BLOCK_LEN:
                 raise excess("header octets")
-            if flags & END_HEADERS:
+            if flags & http2.END_HEADERS:
                 self._block_len = 0
-        if kind == CONTINUATION:
+        if kind == http2.CONTINUATION:
             # A request fits in one frame, so further frames are rarely useful, and empty ones never.
             take("other frames" if length else "empty frames")
             return
         take(_KIND.get(kind, "other frames"))
-        if kind == RST_STREAM:
+        if kind == http2.RST_STREAM:
             self.reset.add(stream)
-        elif kind == DATA and not flags & END_STREAM and _is_empty(flags, payload):
+        elif kind == http2.DATA and not flags & http2.END_STREAM and _is_empty(flags, payload):
             take("empty frames")
 
 
 def _is_empty(flags: int, payload: bytes) -> bool:
-    """Whether a DATA frame contains only padding."""
-    if payload and flags & PADDED:
+    """Whether a http2.DATA frame contains only padding."""
+    if payload and flags & http2.PADDED:
         return len(payload) <= 1 + payload[0]
     return not payload
 
@@ -222,23 +185,6 @@ _FORBIDDEN: Final = frozenset(
 )
 
 
-class HttpReply(NamedTuple):
-    """Status, headers and body, for both versions of HTTP."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-
-class HttpRequest(NamedTuple):
-    """A complete request; the caller passes `stream` back with the reply."""
-
-    stream: int
-    method: str
-    target: str
-    body: bytes
-
-
 class _Head(NamedTuple):
     """What the fields of a request say; trailers have no `method`."""
 
@@ -247,36 +193,38 @@ class _Head(NamedTuple):
     length: int | None  # of the body
 
 
-class Http2(Connection[_Head]):
+class Http2(http2.Connection[_Head]):
     """The server's side of one connection; `now` in seconds.  `excess` is the limit that its client has exceeded.
 
-    `has_fault` is set after that, and after the client has violated HTTP/2.
+    `has_fault` is set after that, and after the client has violated HTTP/2.  `frames` counts what has arrived.
     """
 
     def __init__(self, now: float) -> None:
-        super().__init__(b"", [(MAX_STREAMS_SETTING, MAX_STREAMS), (HEADERS_SIZE, MAX_BLOCK_LEN)])
-        self._frames = Frames(now)
+        super().__init__(
+            b"", [(http2.MAX_STREAMS, MAX_STREAMS), (http2.HEADERS_SIZE, http2.MAX_BLOCK_LEN)]
+        )
+        self.frames = Frames(now)
         self._arriving_len = 0
-        self._request: HttpRequest | None = None
+        self._request: Request | None = None
         self.is_over = False
         self.has_fault = False
         self.excess = ""
 
     def feed(self, data: bytes, now: float) -> None:
         """Accept octets of the client; their frames wait for step()."""
-        self._frames.feed(data, now)
+        self.frames.feed(data, now)
 
     @property
     def has_waiting(self) -> bool:
         """Whether frames wait for step()."""
-        return bool(self._frames.waiting) or not self._frames.is_counted
+        return bool(self.frames.waiting) or not self.frames.is_counted
 
-    def step(self) -> HttpRequest | None:
+    def step(self) -> Request | None:
         """Handle the next frame, when all are counted; return the request that it completes."""
         try:
-            if not self._frames.count() or not self._frames.waiting:
+            if not self.frames.count() or not self.frames.waiting:
                 return None
-            self.take(*self._frames.take())
+            self.take(*self.frames.take())
         except Violation as violation:
             self._send_away(violation)
             return None
@@ -344,10 +292,12 @@ class Http2(Connection[_Head]):
         """Return a complete request from step(), unless a waiting frame cancels it."""
         self._arriving_len -= _octets_of(stream)
         head = stream.head
-        if head is not None and stream.number not in self._frames.reset:
-            self._request = HttpRequest(stream.number, head.method, head.target, bytes(stream.body))
+        if head is not None and stream.number not in self.frames.reset:
+            self._request = Request(
+                head.method, head.target, body=bytes(stream.body), stream=stream.number
+            )
 
-    def reply(self, stream: int, reply: HttpReply, now: float, *, head_only: bool = False) -> None:
+    def reply(self, stream: int, reply: Response, now: float, *, head_only: bool = False) -> None:
         """Answer a request; does nothing if the client has cancelled it."""
         found = self.streams.get(stream)
         if found is None:
@@ -365,7 +315,7 @@ class Http2(Connection[_Head]):
     def _send_away(self, violation: Violation) -> None:
         self.excess = violation.limit
         self.has_fault = True
-        self._frames.clear()
+        self.frames.clear()
         for number in tuple(self.streams):
             self.close(number)
         self._arriving_len = 0
@@ -378,19 +328,9 @@ class Http2(Connection[_Head]):
             self.go_away(reason, self.last)
 
     @property
-    def frames(self) -> int:
-        """The number of frames that have arrived."""
-        return self._frames.counted
-
-    @property
-    def fed(self) -> int:
-        """The number of octets that have arrived."""
-        return self._frames.fed
-
-    @property
     def octets(self) -> int:
         """The number of octets that are kept: of frames, of incomplete requests, and of replies."""
-        return self._frames.octets + self._arriving_len + self.unsent_len
+        return self.frames.octets + self._arriving_len + self.unsent_len
 
 
 def read_head(fields: Fields) -> _Head:

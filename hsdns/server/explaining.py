@@ -14,7 +14,7 @@ from hsdns.cluster.source import Reading
 from hsdns.explanation.client import Tried, client_of
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
-from hsdns.explanation.lookup import Question, explain_for_client
+from hsdns.explanation.lookup import explain_for_client
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.question import LookupQuestion, QuestionError
 from hsdns.explanation.report import Explanation
@@ -26,9 +26,8 @@ from hsdns.server.runtime import ServerRuntime, begin
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 
-WAIT: Final = (
-    1.5  # seconds to read the objects behind a question; a source has a shorter timeout of its own
-)
+# Seconds to read the objects behind a question; a source has a shorter timeout of its own.
+WAIT: Final = 1.5
 
 
 def make_explainer(
@@ -84,9 +83,8 @@ async def explain_lookup(
             f"the search list has {searched} domains; leave some out: at most {MOST_SEARCHES} are explained, "
             "as many as Kubernetes allows a Pod (glibc before 2.26 reads 6)"
         )
-    question = Question(asking.name, asking.types)
     try:
-        return await explain_for_client(explainer, asker, question, runtime.clock(), problems)
+        return await explain_for_client(explainer, asker, asking, runtime.clock(), problems)
     except ValueError as error:
         raise QuestionError(f"a name of the search list cannot be looked up: {error}") from None
 

@@ -53,18 +53,16 @@ from hsdns.server.admission import ListenerFaults
 from hsdns.server.instance import Instance, State
 from hsdns.server.runtime import ServerRuntime
 from hsdns.server.sockets import endpoint_of
-from hsdns.server.tcp import Connection, FaultyTransport, TcpListener
+from hsdns.server.tcp import Connection, TcpListener
+from hsdns.server.tls import Layer
 
 Decide = Callable[[str, Endpoint, Endpoint], Sequence[Bite]]
 Lifted = Callable[[], bool]
-Around = Callable[[asyncio.Transport, Connection], FaultyTransport]
-TICK: Final = (
-    0.1  # seconds between two pieces of a slow connection, if a piece has at least one octet
-)
+# Seconds between two pieces of a slow connection, if a piece has at least one octet.
+TICK: Final = 0.1
 HIGH: Final = 262_144  # octets waiting to be sent slowly, above which the connection writes no more
-POLL: Final = (
-    0.01  # seconds between two checks: of what is not sent, and of the number of pending queries
-)
+# Seconds between two checks: of what is not sent, and of the number of pending queries.
+POLL: Final = 0.01
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
@@ -94,11 +92,16 @@ class FaultyConnection(asyncio.Protocol):
             if bite.rule.action.word == "hang":
                 return HungConnection(listener, self._lifted(bite))
         connection = listener.make_connection()
-        for bite in bites:
-            assert isinstance(bite.rule.action, ConnectionAction), "about a connection"
-            lifted = self._lifted(bite)
-            connection.around = _around(bite.rule.action, lifted, connection.around)
-        return listener.wrap(connection)
+        inside: asyncio.Protocol = connection
+        for bite in reversed(bites):
+            action = bite.rule.action
+            assert isinstance(action, ConnectionAction), "about a connection"
+            if action.word == "slow":
+                assert action.octets is not None, "a rate"
+                inside = SlowTransport(inside, action.octets, self._lifted(bite))
+            else:
+                inside = ResetTransport(inside, action.octets)
+        return listener.wrap(connection, inside)
 
     def _lifted(self, bite: Bite) -> Lifted:
         return lambda: bite.rule.is_lifted(self._listener.clock())
@@ -117,29 +120,14 @@ class HungConnection(Connection):
             self.close()
 
 
-def _around(action: ConnectionAction, lifted: Lifted, outer: Around | None) -> Around:
-    """Put the transport of a rule around that of another one, if any."""
-
-    def around(transport: asyncio.Transport, inside: Connection) -> FaultyTransport:
-        outside = transport if outer is None else outer(transport, inside)
-        if action.word == "slow":
-            assert action.octets is not None, "a rate"
-            return SlowTransport(outside, action.octets, inside, lifted)
-        return ResetTransport(outside, action.octets)
-
-    return around
-
-
-class SlowTransport(FaultyTransport):
+class SlowTransport(Layer):
     """Sends at most this many octets a second, until `lifted`; then the rest at once."""
 
-    def __init__(
-        self, outside: asyncio.Transport, rate: int, inside: asyncio.Protocol, lifted: Lifted
-    ) -> None:
-        super().__init__(outside)
+    def __init__(self, inside: asyncio.Protocol, rate: int, lifted: Lifted) -> None:
+        super().__init__(inside)
         self._piece = max(1, round(rate * TICK))
         self._interval = self._piece / rate  # seconds
-        self._inside, self._lifted = inside, lifted
+        self._lifted = lifted
         self._waiting = bytearray()
         self._timer: asyncio.TimerHandle | None = None
         self._is_paused = self._is_closing = False
@@ -174,8 +162,10 @@ class SlowTransport(FaultyTransport):
         self._waiting.clear()
         self._outside.abort()
 
-    def has_more(self) -> bool:
-        """Whether it will close by itself later, because octets wait to be sent."""
+    def eof_received(self) -> bool:
+        """Half-closed by the client: what waits is still sent, and it closes by itself after that."""
+        if super().eof_received():
+            return True
         if self._waiting:
             self.close()
         return bool(self._waiting)
@@ -204,11 +194,11 @@ class SlowTransport(FaultyTransport):
             self._timer = asyncio.get_running_loop().call_later(self._interval, self._send)
 
 
-class ResetTransport(FaultyTransport):
+class ResetTransport(Layer):
     """Resets the connection after this many octets; None: after half of the first write."""
 
-    def __init__(self, outside: asyncio.Transport, octets: int | None) -> None:
-        super().__init__(outside)
+    def __init__(self, inside: asyncio.Protocol, octets: int | None) -> None:
+        super().__init__(inside)
         self._left = octets
         self._is_over = False
 
@@ -263,7 +253,7 @@ class Process(Protocol):
         Return False, with nothing done, if the process ends, or if `wanted`, called right before, returns False.
         """
 
-    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> None:
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> object:
         """Start a task."""
 
 
@@ -619,33 +609,26 @@ def _zones(configuration: Configuration) -> Iterator[tuple[Zone, Sequence[Assemb
                 yield Zone(served.listen.server, apex, deeper), blocks
 
 
-class BehindGauge:
-    """Measures the rules of all `configurations` and of the control door; `clock` gives monotonic seconds."""
+def measure_behind(
+    metrics: Registry,
+    clock: Callable[[], float],
+    configurations: Callable[[], Iterable[Configuration]],
+    standing: Rules | None,
+) -> None:
+    """Measure the rules of `configurations` and of the control door before each scrape; `clock` is monotonic."""
 
-    def __init__(
-        self,
-        metrics: Registry,
-        clock: Callable[[], float],
-        configurations: Callable[[], Iterable[Configuration]],
-        standing: Rules | None,
-    ) -> None:
-        self._metrics, self._clock = metrics, clock
-        self._configurations, self._standing = configurations, standing
-        metrics.before_collect(self._measure)
-
-    def _measure(self) -> None:
-        """Set the gauge of each active rule, and remove the gauges of ended rules."""
-        now, found = self._clock(), dict[tuple[str, ...], float]()
-        for configuration in self._configurations():
-            sets = [each.rules for each in configuration.plugins if isinstance(each, Fault)]
-            for rules in [*sets, *filter(None, [self._standing])]:
+    def measure() -> None:
+        now, found = clock(), dict[tuple[str, ...], float]()
+        for configuration in configurations():
+            for rules in (*corefile_rules(configuration), *filter(None, [standing])):
                 for rule in rules.about("query"):
                     seconds = behind(rule, configuration.plugins, now)
                     if seconds is not None:
                         found[rule.name,] = max(seconds, found.get((rule.name,), 0.0))
-        gauge = self._metrics.gauge(
+        metrics.gauge(
             "hsdns_fault_behind_seconds",
             "How long ago the first change of the cluster came that a rule of fault holds back; 0 for none.",
             ("rule",),
-        )
-        gauge.values = found
+        ).values = found
+
+    metrics.before_collect(measure)

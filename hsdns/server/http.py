@@ -49,15 +49,22 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from math import inf
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hsdns.corefile.keys import split_host_port
 from hsdns.http_page import TEXT, HttpPage, HttpRefusal, HttpStream, PageRequest
-from hsdns.server import http_request
 from hsdns.server.admission import Places, Turns, client_of
 from hsdns.server.host import PREFIX, UnixSocket
-from hsdns.server.http_request import MAX_BODY, MAX_HEAD, Malformed, Request, RequestReader
+from hsdns.server.http_request import (
+    MAX_BODY,
+    MAX_HEAD,
+    Malformed,
+    Request,
+    RequestReader,
+    Response,
+    head_of,
+)
 from hsdns.server.sockets import BACKLOG
 from hsdns.server.tls import TlsConnection
 from hsdns.turns import Timer
@@ -349,24 +356,9 @@ NO_TOKEN: Final = (
 )
 
 
-class _Response(NamedTuple):
-    """A response that is made at once."""
-
-    status: int
-    content_type: str
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = ()
-
-    def to(self, request: Request | None) -> bytes:
-        """Its octets."""
-        return http_request.response(
-            self.status, self.content_type, self.body, request, self.headers
-        )
-
-
-_NOT_FOUND: Final = _Response(404, TEXT, b"404 page not found\n")
-_NOT_ALLOWED: Final = _Response(405, TEXT, b"method not allowed\n", (("Allow", "GET, HEAD"),))
-_FAILED: Final = _Response(500, TEXT, b"internal server error\n")
+_NOT_FOUND: Final = Response.of(404, TEXT, b"404 page not found\n")
+_NOT_ALLOWED: Final = Response.of(405, TEXT, b"method not allowed\n", [("Allow", "GET, HEAD")])
+_FAILED: Final = Response.of(500, TEXT, b"internal server error\n")
 
 
 class HttpConnection(asyncio.Protocol):
@@ -416,7 +408,7 @@ class HttpConnection(asyncio.Protocol):
             request = self._reader.take()
         except Malformed as bad:
             self._listener.malformed.add(self.address, str(bad))
-            self._end_with(http_request.refuse(bad))
+            self._end_with(bad.response.to(None))
             return False
         if request is None:
             if interim := self._reader.interim():
@@ -549,7 +541,7 @@ class HttpConnection(asyncio.Protocol):
         self.pending = 1
         self.task = asyncio.get_running_loop().create_task(self._work(page, request))
 
-    def _missing(self, request: Request) -> _Response:
+    def _missing(self, request: Request) -> Response:
         paths = self._listener.paths
         if not all(isinstance(each, HttpStream) for each in paths.values()):
             return _NOT_FOUND
@@ -624,7 +616,7 @@ class HttpConnection(asyncio.Protocol):
                     ) from None
                 coding = () if request.is_old else (("Transfer-Encoding", "chunked"),)
                 own = ("Content-Type", page.content_type), *HEADERS.items(), *page.headers.items()
-                transport.write(http_request.head_of(200, (*own, *coding), request))
+                transport.write(head_of(200, (*own, *coding), request))
                 if request.method == "HEAD":
                     return b""
                 await self._write(transport, piece, request)
@@ -641,19 +633,19 @@ class HttpConnection(asyncio.Protocol):
             await self._written
 
 
-def _made(page: HttpPage, request: Request) -> _Response:
+def _made(page: HttpPage, request: Request) -> Response:
     if request.method not in ("GET", "HEAD"):
         return _NOT_ALLOWED
     try:
-        return _Response(*page.handler(request.target))
+        return Response.of(*page.handler(request.target))
     except Exception:
         log.exception("http: the page %s could not be made", request.path)
         return _FAILED
 
 
-def _refusal(status: int, sentence: str, headers: Mapping[str, str] = {}) -> _Response:
+def _refusal(status: int, sentence: str, headers: Mapping[str, str] = {}) -> Response:
     body = f"{json.dumps({'error': sentence})}\n".encode()
-    return _Response(status, JSON, body, (*HEADERS.items(), *headers.items()))
+    return Response.of(status, JSON, body, (*HEADERS.items(), *headers.items()))
 
 
 def _read(page: HttpStream, request: Request, *, is_allowed: bool) -> PageRequest:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn, Self
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from hsdns.http_page import TEXT
 
 # Octets of a request line and its headers; also of what is between the data of a body.
 MAX_HEAD: Final = 16_384
@@ -30,20 +32,42 @@ class Request(NamedTuple):
     """A request; `target` is the path with its query string.
 
     `headers` are by lower-case names, those of one name in one value.  `body` is None if it is longer than MAX_BODY: it
-    has not been read, so the connection ends with the response.
+    has not been read, so the connection ends with the response.  `stream` is that of HTTP/2.
     """
 
     method: str
     target: str
-    headers: dict[str, str]
+    headers: Mapping[str, str] = {}
     body: bytes | None = b""
     is_old: bool = False  # HTTP/1.0
     keeps: bool = True  # whether the connection stays open
+    stream: int = 0
 
     @property
     def path(self) -> str:
         """The target without its query string."""
         return self.target.partition("?")[0]
+
+
+class Response(NamedTuple):
+    """A whole response."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    @classmethod
+    def of(
+        cls, status: int, content_type: str, body: bytes, headers: Iterable[tuple[str, str]] = ()
+    ) -> Self:
+        """Make one with the headers of a body."""
+        own = ("Content-Type", content_type), ("Content-Length", str(len(body)))
+        return cls(status, (*own, *headers), body)
+
+    def to(self, request: Request | None) -> bytes:
+        """Its octets for HTTP/1.1, as the answer to a request, or to octets that are none."""
+        head = head_of(self.status, self.headers, request)
+        return head if request is not None and request.method == "HEAD" else head + self.body
 
 
 class Malformed(Exception):
@@ -52,6 +76,12 @@ class Malformed(Exception):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
+
+    @property
+    def response(self) -> Response:
+        """The response to them, as Go writes it."""
+        text = f"{self.status} {HTTPStatus(self.status).phrase}: {self}"
+        return Response.of(self.status, TEXT, text.encode())
 
 
 class _Message:
@@ -239,22 +269,3 @@ def head_of(status: int, headers: Iterable[tuple[str, str]], request: Request | 
     elif request.is_old:
         lines.append("Connection: keep-alive")
     return "\r\n".join((*lines, "", "")).encode("latin-1")
-
-
-def response(
-    status: int,
-    content_type: str,
-    body: bytes,
-    request: Request | None = None,
-    headers: Iterable[tuple[str, str]] = (),
-) -> bytes:
-    """A whole response to a request, or to octets that are none."""
-    of_body = ("Content-Type", content_type), ("Content-Length", str(len(body)))
-    head = head_of(status, (*of_body, *headers), request)
-    return head if request is not None and request.method == "HEAD" else head + body
-
-
-def refuse(bad: Malformed) -> bytes:
-    """The response to octets that are no request, as Go writes it."""
-    text = f"{bad.status} {HTTPStatus(bad.status).phrase}: {bad}"
-    return response(bad.status, "text/plain; charset=utf-8", text.encode())

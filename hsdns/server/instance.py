@@ -1,6 +1,6 @@
 """One running configuration, from start to stop: its plugins, pages, listeners, answer tables and tasks.
 
-Path: lifecycle.py makes one at the start and one for each reload; its plugins see it as runtime.py.
+Path: lifecycle.py makes one at the start and one for each reload; for its plugins it is the runtime of runtime.py.
 Rule 1: a failed start stops each plugin that was started, and closes each socket that was opened.
 Rule 2: sockets outlive an instance: its successor takes them over between two packets, after all of its new parts have
         started; until then the old instance continues unchanged.
@@ -12,29 +12,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from enum import Enum, auto
 from itertools import groupby
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.assemble import AssembledBlock, Configuration, ServedAddress
 from hsdns.chain import Request
 from hsdns.corefile.tree import CorefileError
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
-from hsdns.plugin import Plugin, inherit_plugins
+from hsdns.plugin import Plugin, Running, inherit_plugins
 from hsdns.plugins.health import Health
 from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable, panics
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import SHED_REASONS, make_writer, shed_drops
-from hsdns.server.http import HttpError, HttpListeners
-from hsdns.server.listeners import DRAIN_TIMEOUT, Listeners, Opener
+from hsdns.server.http import HttpError
+from hsdns.server.listeners import DRAIN_TIMEOUT, Listeners
 from hsdns.server.query_tap import QueryTap
 from hsdns.server.runtime import ServerRuntime, Turn
 from hsdns.server.sockets import ListenError
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
+
+if TYPE_CHECKING:
+    from hsdns.server.lifecycle import Server
 
 log = logging.getLogger("hsdns.server")
 
@@ -98,7 +100,6 @@ class Event(Enum):
     PREPARED = auto()
     FAILED = auto()
     STARTED = auto()
-    NAMES_CHANGED = auto()  # a handler now answers other names first
     SUCCEEDED = auto()
     SHUT_DOWN = auto()
     DRAINED = auto()
@@ -114,49 +115,21 @@ TRANSITIONS: Final = (
     Transition(State.SERVING, Event.SHUT_DOWN, State.DRAINING, "all its listeners drain, together"),
     Transition(State.DRAINING, Event.DRAINED, State.STOPPING, "its plugins stop, its tasks are cancelled"),
     Transition(State.STOPPING, Event.STOPPED, State.STOPPED, "its processors and tables are forgotten"),
-    Transition(State.PREPARING, Event.NAMES_CHANGED, State.PREPARING, "what is being made is rebuilt once it serves"),
-    Transition(State.COMMITTED, Event.NAMES_CHANGED, State.COMMITTED, "processors are rebuilt once it serves"),
-    Transition(State.SERVING, Event.NAMES_CHANGED, State.SERVING, "processors are rebuilt, and exchanged"),
-    Transition(State.DRAINING, Event.NAMES_CHANGED, State.DRAINING, "nothing: its tables go with its listeners"),
-    Transition(State.STOPPING, Event.NAMES_CHANGED, State.STOPPING, "nothing: it has no listeners any more"),
-    Transition(State.STOPPED, Event.NAMES_CHANGED, State.STOPPED, "nothing: it has no listeners any more"),
 )  # fmt: skip
 
 
-class Instance:
-    """One configuration.
+class Instance(ServerRuntime):
+    """One configuration of a server; its plugins know it as their runtime."""
 
-    `make_processors` makes the query processor of each server; `is_forced` tells whether the process ends without
-    waiting; `settle` is called after listeners have replaced their answer tables or closed; `in_thread` calls a
-    function in a thread; `warm` fills a new answer table with the replies that clients queried in an old one.
-    """
-
-    def __init__(
-        self,
-        configuration: Configuration,
-        runtime: ServerRuntime,
-        opener: Opener,
-        http: HttpListeners,
-        make_processors: Callable[[Configuration, ServerRuntime], dict[str, QueryProcessor]],
-        is_forced: Callable[[], bool],
-        settle: Callable[[], None],
-        in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
-        warm: Callable[[AnswerTableWriter, AnswerTableWriter], Awaitable[None]] | None = None,
-    ) -> None:
-        runtime.configuration = configuration
-        self.configuration = configuration
-        self.runtime = runtime
-        self.listeners = Listeners(opener, configuration.listeners)
-        self._http = http
-        self._make_processors = make_processors
-        self._is_forced = is_forced
-        self._settle = settle
-        self._in_thread = in_thread
-        self._warm = warm
+    def __init__(self, configuration: Configuration, server: Server) -> None:
+        super().__init__(configuration, server.metrics, server.recomputation, server.clock)
+        self.listeners = Listeners(server.opener, configuration.listeners)
+        self.fail, self.stopping = server.fail, server.stopping
+        self._server = server
         self._life = StateMachine(TRANSITIONS, State.PREPARING)
         self._task: asyncio.Task[object] | None = None  # the task that starts it
         self._started: list[Plugin] = []
-        self._have_names_changed = False
+        self._have_names_changed = self._is_killed = False
 
     @property
     def state(self) -> State:
@@ -172,7 +145,7 @@ class Instance:
     @property
     def is_idle(self) -> bool:
         """Whether it has nothing to drain."""
-        return not len(self.listeners) and not len(self.runtime.queries)
+        return not len(self.listeners) and not len(self.queries)
 
     async def start(self, predecessor: Instance | None, draining: Sequence[Instance]) -> None:
         """Start all parts, then serve; raise the error of a failed start, which leaves the predecessor unchanged.
@@ -184,7 +157,7 @@ class Instance:
             await self._prepare(predecessor, draining)
             self._life.fire(Event.PREPARED)
             await self._warm_tables(predecessor)
-            await self.listeners.start(self.runtime.processors)
+            await self.listeners.start(self.processors)
         except BaseException:
             self._life.fire(Event.FAILED)
             await self._release(predecessor)
@@ -192,10 +165,9 @@ class Instance:
         self._life.fire(Event.STARTED)
         if predecessor is not None:
             predecessor._life.fire(Event.SUCCEEDED)
-        self.listeners.take_over(
-            predecessor.listeners if predecessor is not None else None, self.runtime.processors
-        )
-        self._settle()
+        before = None if predecessor is None else predecessor.listeners
+        self.listeners.take_over(before, self.processors)
+        self._server.tables.fold()
         if self._have_names_changed:
             try:
                 self.names_answered_first_changed()
@@ -210,12 +182,12 @@ class Instance:
 
     def names_answered_first_changed(self) -> None:
         """Read again which names the handlers answer first, and make the tables accordingly."""
-        state = self._life.fire(Event.NAMES_CHANGED)
-        self._have_names_changed = state in (State.PREPARING, State.COMMITTED)
-        if state is State.SERVING:
-            self.runtime.processors = self._make_processors(self.configuration, self.runtime)
-            self.listeners.exchange(self.runtime.processors)
-            self._settle()
+        # What is being made is made again once it serves; what drains has tables that go with its listeners.
+        self._have_names_changed = self.state in (State.PREPARING, State.COMMITTED)
+        if self.state is State.SERVING:
+            self.processors = self._server.make_processors(self)
+            self.listeners.exchange(self.processors)
+            self._server.tables.fold()
 
     async def be_killed(self, draining: Sequence[Instance]) -> None:
         """Close all listeners at once, as the kernel does for a process that has ended, without waiting for queries.
@@ -223,20 +195,51 @@ class Instance:
         Instances that drain already do the same.
         """
         for each in (*draining, self):
-            each._is_forced = lambda: True
+            each._is_killed = True
             for listener in each.listeners:
                 listener.kill()
         await self.shut_down(draining)
 
+    def _is_forced(self) -> bool:
+        """Whether nothing is waited for."""
+        return self._is_killed or self._server.is_quitting
+
+    def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
+        """Run a coroutine in the watch thread (watch_loop.py), if there is one, until it is cancelled."""
+        return (self._server.watch_loop or self._server).spawn(coro, name)
+
+    def late_watch(self, now: float) -> Awaitable[None] | None:
+        """What to wait for before the store is read, if the watch thread is blocked."""
+        watch = self._server.watch_loop
+        return None if watch is None else watch.late(now)
+
+    async def reload_if_changed(self) -> None:
+        """Read the Corefile again, in a task of its own, because the reload stops the plugin that requests it."""
+        reload = self._server.reload(only_if_changed=True)
+        await asyncio.shield(self._server.spawn(reload, "reload"))
+
+    # What makes the pages takes a tenth of all imports, and few servers have any.
+
+    def serve_control(self, address: str, token: str | None) -> None:
+        """Add the pages of the control door."""
+        from hsdns.server.control.routes import pages  # noqa: PLC0415 - see above
+
+        self.pages.serve(address, pages(self._server.door, token))
+
+    def serve_dashboard(self, address: str) -> None:
+        """Add the web page."""
+        from hsdns.server.control.routes import dashboard  # noqa: PLC0415 - see above
+
+        self.pages.serve(address, dashboard(self._server.door))
+
     async def drain(self) -> None:
         """Close the listeners that the successor has not taken over, after their queries are answered; then stop."""
-        runtime = self.runtime
         try:
             await self.listeners.drain(self._is_forced)
         finally:
-            self._settle()
-            await runtime.wait_until(  # queries at listeners that the successor has taken over
-                lambda: not len(runtime.queries) or self._is_forced(), DRAIN_TIMEOUT
+            self._server.tables.fold()
+            await self.wait_until(  # queries at listeners that the successor has taken over
+                lambda: not len(self.queries) or self._is_forced(), DRAIN_TIMEOUT
             )
             self._life.fire(Event.DRAINED)
             await self._stop(self.configuration.plugins)
@@ -250,7 +253,7 @@ class Instance:
         try:
             await self.listeners.shut_down(self._is_forced, [each.listeners for each in draining])
         finally:
-            self._settle()
+            self._server.tables.fold()
             for each in draining:
                 await each.listeners.closed.wait()
             self._life.fire(Event.DRAINED)
@@ -258,48 +261,45 @@ class Instance:
 
     async def _prepare(self, predecessor: Instance | None, draining: Sequence[Instance]) -> None:
         if predecessor is not None:
-            self.runtime.is_reload = True
+            self.is_reload = True
             inherit_plugins(predecessor.configuration.plugins, self.configuration.plugins)
             for each in draining:
                 await each.listeners.closed.wait()
-            self.runtime.bound = self.listeners.bind(predecessor.listeners)
-        turn = Turn(self.runtime.clock)
+            self.bound = self.listeners.bind(predecessor.listeners)
+        turn = Turn(self.clock)
         for _, plugins in groupby(self.configuration.plugins, lambda plugin: plugin.name):
             for plugin in plugins:
                 self._started.append(plugin)
-                await plugin.start(self.runtime)
+                await plugin.start(self)
                 await turn.end_if_long()
             if predecessor is None:  # probes are answered while kubernetes waits for the cluster
-                await self._http.open(self.runtime.pages)
+                await self._server.http.open(self.pages)
         if predecessor is None:
-            self.runtime.bound = self.listeners.bind(None)
-        await self._http.open(self.runtime.pages)
+            self.bound = self.listeners.bind(None)
+        await self._server.http.open(self.pages)
         # The handlers now know which names they answer first.  In a thread, as there may be thousands of blocks.
         self._have_names_changed = False
-        self.runtime.processors = await self._in_thread(
-            self._make_processors, self.configuration, self.runtime
-        )
+        self.processors = await self._server.in_thread(self._server.make_processors, self)
 
     async def _warm_tables(self, predecessor: Instance | None) -> None:
         """Fill the tables with the replies that clients lately queried in the predecessor's."""
-        if predecessor is None or self._warm is None:
-            return
-        for server, processor in self.runtime.processors.items():
-            old = predecessor.runtime.processors.get(server)
+        before = {} if predecessor is None else predecessor.processors
+        for server, processor in self.processors.items():
+            old = before.get(server)
             if old is not None and old.writer is not None and processor.writer is not None:
-                await self._warm(old.writer, processor.writer)
+                await self._server.recomputation.warm(old.writer, processor.writer)
 
     async def _release(self, predecessor: Instance | None) -> None:
         """Undo a failed start."""
         try:
-            self._settle()  # new listeners may have answered from their tables
+            self._server.tables.fold()  # new listeners may have answered from their tables
             try:
                 await self.listeners.release(self._is_forced)
             except Exception:  # this is not the reason why it does not start
                 log.exception("listeners of a start that failed did not close cleanly")
-            self._settle()
+            self._server.tables.fold()
             if predecessor is not None:  # its pages may have been replaced already
-                await self._http.go_back(predecessor.runtime.pages)
+                await self._server.http.go_back(predecessor.pages)
         finally:
             await self._stop(self._started)
 
@@ -307,7 +307,7 @@ class Instance:
         """Stop plugins, even if others fail to stop, and end the tasks."""
         task = asyncio.current_task()
         cancelled = task.cancelling() if task is not None else 0
-        turn = Turn(self.runtime.clock)
+        turn = Turn(self.clock)
         for plugin in plugins:
             try:
                 await plugin.stop()
@@ -318,10 +318,11 @@ class Instance:
                 if task is not None and task.cancelling() > cancelled:
                     raise
                 # This task was not cancelled: a task that stop() has cancelled and awaits raises this.
-        await self.runtime.tasks.cancel()
-        await self.runtime.queries.cancel()
+        await self.tasks.cancel()
+        await self.queries.cancel()
         await asyncio.sleep(0)
-        await self.runtime.take_apart()
+        self._started.clear()
+        await self.take_apart()
         self._life.fire(Event.STOPPED)
 
 

@@ -19,7 +19,7 @@ import logging
 import signal
 import time
 from asyncio import sleep
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -29,7 +29,6 @@ from hsdns.assemble import Configuration, ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.corefile.tree import Corefile, CorefileError
 from hsdns.fastpath import Versions
-from hsdns.http_page import HttpStream
 from hsdns.limits import descriptor_limit
 from hsdns.metrics import Registry
 from hsdns.plugin import Plugin, files_changed
@@ -39,7 +38,7 @@ from hsdns.query import QueryProcessor
 from hsdns.server.admission import Shares
 from hsdns.server.answer_tables import AnswerTables, Recomputation
 from hsdns.server.control.door import Door
-from hsdns.server.faults import BehindGauge, StandingFaults
+from hsdns.server.faults import StandingFaults, measure_behind
 from hsdns.server.host import ServiceManager
 from hsdns.server.http import HttpListeners
 from hsdns.server.instance import (
@@ -212,51 +211,57 @@ class Server:
         parts: ServerParts = ServerParts(),  # noqa: B008 - immutable
     ) -> None:
         workers, watches_apart, self._control, keeps_queries, faults = options
-        clock, self._in_thread, opener, http, self._processors = parts
+        self.clock, self.in_thread, opener, http, self._processors = parts
         self.metrics = metrics or Registry()
         self.counters = Versions()
         self.workers = workers
         self.instances: list[Instance] = []  # all that have not stopped, oldest first
         self._corefile = CorefileReader(load, has_changed)
         self._build = build
-        self._clock = clock
         self._manager = manager or ServiceManager()
         shares = Shares.of(descriptor_limit())
         shares.count_in(self.metrics)
-        self._http = http(shares.pages)
-        self._tasks = Tasks()
-        self._drains = Tasks()
-        self._opener = opener(self.metrics, self._tasks.spawn, clock, workers, shares.clients)
-        self._watchdog = Watchdog(self.metrics, clock) if watches_apart else None
-        self._watch_loop: WatchLoop | None = None
-        self._recomputation = Recomputation(self.counters, clock, apart=watches_apart)
+        self.http = http(shares.pages)
+        self._tasks, self._drains = Tasks(), Tasks()
+        self.opener = opener(self.metrics, self._tasks.spawn, self.clock, workers, shares.clients)
+        self.recomputation = Recomputation(self.counters, self.clock, apart=watches_apart)
+        self._watchdog = Watchdog(self.metrics, self.clock) if watches_apart else None
+        self.watch_loop: WatchLoop | None = None
         if self._watchdog is not None:
-            lease, began = self.counters.renew_lease, self._recomputation.attach_apart
-            self._watch_loop = WatchLoop(
-                lease, self._watchdog, clock, began=began, thread=watch_thread
+            self.watch_loop = WatchLoop(
+                self.counters.renew_lease,
+                self._watchdog,
+                self.clock,
+                began=partial(self.recomputation.attach, apart=True),
+                thread=watch_thread,
             )
         self._life = StateMachine(TRANSITIONS, Phase.NEW)
         self._changing = asyncio.Lock()  # held by the start, a reload, or the shutdown
         self._status: int | None = None
         self._ended = asyncio.Event()
         self._counts = QueryCounts(self.metrics)
-        self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
+        self.queries = QueryTap(self.clock, ServerRuntime.wall, keeps=keeps_queries)
         self.faults: StandingFaults | None = None
         if faults:
-            listeners, place = self._opener.faults, self._place_faults
             self.faults = StandingFaults(
                 self.metrics,
-                clock,
-                place,
-                listeners=listeners,
+                self.clock,
+                self._place_faults,
+                listeners=self.opener.faults,
                 process=self,
                 configurations=self._configurations,
             )
         rules = None if self.faults is None else self.faults.rules
-        BehindGauge(self.metrics, clock, self._configurations, rules)
-        seen = self._queries, self.metrics, self.faults
-        self._door = Door(lambda: self.instance, clock, ServerRuntime.wall, *seen)
-        self._tables = AnswerTables(self.metrics, self._listeners, self._recomputation)
+        measure_behind(self.metrics, self.clock, self._configurations, rules)
+        self.door = Door(
+            lambda: self.instance,
+            self.clock,
+            ServerRuntime.wall,
+            self.queries,
+            self.metrics,
+            self.faults,
+        )
+        self.tables = AnswerTables(self.metrics, self._listeners, self.recomputation)
 
     @property
     def phase(self) -> Phase:
@@ -267,6 +272,11 @@ class Server:
     def stopping(self) -> bool:
         """Whether it is shutting down or closed."""
         return self.phase in STOPPING
+
+    @property
+    def is_quitting(self) -> bool:
+        """Whether it ends without waiting."""
+        return self.phase is Phase.QUITTING
 
     @property
     def instance(self) -> Instance | None:
@@ -315,14 +325,14 @@ class Server:
             return
         if self._watchdog is not None:
             self._watchdog.listen("main", self._beaten)
-        self._tasks.spawn(self._tables.write_logs(), "query log")
+        self._tasks.spawn(self.tables.write_logs(), "query log")
 
     def _beaten(self, now: float, in_time: bool) -> None:
         memory.collect_due()
         dog, serving = self._watchdog, self.instance
         if dog is None or dog.is_settled or serving is None:
             return
-        if not serving.runtime.readiness().unready:
+        if not serving.readiness().unready:
             dog.settle()
 
     def show_running(self) -> None:
@@ -337,9 +347,9 @@ class Server:
         assert self._status is not None, "ended"
         return self._status
 
-    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> None:
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run a coroutine until the server has closed."""
-        self._tasks.spawn(coro, name)
+        return self._tasks.spawn(coro, name)
 
     async def reload(self, *, only_if_changed: bool = False) -> bool:
         """Serve the Corefile as it is now; an error is logged and counted, and the previous configuration stays."""
@@ -354,17 +364,17 @@ class Server:
             try:
                 with memory.growing():
                     read, plugins = self._corefile.read_for, self.configuration.plugins
-                    corefile = await self._in_thread(read, plugins, only_if_changed=only_if_changed)
+                    corefile = await self.in_thread(read, plugins, only_if_changed=only_if_changed)
                     if corefile is None:
                         return True
                     if only_if_changed:
                         self._manager.reloading()
                     show_version(self.metrics, corefile.digest)
                     log.info("Reloading")
-                    configuration = await self._in_thread(self._build, corefile)
+                    configuration = await self.in_thread(self._build, corefile)
                     tree = [*corefile.blocks]
                     del corefile
-                    await take_apart(tree, self._clock)
+                    await take_apart(tree, self.clock)
                     if self.stopping:
                         return False
                     await self._change_over(configuration)
@@ -396,25 +406,25 @@ class Server:
                 return False
             self._life.fire(Event.RELOAD)
             try:
-                self._opener.ports = {listen: each.port for listen, each in self.addresses.items()}
+                self.opener.ports = {listen: each.port for listen, each in self.addresses.items()}
                 draining = [each for each in self.instances if each is not old]
                 self._drains.spawn(self._finish(old, old.be_killed(draining)), "restart")
                 await asyncio.sleep(0)  # the listeners are closed now; the rest continues
-                control = old.runtime.pages.control
-                await self._http.close_others(control)
+                control = old.pages.control
+                await self.http.close_others(control)
                 await dead()
                 await self._drains.wait()
-                close = partial(self._http.go_back, control)
+                close = partial(self.http.go_back, control)
                 await until_started(self._start_again, close, lambda: self.stopping)
             finally:
-                self._opener.ports = {}
+                self.opener.ports = {}
                 self._life.fire(Event.RELOAD_ENDED)
             return True
 
     async def _start_again(self) -> None:
         with memory.growing():
-            corefile = await self._in_thread(self._corefile.read)
-            configuration = await self._in_thread(self._build, corefile)
+            corefile = await self.in_thread(self._corefile.read)
+            configuration = await self.in_thread(self._build, corefile)
             await self._change_over(configuration)
             memory.keep()
 
@@ -426,7 +436,7 @@ class Server:
         self._manager.stopping()
         lameduck = self.instance.lameduck if self.instance is not None else 0.0
         for each in self.instances:
-            each.runtime.stopping = True
+            each.stopping = True
         if phase is Phase.LAMEDUCK and lameduck:
             log.info("plugin/health: Going into lameduck mode for %gs", lameduck)
             await asyncio.sleep(lameduck)
@@ -449,13 +459,13 @@ class Server:
                 draining.remove(serving)
                 self._drains.spawn(self._finish(serving, serving.shut_down(draining)), "drain")
             await self._drains.wait()
-            self._tables.close()
+            self.tables.close()
             if self.faults is not None:
                 self.faults.close()
-            await self._http.close()
+            await self.http.close()
             await self._tasks.cancel()
-            if self._watch_loop is not None:
-                await self._watch_loop.close()
+            if self.watch_loop is not None:
+                await self.watch_loop.close()
             if self._watchdog is not None:
                 self._watchdog.stop()
             self._life.fire(Event.CLOSED)
@@ -474,7 +484,8 @@ class Server:
         for each in self.instances:
             each.cancel_start()
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """End with status 1, because of what a plugin says."""
         log.critical(reason)
         self._end(Event.CLOSE, 1)
 
@@ -488,7 +499,9 @@ class Server:
         """Serve a configuration; raise if it does not start, with the serving instance unchanged."""
         old = self.instance
         draining = [each for each in self.instances if each is not old]
-        new = self._make_instance(configuration)
+        new = Instance(configuration, self)
+        if self._control is not None:
+            new.serve_control(*self._control)
         self.instances.append(new)
         if self.faults is not None:
             self.faults.hold(configuration)  # before its plugins start to read a cluster
@@ -502,7 +515,7 @@ class Server:
         show_enabled(self.metrics, configuration)
         level = logging.DEBUG if has_debug(configuration) else logging.INFO
         logging.getLogger("hsdns").setLevel(level)
-        await self._http.close_others(new.runtime.pages)
+        await self.http.close_others(new.pages)
         if old is None:
             return
         await asyncio.sleep(0)
@@ -512,54 +525,12 @@ class Server:
         else:
             self._drains.spawn(self._finish(old, old.drain()), "drain")
 
-    def _make_instance(self, configuration: Configuration) -> Instance:
-        apart = self._watch_loop
-        runtime = ServerRuntime(
-            self.metrics,
-            self._recomputation,
-            clock=self._clock,
-            reload_if_changed=self._reload_if_changed,
-            fail=self._fail,
-            names_answered_first_changed=lambda: instance.names_answered_first_changed(),
-            spawn_watch=self._tasks.spawn if apart is None else apart.spawn,
-            late_watch=(lambda now: None) if apart is None else apart.late,
-            control_pages=self._control_pages,
-            dashboard_pages=self._dashboard_pages,
-        )
-        if self._control is not None:
-            runtime.serve_control(*self._control)
-        runtime.stopping = self.stopping
-        instance = Instance(
-            configuration,
-            runtime,
-            self._opener,
-            self._http,
-            self._make_processors,
-            is_forced=lambda: self.phase is Phase.QUITTING,
-            settle=self._tables.fold,
-            warm=self._recomputation.warm,
-            in_thread=self._in_thread,
-        )
-        return instance
-
-    def _make_processors(
-        self, configuration: Configuration, runtime: ServerRuntime
-    ) -> dict[str, QueryProcessor]:
+    def make_processors(self, instance: Instance) -> dict[str, QueryProcessor]:
+        """Make the query processor of each listener of an instance, by the listener's name in metrics."""
+        configuration = instance.configuration
         if self.faults is not None:
-            self.faults.place(configuration, runtime)
-        return self._processors(configuration, runtime, self.counters, self._counts, self._queries)
-
-    # What makes the pages takes a tenth of all imports, and few servers have any.
-
-    def _control_pages(self, token: str | None) -> Mapping[str, HttpStream]:
-        from hsdns.server.control.routes import pages  # noqa: PLC0415 - see above
-
-        return pages(self._door, token)
-
-    def _dashboard_pages(self) -> Mapping[str, HttpStream]:
-        from hsdns.server.control.routes import dashboard  # noqa: PLC0415 - see above
-
-        return dashboard(self._door)
+            self.faults.place(configuration, instance)
+        return self._processors(configuration, instance, self.counters, self._counts, self.queries)
 
     def _configurations(self) -> list[Configuration]:
         """The configurations of all instances."""
@@ -580,10 +551,6 @@ class Server:
         """The listeners of all instances, those of the serving one last."""
         for each in sorted(self.instances, key=lambda each: each.state is State.SERVING):
             yield from each.listeners
-
-    async def _reload_if_changed(self) -> None:
-        # In a task of its own, because the reload stops the plugin that requested it.
-        await asyncio.shield(self._tasks.spawn(self.reload(only_if_changed=True), "reload"))
 
 
 async def until_started(

@@ -30,7 +30,7 @@ from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import Admission, Credit, ListenerFaults, Places, Turns
 from hsdns.server.sockets import BoundSockets, Settings, open_all, open_more_udp, settings_of
-from hsdns.server.tcp import TcpListener, TcpServer
+from hsdns.server.tcp import TcpListener
 from hsdns.server.udp import UdpListener, UdpServer
 
 DRAIN_TIMEOUT: Final = 5.0  # seconds for queries in progress when the sockets close, as in CoreDNS
@@ -155,15 +155,17 @@ class Opener:
             "hsdns_tcp_rejected_total",
             "Connections closed at once because too many were open, or came from one address over TLS.",
         )
-        self._doh_responses = metrics.counter(
-            "coredns_dns_https_responses_total",
-            "Counter of DoH responses per server and http status code.",
-            ("server", "status"),
-        )
-        self._doh_excesses = metrics.counter(
-            "hsdns_https_sent_away_total",
-            "Connections that were closed because their client exceeded a limit of HTTP/2.",
-            ("server", "limit"),
+        self._doh_counters = (
+            metrics.counter(
+                "coredns_dns_https_responses_total",
+                "Counter of DoH responses per server and http status code.",
+                ("server", "status"),
+            ),
+            metrics.counter(
+                "hsdns_https_sent_away_total",
+                "Connections that were closed because their client exceeded a limit of HTTP/2.",
+                ("server", "limit"),
+            ),
         )
         # The loop runs when the first connection takes a step; all connections of the process share the turns.
         self._turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
@@ -213,10 +215,10 @@ class Opener:
         admission = self._admission.get(scheme, self._admission["dns"])
         args = (sock, processor, self._spawn, self.clock, admission, settings)
         if scheme == "https":
-            from hsdns.server.doh import DohCounters, DohServer  # noqa: PLC0415 - Rule 1
+            from hsdns.server.doh import DohServer  # noqa: PLC0415 - Rule 1
 
-            return DohServer(*args, counters=DohCounters(self._doh_responses, self._doh_excesses))
-        return TcpServer(*args)
+            return DohServer(*args, counters=self._doh_counters)
+        return TcpListener(*args)
 
 
 class Listeners:

@@ -10,13 +10,12 @@ Rule: one call of a thread runs all checks with the same interval.  If thousands
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import logging
 import random
 import time
 from asyncio import sleep
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from hsdns import eager
@@ -24,7 +23,7 @@ from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.chain import Endpoint, Handler, Next, Request, link
 from hsdns.cluster.freshness import Counters
 from hsdns.eager import Spawn, Wait
-from hsdns.http_page import HttpPage, HttpStream
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.plugin import Readiness, Running
 from hsdns.query import QueryProcessor
@@ -85,7 +84,6 @@ def _look_at_all(looks: list[Look]) -> list[Use]:
 MAX_TURN = 0.002  # seconds
 TASKS_A_TURN = 200  # tasks that are cancelled at a time
 T = TypeVar("T")
-SpawnWatch = Callable[[Coroutine[Any, Any, Any], str], Running]
 POLL_INTERVAL = 0.02  # seconds between two checks of a condition that plugins wait for at the start
 
 
@@ -189,22 +187,16 @@ async def take_apart(parts: list[Any], clock: Callable[[], float]) -> None:
 
 
 class ServerRuntime:
-    """The chain.Runtime of one configuration."""
+    """The chain.Runtime of one configuration; that of a server is an Instance (instance.py)."""
 
     def __init__(
         self,
+        configuration: Configuration,
         metrics: Registry,
         counters: Counters,
-        *,
-        reload_if_changed: Callable[[], Coroutine[Any, Any, None]],
-        fail: Callable[[str], None],
-        names_answered_first_changed: Callable[[], None] = lambda: None,
-        spawn_watch: SpawnWatch | None = None,
-        late_watch: Callable[[float], Awaitable[None] | None] = lambda now: None,
         clock: Callable[[], float] = time.monotonic,
-        control_pages: Callable[[str | None], Mapping[str, HttpStream]] = lambda token: {},
-        dashboard_pages: Callable[[], Mapping[str, HttpStream]] = lambda: {},
     ) -> None:
+        self.configuration = configuration
         self.clock = clock  # monotonic seconds; it has no reference to this configuration
         self.random = random.Random()
         self.metrics = metrics
@@ -215,16 +207,32 @@ class ServerRuntime:
         self.processors: dict[str, QueryProcessor] = {}
         self.pages = HttpPages()
         self.bound: dict[str, Endpoint] = {}
-        self.configuration: Configuration | None = None
-        self.reload_if_changed = reload_if_changed
-        self.fail = fail
-        self.names_answered_first_changed = names_answered_first_changed
-        self.late_watch = late_watch
-        self._spawn_watch = spawn_watch
+        self.fail: Callable[[str], None] = log.critical
         # Each chain with the handlers that it was linked from, by id() of the block.
         self._chains: dict[int, tuple[Sequence[Handler], Next | None]] = {}
         self._files = FileLooks()
-        self._control_pages, self._dashboard_pages = control_pages, dashboard_pages
+
+    # Without a server there is no watch thread (watch_loop.py), and nothing is served.
+
+    def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
+        """Run a coroutine until the configuration stops."""
+        return self.tasks.spawn(coro, name)
+
+    def late_watch(self, now: float) -> Awaitable[None] | None:
+        """Wait for nothing."""
+        return None
+
+    async def reload_if_changed(self) -> None:
+        """Do nothing: what is not served is not reloaded."""
+
+    def names_answered_first_changed(self) -> None:
+        """Do nothing: there is no answer table."""
+
+    def serve_control(self, address: str, token: str | None) -> None:
+        """Do nothing: there is no control door."""
+
+    def serve_dashboard(self, address: str) -> None:
+        """Do nothing: there is no web page."""
 
     @staticmethod
     def wall() -> float:
@@ -242,29 +250,11 @@ class ServerRuntime:
         """Run a coroutine until the configuration stops."""
         return self.tasks.spawn(coro, name)
 
-    def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
-        """Run a coroutine in the watch thread (watch_loop.py) until it is cancelled, or the server ends."""
-        return (self._spawn_watch or self.tasks.spawn)(coro, name)
-
     async def in_watch(self, coro: Coroutine[Any, Any, T], seconds: float) -> T:
         """The result of a coroutine that runs in the watch thread; raise TimeoutError after this many seconds."""
-        result: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-        async def run() -> None:
-            try:
-                found = await coro
-            except BaseException as error:
-                if not result.cancelled():
-                    result.set_exception(error)
-                raise
-            if not result.cancelled():
-                result.set_result(found)
-
-        running = self.spawn_watch(run(), "looking into a cluster")
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(result), seconds)
-        finally:
-            running.cancel()
+        running: Any = self.spawn_watch(coro, "looking into a cluster")
+        found: T = await asyncio.wait_for(asyncio.wrap_future(running), seconds)
+        return found
 
     def look_every(self, seconds: float, look: Look) -> None:
         """Check a file every `seconds` until the configuration stops."""
@@ -285,15 +275,14 @@ class ServerRuntime:
 
     async def take_apart(self) -> None:
         """Free the stopped configuration, one block at a time (hsdns/memory.py, rule 3)."""
-        self.names_answered_first_changed = lambda: None
-        configuration, self.configuration = self.configuration, None
+        found = self.configuration
+        self.configuration = Configuration(found.corefile, (), ())
         self.processors = {}
         self.pages = HttpPages()
         self._files = FileLooks()
         await asyncio.sleep(0)
         turn = Turn(self.clock)
-        if configuration is not None:
-            await configuration.take_apart(turn.end_if_long)
+        await found.take_apart(turn.end_if_long)
         while self._chains:
             self._chains.popitem()
             await turn.end_if_long()
@@ -302,21 +291,12 @@ class ServerRuntime:
         """Add pages, which instance.py opens."""
         self.pages.serve(address, paths)
 
-    def serve_control(self, address: str, token: str | None) -> None:
-        """Add the pages of the control door."""
-        self.pages.serve(address, self._control_pages(token))
-
-    def serve_dashboard(self, address: str) -> None:
-        """Add the web page."""
-        self.pages.serve(address, self._dashboard_pages())
-
     def readiness(self) -> Readiness:
         """The readiness of the configuration's plugins."""
-        return Readiness.of(self.configuration.plugins if self.configuration is not None else ())
+        return Readiness.of(self.configuration.plugins)
 
     def local_addresses(self, servers: Sequence[str]) -> list[str]:
         """The bound addresses, or this host's if any server is bound to all."""
-        assert self.configuration is not None
         listens = [
             listener.listen
             for listener in self.configuration.listeners

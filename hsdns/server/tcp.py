@@ -21,7 +21,7 @@ import functools
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, cast
 
 from hsdns import eager
@@ -30,20 +30,12 @@ from hsdns.plugins.timeouts import UNLIMITED
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import FREE_OCTETS, NO_FAULTS, Admission, client_of
 from hsdns.server.sockets import BACKLOG, DEFAULT_SETTINGS, Settings, endpoint_of, socket_address
-from hsdns.server.tls import OuterTransport, TlsConnection
+from hsdns.server.tls import TlsConnection
 from hsdns.turns import Timer
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame
 
 SWEEP_INTERVAL: Final = 1.0  # seconds
-
-
-class FaultyTransport(OuterTransport):
-    """A transport that a rule of faults puts around that of a connection (faults.py)."""
-
-    def has_more(self) -> bool:
-        """Whether it will close by itself later, because octets wait to be sent."""
-        return False
 
 
 class Connection(asyncio.Protocol):
@@ -56,10 +48,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: TcpListener) -> None:
         self.client = b""
-        self.around: Callable[[asyncio.Transport, Connection], FaultyTransport] | None = None
         self._server = server
         self._transport: asyncio.Transport | None = None
-        self._faulty: FaultyTransport | None = None
         self._client = self._local = Endpoint("", 0)
         self._address = b""  # the client's address in the kernel's form
         self._last_used = server.clock()
@@ -75,8 +65,6 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the new connection."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
-        if self.around is not None:
-            self._transport = self._faulty = self.around(self._transport, self)
         ends = self._server.admit(self, self._transport)
         if ends is not None:
             self._client, self._local = ends
@@ -86,12 +74,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Free the connection."""
-        self._transport = self._faulty = None
+        self._transport = None
         self._server.discard(self)
-
-    def eof_received(self) -> bool:
-        """Half-closed by the client; return whether the connection stays open for what is to be sent."""
-        return self._faulty is not None and self._faulty.has_more()
 
     def pause_writing(self) -> None:
         """Pause answering and reading while the client does not read its replies."""
@@ -207,6 +191,7 @@ class TcpListener:
     """
 
     faults = NO_FAULTS
+    alpn: Sequence[str] = ()  # versions of HTTP that it offers over TLS
 
     def __init__(
         self,
@@ -319,18 +304,25 @@ class TcpListener:
 
     def make_connection(self) -> Connection:
         """Make the protocol of one connection."""
-        raise NotImplementedError
+        return TcpConnection(self)
 
-    def wrap(self, connection: Connection) -> asyncio.Protocol:
-        """Wrap the protocol of a connection in TLS, if the listener has a certificate."""
+    def wrap(self, connection: Connection, inside: asyncio.Protocol) -> asyncio.Protocol:
+        """Wrap the protocol `inside`, which leads to a connection, in TLS, if the listener has a certificate."""
         tls = self.settings.tls
         if tls is None:
-            return connection
-        return TlsConnection(connection, tls, turns=self.turns)
+            return inside
+        if self.alpn:
+            tls.set_alpn_protocols(self.alpn)
+        return TlsConnection(
+            inside, tls, is_http=bool(self.alpn), turns=self.turns, connection=connection
+        )
 
     def _begin(self) -> asyncio.Protocol:
         connect = self.faults.connect
-        return self.wrap(self.make_connection()) if connect is None else connect(self)
+        if connect is not None:
+            return connect(self)
+        connection = self.make_connection()
+        return self.wrap(connection, connection)
 
     def _sweep(self) -> None:
         now = self.clock()
@@ -357,14 +349,6 @@ KNOWN: Final = 16  # messages in one step, if the answer table can answer them
 MAX_OCTETS: Final = 65_536
 # Queries in progress on one connection; at this number, received messages wait and reading pauses.
 MAX_IN_WORK: Final = 128
-
-
-class TcpServer(TcpListener):
-    """Accepts on one bound TCP socket of a plain or tls:// key."""
-
-    def make_connection(self) -> TcpConnection:
-        """Make the protocol of one connection."""
-        return TcpConnection(self)
 
 
 class TcpConnection(Connection):
@@ -403,7 +387,7 @@ class TcpConnection(Connection):
         """Half-closed by the client: queries in progress are still answered."""
         self._ended = self._client_has_ended = True
         self._partial_since = None  # the rest of it will not arrive
-        return self.pending > 0 or super().eof_received()
+        return self.pending > 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Free the connection."""

@@ -45,7 +45,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from hsdns import eager
 from hsdns.chain import Endpoint
@@ -65,36 +65,10 @@ _LEAST_TRUE_SIZE: Final = 512  # octets; Linux charges more of its buffer for an
 Miss = tuple[int, bytes, bytes, bytes]  # index of the sender, query, client's address, control data
 
 
-class Sender(Protocol):
-    """Sends replies from one socket; it drops and counts those that the kernel does not accept."""
-
-    def send(self, replies: Any, /) -> None:
-        """Send replies, each with the client's address and the control data of its query."""
-
-
-class Queue(Protocol):
-    """A queue of misses, fair between clients."""
-
-    @property
-    def dropped(self) -> int:
-        """The number of dropped misses."""
-
-    def __len__(self) -> int: ...
-
-    def take(self, most: int) -> list[Miss]:
-        """Remove and return the next misses, at most this many."""
-
-    def give_turn_back(self) -> None:
-        """Let the client of the last removed miss have its turn again."""
-
-    def set_capacity(self, capacity: int) -> None:
-        """Set the number of misses that may wait."""
-
-
 class UdpListener:
     """Answers at one UDP address; `faults` has the effects of rules of faults on it.
 
-    `queues` has the queue for the names of Services, and the one for all other names.
+    `queues` has the queue for the names of Services, and the one for all other names: the MissQueue of a twin.
     """
 
     faults = NO_FAULTS
@@ -105,7 +79,7 @@ class UdpListener:
         processor: QueryProcessor,
         spawn: eager.Spawn,
         clock: Callable[[], float],
-        queues: tuple[Queue, Queue],
+        queues: tuple[Any, Any],
     ) -> None:
         self.sockets = list(sockets)
         self.local = Endpoint(*self.sock.getsockname()[:2])
@@ -117,7 +91,7 @@ class UdpListener:
         self._processor = processor
         self._spawn = spawn
         self._clock = clock
-        self._senders: Sequence[Sender] = ()  # one for each socket
+        self._senders: Sequence[Any] = ()  # for each socket a Batch or a Worker
         self._out: list[list[tuple[bytes, bytes, bytes]]] = [[] for _ in self.sockets]
         self._is_collecting = False
         self._late = 0  # replies to send at the end of the iteration
@@ -168,12 +142,12 @@ class UdpListener:
         self.close()
 
     def statistics(self) -> tuple[int, dict[int, int]]:
-        """The number of dropped datagrams, because there were too many, and of replies that were not sent, by errno."""
-        raise NotImplementedError
-
-    def _count_drops(self) -> int:
-        """The number of queries that were dropped because too many waited."""
-        return sum(each.dropped for each in self._waiting) + self._refused
+        """The number of dropped queries, because too many waited, and of replies that were not sent, by errno."""
+        errors: dict[int, int] = {}
+        for sender in self._senders:
+            for code, count in sender.statistics().send_errors.items():
+                errors[code] = errors.get(code, 0) + count
+        return sum(each.dropped for each in self._waiting) + self._refused, errors
 
     def _has_waiting(self) -> bool:
         """Whether any query waits."""
@@ -192,14 +166,14 @@ class UdpListener:
         for queue, bound, until in zip(self._waiting, self._bounds, (middle, end), strict=True):
             answered = known = 0
             while answered < BATCH_LEN and now < until:
-                taken = queue.take(1)
+                taken: list[Miss] = queue.take(1)
                 if not taken:
                     break
-                if self._has_left and self._answer_known(*taken[0], now):
+                if self._has_left and self._answer_known(taken[0], now):
                     known += 1
                     if known % KNOWN:
                         queue.give_turn_back()
-                elif not self._answer_made(*taken[0], now):
+                elif not self._answer_made(taken[0], now):
                     yield taken[0]
                 answered += 1
                 now = self._clock()
@@ -215,58 +189,51 @@ class UdpListener:
         self._is_collecting = True
         try:
             for miss in misses:
-                self._answer(*miss)
+                self._answer(miss)
         finally:
             self._is_collecting = False
             self._send()
 
-    def _answer_known(
-        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
-    ) -> bool:
+    def _answer_known(self, miss: Miss, now: float) -> bool:
         """Answer from the answer table; return False if it cannot answer by now."""
+        index, wire, address, control = miss
         lookup = self._processor.lookup
         reply = lookup and lookup(wire, client=address, limit=None, now=now)
         if reply:
             self._out[index].append((reply, address, control))
         return bool(reply)
 
-    def _answer_made(
-        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
-    ) -> bool:
+    def _answer_made(self, miss: Miss, now: float) -> bool:
         """Answer with a reply that needs no chain; return False if there is none."""
         return (
             self.faults.shed is None
-            and self._processor.make(wire, now)
-            and self._answer_known(index, wire, address, control, now)
+            and self._processor.make(miss[1], now)
+            and self._answer_known(miss, now)
         )
 
-    def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
-        shed = self.faults.shed
-        if shed is not None:
-            local = asked_endpoint(control, self.local)
-            if shed(self._processor.server, client_endpoint(address), local):
-                self._refused += 1
-                return
-        client = client_of(address)
-        before = self._pending.total
-        if not self._pending.add(client):
+    def _answer(self, miss: Miss) -> None:
+        index, wire, address, control = miss
+        shed, owner, before = self.faults.shed, client_of(address), self._pending.total
+        if (
+            shed is not None
+            and shed(
+                self._processor.server,
+                client_endpoint(address),
+                asked_endpoint(control, self.local),
+            )
+        ) or not self._pending.add(owner):
             self._refused += 1
             return
         try:
+            client, local = client_endpoint(address), asked_endpoint(control, self.local)
             eager.start(
-                self._processor.answer(
-                    wire,
-                    client_endpoint(address),
-                    asked_endpoint(control, self.local),
-                    "udp",
-                    self._clock(),
-                ),
+                self._processor.answer(wire, client, local, "udp", self._clock()),
                 functools.partial(self._deliver, index, address, control),
                 self._spawn,
             )
         except Exception:
             if self._pending.total > before:  # the reply has not been delivered
-                self._pending.remove(client)
+                self._pending.remove(owner)
             log.exception("a query over UDP is lost to an error outside of the handlers")
 
     def _deliver(self, index: int, address: bytes, control: bytes, reply: bytes | None) -> None:
@@ -313,8 +280,7 @@ class UdpServer(UdpListener):
         clock: Callable[[], float],
         turns: Turns,
     ) -> None:
-        self._first, self._others = MissQueue(), MissQueue()
-        super().__init__([sock], processor, spawn, clock, (self._first, self._others))
+        super().__init__([sock], processor, spawn, clock, (MissQueue(), MissQueue()))
         self._has_next_turn = False
         self._last_read = 0.0
         self._between = turns.between
@@ -350,10 +316,6 @@ class UdpServer(UdpListener):
     def _end_reading(self) -> None:
         asyncio.get_running_loop().remove_reader(self.sock.fileno())
         self._between.pop(self, None)
-
-    def statistics(self) -> tuple[int, dict[int, int]]:
-        """The number of dropped queries, because too many waited, and of replies that were not sent, by errno."""
-        return self._count_drops(), self._batch.statistics().send_errors
 
     def _read_batch(self) -> None:
         self._read()
@@ -392,8 +354,8 @@ class UdpServer(UdpListener):
         others: list[tuple[bytes, bytes, bytes]] = []
         for miss in misses:
             (listed if table is not None and table.is_listed(miss[0]) else others).append(miss)
-        self._first.offer(0, listed)
-        self._others.offer(0, others)
+        for queue, offered in zip(self._waiting, (listed, others), strict=True):
+            queue.offer(0, offered)
 
     def _take_some(self) -> None:
         """Answer waiting queries in this iteration of the loop; the rest in the next one."""
@@ -418,12 +380,11 @@ class UdpWorkers(UdpListener):
         # Not in pure Python.
         from hsdns.fastpath._native import MissQueue, Worker  # noqa: PLC0415 - as said
 
-        self._first, self._others = MissQueue(), MissQueue()
-        queues = self._first, self._others
-        super().__init__(sockets, processor, spawn, clock, queues)
+        first, others = MissQueue(), MissQueue()
+        super().__init__(sockets, processor, spawn, clock, (first, others))
         self.successor: UdpWorkers | None = None
         self._workers = [
-            Worker(sock.fileno(), self.is_wildcard, self._others, index, self._first)
+            Worker(sock.fileno(), self.is_wildcard, others, index, first)
             for index, sock in enumerate(sockets)
         ]
         self._senders = self._workers
@@ -437,7 +398,7 @@ class UdpWorkers(UdpListener):
         """Start answering."""
         for thread in self._threads:
             thread.start()
-        for queue in (self._first, self._others):
+        for queue in self._waiting:
             asyncio.get_running_loop().add_reader(queue.fileno(), self._take)
 
     def drain_to(self, successor: UdpListener) -> None:
@@ -459,18 +420,10 @@ class UdpWorkers(UdpListener):
         """End the threads and close the sockets; queries in progress get no reply."""
         self._end_threads()
         self._is_closed = True
-        for queue in (self._first, self._others):
+        for queue in self._waiting:
             asyncio.get_running_loop().remove_reader(queue.fileno())
         for sock in self.sockets:
             sock.close()
-
-    def statistics(self) -> tuple[int, dict[int, int]]:
-        """The number of dropped queries, because too many waited, and of replies that were not sent, by errno."""
-        errors: dict[int, int] = {}
-        for worker in self._workers:
-            for code, count in worker.statistics().send_errors.items():
-                errors[code] = errors.get(code, 0) + count
-        return self._count_drops(), errors
 
     def _end_threads(self) -> None:
         for worker, sock in zip(self._workers, self.sockets, strict=True):
@@ -498,15 +451,13 @@ class UdpWorkers(UdpListener):
         for worker in self._workers:
             worker.exchange(table)
 
-    def _answer_known(
-        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
-    ) -> bool:
-        return self.successor is None and super()._answer_known(index, wire, address, control, now)
+    def _answer_known(self, miss: Miss, now: float) -> bool:
+        return self.successor is None and super()._answer_known(miss, now)
 
-    def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
-        if not address:  # the kernel's sign that the socket was shut down
+    def _answer(self, miss: Miss) -> None:
+        if not miss[2]:  # the kernel's sign that the socket was shut down
             return
         if self.successor is not None:
-            self.successor._answer(0, wire, address, control)
+            self.successor._answer((0, *miss[1:]))
         else:
-            super()._answer(index, wire, address, control)
+            super()._answer(miss)

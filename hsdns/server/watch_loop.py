@@ -27,6 +27,7 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from math import inf
 from types import FrameType
 from typing import Any, Final
@@ -177,23 +178,6 @@ POLL: Final = 0.02  # seconds between looks while queries wait
 END_TIMEOUT: Final = 10.0  # seconds for what runs here to end: a snapshot is saved once more
 
 
-class WatchTask:
-    """A task of the watch loop, for other threads."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.task: asyncio.Task[Any] | None = None
-
-    def cancel(self) -> None:
-        """End it, in one of the next turns of the watch loop."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._cancel)
-
-    def _cancel(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
-
-
 class WatchLoop:
     """What runs in the thread, from the first coroutine on.  `renew_lease` is that of all answer tables' counters.
 
@@ -219,19 +203,13 @@ class WatchLoop:
         self._thread = thread or WatchThread()
         self._waiting: asyncio.Task[None] | None = None  # of the main loop
 
-    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> WatchTask:
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Future[Any]:
         """Run a coroutine until it is cancelled; from any thread.  What it raises is logged."""
         if not self._has_begun.is_set():
             self._thread.start()
             self._thread.call(self._begin)
             self._has_begun.wait()
-        made = WatchTask(self._thread.loop)
-
-        def begin() -> None:
-            made.task = self._tasks.spawn(coro, name)
-
-        self._thread.call(begin)
-        return made
+        return asyncio.run_coroutine_threadsafe(self._run(coro, name), self._thread.loop)
 
     def late(self, now: float) -> Awaitable[None] | None:
         """What to wait for before the store is read, for a query that came at `now`; called on the main loop.
@@ -257,6 +235,9 @@ class WatchLoop:
         if in_time:
             self._lease_end = now + LEASE
             self._renew_lease(self._lease_end)
+
+    async def _run(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
+        return await self._tasks.spawn(coro, name)
 
     def _begin(self) -> None:
         if shorten_slice is not None:

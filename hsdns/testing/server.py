@@ -21,7 +21,8 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from hsdns import eager
 from hsdns.assemble import Configuration, assemble
@@ -106,6 +107,7 @@ class ObservedProcessor(QueryProcessor):
         return reply
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 LOOPBACK: Final = "127.0.0.1"
@@ -148,6 +150,19 @@ class LoopOpener(Opener):
         return UdpServer(sockets[0], processor, self._spawn, self.clock, self._turns)
 
 
+def in_thread(
+    method: Callable[Concatenate[ServerThread, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[ServerThread, P], T]:
+    """Run a method in the server's thread; return or raise what it does."""
+
+    @wraps(method)
+    def call(server: ServerThread, /, *args: P.args, **named: P.kwargs) -> T:
+        running = asyncio.run_coroutine_threadsafe(method(server, *args, **named), server._loop)
+        return running.result(TIMEOUT)
+
+    return call
+
+
 class ServerThread:
     """The server; `note` gets each query, in the server's thread."""
 
@@ -181,37 +196,56 @@ class ServerThread:
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join(TIMEOUT)
 
-    def deliver(self, events: Sequence[Event]) -> None:
+    @in_thread
+    async def deliver(self, events: Sequence[Event]) -> None:
         """Deliver events; return when the next answer shows them."""
-        self._call(self._deliver(events))
+        self._source.push(events)
 
-    def settle(self) -> None:
+    @in_thread
+    async def settle(self) -> None:
         """Return when the queries that have arrived are noted."""
-        self._call(self._settle())
+        for _ in range(SETTLING_TURNS):
+            await asyncio.sleep(0)
 
-    def ask(self, wire: bytes) -> bytes | None:
+    @in_thread
+    async def ask(self, wire: bytes) -> bytes | None:
         """The reply to a query that is not recorded and not affected by faults, without a size limit."""
-        return self._call(self._ask(wire))
+        here = Endpoint(LOOPBACK, self.port)
+        assert self._truth is not None, "serving"
+        answering = self._truth.answer(wire, here, here, "tcp", time.monotonic())
+        return await begin(answering, self._spawn)
 
-    def add_pod(self, pod: PodIdentity, udp: socket.socket, tcp: socket.socket) -> None:
+    @in_thread
+    async def add_pod(self, pod: PodIdentity, udp: socket.socket, tcp: socket.socket) -> None:
         """Answer at the sockets of a pod, which this closes."""
-        self._call(self._add_pod(pod, BoundSockets([udp], tcp)))
+        observed = self._processor.of_pod(pod)
+        listener = self._opener.make(BoundSockets([udp], tcp), observed, DEFAULT_SETTINGS)
+        await listener.start()
+        self._pods[pod] = listener, observed
 
-    def remove_pod(self, pod: PodIdentity) -> None:
+    @in_thread
+    async def remove_pod(self, pod: PodIdentity) -> None:
         """Close the sockets of a pod."""
-        self._call(self._remove_pod(pod))
+        self._close_pod(pod)
 
-    def add_fault(self, words: Sequence[str]) -> Rule:
+    @in_thread
+    async def add_fault(self, words: Sequence[str]) -> Rule:
         """Activate a rule until remove_fault(); raise RuleError."""
-        return self._call(self._add_fault(words))
+        if self._faults.is_restarting:
+            raise RuleError("the server is killed by another fault; begin this one before that one")
+        rule = self._faults.add(words, self._configuration, lifetime=None)
+        if rule.is_at_work:
+            await _until(lambda: rule.hits > 0 or not rule.is_at_work)
+            if isinstance(rule.action, Restart) and not rule.action.dead:
+                await _until(lambda: not rule.is_at_work)
+        return rule
 
-    def remove_fault(self, rule: Rule) -> None:
+    @in_thread
+    async def remove_fault(self, rule: Rule) -> None:
         """End a rule, if it stands."""
-        self._call(self._remove_fault(rule))
-
-    def _call(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the server's thread; return or raise what it does."""
-        return asyncio.run_coroutine_threadsafe(coro, self._loop).result(TIMEOUT)
+        if self._faults.rules.standing.get(rule.name) is rule:
+            self._faults.remove(rule.name, self._configuration)
+        await _until(lambda: not rule.is_at_work)
 
     def _run(self) -> None:
         try:
@@ -244,7 +278,7 @@ class ServerThread:
         self._started.set_result(None)
         await self._end.wait()
         for pod in [*self._pods]:
-            await self._remove_pod(pod)
+            self._close_pod(pod)
         server.quit(0)
         await server.close()
 
@@ -277,26 +311,7 @@ class ServerThread:
     def _age(self) -> float:
         return time.monotonic() - self._began
 
-    async def _deliver(self, events: Sequence[Event]) -> None:
-        self._source.push(events)
-
-    async def _settle(self) -> None:
-        for _ in range(SETTLING_TURNS):
-            await asyncio.sleep(0)
-
-    async def _ask(self, wire: bytes) -> bytes | None:
-        here = Endpoint(LOOPBACK, self.port)
-        assert self._truth is not None, "serving"
-        answering = self._truth.answer(wire, here, here, "tcp", time.monotonic())
-        return await begin(answering, self._spawn)
-
-    async def _add_pod(self, pod: PodIdentity, sockets: BoundSockets) -> None:
-        observed = self._processor.of_pod(pod)
-        listener = self._opener.make(sockets, observed, DEFAULT_SETTINGS)
-        await listener.start()
-        self._pods[pod] = listener, observed
-
-    async def _remove_pod(self, pod: PodIdentity) -> None:
+    def _close_pod(self, pod: PodIdentity) -> None:
         listener, _ = self._pods.pop(pod)
         listener.stop_reading()
         listener.close()
@@ -304,21 +319,6 @@ class ServerThread:
     def _pod_of(self, address: str) -> tuple[bytes, str] | None:
         found = (each for each in self._pods if each.address == address)
         return next(((each.namespace.encode(), each.name) for each in found), None)
-
-    async def _add_fault(self, words: Sequence[str]) -> Rule:
-        if self._faults.is_restarting:
-            raise RuleError("the server is killed by another fault; begin this one before that one")
-        rule = self._faults.add(words, self._configuration, lifetime=None)
-        if rule.is_at_work:
-            await _until(lambda: rule.hits > 0 or not rule.is_at_work)
-            if isinstance(rule.action, Restart) and not rule.action.dead:
-                await _until(lambda: not rule.is_at_work)
-        return rule
-
-    async def _remove_fault(self, rule: Rule) -> None:
-        if self._faults.rules.standing.get(rule.name) is rule:
-            self._faults.remove(rule.name, self._configuration)
-        await _until(lambda: not rule.is_at_work)
 
 
 async def _until(holds: Callable[[], bool]) -> None:

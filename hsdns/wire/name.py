@@ -35,10 +35,10 @@ class Name:
     def from_labels(cls, labels: tuple[bytes, ...] | list[bytes]) -> Self:
         """Make a name from its labels, leftmost first; raise ValueError if one or the name is too long."""
         for label in labels:
-            if not 0 < len(label) <= MAX_LABEL_LEN:
-                raise ValueError(
-                    f"label {label!r} has {len(label)} octets, allowed are 1 to {MAX_LABEL_LEN}"
-                )
+            if not label:
+                raise ValueError("a label is empty")
+            if len(label) > MAX_LABEL_LEN:
+                raise ValueError(f"label {label!r} has {len(label)} octets, over {MAX_LABEL_LEN}")
         wire = labels_to_wire(labels) + b"\0"
         if len(wire) > MAX_NAME_LEN:
             raise ValueError(f"name has {len(wire)} octets, allowed are {MAX_NAME_LEN}")

@@ -39,7 +39,7 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -177,96 +177,92 @@ class ChangeStream:
 
 
 class Control:
-    """The handlers of `/_control/`."""
+    """The handler of `/_control/`: a method for each word, with what is asked for."""
 
     def __init__(self, api: FakeApi, loaded: LoadedCluster) -> None:
         self._api = api
         self._loaded = loaded
         self._stream = ChangeStream(loaded)
+        self._words: dict[tuple[str, str], Callable[[Any], Awaitable[Any]]] = {
+            ("POST", "load"): self._add,
+            ("POST", "changes"): self._start,
+            ("GET", "changes"): self._list,
+            ("POST", "stop"): self._stop,
+            ("POST", "change"): self._change,
+            ("GET", "state"): self._state,
+            ("POST", "do"): self._do,
+        }
 
     @property
     def routes(self) -> list[web.RouteDef]:
         """The routes, for FakeApi.start."""
-        return [
-            web.post("/_control/load", self._add),
-            web.post("/_control/changes", self._start),
-            web.get("/_control/changes", self._list),
-            web.post("/_control/stop", self._stop),
-            web.post("/_control/change", self._change),
-            web.get("/_control/state", self._state),
-            web.post("/_control/do", self._do),
-        ]
+        return [web.route("*", "/_control/{word}", self._answer)]
 
     async def close(self) -> None:
         """End the stream."""
         await self._stream.stop()
 
-    async def _add(self, request: web.Request) -> web.Response:
-        asked = await request.json()
+    async def _answer(self, request: web.Request) -> web.Response:
+        answer = self._words.get((request.method, request.match_info["word"]))
+        if answer is None:
+            raise web.HTTPNotFound
+        found = await answer(await request.json() if request.method == "POST" else request.query)
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+    async def _add(self, asked: Any) -> Any:
         self._loaded.add(asked["services"], asked["endpoints"])
         avoid_pauses()
-        return _json(
-            {
-                "services": self._loaded.service_count,
-                "resource_version": self._api.resource_version,
-            }
-        )
+        version = self._api.resource_version
+        return {"services": self._loaded.service_count, "resource_version": version}
 
-    async def _start(self, request: web.Request) -> web.Response:
-        asked = await request.json()
-        if not self._loaded.service_count:
-            return web.Response(status=409, text="no Services are loaded\n")
-        if not asked["rate"] > 0:
-            return web.Response(status=400, text="rate must be above 0\n")
+    async def _start(self, asked: Any) -> Any:
+        self._check_loaded()
         among = asked.get("among", 0)
+        if not asked["rate"] > 0:
+            raise web.HTTPBadRequest(text="rate must be above 0\n")
         if among > self._loaded.service_count:
-            return web.Response(status=400, text="among is more than there are Services\n")
+            raise web.HTTPBadRequest(text="among is more than there are Services\n")
         await self._stream.stop()
         before = self._loaded.addresses(among)
         await self._stream.start(asked["rate"], asked.get("seconds", 0), among)
-        return _json({"before": before})
+        return {"before": before}
 
-    async def _stop(self, request: web.Request) -> web.Response:
-        await self._stream.stop()
-        return _json({"count": len(self._loaded.changes)})
-
-    async def _list(self, request: web.Request) -> web.Response:
-        changes = self._loaded.changes
-        return _json(
-            {
-                "running": self._stream.is_running,
-                "count": len(changes),
-                "changes": changes[int(request.query.get("from", "0")) :],
-            }
-        )
-
-    async def _change(self, request: web.Request) -> web.Response:
+    def _check_loaded(self) -> None:
         if not self._loaded.service_count:
-            return web.Response(status=409, text="no Services are loaded\n")
-        changed = self._loaded.change((await request.json()).get("index"))
-        self._loaded.cluster.wake()
-        return _json(changed._asdict())
+            raise web.HTTPConflict(text="no Services are loaded\n")
 
-    async def _state(self, request: web.Request) -> web.Response:
+    async def _stop(self, _: Any) -> Any:
+        await self._stream.stop()
+        return {"count": len(self._loaded.changes)}
+
+    async def _list(self, asked: Any) -> Any:
+        changes, first = self._loaded.changes, int(asked.get("from", "0"))
+        is_running = self._stream.is_running
+        return {"running": is_running, "count": len(changes), "changes": changes[first:]}
+
+    async def _change(self, asked: Any) -> Any:
+        self._check_loaded()
+        changed = self._loaded.change(asked.get("index"))
+        self._loaded.cluster.wake()
+        return changed._asdict()
+
+    async def _state(self, _: Any) -> Any:
         cluster = self._loaded.cluster
+        stored = cluster.caches["EndpointSlice"].objects.items()
         slices = {
             "/".join(key): [
-                address
-                for endpoint in stored.manifest["endpoints"]
-                for address in endpoint["addresses"]
+                text for each in part.manifest["endpoints"] for text in each["addresses"]
             ]
-            for key, stored in cluster.caches["EndpointSlice"].objects.items()
+            for key, part in stored
         }
-        return _json(
-            {
-                "resource_version": cluster.resource_version,
-                "slices": slices,
-                "requests": cluster.requests,
-                "watches": len(cluster.watches),
-            }
-        )
+        return {
+            "resource_version": cluster.resource_version,
+            "slices": slices,
+            "requests": cluster.requests,
+            "watches": len(cluster.watches),
+        }
 
-    async def _do(self, request: web.Request) -> web.Response:
+    async def _do(self, asked: Any) -> Any:
         api, cluster = self._api, self._loaded.cluster
         words = {
             "drop": cluster.drop_watches,
@@ -275,11 +271,10 @@ class Control:
             "expire": cluster.expire_watches,
             "bookmark": cluster.bookmark,
         }
-        what = (await request.json())["what"]
-        if what not in words:
-            return web.Response(status=400, text=f"what must be one of {', '.join(words)}\n")
-        words[what]()
-        return _json({})
+        if asked["what"] not in words:
+            raise web.HTTPBadRequest(text=f"what must be one of {', '.join(words)}\n")
+        words[asked["what"]]()
+        return {}
 
 
 async def serve(options: argparse.Namespace) -> None:
@@ -342,7 +337,3 @@ def _managed_fields(manifest: dict[str, Any]) -> dict[str, Any]:
         "fieldsType": "FieldsV1",
         "fieldsV1": fields,
     }
-
-
-def _json(found: Any) -> web.Response:
-    return web.Response(body=msgspec.json.encode(found), content_type="application/json")

@@ -1,6 +1,6 @@
 """Measures the load generator: its cost and lateness, over UDP and over connections, and its search for a knee.
 
-Path: `python -m loadtest.generator` -> here -> measure.py, connections.py, knee.py.
+Path: `python -m loadtest.generator` -> here -> measure.py, knee.py.
 Rule 1: each part with a limit reports whether it holds; the exit status is 0 if all hold, 1 if one does not, 2 if
         nothing was measured.  The limits are for a machine that does nothing else.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from loadtest import bench
-from loadtest.generator import connections, knee
+from loadtest.generator import knee
 from loadtest.generator.measure import (
     COMPILED,
     DNSPERF,
@@ -23,7 +23,8 @@ from loadtest.generator.measure import (
     TURNS,
     cores_apart,
     lateness_told,
-    measure,
+    over_connections,
+    over_udp,
     table,
 )
 from loadtest.process import run_benchmark
@@ -73,12 +74,8 @@ def _run(part: str, folder: Path, options: argparse.Namespace) -> tuple[list[str
     if part == KNEE:
         return knee.told(knee.measure(folder, cores_apart()[0], limits=options.knee_limits))
     if part == CONNECTIONS:
-        transports = tuple(connections.TRANSPORTS)
-        rows = connections.measure(
-            folder, transports, options.turns, options.seconds, cores_apart()
-        )
-        return [table(rows, DNSPERF)], True
-    rows = measure(folder, options.servers.split(","), options.turns, options.seconds)
+        return [table(over_connections(folder, options.turns, options.seconds), DNSPERF)], True
+    rows = over_udp(folder, options.servers.split(","), options.turns, options.seconds)
     lines, holds = lateness_told(rows, LATEST)
     return [table(rows, DNSPERF), "", *lines], holds
 

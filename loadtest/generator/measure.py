@@ -1,23 +1,24 @@
 """Loads servers in turns with `hsdns load`, compiled and not, and with dnsperf, at the same rates.
 
-Path: __main__.py -> here -> answering/servers.py, and the generators.
+Path: __main__.py -> over_udp(), over_connections() -> answering/servers.py, hsdns, and the generators -> table().
 Rule 1: everything is on loopback and bounded in time: SECONDS for each generator, rate, server and turn.
 Rule 2: the server has the first CPU; `hsdns load` may use all, as it would for a user.  dnsperf gets the second.
 Rule 3: the CPU time is that of the generator with all its processes, from its start to its end, so it includes making
         the schedule and counting.
 Rule 4: for comparison, a loop that only reads the clock shows the lateness that other work of the machine causes.
 Rule 5: dnsperf prints no percentiles; they are those of a second run, in which it prints each query.
+Rule 6: over connections, dnsperf also sends as fast as replies arrive (FASTEST).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from math import ceil
 from pathlib import Path
 from statistics import median
@@ -30,6 +31,7 @@ from loadtest.bench import markdown
 from loadtest.dns import ask_all, query_of
 from loadtest.figures import percentile
 from loadtest.generators import (
+    CLIENTS,
     HSDNS,
     counted,
     dnsperf_words,
@@ -38,10 +40,12 @@ from loadtest.generators import (
     run,
     write_questions,
 )
+from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, on_core
-from loadtest.programs import ECHO, Program, find_programs
+from loadtest.programs import ECHO, find_programs, make_certificate, which
+from loadtest.server import start
 
-RATES: Final = (50_000, 100_000)  # queries a second
+RATES: Final = (50_000, 100_000)  # queries a second over UDP
 PYTHON_RATES: Final = (30_000,)
 SECONDS: Final = 6.0
 TURNS: Final = 3
@@ -54,6 +58,24 @@ CLOCK: Final = "the clock alone"
 _BUFFER: Final = str(BUFFER >> 10)  # KiB for the sockets of dnsperf, as for those of `hsdns load`
 # Outstanding queries of dnsperf, so that it does not wait for replies at these rates.
 _UNLIMITED: Final = 10_000
+TRANSPORTS: Final = {
+    "tcp": ("TCP", (3_000, 20_000, 40_000)),
+    "dot": ("DNS over TLS", (3_000, 10_000, 20_000)),
+}
+FASTEST: Final = 0  # stands for a rate
+OURS: Final = "hsdns load"
+# Queries of dnsperf in flight, as many as 20 connections with 100 each have.
+_UNDER_WAY: Final = "2000"
+COREFILE: Final = """\
+{scheme}cluster.local:{port} {{
+    bind 127.0.0.1
+    {tls}
+    kubernetes {{
+        source {source}
+    }}
+    cache
+}}
+"""
 _COLUMNS: Final = [
     "server", "generator", "queries/s", "CPU, us a query", "ratio to dnsperf", "lost", "p50", "p99", "late by p50",
     "p99", "p99.9",
@@ -88,21 +110,21 @@ def combined(turns: Sequence[Row]) -> Row:
     return Row(*turns[0][:3], reached, cpu, round(lost or 0), *times)
 
 
-def clock_alone(server: Server, rate: int, seconds: float) -> Row:
+def clock_alone(server: str, rate: int, seconds: float, core: int | None) -> Row:
     """The lateness of a loop that only checks whether the next time is due."""
     gap, late = round(1e9 / rate), []
-    begin = due = time.monotonic_ns()
-    spent = time.process_time()
-    end = begin + round(seconds * 1e9)
-    while due < end:
-        now = time.monotonic_ns()
-        while due <= now and due < end:
-            late.append((now - due) / 1000)
-            due += gap
-    cpu = (time.process_time() - spent) * 1e6 / len(late)
+    with on_core(core):
+        begin = due = time.monotonic_ns()
+        spent, end = time.process_time(), begin + round(seconds * 1e9)
+        while due < end:
+            now = time.monotonic_ns()
+            while due <= now and due < end:
+                late.append((now - due) / 1000)
+                due += gap
+        cpu = (time.process_time() - spent) * 1e6 / len(late)
     late.sort()
     told = [percentile(late, share) for share in (0.5, 0.99, 0.999)]
-    return Row(server.program.title, CLOCK, rate, len(late) / seconds, cpu, 0, None, None, *told)
+    return Row(server, CLOCK, rate, len(late) / seconds, cpu, 0, None, None, *told)
 
 
 def load(
@@ -146,71 +168,92 @@ def cores_apart() -> list[int | None]:
     return cores if len(cores) == 2 else [None, None]
 
 
-def measure(folder: Path, names: Sequence[str], turns: int, seconds: float) -> list[Row]:
-    """Run the benchmark; raise BenchmarkError."""
-    program = shutil.which("dnsperf")
+def _in_turns(turns: int, runs: Sequence[tuple[str, Callable[[], Row]]]) -> list[Row]:
+    """Run all, in reverse order in every other turn; the median of the turns of each."""
+    rows: dict[str, list[Row]] = {}
+    for turn in range(turns):
+        for what, go in runs if turn % 2 else runs[::-1]:
+            print(f"turn {turn + 1}: {what}", file=sys.stderr)
+            rows.setdefault(what, []).append(go())
+    return [combined(rows[what]) for what, _ in runs]
+
+
+def _dnsperf() -> str:
+    program = which("dnsperf")
     if program is None:
         raise BenchmarkError("dnsperf is not installed, so there is nothing to compare with")
+    return program
+
+
+def over_udp(folder: Path, names: Sequence[str], turns: int, seconds: float) -> list[Row]:
+    """Load servers by their names; raise BenchmarkError."""
+    program, cores = _dnsperf(), cores_apart()
     found = find_programs(names, HSDNS)
-    for each in found.missing:
-        print(each, file=sys.stderr)
-    cores = cores_apart()
-    cluster = Cluster(SERVICES, 5)
-    settings = RunSettings(folder, cluster, folder / "zone", cores[0])
+    for sentence in found.missing:
+        print(sentence, file=sys.stderr)
+    settings = RunSettings(folder, Cluster(SERVICES, 5), folder / "zone", cores[0])
     settings.write_zone()
-    questions = [Question(cluster.service(number), "A") for number in range(NAMES)]
-    write_questions(folder / "names", questions)
-    rows: dict[tuple[str, int, str], list[Row]] = {}
-    with ExitStack() as stack:
-        servers = _start(stack, settings, found.programs, questions)
-        for turn in range(turns):
-            for server in servers:
-                for row in _turn(turn, server, folder / "names", program, cores[1], seconds):
-                    rows.setdefault((row.server, row.rate, row.generator), []).append(row)
-    return [combined(each) for each in rows.values()]
-
-
-def _start(
-    stack: ExitStack, settings: RunSettings, programs: Sequence[Program], questions: list[Question]
-) -> list[Server]:
-    """Start the servers; the echo server sends replies of the same size as the first of the others."""
-    queries = [query_of(*each) for each in questions]
-    servers: list[Server] = []
+    questions = _questions(settings.cluster)
+    path = write_questions(folder / "names", questions)
     known: list[tuple[bytes, bytes]] = []
-    for program in sorted(programs, key=lambda each: each.key == ECHO):
-        server = stack.enter_context(Server(settings, program, program.key, known=known))
-        if not known:
-            replies = ask_all(server.port, queries)
-            known = [(query, reply) for query, reply in zip(queries, replies, strict=True) if reply]
-        servers.append(server)
-    return servers
+    runs: list[tuple[str, Callable[[], Row]]] = []
+    with ExitStack() as stack:
+        # The echo server sends replies of the same size as the first of the others.
+        for each in sorted(found.programs, key=lambda each: each.key == ECHO):
+            server = stack.enter_context(Server(settings, each, each.key, known=known))
+            title, port = each.title, server.port
+            if not known:
+                queries = [query_of(*question) for question in questions]
+                replies = ask_all(port, queries)
+                known = [pair for pair in zip(queries, replies, strict=True) if pair[1]]  # type: ignore[misc] # with a reply
+            loads = [
+                *((COMPILED, rate) for rate in RATES),
+                *((PYTHON, rate) for rate in PYTHON_RATES),
+            ]
+            for generator, rate in loads:
+                go = partial(load, title, generator, port, path, rate, seconds)
+                runs.append((f"{title}, {generator}, {rate}/s", go))
+            rate = RATES[-1]
+            clock = partial(clock_alone, title, rate, seconds, cores[1])
+            runs.append((f"{title}, {CLOCK}, {rate}/s", clock))
+            for rate in sorted({*RATES, *PYTHON_RATES}):
+                limits = ("-q", str(_UNLIMITED), "-b", _BUFFER, "-Q", str(rate))
+                words = dnsperf_words(program, port, path, ceil(seconds), *limits)
+                go = partial(dnsperf, title, words, cores[1], rate, seconds, again=True)
+                runs.append((f"{title}, {DNSPERF}, {rate}/s", go))
+        return _in_turns(turns, runs)
 
 
-def _turn(
-    turn: int, server: Server, names: Path, program: str, core: int | None, seconds: float
-) -> list[Row]:
-    """All generators against a server, in reverse order in every other turn."""
-    runs = [
-        *((COMPILED, rate) for rate in RATES),
-        *((PYTHON, rate) for rate in PYTHON_RATES),
-        *((CLOCK, rate) for rate in RATES[-1:]),
-        *((DNSPERF, rate) for rate in sorted({*RATES, *PYTHON_RATES})),
-    ]
-    found = {}
-    for generator, rate in runs if turn % 2 else runs[::-1]:
-        print(f"turn {turn + 1}: {server.program.title}, {generator}, {rate}/s", file=sys.stderr)
-        title, port = server.program.title, server.port
-        if generator == DNSPERF:
-            limits = ("-q", str(_UNLIMITED), "-b", _BUFFER, "-Q", str(rate))
+def _questions(cluster: Cluster) -> list[Question]:
+    return [Question(cluster.service(number), "A") for number in range(NAMES)]
+
+
+def over_connections(folder: Path, turns: int, seconds: float) -> list[Row]:
+    """Load hsdns over TCP and TLS; the server and dnsperf have a core each; raise BenchmarkError."""
+    program, cores = _dnsperf(), cores_apart()
+    cluster, files, ready = Cluster(SERVICES, 5), make_certificate(folder), free_port()
+    names = write_questions(folder / "names", _questions(cluster))
+    text = f".:{ready} {{\n    bind 127.0.0.1\n    whoami\n}}\n"
+    runs: list[tuple[str, Callable[[], Row]]] = []
+    for transport, (title, rates) in TRANSPORTS.items():
+        port, is_tls = free_port(), transport == "dot"
+        tls = f"tls {files.certificate} {files.key}" if is_tls else ""
+        scheme = "tls://" if is_tls else ""
+        text += COREFILE.format(scheme=scheme, port=port, tls=tls, source=cluster.source)
+        insecure = ("-tls-insecure",) if is_tls else ()
+        over = ("-transport", transport, "-connections", str(CLIENTS), *insecure)
+        for rate in (*rates, FASTEST):
+            what = f"{rate}/s" if rate else "as fast as it gets replies"
+            pace = ("-Q", str(rate)) if rate else ()
+            limits = ("-q", _UNDER_WAY, "-m", transport, *pace)
             words = dnsperf_words(program, port, names, ceil(seconds), *limits)
-            row = dnsperf(title, words, core, rate, seconds, again=True)
-        elif generator == CLOCK:
-            with on_core(core):
-                row = clock_alone(server, rate, seconds)
-        else:
-            row = load(title, generator, port, names, rate, seconds)
-        found[generator, rate] = row
-    return [found[each] for each in runs]
+            if rate:
+                go = partial(load, title, OURS, port, names, rate, seconds, *over)
+                runs.append((f"{transport}, {OURS}, {what}", go))
+            go = partial(dnsperf, title, words, cores[1], rate, seconds, again=False)
+            runs.append((f"{transport}, {DNSPERF}, {what}", go))
+    with start(folder, "hsdns", text, ready, query_of("whoami.", "A"), core=cores[0]):
+        return _in_turns(turns, runs)
 
 
 def table(rows: Sequence[Row], reference: str) -> str:

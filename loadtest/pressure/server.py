@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.dns import is_answering, query_of, service_name
+from loadtest.dns import service_name
 from loadtest.pressure.clients import Tools
-from loadtest.process import Opened, Process
+from loadtest.process import Process
 from loadtest.programs import CertificateFiles, Program
-from loadtest.server import START_DEADLINE, Ports, serve
+from loadtest.server import Ports, ServerUnderTest
 from loadtest.watch.api_servers import Access
 
 ZONE_OCTETS = 473  # octets of another server block, roughly
@@ -92,10 +92,8 @@ def server_cores() -> tuple[list[int], list[int]]:
     return usable[:CORES], usable[CORES:] or usable
 
 
-class ServerUnderPressure(Opened):
+class ServerUnderPressure(ServerUnderTest):
     """A running server with its upstream; a context manager."""
-
-    process: Process
 
     def __init__(
         self,
@@ -106,47 +104,32 @@ class ServerUnderPressure(Opened):
         variation: Variation,
         limits: Limits,
     ) -> None:
-        self.ports = Ports.free()
-        self._program = program
-        self._access = access.property
-        self._tools = tools
-        self._files = files
-        self._variation = variation
-        self._limits = limits
-        super().__init__()
+        launcher = (
+            *(sys.executable, "-m", "loadtest.pressure.machine", "launch"),
+            ",".join(map(str, server_cores()[0])),
+            limits.descriptors or "same",
+            "unread" if limits.unread else "same",
+        )
+        super().__init__(program, access, launcher)
+        self._tools, self._files, self._variation = tools, files, variation
+        self._serial = 0
+
+    def corefile(self) -> str:
+        """Its Corefile; each serial gives another one."""
+        return corefile(self.ports, self._access, self._variation, self._files, self._serial)
 
     def open(self) -> None:
-        """Start it."""
-        folder = tempfile.TemporaryDirectory(prefix="bench-pressure-")
-        self._folder = Path(self._stack.enter_context(folder))
+        """Start both."""
+        folder = tempfile.TemporaryDirectory(prefix="bench-upstream-")
         upstream = (str(self._tools.upstream), str(self.ports.upstream))
-        self._stack.enter_context(Process("upstream", upstream, self._folder))
-        process = serve(self._program, self._text(0), self._folder, launcher=self._launcher())
-        self.process = self._stack.enter_context(process)
-        self._wait()
-
-    def _text(self, serial: int) -> str:
-        return corefile(self.ports, self._access, self._variation, self._files, serial)
+        where = Path(self._stack.enter_context(folder))
+        self._stack.enter_context(Process("upstream", upstream, where))
+        super().open()
+        self.wait_for(service_name("team-0", "web-0"))
 
     def write_corefile(self, serial: int) -> None:
         """Write the Corefile, as Kubernetes renews a mounted one: the new file replaces the old."""
-        path = self._folder / "Corefile"
+        self._serial, path = serial, self.folder / "Corefile"
         beside = path.with_suffix(".new")
-        beside.write_text(self._text(serial))
+        beside.write_text(self.corefile())
         beside.replace(path)
-
-    def _launcher(self) -> tuple[str, ...]:
-        return (
-            *(sys.executable, "-m", "loadtest.pressure.machine", "launch"),
-            ",".join(map(str, server_cores()[0])),
-            self._limits.descriptors or "same",
-            "unread" if self._limits.unread else "same",
-        )
-
-    def _wait(self) -> None:
-        query = query_of(service_name("team-0", "web-0"), "A")
-
-        def answers() -> bool:
-            return all(is_answering(self.ports.dns, query, tcp=tcp) for tcp in (False, True))
-
-        self.process.wait_until(answers, START_DEADLINE, "does not answer")

@@ -1,7 +1,11 @@
-"""The report of a pass: what is a finding, what it lacks and has, and what differs between servers."""
+"""The report of a pass as values, text, page and gauges: golden/ has what each form says.
+
+`python -m tests.audit.test_report` writes the files anew; read what has changed.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -9,8 +13,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
-from hsdns.audit.report import AuditReport, Finding, Limits, Pass, make_report
+from hsdns.audit.page import page
+from hsdns.audit.report import AuditReport, Gauges, Limits, Pass, lines, make_report
 from hsdns.audit.run import ERROR, LOST, Answers, Result
 from hsdns.load.questions import Question
 from hsdns.load.verify.judge import EXTRA, RIGHT, STALE, UNDECIDED, WRONG, Answer
@@ -19,24 +25,26 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv
+from tests.load.output.test_golden import page_text
+from tests.load.output.test_page import HOSTILE, SHOWN
 from tests.load.verify.test_verifier import ONE, Said
+from tests.support.browser.chromium import PROGRAM, tab
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "audit.schema.json"
-NAMES = ("a", "b", "c")
+GOLDEN = Path(__file__).with_name("golden")
 QUESTIONS = [
-    Question(Name.from_text(f"{each}.shop.svc.cluster.local."), RRType.A, "service")
-    for each in NAMES
+    Question(Name.from_text(f"{each}.shop.svc.cluster.local."), RRType.A, group)
+    for each, group in (("a", "service"), ("b", "service"), ("c", "absent"))
 ]
-QUESTIONS[2] = QUESTIONS[2]._replace(group="absent")
 
 
 class Given(Answers):
     """Answers with results and records that are given."""
 
-    def __init__(self, results: Sequence[Result], records: Sequence[RR] = ()) -> None:
+    def __init__(self, *results: Result, records: Sequence[RR] = (), asked: int = 3) -> None:
         super().__init__(QUESTIONS, Verifier(Said(), [ONE]), 0)
         self.results = list(results)
-        self.asked = len(results)
+        self.asked = asked
         self._given = records
 
     def records(self, question: int) -> Sequence[RR]:
@@ -47,98 +55,111 @@ def a(*addresses: str) -> frozenset[tuple[int, bytes]]:
     return frozenset((RRType.A, ip_address(each).packed) for each in addresses)
 
 
-def report(
-    *servers: Answers, right: Answer | None = None, ended: str = "", ttl: int | None = 30
-) -> AuditReport:
-    expected = Answer(0, a("10.0.0.1", "10.0.0.2")) if right is None else right
-    done = Pass(
-        "2026-01-02T03:04:05.000Z", ended, 1.5, "test", lambda question: expected, Limits(0.1, ttl)
-    )
-    names = [(f"10.96.0.{at}", each) for at, each in enumerate(servers, 10)]
-    return make_report(QUESTIONS, names, done)
+RIGHT_ONE = Answer(0, a("10.0.0.1", "10.0.0.2"))
+
+
+def report(*servers: Answers, right: Answer = RIGHT_ONE, ended: str = "", cluster: str = "test") -> AuditReport:  # fmt: skip
+    started = "2026-01-02T03:04:05.000Z"
+    done = Pass(started, ended, 1.5, cluster, lambda question: right, Limits(0.1, 30))
+    return make_report(QUESTIONS, [(f"10.96.0.{at}", each) for at, each in enumerate(servers, 10)], done)  # fmt: skip
 
 
 FINE = Result(RIGHT, 0.0, 0.001, 0, 5)
+ALL_FINE = Given(FINE, FINE._replace(ttl=30, latency=0.1), FINE)
+LAGGING = Given(Result(STALE, 3.0, 0.001, 0, 5), Result(LOST), FINE._replace(latency=0.5))
+SRV = srv(0, 50, 5432, Name.from_text("db-0.db.shop.svc.cluster.local."))
+HAS = [RR(QUESTIONS[0].name, RRType.A, 5, ip_address(f"10.0.0.{at}").packed) for at in (2, 9)]
+REPORTS: dict[str, list[AuditReport]] = {
+    "right": [report(ALL_FINE)],
+    # Of two stale names the other server answers one right.
+    "lagging": [report(Given(FINE, Result(LOST), FINE), LAGGING)],
+    "undecided": [report(Given(FINE, Result(UNDECIDED, reason="behind"), FINE))],
+    "ttl": [report(Given(FINE._replace(ttl=31, latency=0.101), FINE._replace(ttl=31), FINE))],
+    "errors": [report(Given(Result(ERROR, 0.0, 0.001, 2), Result(WRONG, 0.0, 0.001, 3), FINE))],
+    "extra": [report(Given(Result(EXTRA, 0.0, 0.001, 0, 5), FINE, FINE, records=HAS))],
+    # The weight of an SRV record is not told.
+    "srv": [report(Given(Result(WRONG, 0.0, 0.001, 3), FINE, FINE), right=Answer(0, frozenset({(RRType.SRV, SRV[:2] + SRV[4:])})))],
+    "many": [report(Given(Result(WRONG, 0.0, 0.001, 3), FINE, FINE), right=Answer(0, a(*(f"10.0.0.{at}" for at in range(1, 6)))))],
+    # What was not asked is no finding.
+    "interrupted": [report(Given(FINE, Result(LOST), Result(LOST), asked=1), ended="interrupted")],
+    "fleet": [report(ALL_FINE), report(Given(FINE, Result(LOST), FINE), cluster="east")],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("result", "word", "reason"),
-    [
-        (FINE._replace(latency=0.101), "slow", ""),
-        (FINE._replace(ttl=31), "ttl", "the TTL is 31 s, and 30 s at most are right"),
-        (FINE._replace(ttl=31, latency=0.101), "ttl", "the TTL is 31 s, and 30 s at most are right"),
-        (Result(LOST), "lost", ""),
-        (Result(ERROR, 0.0, 0.001, 2), "error", "SERVFAIL"),
-        (Result(STALE, 2.5, 0.001, 0, 5), "stale", ""),
-        (Result(WRONG, 0.0, 0.001, 3), "wrong", "NXDOMAIN instead of NOERROR"),
-    ],
-)  # fmt: skip
-def test_findings(result: Result, word: str, reason: str) -> None:
-    found = report(Given([FINE, result, FINE]))
-    (server,) = found.servers
-    (finding,) = server.findings
-    assert (finding.name, finding.type, finding.word, finding.reason) == ("b.shop.svc.cluster.local.", "A", word, reason)  # fmt: skip
-    assert finding.age_ms == result.age * 1000
-    assert server.counts[word] == 1
-    assert found.bad == 1
+def gauges_text(reports: list[AuditReport]) -> str:
+    """The samples, after a pass with other findings, of which nothing may be left."""
+    gauges = Gauges()
+    gauges.update(REPORTS["errors"], 900.0)
+    gauges.update(reports, 1000.0)
+    text = gauges.registry.to_text().decode()
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
 
 
-@pytest.mark.parametrize(
-    "result", [FINE, FINE._replace(ttl=30, latency=0.1), Result(UNDECIDED, reason="behind")]
-)
-def test_no_findings(result: Result) -> None:
-    found = report(Given([FINE, result, FINE]))
-    assert found.bad == 0
-    assert (found.names, found.absent, found.skipped) == (2, 1, 0)
+def documents() -> dict[str, str]:
+    """The contents of all files."""
+    found = {f"{name}.txt": "\n".join(lines(each)) + "\n" for name, each in REPORTS.items()}
+    found |= {f"{name}.page": page_text(page(REPORTS[name])) for name in ("right", "lagging", "interrupted", "fleet")}  # fmt: skip
+    values = {name: msgspec.to_builtins(REPORTS[name]) for name in ("lagging", "ttl", "errors", "extra")}  # fmt: skip
+    found |= {f"{name}.json": json.dumps(each, indent=1) + "\n" for name, each in values.items()}
+    return found | {f"{name}.prom": gauges_text(REPORTS[name]) for name in ("lagging", "fleet")}
 
 
-def test_what_an_answer_lacks_and_has() -> None:
-    owner = QUESTIONS[0].name
-    has = [RR(owner, RRType.A, 5, ip_address(each).packed) for each in ("10.0.0.2", "10.0.0.9")]
-    found = report(Given([Result(EXTRA, 0.0, 0.001, 0, 5), FINE, FINE], has))
-    assert found.servers[0].findings == [
-        Finding("a.shop.svc.cluster.local.", "A", "service", "extra", 0.0, 1.0, "", ["A 10.0.0.1"], ["A 10.0.0.9"])
-    ]  # fmt: skip
+DOCUMENTS = documents()
 
 
-def test_srv_records_are_told_without_their_weight() -> None:
-    target = Name.from_text("db-0.db.shop.svc.cluster.local.")
-    wire = srv(0, 50, 5432, target)
-    right = Answer(0, frozenset({(RRType.SRV, wire[:2] + wire[4:])}))
-    found = report(Given([Result(WRONG, 0.0, 0.001, 3), FINE, FINE]), right=right)
-    assert found.servers[0].findings[0].lacks == [f"SRV 0 * 5432 {target.to_text()}"]
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_golden(name: str) -> None:
+    assert (GOLDEN / name).read_text() == DOCUMENTS[name]
 
 
-def test_what_another_server_answers_right() -> None:
-    lagging = Given([Result(STALE, 3.0, 0.001, 0, 5), Result(STALE, 2.0, 0.001, 0, 5), FINE])
-    found = report(Given([FINE, Result(LOST), FINE]), lagging)
-    assert [(each.server, each.alone, each.worst_age_ms) for each in found.servers] == [
-        ("10.96.0.10", 0, 0.0),
-        ("10.96.0.11", 1, 3000.0),
-    ]
-
-
-def test_what_was_not_asked_is_no_finding_of_an_interrupted_pass() -> None:
-    answers = Given([FINE, Result(LOST), Result(LOST)])
-    answers.asked = 1
-    found = report(answers, ended="interrupted")
-    assert (found.bad, found.skipped, found.ended) == (0, 2, "interrupted")
+def test_every_file_is_of_a_report() -> None:
+    assert {each.name for each in GOLDEN.iterdir()} == set(DOCUMENTS)
 
 
 def test_only_so_many_findings_are_listed() -> None:
-    questions = QUESTIONS[:1] * 1003
-    answers = Given([Result(LOST)] * 1003)
+    answers = Given(*[Result(LOST)] * 1003)
     done = Pass("", "", 1.0, "test", lambda question: None, Limits(0.1, None))
-    (server,) = make_report(questions, [("x", answers)], done).servers
+    (server,) = make_report(QUESTIONS[:1] * 1003, [("x", answers)], done).servers
     assert (len(server.findings), server.more, server.bad) == (1000, 3, 1003)
 
 
-def test_the_report_can_be_read_again() -> None:
-    found = report(Given([FINE, Result(LOST), FINE]))
-    assert msgspec.json.decode(msgspec.json.encode(found), type=AuditReport) == found
+def test_passes_that_failed() -> None:
+    gauges = Gauges()
+    gauges.failed()
+    assert "hsdns_audit_failures_total 1.0" in gauges.registry.to_text().decode()
 
 
 def test_schema() -> None:
-    """docs/audit.schema.json is what the report is written by; print it anew if it is not."""
-    schema = json.loads(json.dumps(msgspec.json.schema(list[AuditReport])))
-    assert json.loads(SCHEMA.read_text()) == schema
+    """docs/audit.schema.json is what the report is written by, and read; print it anew if it is not."""
+    assert json.loads(SCHEMA.read_text()) == json.loads(json.dumps(msgspec.json.schema(list[AuditReport])))  # fmt: skip
+    written = msgspec.json.encode(REPORTS["fleet"])
+    assert msgspec.json.decode(written, type=list[AuditReport]) == REPORTS["fleet"]
+
+
+@pytest.mark.slow
+@pytest.mark.sockets
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+def test_in_a_browser(tmp_path: Path) -> None:
+    file = tmp_path / "audit.html"
+    found = structs.replace(report(ALL_FINE, LAGGING), cluster=HOSTILE)
+    file.write_text(page([found, *REPORTS["right"]]), encoding="utf-8")
+
+    async def test() -> None:
+        async with tab() as opened:
+            await opened.show(390)
+            await opened.open(file.as_uri())
+            shown = await opened.value(SHOWN)
+            assert "a.shop.svc.cluster.local. Astale by 3.0 s; lacks A 10.0.0.1, A 10.0.0.2" in shown  # fmt: skip
+            assert [each for each in shown if "</script><script>alert(1)</script>" in each]
+            bars = "[...document.querySelectorAll('.bar')].map(each => each.ariaLabel)"
+            assert await opened.value(bars) == ["3 right", "1 stale, 1 lost, 1 slow", "3 right"]
+            assert await opened.value("document.documentElement.scrollWidth") == 390
+            assert opened.complaints == []
+
+    asyncio.run(test())
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for file, content in DOCUMENTS.items():
+        (GOLDEN / file).write_text(content)

@@ -202,7 +202,7 @@ def test_process_from_start_to_end() -> None:
         ]
         assert ask(port) == "1 REFUSED qr rd |  |  | "
         started.send_signal(signal.SIGTERM)
-        out, err = started.communicate(timeout=10)
+        out, err = started.communicate(timeout=60)
         assert out == "[INFO] SIGTERM: Shutting down servers then terminating\n"
         assert err == ""
         assert started.returncode == 0
@@ -221,7 +221,7 @@ def test_process_that_shows_json() -> None:
         started.stdin = None
         found = json.loads(line_of(started))
         started.send_signal(signal.SIGTERM)
-        out, err = started.communicate(timeout=10)
+        out, err = started.communicate(timeout=60)
     assert (out, err) == ("[INFO] SIGTERM: Shutting down servers then terminating\n", "")
     assert {name: found.pop(name) for name in coredns.version()} == coredns.version()
     assert found.pop("fast_path") in ("rust", "python")
@@ -252,7 +252,7 @@ def test_process_without_a_corefile_serves_whoami_and_logs() -> None:
         assert ask(port).startswith("1 NOERROR qr aa rd")
         assert line_of(started).startswith("[INFO] 127.0.0.1:")
         started.send_signal(signal.SIGINT)
-        out, err = started.communicate(timeout=10)
+        out, err = started.communicate(timeout=60)
         assert (out, err, started.returncode) == ("[INFO] SIGINT: Shutting down\n", "", 0)
 
 
@@ -267,7 +267,7 @@ def fill(writing: int) -> None:
 
 
 def fetch(port: int, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as response:
         body: bytes = response.read()
         return body.decode()
 
@@ -288,13 +288,13 @@ def test_a_pipe_that_no_process_reads_stops_nothing() -> None:
         os.close(writing)
         for _ in range(3):
             assert ask(port).startswith("1 NOERROR qr aa rd")
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
             client.sendall(frame(query().to_wire()))
             assert client.recv(4096)
         assert fetch(health, "/health") == "OK"
         started.send_signal(signal.SIGUSR1)
         started.send_signal(signal.SIGTERM)
-        assert started.wait(timeout=10) == 0
+        assert started.wait(timeout=60) == 0
 
 
 @pytest.mark.sockets
@@ -317,7 +317,7 @@ def test_a_full_disk_stops_nothing() -> None:
         while not re.search(lost, fetch(metrics, "/metrics")):
             pass
         started.send_signal(signal.SIGTERM)
-        assert started.wait(timeout=10) == 0
+        assert started.wait(timeout=60) == 0
         assert started.stderr is not None
         assert started.stderr.read() == ""
 
@@ -330,7 +330,7 @@ def test_process_that_cannot_start() -> None:
         other.bind(("127.0.0.1", 0))
         port = other.getsockname()[1]
         with process("-conf", "stdin", "-pidfile", "pid") as started:
-            out, err = started.communicate(f".:{port} {{\nbind 127.0.0.1\nwhoami\n}}\n", timeout=10)
+            out, err = started.communicate(f".:{port} {{\nbind 127.0.0.1\nwhoami\n}}\n", timeout=60)
     assert (out, started.returncode) == ("", 1)
     assert err == (
         f"cannot listen on UDP 127.0.0.1:{port}: another program has the port; "
@@ -366,11 +366,11 @@ def test_few_descriptors_are_shared() -> None:
         assert [line_of(started) for _ in range(3)][0] == f".:{port} on 127.0.0.1"  # noqa: RUF015 - all are read
         for where, places in ((port, 32), (health, 8)):
             for _ in range(places + 4):
-                client = socket.create_connection(("127.0.0.1", where), timeout=10)
+                client = socket.create_connection(("127.0.0.1", where), timeout=60)
                 held.enter_context(client)
         assert fetch(health, "/health") == "OK"
         with socket.create_connection(
-            ("127.0.0.1", port), timeout=10, source_address=("127.0.0.2", 0)
+            ("127.0.0.1", port), timeout=60, source_address=("127.0.0.2", 0)
         ) as other:
             for _ in range(3):
                 other.sendall(frame(query().to_wire()))

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from hsdns.assemble import assemble
-from hsdns.cli.validate import hints
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Errors
 from hsdns.plugins import NOT_YET, ORDER
+from hsdns.rules.checks.corefile_hints import hints
 from tests.docs.test_examples import COREFILES, Fence, write_files
 from tests.support.scenarios.scenario import parse as parse_scenario
 
@@ -46,6 +46,10 @@ TTL = 'a TTL is a number of seconds without a unit, as in "cache 30"'
 BRACES = "write properties into braces, each on a line of its own"
 NETWORK = 'the zone of a network has the form "10.244.0.0/16"'
 NO_EFFECT = "has no effect: this server block gets only queries for"
+ITSELF = (
+    "is this server itself, so every query comes back to it until it times out; write the address of another server, "
+    "or the resolv.conf that the node's resolver reads"
+)
 HOSTS = (
     "hosts answers SERVFAIL for each name that it does not have, so {} is never asked for an address; "
     'add "fallthrough" in its braces'
@@ -85,8 +89,8 @@ HOSTS = (
         # forward.
         pytest.param(". {\nforward . 192.0.2.1 {\ntls_servername dns.example.org\n}\n}", ['3:1 "tls_servername" has no effect, and queries are forwarded unencrypted: no upstream is written as "tls://ADDRESS"'], id="no-tls"),
         pytest.param(". {\nforward . tls://192.0.2.1 {\ntls_servername dns.example.org\n}\n}", [], id="tls"),
-        pytest.param(". {\nforward . 127.0.0.1\n}", ['2:11 "127.0.0.1" is this server itself, so every query comes back to it; write the address of another one'], id="itself"),
-        pytest.param(". {\nbind 192.0.2.9\nforward . 192.0.2.9:53\n}", ['3:11 "192.0.2.9:53" is this server itself, so every query comes back to it; write the address of another one'], id="itself-where-bound"),
+        pytest.param(". {\nforward . 127.0.0.1\n}", [f"2:11 127.0.0.1 {ITSELF}"], id="itself"),
+        pytest.param(". {\nbind 192.0.2.9\nforward . 192.0.2.9:53\n}", [f"3:11 192.0.2.9:53 {ITSELF}"], id="itself-where-bound"),
         pytest.param(". {\nforward . 127.0.0.1:1053 192.0.2.1\n}\n.:1053 {\nbind 127.0.0.2\nforward . 127.0.0.1\n}", [], id="another-port"),
         pytest.param(". {\nbind 192.0.2.9\nforward . 127.0.0.1\n}", [], id="bound-elsewhere"),
         pytest.param("tls://. {\ntls FOLDER/server.pem FOLDER/server.key\nforward . 127.0.0.1:853\n}", [], id="another-scheme"),

@@ -1,4 +1,4 @@
-"""`hsdns record`, against scripted servers; tests/docs/test_record.py runs it against a real one."""
+"""`hsdns record`, against scripted servers; tests/docs/test_consoles.py runs it against a real one."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ class Process:
     def __exit__(self, *_: object) -> None:
         self._process.send_signal(signal.SIGTERM)
         try:
-            rest = self._process.communicate(timeout=10)[0]
+            rest = self._process.communicate(timeout=60)[0]
         finally:
             self._process.kill()
         self.printed += rest.splitlines()

@@ -76,9 +76,9 @@ CONSOLES = [
     for fence in FENCES
     if fence.language == "console"
     and "$ hsdns" in fence.body
-    and "lab.sock" not in fence.body  # those of a running server: tests/docs/test_faults.py
-    and fence.page.name != "record.md"  # tests/docs/test_record.py
-    and fence.page.name != "troubleshooting.md"  # tests/docs/test_troubleshooting.py
+    # Those of a running server: tests/docs/test_consoles.py.
+    and "lab.sock" not in fence.body
+    and fence.page.name not in ("record.md", "troubleshooting.md")
 ]
 
 

@@ -1,4 +1,4 @@
-"""The table of docs/lint.md, and the pages of the rules on the site."""
+"""The pages of the rules on the site."""
 
 from __future__ import annotations
 
@@ -12,16 +12,6 @@ from docs.hooks.rules import on_config, on_files
 from hsdns.rules.rule import rules
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def test_the_table_has_every_rule() -> None:
-    rows = "".join(
-        f"| [{rule.code}](rules/{rule.code}.md) | {rule.level}{', preview' if rule.is_preview else ''} | {rule.title} | {'yes' if rule.is_repaired else ''} |\n"
-        for rule in rules().values()
-    )
-    assert (ROOT / "docs" / "lint.md").read_text().endswith(f"|---|---|---|---|\n{rows}"), (
-        f"paste this into docs/lint.md:\n{rows}"
-    )
 
 
 def test_the_hook_adds_every_page(monkeypatch: pytest.MonkeyPatch) -> None:

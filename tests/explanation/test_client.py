@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from hsdns.assemble import Configuration
 from hsdns.cli.launch import CorefileSource, build
-from hsdns.cli.resolve_chain import Chain
+from hsdns.cli.resolve_chain import chain_of
 from hsdns.explanation.client import UNREAD_POLICIES, Client, ClientPod, Lookups, client_cause
 from hsdns.explanation.question import QuestionError
 from hsdns.wire.decode import decode
@@ -102,8 +103,11 @@ def configuration(
 
 
 def find(found: Configuration, path: str, given: str = "") -> ClientPod:
-    with Chain(found) as chain:
-        return chain.find_pod(path, given)
+    async def read() -> ClientPod:
+        async with chain_of(found) as chain:
+            return await chain.find_pod(path, given)
+
+    return asyncio.run(read())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A server in memory: what rules about connections and the process do to its queries."""
+"""A server in memory: what rules about connections, the process and the watch do that no file of a scenario has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hsdns.chain import Endpoint
 from hsdns.fault_scenarios.memory_server import MemoryServer, Objects
 from hsdns.fault_scenarios.play import COREFILE as STAGE
 from hsdns.fault_scenarios.play import VirtualLoop
-from hsdns.fault_scenarios.scenario import ScenarioError
 from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query
@@ -96,46 +95,6 @@ def test_a_process_that_dies_comes_back() -> None:
         return [await waiting, *found, await fate(server, "udp"), f"hits {server.hits['dead']}"]
 
     assert serve(run) == ["silence 1.0", "silence 0.0", "reset 0.0", "reply 0.0", "hits 1"]
-
-
-def test_a_process_with_too_much_that_waits_dies_again_and_again() -> None:
-    async def run(server: MemoryServer) -> list[str]:
-        server.add("delay 1s named slow")
-        server.add("die 5s pending 2 named limit")
-        found = []
-        for _ in range(2):
-            two = await asyncio.gather(*(fate(server, "udp", port) for port in (1, 2)))
-            await asyncio.sleep(6)
-            found += [*two, await fate(server, "udp")]
-        return [*found, f"hits {server.hits['limit']}"]
-
-    lost = ["silence 0.0", "silence 0.0", "reply 1.0"]
-    assert serve(run) == [*lost, *lost, "hits 2"]
-
-
-def test_a_corefile_with_an_error_is_a_sentence() -> None:
-    async def run() -> None:
-        MemoryServer("cluster.local {\n    kuberntes\n}\n")
-
-    with pytest.raises(ScenarioError, match="Corefile of the scenario:2:5: "):
-        asyncio.run(run())
-
-
-def test_a_rule_that_can_never_match_is_refused() -> None:
-    async def run() -> None:
-        server = MemoryServer(
-            "cluster.local {\n    template ANY ANY {\n        rcode NXDOMAIN\n    }\n}\n"
-        )
-        await server.start()
-        try:
-            server.add("drop name example.com named x")
-        finally:
-            await server.stop()
-
-    with pytest.raises(
-        ScenarioError, match=r'the rule "drop name example.com named x": the rule can never match'
-    ):
-        asyncio.run(run())
 
 
 DB = """\

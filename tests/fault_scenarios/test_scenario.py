@@ -11,11 +11,9 @@ from hsdns.fault_scenarios.scenario import (
     ScenarioError,
     Seen,
     load,
-    name_of,
     names,
     read,
 )
-from hsdns.faults.rules import RuleError
 
 FILE = """\
 version = 1
@@ -113,14 +111,6 @@ def test_each_file_says_where_the_failure_was_met(name: str) -> None:
     assert len(found.title) < 70
 
 
-def test_the_label_of_a_client_is_what_makes_it_a_special_one() -> None:
-    plain = Seen("glibc", 0, 0, 0)
-    special = Seen("glibc", 0, 0, 0, ("use-vc",), 2, True, "cache 30 {\n    keepttl\n}")
-    assert (plain.label, plain.is_plain) == ("glibc", True)
-    assert special.label == "glibc, use-vc, 2 nameservers, one socket, behind cache 30 { keepttl }"
-    assert not special.is_plain
-
-
 def test_about_another_name() -> None:
     found = of(FILE.replace("named race", "or name api.web.shop.svc.cluster.local named race"))
     other = found.about("db.test.")
@@ -128,9 +118,3 @@ def test_about_another_name() -> None:
         "drop name db.test. or name api.web.shop.svc.cluster.local named race",
     )
     assert [(each.name, each.meant) for each in other.asked] == [("db.test.", "db.test.")]
-
-
-def test_the_name_of_a_rule() -> None:
-    assert name_of("drop type A named x") == "x"
-    with pytest.raises(RuleError, match="it needs a name"):
-        name_of("drop type A")

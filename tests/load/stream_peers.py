@@ -104,12 +104,12 @@ class Scene:
         self._before: Counter[str] = Counter()
 
         clock: Callable[[], int] = lambda: self.now  # noqa: E731 - a clock is a value here
-        self.pool = Pool(plan, 2000 * MS, FramedSession, self._open, self, clock)
+        self.pool = Pool(plan, 2000 * MS, FramedSession, self._open, self.ended, clock)
         self.sockets = [Socket(), Socket()]
         self.transport: Pool | UdpTransport = self.pool
         if plan.for_truncated:
             self.transport = UdpTransport(
-                self.sockets, 2000 * MS, self, clock, first_ids=first_ids, fallback=self.pool
+                self.sockets, 2000 * MS, self.ended, clock, first_ids=first_ids, fallback=self.pool
             )
 
     def _open(self, connection: Connection) -> Link:
@@ -118,14 +118,11 @@ class Scene:
         self.links.append(Link(connection))
         return self.links[-1]
 
-    def reply(self, query: Query, message: bytes, now: int) -> None:
-        late, took = (query.sent - query.planned) // MS, (now - query.planned) // MS
+    def ended(self, query: Query, message: bytes, received: int) -> None:
+        late, took = (query.sent - query.planned) // MS, (received - query.planned) // MS
         times = f" after {took} ms" * bool(took) + f" late by {late} ms" * bool(late)
-        self.answers.append((f"answered{times}", query.question))
-        self.waits -= 1
-
-    def without_reply(self, query: Query, why: int) -> None:
-        self.answers.append(({0: "lost", -1: "not sent"}[why], query.question))
+        word = f"answered{times}" if message else {0: "lost", -1: "not sent"}[received]
+        self.answers.append((word, query.question))
         self.waits -= 1
 
     def step(self, text: str) -> None:

@@ -5,17 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.load.counters import RESET, ConnectionsReport, Lookup
+from hsdns.load.counters import Lookup
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits
 from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
 from hsdns.load.report import Report, Run, encode, make_report, read_report
-from hsdns.load.results import Results
+from hsdns.load.results import PropagationReport, Results
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
-from hsdns.load.verify.propagation import propagation_report
 from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
@@ -127,21 +126,6 @@ def test_what_is_said_of_generators() -> None:
     assert server.verdicts.changes == 2, "both saw the same"
 
 
-def test_connections_are_added() -> None:
-    parts = []
-    for number, again in ((0, 1), (1, 0)):
-        found = results()
-        found.connections = ConnectionsReport(2, 2, ended={RESET: 1}, asked_again=again)
-        parts.append((f"r{number}", part(number, 2, found)))
-    (server,) = merge(parts).servers
-    assert server.connections is not None
-    assert (
-        server.connections.opened,
-        server.connections.ended,
-        server.connections.asked_again,
-    ) == (4, {RESET: 2}, 1)
-
-
 @pytest.mark.parametrize(
     ("reports", "ended"),
     [
@@ -197,9 +181,9 @@ def test_what_cannot_be_added(first: Report, second: Report, sentence: str) -> N
 def test_how_changes_showed_is_added() -> None:
     """A change counts for each generator that followed it; one that followed none adds nothing."""
     every = [shown(), shown(None, 0.5, at=101.0), shown(0.3, None, at=102.0)]
-    spread = [propagation_report(each, QUESTIONS, 4, 100.0) for each in (every[:1], every[1:])]
+    spread = [PropagationReport.of(each, 4) for each in (every[:1], every[1:])]
     parts = [part(at, 3, propagation=each) for at, each in enumerate([*spread, None])]
     (server,) = merge([(f"r{at}", each) for at, each in enumerate(parts)]).servers
-    assert server.propagation == propagation_report(every, QUESTIONS, 8, 100.0)
+    assert server.propagation == PropagationReport.of(every, 8)
     (server,) = merge([("a", part(0, 2)), ("b", part(1, 2))]).servers
     assert server.propagation is None

@@ -160,11 +160,6 @@ def test_an_old_packet_block() -> None:
     assert read(section() + interface() + block("<", 2, body)) == [Captured(1, 5, 1, b"x", True)]
 
 
-def test_what_is_no_capture() -> None:
-    assert not is_capture(b"abcd")
-    assert not is_capture(b"")
-
-
 FOUND = Datagram(bytes((10, 0, 0, 1)), 53, b"payload")
 FOUND6 = Datagram(bytes(15) + b"\1", 53, b"payload")
 UDP = udp(b"payload")
@@ -286,27 +281,12 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     update = web[:2] + b"\x28\0" + web[4:]
     chaos = web[:-1] + b"\3"
     packets = [
-        packet(web),
-        packet(reply),
-        packet(update),
-        packet(chaos),
-        packet(b"no DNS"),
-        packet(web, port=5353),
-        ethernet(ipv4(udp(web), protocol=6)),
-        ethernet(ipv4(udp(web), fragment=9)),
-        packet(web)[:-4],
-        ethernet(b"", 0x0806),
-        packet(web),
-    ]
+        *map(packet, (web, reply, update, chaos, b"no DNS")), packet(web, port=5353), ethernet(ipv4(udp(web), protocol=6)),
+        ethernet(ipv4(udp(web), fragment=9)), packet(web)[:-4], ethernet(b"", 0x0806), packet(web),
+    ]  # fmt: skip
     found = replay(tmp_path / "c", pcap([(at * SECOND, each) for at, each in enumerate(packets)]))
     assert (times(found), order(found), found.questions) == ([0, 10 * SECOND], [0, 0], [WEB])
-    assert found.left_out == {
-        "TCP": 1,
-        "cut by the capture": 1,
-        "fragments": 1,
-        "no queries": 4,
-        "other packets": 2,
-    }
+    assert found.left_out == {"TCP": 1, "cut by the capture": 1, "fragments": 1, "no queries": 4, "other packets": 2}  # fmt: skip
     cut = replay(tmp_path / "c", pcap([(0, packet(web)), (0, packet(web))], cut=70))
     assert (cut.queries, cut.left_out) == (2, {})
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits
 from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST
@@ -19,10 +18,8 @@ from hsdns.load.report import (
     PlanReport,
     Report,
     Run,
-    encode,
     exit_status,
     make_report,
-    read_report,
 )
 from hsdns.load.results import LimitReport, PropagationReport, Results, ServerReport
 from hsdns.load.schedule import SECOND, Stage
@@ -43,7 +40,8 @@ MACHINE = Machine("1.0", "3.11.2", "Linux", 2, "rust")
 
 
 def results(*, lost: int = 0, late: int = 0, stale: bool = False) -> Results:
-    found = Results([Question(NAME, RRType.A, "service"), Question(NAME, RRType.SRV, "srv")], 0)
+    kinds = (RRType.A, "service"), (RRType.SRV, "srv"), (RRType.AAAA, "never asked")
+    found = Results([Question(NAME, *kind) for kind in kinds], 0)
     for number in range(200):
         planned = number * 10 * MS
         received = LOST if number < lost else planned + late * MS + 1 * MS
@@ -81,14 +79,6 @@ def named(found: Results, name: str = "a", target: str = "a") -> ServerReport:
     return found.report()
 
 
-def of_server(
-    found: Results, limits: str = "", ended: str = "", slack: float | None = 0.1
-) -> ServerReport:
-    """The report of a server alone."""
-    (server,) = report(found, limits, ended, slack).servers
-    return server
-
-
 @pytest.mark.parametrize(("limits", "status"), [("", 0), ("stale>0", 0), ("p50>1h", 2), ("p50>1h,right>0", 1)])  # fmt: skip
 def test_a_generator_that_was_the_limit(limits: str, status: int) -> None:
     whole = report(results(late=5), limits)
@@ -98,19 +88,10 @@ def test_a_generator_that_was_the_limit(limits: str, status: int) -> None:
     assert exit_status(whole) == status
 
 
-def test_what_could_not_be_sent() -> None:
-    few = results()
-    few.second(0).counts.not_send(20)
-    found = of_server(few)
-    assert (found.counts.due, found.counts.sent, found.counts.not_sent) == (220, 200, 20)
-    assert {each.why for each in found.latency} == {"generator"}
-    assert "could not send 20 of 220 queries" in found.refused
-
-
 def test_a_limit_that_has_ended_the_run_is_met() -> None:
     """Whatever the figure of the whole run is: it was met when it ended it."""
     said = "aborted by p50>1s (1.20 s over 5 s)"
-    found = of_server(results(), "p50>1s:abort,p50>2s:abort", said)
+    (found,) = report(results(), "p50>1s:abort,p50>2s:abort", said).servers
     assert [limit.met for limit in found.limits] == [True, False]
 
 
@@ -155,25 +136,6 @@ def test_schema() -> None:
     for each in schema["$defs"].values():
         each["required"] = list(each["properties"])  # all is written
     assert json.loads(SCHEMA.read_text()) == json.loads(json.dumps(schema))
-
-
-def test_what_is_written_can_be_read() -> None:
-    found = report(results(lost=2, stale=True), "p50>1h", other=results())
-    assert read_report(encode(found), "r.json") == found
-
-
-@pytest.mark.parametrize(
-    ("octets", "sentence"),
-    [
-        (b'{"format": "hsdns load 1"}', 'r.json: the report is of the format "hsdns load 1", and only "hsdns load 2" can be read; write it again with this version'),
-        (b'{"format": "hsdns load 2"}', "r.json: that is no report of hsdns load (Object missing required field `started`); -json FILE writes one"),
-        (b"{", "r.json: that is no report of hsdns load (Input data was truncated); -json FILE writes one"),
-    ],
-)  # fmt: skip
-def test_what_is_no_report(octets: bytes, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read_report(octets, "r.json")
-    assert str(error.value) == sentence
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-from struct import pack
 from typing import TypeVar
 
 import msgspec
@@ -32,15 +31,8 @@ from hsdns.load.counters import (
 from hsdns.load.counters import encode as packed
 from hsdns.load.histogram import PERCENTS, Histogram, Percentile, name_of
 from hsdns.load.outcome import (
-    LATENCY,
-    LATENESS,
     LOST,
-    LOST_COUNT,
     NOT_SENT,
-    NOT_SENT_COUNT,
-    OF_KIND,
-    RCODE,
-    TRUNCATED,
 )
 from hsdns.load.pods import FORMS
 from hsdns.load.questions import Question
@@ -49,22 +41,20 @@ from hsdns.load.results import (
     MOST_EVENTS,
     OPEN,
     Counts,
+    EventReport,
     PropagationReport,
     Results,
     Second,
-    kind_numbers,
     limit_counts,
     measured_of,
     with_lookups,
 )
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
-from hsdns.load.verify.propagation import Shown, propagation_report
 from hsdns.load.verify.verifier import Judged
 from hsdns.resolver import MODELS
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.verify.test_propagation import QUESTIONS as FOLLOWED
 from tests.load.verify.test_propagation import shown
 
 BEGIN = 7 * SECOND
@@ -153,37 +143,6 @@ def test_counts() -> None:
     assert whole.slots.total == 3
 
 
-def test_counts_of_the_compiled_sender() -> None:
-    results = Results(QUESTIONS, BEGIN)
-    kind = OF_KIND
-    rows = [
-        (LATENESS, 1, 5, 3),
-        (LATENCY, 1, 9, 2),
-        (LATENCY + kind, 1, 9, 2),
-        (RCODE, 1, 3, 2),
-        (RCODE + kind, 1, 3, 2),
-        (LOST_COUNT, 1, 0, 1),
-        (LOST_COUNT + kind, 0, 0, 1),
-        (NOT_SENT_COUNT, 0, 0, 4),
-        (NOT_SENT_COUNT + kind, 0, 0, 4),
-        (TRUNCATED, 1, 0, 1),
-        (TRUNCATED + kind, 1, 0, 1),
-    ]
-    octets = b"".join(pack("=BIII", *row) for row in rows)
-    results.add_counts(octets)
-    results.add_counts(octets[:13])
-    zero, one = results.second(0), results.second(1)
-    assert zero.counts == Counts(4, 0, 4)
-    assert one.counts == Counts(3, 3, 0, 2, 1, 1, {"NXDOMAIN": 2})
-    assert (one.slots.pairs(), one.late_slots.pairs()) == ([(9, 2)], [(5, 6)])
-    a, srv = results.kinds["service", RRType.A], results.kinds["srv", RRType.SRV]
-    assert (a.counts, srv.counts) == (
-        Counts(5, 1, 4, 0, 1),
-        Counts(2, 2, 0, 2, 0, 1, {"NXDOMAIN": 2}),
-    )
-    assert srv.slots.pairs() == [(9, 2)]
-
-
 def octets(found: Histogram) -> int:
     objects = {id(each): each for each in gc.get_referents(found) if not isinstance(each, type)}
     inner = {
@@ -202,20 +161,6 @@ def test_histograms_of_old_seconds_take_little_memory() -> None:
     assert max(sizes[:OPEN]) < 1100 * 8 + 1000 < min(sizes[OPEN:]) / 4, sizes
     results.second(0).slots.slots[7] += 1  # of a query that was answered late
     assert results.whole().slots.slots[7] == 2 * OPEN + 1
-
-
-def test_kinds_are_numbered_in_the_order_in_which_they_appear() -> None:
-    assert kind_numbers([*QUESTIONS, QUESTIONS[0]]) == [0, 1, 0]
-    assert list(Results(QUESTIONS, BEGIN).kinds) == [("service", RRType.A), ("srv", RRType.SRV)]
-
-
-def test_a_question_that_is_learnt() -> None:
-    results = Results([], BEGIN)
-    for question in QUESTIONS:
-        results.add_question(question)
-    results.add([(1, 0x8400, 0, BEGIN, BEGIN, BEGIN + MS)])
-    assert results.questions == QUESTIONS
-    assert [each.counts.answered for each in results.kinds.values()] == [0, 1]
 
 
 def test_verdicts() -> None:
@@ -296,7 +241,7 @@ def test_figures_of_lookups() -> None:
 
 @given(found=CONNECTIONS, first=LOOKUPS, second=LOOKUPS, some=SHOWN, more=SHOWN)
 def test_what_is_added_is_as_if_it_were_one(
-    found: ConnectionsReport, first: list[Lookup], second: list[Lookup], some: list[Shown], more: list[Shown]
+    found: ConnectionsReport, first: list[Lookup], second: list[Lookup], some: list[EventReport], more: list[EventReport]
 ) -> None:  # fmt: skip
     """Though it was written and read in between, or came over the pipe; most_open is only a bound."""
     once, twice = decode(packed(found), ConnectionsReport), ConnectionsReport()
@@ -313,22 +258,22 @@ def test_what_is_added_is_as_if_it_were_one(
     assert looked_up.finish(Histogram(), refused=False) == both.finish(Histogram(), refused=False)
     propagation = PropagationReport()
     for part in (more, some):
-        add(propagation, written(propagation_report(part, FOLLOWED, len(part) + 1, 100.0)))
-    whole = propagation_report(some + more, FOLLOWED, len(some + more) + 2, 100.0)
+        add(propagation, written(PropagationReport.of(part, len(part) + 1)))
+    whole = PropagationReport.of(some + more, len(some + more) + 2)
     assert encode(propagation.finish()) == encode(whole)
 
 
 def test_figures_of_changes() -> None:
     """A percentile needs as many changes; a long run has some of its events."""
-    ten = propagation_report([shown()] * 10, FOLLOWED, 10, 0.0)
+    ten = PropagationReport.of([shown()] * 10, 10)
     assert [each.name for each in ten.first_new if each.us is not None] == ["p50", "p90", "max"]
     assert {each.why for each in ten.first_new if each.us is None} == {"few"}
-    many = propagation_report([shown()] * 1000, FOLLOWED, 1000, 0.0)
+    many = PropagationReport.of([shown()] * 1000, 1000)
     assert [each.name for each in many.first_new if each.us is None] == ["p99.99"]
-    every = [shown(at=float(number)) for number in range(3 * MOST_EVENTS)]
-    found = propagation_report(every, FOLLOWED, len(every), 0.0)
+    every = [shown(at=100.0 + number) for number in range(3 * MOST_EVENTS)]
+    found = PropagationReport.of(every, len(every))
     assert ([each.at_s for each in found.events[:3]], len(found.events)) == ([0, 3, 6], MOST_EVENTS)
-    nothing = propagation_report([], FOLLOWED, 0, 0.0)
+    nothing = PropagationReport.of([], 0)
     assert (nothing.events, {each.why for each in nothing.first_new}) == ([], {"few", "none"})
 
 

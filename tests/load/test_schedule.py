@@ -130,20 +130,13 @@ def test_start(text: str, start: float) -> None:
 
 def test_from_the_start_of_a_job() -> None:
     assert read_start("+60s", NOON + 20, origin=NOON) == NOON + 60
-    with pytest.raises(LoadError) as error:
+    with pytest.raises(LoadError, match=r"that was at 2026-01-01T12:00:10Z, 10\.2 s ago; "):
         read_start("+10s", NOON + 20.25, origin=NOON)
-    assert str(error.value) == (
-        "-start-at +10s: that was at 2026-01-01T12:00:10Z, 10.2 s ago; "
-        "give a later time, the same to all generators"
-    )
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("+soon", '-start-at: "soon" in "+soon" is no time; write one such as +30s'),
-        ("noon", '-start-at: "noon" is no time with a zone; write one such as 2026-01-31T12:00:00Z, or +30s'),
-        ("2026-01-01T12:00:00", '-start-at: "2026-01-01T12:00:00" is no time with a zone; write one such as 2026-01-31T12:00:00Z, or +30s'),
         ("2026-01-01T11:59:59Z", "-start-at 2026-01-01T11:59:59Z: that was at 2026-01-01T11:59:59Z, 1.0 s ago; give a later time, the same to all generators"),
         ("2026-01-03T12:00:00Z", "-start-at 2026-01-03T12:00:00Z: that is at 2026-01-03T12:00:00Z, more than a day from now"),
     ],

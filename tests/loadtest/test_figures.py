@@ -1,5 +1,7 @@
 """How figures are computed: percentiles, medians, ratios, slopes, and what a process is late."""
 
+from pathlib import Path
+
 import pytest
 
 from loadtest.answering.mixes import DNSPERF, DRAIN
@@ -14,21 +16,18 @@ from loadtest.programs import NATIVE
 from loadtest.watch.api_servers import Change
 from loadtest.watch.parts import Sample as Watched
 from loadtest.watch.parts import match
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
-@pytest.mark.parametrize(
-    ("values", "share", "expected"),
-    [
-        ([5.0], 0.99, 5.0),
-        ([3.0, 1.0, 2.0], 0.0, 1.0),
-        ([3.0, 1.0, 2.0], 1.0, 3.0),
-        ([*range(1, 101)], 0.99, 99),
-        ([*range(1, 101)], 0.5, 50),
-        ([1.0, 2.0, 3.0, 4.0], 0.9, 4.0),
-    ],
-)
-def test_percentile(values: list[float], share: float, expected: float) -> None:
-    assert percentile(values, share) == expected
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "percentiles"))
+def test_percentile(given: str, expected: str) -> None:
+    """Values, and a share."""
+    listed, _, share = given.partition(" | ")
+    _, dots, last = listed.partition("..")
+    values = [*range(1, int(last) + 1)] if dots else [*map(float, listed.split())]
+    assert percentile(values, float(share)) == float(expected)
 
 
 def test_spread() -> None:
@@ -37,12 +36,10 @@ def test_spread() -> None:
         Spread.of([])
 
 
-@pytest.mark.parametrize(
-    ("ours", "peers", "expected"),
-    [(1.0, 2.0, 0.5), (None, 2.0, None), (1.0, None, None), (1.0, 0.0, None), (1.0, -1.0, None), (-1.0, 2.0, -0.5)],
-)  # fmt: skip
-def test_ratio(ours: float | None, peers: float | None, expected: float | None) -> None:
-    assert ratio(ours, peers) == expected
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "ratios"))
+def test_ratio(given: str, expected: str) -> None:
+    ours, peers = (None if each == "-" else float(each) for each in given.split())
+    assert ratio(ours, peers) == (None if expected == "-" else float(expected))
 
 
 @pytest.mark.parametrize(("values", "expected"), [([1.0, None, 3.0], 2.0), ([None], None), ([], None)])  # fmt: skip
@@ -153,12 +150,10 @@ def test_lateness(late: list[float], noted: list[float], gaps: list[tuple[float,
     assert [*sum(found[1], ())] == pytest.approx([*sum(gaps, ())])
 
 
-@pytest.mark.parametrize(
-    ("gaps", "expected"),
-    [([(0.0, 1.0), (5.0, 6.0)], 3.0), ([(1.5, 2.5)], 2.5), ([(2.5, 3.0), (4.0, 9.0)], 1.5), ([(0.0, 9.0)], 0.0)],
-)  # fmt: skip
-def test_time_without_gaps(gaps: list[tuple[float, float]], expected: float) -> None:
-    assert without(gaps, 2.0, 5.0) == pytest.approx(expected)
+@pytest.mark.parametrize(("given", "seconds"), columns(TABLES, "time from 2 to 5 without gaps"))
+def test_time_without_gaps(given: str, seconds: str) -> None:
+    gaps = [tuple(map(float, each.split("-"))) for each in given.split()]
+    assert without(gaps, 2.0, 5.0) == pytest.approx(float(seconds))  # type: ignore[arg-type] # pairs
 
 
 @pytest.mark.parametrize(
@@ -177,14 +172,11 @@ def test_the_median_of_what_every_turn_tells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sample", "expected"),
-    [
-        (Watched("web-1", 9.0, 10.5, b""), [0.5]),
-        (Watched("web-1", 9.0, 12.0, None), [2.0]),  # not seen: what was waited
-        (Watched("web-1", 10.1, 10.5, b""), []),
-        (Watched("web-1", 9.0, 9.9, None), []),
-        (Watched("web-2", 9.0, 10.5, b""), []),
-    ],
+    ("given", "delays"), columns(TABLES, "a watched Service that changes at 10")
 )
-def test_the_delay_of_a_change(sample: Watched, expected: list[float]) -> None:
-    assert match([Change(10.0, "team-0", "web-1", "10.0.0.1", "172.16.0.1")], [sample]) == expected
+def test_the_delay_of_a_change(given: str, delays: str) -> None:
+    """A Service, and from when to when it is watched."""
+    service, began, ended = given.split()
+    change = Change(10.0, "team-0", "web-1", "10.0.0.1", "172.16.0.1")
+    found = match([change], [Watched(service, float(began), float(ended), None)])
+    assert found == [*map(float, delays.split())]

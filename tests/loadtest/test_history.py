@@ -1,11 +1,16 @@
 """Which answers are right, stale or wrong, and when a change was shown."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.verify.judge import RIGHT, STALE, WRONG
-from loadtest.pressure.judge import FAILED, MARGIN, Answer, History
+from loadtest.pressure.judge import MARGIN, Answer, History
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 OLD, NEW, NEWEST = frozenset("ab"), frozenset("bc"), frozenset("cd")
 
@@ -18,27 +23,15 @@ def changed_at_10_and_20() -> History:
 
 
 @pytest.mark.parametrize(
-    ("asked", "received", "addresses", "word"),
-    [
-        (5.0, 5.1, OLD, RIGHT),
-        (9.0, 12.0, OLD, RIGHT),
-        (9.0, 12.0, NEW, RIGHT),
-        (10.0 + MARGIN, 10.5, OLD, RIGHT),
-        (10.11, 10.12, OLD, STALE),
-        (30.0, 30.1, OLD, STALE),
-        (30.0, 30.1, NEW, STALE),
-        (30.0, 30.1, NEWEST, RIGHT),
-        (5.0, 5.1, NEW, WRONG),
-        (15.0, 15.1, NEWEST, WRONG),
-        (30.0, 30.1, frozenset("ad"), WRONG),
-        (30.0, 30.1, None, FAILED),
-    ],
-    # In any process the same: the order within a frozenset is not.
-    ids=lambda value: "+".join(sorted(value)) if isinstance(value, frozenset) else str(value),
+    ("given", "word"),
+    columns(TABLES, "answers of a Service that is ab until 10 and bc until 20, then cd"),
 )
-def test_answer(asked: float, received: float, addresses: frozenset[str] | None, word: str) -> None:
+def test_answer(given: str, word: str) -> None:
+    """The times of a query and its answer, and the addresses."""
+    asked, received, letters = given.split()
     history = changed_at_10_and_20()
-    assert history.judge(Answer("web-0", asked, received, addresses))[0] == word
+    addresses = None if letters == "-" else frozenset(letters)
+    assert history.judge(Answer("web-0", float(asked), float(received), addresses))[0] == word
     assert history.counts == {word: 1}
 
 

@@ -1,5 +1,6 @@
 """When the limits of the benchmarks hold, and what they name exists."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +24,12 @@ from loadtest.pressure.run import outcome_of_files
 from loadtest.pressure.soak import PRESSERS, REWRITTEN
 from loadtest.programs import COREDNS, NATIVE, TITLES, Program
 from loadtest.reload import Outcome as Reloaded
-from loadtest.verdicts.__main__ import MEMORY, Ran, Told, judge, judge_freeze
+from loadtest.verdicts.__main__ import Ran, Told, judge, judge_freeze
 from loadtest.watch import report as watch
 from loadtest.watch.report import Row
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
 @pytest.mark.parametrize(
@@ -146,24 +150,23 @@ def test_a_ratio_of_the_door_is_that_of_a_turn() -> None:
     assert figures(([1], [1]), at_limit, [0.001]).within == 1
 
 
-# A sign test by hand: of 40 tosses of a fair coin, 26 or more are heads with a chance of 4.03 %, 25 or more of 7.69 %.
+# By hand: of 40 tosses of a fair coin, 26 or more are heads with a chance of 4.03 %, 25 or more of 7.69 %.
 @pytest.mark.parametrize(
-    ("within", "turns", "is_held"),
-    [(40, 40, True), (26, 40, True), (25, 40, None), (15, 40, None), (14, 40, False), (0, 40, False), (4, 4, None)],
-)  # fmt: skip
-def test_the_door_is_judged_by_a_sign_test(within: int, turns: int, is_held: bool | None) -> None:
+    ("given", "is_held"), columns(TABLES, "turns of the door within the limit")
+)
+def test_the_door_is_judged_by_a_sign_test(given: str, is_held: str) -> None:
+    within, turns = map(int, given.split(" of "))
     found = figures(([1], [1]), [Explained(1, 1, 1)], [0.001])
-    assert found._replace(within=within, turns=turns).holds is is_held
+    assert str(found._replace(within=within, turns=turns).holds) == is_held
     assert [chance(heads, 3) for heads in range(4)] == [1, 0.875, 0.5, 0.125]
 
 
-@pytest.mark.parametrize(
-    ("knees", "good"), [((20_000, 19_600, 20_400), 3), ((20_000, 19_599, 20_000), 2), ((20_000, None, 20_401), 1)]
-)  # fmt: skip
-def test_all_searches_have_to_find_the_knee(knees: tuple[float | None, ...], good: int) -> None:
-    lines, is_held = told([Search(f"said {knee}", knee) for knee in knees], 20_000)
-    assert sum(line.startswith("found: ") for line in lines) == good
-    assert is_held == (good == 3) == lines[-1].startswith("holds: ")
+@pytest.mark.parametrize(("knees", "good"), columns(TABLES, "searches for a knee of 20,000"))
+def test_all_searches_have_to_find_the_knee(knees: str, good: str) -> None:
+    found = [None if each == "none" else float(each) for each in knees.split()]
+    lines, is_held = told([Search(f"said {knee}", knee) for knee in found], 20_000)
+    assert sum(line.startswith("found: ") for line in lines) == int(good)
+    assert is_held == (good == "3") == lines[-1].startswith("holds: ")
 
 
 def late(generator: str, us: float | None, server: str = "C echo") -> GeneratorRow:
@@ -194,72 +197,52 @@ def test_reload(changed: dict[str, Any], is_good: bool) -> None:
     assert RELOADED._replace(**changed).is_good is is_good
 
 
-HSDNS, FROZEN, *_, CACHE = subjects("coredns")
-
-
-def verified(stalest: int | None = None, **counts: int) -> dict[str, Any]:
-    verdicts = {word: counts.get(word, 0) for word in ("right", *BAD)}
-    ages = [{"name": "max", "us": stalest}]
-    return {"seconds": 10.0, "verdicts": {"counts": verdicts, "stale_age": ages, "changes": 50}}
-
-
-@pytest.mark.parametrize(
-    ("subject", "found", "is_good"),
-    [
-        (HSDNS, verified(right=9), True),
-        (HSDNS, verified(300_000, right=9, stale=1), False),
-        (HSDNS, verified(), False),
-        (FROZEN, verified(9_500_000, right=9, stale=5), True),
-        (FROZEN, verified(6_900_000, right=9, stale=5), False),
-        (FROZEN, verified(right=9), False),
-        (CACHE, verified(7_000_000, right=9, stale=5), True),
-    ],
-)
-def test_what_the_demonstration_expects(subject: Any, found: dict[str, Any], is_good: bool) -> None:
-    assert judged(subject, found)[1] is is_good
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "the demonstration"))
+def test_what_the_demonstration_expects(given: str, expected: str) -> None:
+    """A server, its verdicts, and the age of the stalest answer in microseconds."""
+    words, _, stalest = given.partition(" | ")
+    name, *counted = words.split()
+    counts = dict.fromkeys(("right", *BAD), 0) | {
+        word: int(number) for word, number in (each.split("=") for each in counted)
+    }
+    ages = [{"name": "max", "us": None if stalest == "-" else int(stalest)}]
+    verdicts = {"counts": counts, "stale_age": ages, "changes": 50}
+    (subject,) = [each for each in subjects("coredns") if each.name == name]
+    found = judged(subject, {"seconds": 10.0, "verdicts": verdicts})
+    assert found[1] is (expected == "as expected")
 
 
 STARTED = 1_767_268_800.0  # 2026-01-01T12:00:00Z
 
 
-def report(ended: str = "", since: float | None = None, **counts: int) -> dict[str, Any]:
-    reasons = {word: counts.pop(word) for word in ("behind", "forgotten") if word in counts}
+def report(words: str, since: float | None = None) -> dict[str, Any]:
+    given = dict(each.split("=") for each in words.split())
+    reasons = {word: int(given.pop(word)) for word in ("behind", "forgotten") if word in given}
     verdicts = {
-        "counts": {word: counts.get(word, 0) for word in ("right", *BAD, "undecided")},
+        "counts": {word: int(given.get(word, 0)) for word in ("right", *BAD, "undecided")},
         "undecided": reasons,
         "changes": 50,
         "stale_age": [{"name": "max", "us": 1_500_000}],
         "old_since_s": since,
         "old_for_s": 1.5,
     }
-    return {"started": "2026-01-01T12:00:00.000Z", "servers": [{"ended": ended, "verdicts": verdicts}]}  # fmt: skip
+    server = {"ended": given.get("ended", ""), "verdicts": verdicts}
+    return {"started": "2026-01-01T12:00:00.000Z", "servers": [server]}
 
 
-@pytest.mark.parametrize(
-    ("found", "memory", "broken"),
-    [
-        (report(right=999, undecided=1, behind=1), 5 << 20, None),
-        (report(right=990), 0, "990 answers were judged, of 1,000"),
-        (report("interrupted", right=1000), 0, "1,000 answers were judged, of 1,000"),
-        (report(right=999, stale=1), 0, "1 stale, 0 early, 0 missing, 0 extra, 0 wrong; under 50 changes"),
-        (report(right=980, undecided=20, behind=20), 0, "20 undecided (behind 20), 2.0000% of all, at most 1%"),
-        (report(right=999, undecided=1, forgotten=1), 0, "1 answers were excused (forgotten, away, unknown, truncated)"),
-        (report(right=1000), MEMORY + (1 << 20), "the generator had up to 1025 MiB, at most 1024"),
-    ],
-)  # fmt: skip
-def test_verified_answers(found: dict[str, Any], memory: int, broken: str | None) -> None:
-    checked = judge(Ran(found, memory), 1000)
+@pytest.mark.parametrize(("given", "broken"), columns(TABLES, "verified answers of 1,000"))
+def test_verified_answers(given: str, broken: str) -> None:
+    """What is reported, and the octets of the generator; the one limit that does not hold."""
+    words, _, memory = given.partition(" | ")
+    checked = judge(Ran(report(words), int(memory)), 1000)
     assert [each.said for each in checked if not each.holds] == ([broken] if broken else [])
 
 
-@pytest.mark.parametrize(
-    ("since", "error", "is_held"),
-    [(10.0, "0.0", True), (10.007, "5.0", True), (9.99, "9.0", False), (None, None, False)],
-)
-def test_a_freeze_is_found_within_5_ms(
-    since: float | None, error: str | None, is_held: bool
-) -> None:
+@pytest.mark.parametrize(("since", "expected"), columns(TABLES, "a freeze"))
+def test_a_freeze_is_found_within_5_ms(since: str, expected: str) -> None:
+    error, word = expected.split()
     frozen = Told(STARTED + 9.999, STARTED + 10.002)
-    found, *_ = judge_freeze(Ran(report(since=since, stale=7), 0, (1.0, 1.0), frozen))
-    assert found.holds is is_held
-    assert found.said.startswith(f"the freeze was found {error} ms" if error else "the freeze was not")  # fmt: skip
+    old = None if since == "-" else float(since)
+    found, *_ = judge_freeze(Ran(report("stale=7", old), 0, (1.0, 1.0), frozen))
+    assert found.holds is (word == "holds")
+    assert found.said.startswith("the freeze was not" if error == "-" else f"the freeze was found {error} ms")  # fmt: skip

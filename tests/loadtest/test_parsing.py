@@ -1,6 +1,7 @@
 """What the benchmarks read: /proc, reports of generators, replies, metrics, and what they ask."""
 
 import json
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -32,6 +33,9 @@ from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, sc
 from loadtest.reload import reconnections
 from loadtest.verdicts.order import Newest
 from loadtest.watch.api_servers import WatchedSlice
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
 @pytest.mark.parametrize("name", ["hsdns", "x) S 1 2 3 (y"])
@@ -211,46 +215,25 @@ def test_no_address_stands_twice() -> None:
 # --- which state an answer shows ---
 
 
-@pytest.mark.parametrize(
-    ("answers", "is_seen"),
-    [
-        pytest.param([], False, id="none"),
-        pytest.param([(0.9, 0), (1.1, 1)], True, id="shown"),
-        pytest.param([(0.9, 0), (1.1, 0)], False, id="not-yet"),
-        pytest.param([(1.1, 1)], False, id="nothing-to-compare-with"),
-        pytest.param([(0.5, 0), (0.996, 1)], False, id="the-change-before-was-late"),
-        pytest.param([(0.5, 0), (0.996, 1), (1.1, 1), (1.2, 2)], True, id="then-this-one-is-shown"),
-        pytest.param([(0.6, 1), (0.5, 0), (1.1, 1)], False, id="overtaken"),
-        pytest.param([(0.6, 1), (0.5, 0), (1.1, 2)], True, id="overtaken-then-shown"),
-    ],
-)
-def test_a_change_that_is_due_at_1(answers: list[tuple[float, int]], is_seen: bool) -> None:
+@pytest.mark.parametrize(("answers", "expected"), columns(TABLES, "a change that is due at 1"))
+def test_a_change_that_is_due_at_1(answers: str, expected: str) -> None:
+    """The times of queries and the last number of the address in their answers."""
     unseen = Unseen()
     unseen.add(7, 1.0)
-    for asked, number in answers:
-        unseen.take(7, asked, frozenset({f"10.0.0.{number}"}))
-    assert bool(unseen) is not is_seen
+    for asked, number in (each.split(":") for each in answers.split()):
+        unseen.take(7, float(asked), frozenset({f"10.0.0.{number}"}))
+    assert bool(unseen) is (expected == "not seen")
 
 
 def shown(version: int) -> bytes:
     return b"\0\1\0\0\0\5" + b"\0\4" + bytes((172, 16, version >> 8, version & 255))
 
 
-@pytest.mark.parametrize(
-    ("answers", "back"),
-    [
-        ([(0, None, 5), (0, 5, 5), (0, 5, 6)], 0),
-        ([(0, None, 5), (0, 5, 4)], 1),
-        ([(0, None, 5), (0, None, 4)], 0),  # it was sent before the newer one arrived
-        ([(0, None, 5), (1, None, 4)], 0),  # of another Service
-        ([(0, None, 256), (0, 256, 255)], 1),
-        ([(0, None, 5), (0, 5, None)], 1),  # no address of a change
-        ([(0, None, 5), (0, 5, 4), (0, 5, 4)], 2),
-    ],
-)
-def test_answers_that_go_back(answers: list[tuple[int, int | None, int | None]], back: int) -> None:
-    newest = Newest()
-    for service, sent, version in answers:
-        at = b"" if sent is None else bytes((172, 16, sent >> 8, sent & 255))
-        newest.judge(service, at, b"" if version is None else shown(version), 1.0)
-    assert (newest.answers, newest.back) == (len(answers), back)
+@pytest.mark.parametrize(("answers", "back"), columns(TABLES, "answers that go back"))
+def test_answers_that_go_back(answers: str, back: str) -> None:
+    """The Service, the newest version when it was asked for, and the version of the answer."""
+    newest, listed = Newest(), answers.split(", ")
+    for service, sent, version in map(str.split, listed):
+        at = b"" if sent == "-" else bytes((172, 16, int(sent) >> 8, int(sent) & 255))
+        newest.judge(int(service), at, b"" if version == "-" else shown(int(version)), 1.0)
+    assert (newest.answers, newest.back) == (len(listed), int(back))

@@ -1,4 +1,4 @@
-"""resolv.conf as each library reads it."""
+"""resolv.conf as each library reads it, and as the kubelet writes it for a pod."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from hsdns.resolver import MODELS
-from hsdns.resolver.resolv_conf import ResolvConf, write_resolv_conf
+from hsdns.resolver.resolv_conf import PodDns, ResolvConf, pod_resolv_conf
 
 LONG = "search " + "a" * 248  # 255 octets
 
@@ -51,25 +51,56 @@ def test_all_of_it() -> None:
         ("glibc", LONG, "search", ("a" * 248,)),
         ("musl", LONG, "search", ()),
         ("musl", LONG[:-1], "search", ("a" * 247,)),
+        ("musl", "options edns0", "remarks", ("musl ignores the option edns0",)),
+        ("glibc", "options ndots:x", "remarks", ("glibc ignores the option ndots:x",)),
+        ("go", "nameserver 1.1.1.1\n" * 4, "remarks", ("Go uses the first 3 of 4 nameservers",)),
+        (
+            "musl",
+            LONG,
+            "remarks",
+            ("musl ignores the line search: it has 255 octets, more than 254",),
+        ),
     ],
 )
 def test_read(resolver: str, text: str, field: str, expected: object) -> None:
     assert getattr(read(resolver, text), field) == expected
 
 
-@pytest.mark.parametrize(
-    ("resolver", "text", "remark"),
-    [
-        ("musl", "options edns0", "musl ignores the option edns0"),
-        ("glibc", "options ndots:x", "glibc ignores the option ndots:x"),
-        ("go", "nameserver 1.1.1.1\n" * 4, "Go uses the first 3 of 4 nameservers"),
-        ("musl", LONG, "musl ignores the line search: it has 255 octets, more than 254"),
-    ],
+NODE = "nameserver 192.0.2.53\nsearch corp.test\noptions rotate\n"
+CLUSTER = (
+    "search shop.svc.cluster.local svc.cluster.local cluster.local corp.test\n"
+    "nameserver 10.96.0.10\noptions ndots:5\n"
 )
-def test_remarks(resolver: str, text: str, remark: str) -> None:
-    assert read(resolver, text).remarks == (remark,)
+OF_NODE = "search corp.test\nnameserver 192.0.2.53\n"
 
 
-def test_write() -> None:
-    text = write_resolv_conf(["10.96.0.10"], ["a.test", "b.test"], {"ndots": "5", "edns0": ""})
-    assert text == "search a.test b.test\nnameserver 10.96.0.10\noptions ndots:5 edns0\n"
+@pytest.mark.parametrize(
+    ("pod", "text"),
+    [
+        (PodDns("shop"), CLUSTER),
+        (PodDns("shop", "ClusterFirst", True), OF_NODE),
+        (PodDns("shop", "ClusterFirstWithHostNet", True), CLUSTER),
+        (PodDns("shop", "Default"), OF_NODE),
+        (
+            PodDns("shop", "None", nameservers=["1.1.1.1"], searches=["x.test"], options={"edns0": ""}),
+            "search x.test\nnameserver 1.1.1.1\noptions edns0\n",
+        ),
+        (
+            PodDns("shop", nameservers=["10.96.0.10", "1.1.1.1"], searches=["corp.test", "x.test"],
+                   options={"ndots": "2", "timeout": "1"}),
+            CLUSTER.replace("corp.test", "corp.test x.test").replace("0.10\n", "0.10\nnameserver 1.1.1.1\n")
+            .replace("ndots:5", "ndots:2 timeout:1"),
+        ),
+    ],
+)  # fmt: skip
+def test_policies(pod: PodDns, text: str) -> None:
+    assert pod_resolv_conf(pod, "10.96.0.10", "cluster.local", NODE) == text
+
+
+def test_limits() -> None:
+    pod = PodDns("a", "None", nameservers=[f"192.0.2.{n}" for n in range(5)], searches=[f"{n}.test" for n in range(40)])  # fmt: skip
+    lines = pod_resolv_conf(pod, "", "", "").splitlines()
+    assert len(lines[0].split()) == 33
+    assert len(lines) == 4
+    long = PodDns("a", "None", nameservers=["192.0.2.1"], searches=[f"{n}{'x' * 98}" for n in range(30)])  # fmt: skip
+    assert len(pod_resolv_conf(long, "", "", "").splitlines()[0]) <= len("search ") + 2048

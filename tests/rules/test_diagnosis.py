@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hsdns.rules.diagnosis import OF_FILES, diagnose
@@ -9,6 +11,9 @@ from hsdns.rules.judging import read_files
 from hsdns.rules.mesh import has_mesh, read_analysis
 from hsdns.rules.objects import CHECKS, NEEDS
 from hsdns.rules.rule import rules
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 DUMP = b"""
 {apiVersion: v1, kind: Service, metadata: {name: lost, namespace: a}, spec: {selector: {app: nothing}}}
@@ -114,27 +119,11 @@ def test_the_domain_of_istiod_concerns_each_namespace(target: str) -> None:
 OBJECT = "apiVersion: %s\nkind: %s\nmetadata: {name: %s, labels: {%s}}\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "is_mesh"),
-    [
-        (("networking.istio.io/v1", "Gateway", "web", ""), True),
-        (("gateway.networking.k8s.io/v1", "Gateway", "web", ""), False),
-        (("apiextensions.k8s.io/v1", "CustomResourceDefinition", "gateways.networking.istio.io", ""), True),
-        (("apiextensions.k8s.io/v1", "CustomResourceDefinition", "istio.io.example.com", ""), False),
-        (("apps/v1", "Deployment", "istiod", ""), True),
-        (("apps/v1", "Deployment", "istiod-1-24", "app: istiod"), True),
-        (("apps/v1", "Deployment", "istio-docs", "app: docs"), False),
-        (("v1", "Namespace", "shop", "istio-injection: enabled"), True),
-        (("v1", "Namespace", "shop", "istio-injection: disabled"), False),
-        (("v1", "Namespace", "shop", "istio.io/rev: canary"), True),
-        (("v1", "Namespace", "shop", "istio.io/dataplane-mode: ambient"), True),
-        (("v1", "Namespace", "istio-system", ""), False),
-        (("v1", "Pod", "web", 'sidecar.istio.io/inject: "true"'), True),
-        (("v1", "Pod", "web", 'sidecar.istio.io/inject: "false"'), False),
-    ],
-)  # fmt: skip
-def test_mesh(words: tuple[str, str, str, str], is_mesh: bool) -> None:
-    assert has_mesh(read_files([("a.yaml", (OBJECT % words).encode())]).objects) is is_mesh
+@pytest.mark.parametrize(("words", "is_mesh"), columns(TABLES, "signs of a mesh"))
+def test_mesh(words: str, is_mesh: str) -> None:
+    """The API version, kind, name and label of an object."""
+    text = OBJECT % tuple([*words.split(" ", 3), ""][:4])
+    assert has_mesh(read_files([("a.yaml", text.encode())]).objects) is (is_mesh == "yes")
 
 
 def test_images_say_nothing() -> None:
@@ -145,17 +134,10 @@ def test_images_say_nothing() -> None:
     assert not has_mesh(read_files([("a.yaml", image.encode())]).objects)
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ('[{"code": "IST0101", "level": "Error", "message": "a\\n b", "origin": "Pod a.b", "reference": "a.yaml:7"}]', ["a.yaml:7: error IST0101 Pod a.b: a b"]),
-        ('[{"code": "IST0101", "level": "Info", "message": "a", "reference": "no/line"}, 7]', ["note IST0101 a"]),
-        ('[{"code": "IST0101", "level": "New", "message": "a", "reference": "-:3"}]', ["in:3: note IST0101 a"]),
-        ("null", []),
-    ],
-)  # fmt: skip
-def test_messages(text: str, lines: list[str]) -> None:
-    assert [str(each) for each in read_analysis(text.encode(), {"-": "in"})] == lines
+@pytest.mark.parametrize(("text", "line"), columns(TABLES, "messages of istioctl"))
+def test_messages(text: str, line: str) -> None:
+    found = [str(each) for each in read_analysis(text.encode(), {"-": "in"})]
+    assert found == ([line] if line else [])
 
 
 @pytest.mark.parametrize("text", ["", "{}", "all is well"])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hsdns.corefile.tree import Position
 from hsdns.rules.judging import is_corefile, judge, read_files
 from hsdns.rules.silence import SilenceFile, SilencePattern
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 TARGET = """apiVersion: v1
 kind: Service
@@ -27,24 +32,11 @@ def findings(
     return [f"{each.rule.code} {each.remark.position.line}" for each in found.findings]
 
 
-@pytest.mark.parametrize(
-    ("silence", "found"),
-    [
-        ({}, [FOUND]),
-        ({"after": "  # hsdns: ignore HS131 why"}, []),
-        ({"before": "\n  # hsdns: ignore HS131 why"}, []),
-        ({"above": "# hsdns: ignore HS131 why\n"}, []),
-        ({"annotations": ', annotations: {"hsdns.io/ignore-HS131": why}'}, []),
-        ({"after": "  # hsdns: ignore HS132 why"}, [FOUND, "HS003 6"]),
-        ({"after": "  # hsdns: ignore HS131"}, [FOUND, "HS004 6"]),
-        ({"after": "  # hsdns: ignore HS13 why"}, [FOUND, "HS003 6"]),
-        ({"before": "  # hsdns: ignore HS131 why"}, ["HS003 5", FOUND]),
-        ({"annotations": ', annotations: {"hsdns.io/ignore-HS133": why}'}, ["HS003 3", FOUND]),
-        ({"annotations": ', annotations: {"hsdns.io/ignore-HS131": ""}'}, ["HS004 3", FOUND]),
-    ],
-)
-def test_silences(silence: dict[str, str], found: list[str]) -> None:
-    assert findings(**silence) == found
+@pytest.mark.parametrize(("silence", "found"), columns(TABLES, "silences"))
+def test_silences(silence: str, found: str) -> None:
+    """Where a silence stands in the target, and the rules with their lines."""
+    place, _, text = silence.partition(":")
+    assert ", ".join(findings(**({place: text} if text else {}))) == found
 
 
 def test_order_is_that_of_files_and_lines() -> None:
@@ -72,27 +64,17 @@ data:
     assert [each.silenced for each in found.silenced] == ["a sidecar"]
 
 
-@pytest.mark.parametrize(
-    ("code", "object_", "reason", "found", "silenced"),
-    [
-        ("HS131", "Service db", "why", [], [("why", True)]),
-        ("HS131", "Service db", "", [FOUND, "HS004 1"], []),
-        ("HS131", "Service x", "why", [FOUND], []),
-        ("HS132", "Service db", "why", [FOUND, "HS003 1"], []),
-        ("HS132", "Service db", "", [FOUND, "HS004 1"], []),
-        ("HS13", "Service x", "why", [FOUND, "HS003 1"], []),
-    ],
-)
-def test_silences_of_a_file(
-    code: str, object_: str, reason: str, found: list[str], silenced: list[tuple[str, bool]]
-) -> None:
+@pytest.mark.parametrize(("entry", "expected"), columns(TABLES, "silences of a file"))
+def test_silences_of_a_file(entry: str, expected: str) -> None:
+    """Rule, object and reason of an entry."""
+    code, object_, reason = (each.strip() for each in f"{entry} ".split(" | "))
     text = TARGET.format(before="", after="", annotations="")
     objects = read_files([("a.yaml", text.encode())]).objects
     pattern = SilencePattern(Position("s.yaml", 1, 1), code, object_, "", reason)
     judgement = judge(objects, (), SilenceFile([pattern]))
     rows = [f"{each.rule.code} {each.remark.position.line}" for each in judgement.findings]
-    assert rows == found
-    assert [(each.silenced, each.is_outside) for each in judgement.silenced] == silenced
+    rows += [f"silenced: {each.silenced}" for each in judgement.silenced if each.is_outside]
+    assert ", ".join(rows) == expected
 
 
 HIDDEN = """. {{
@@ -105,63 +87,29 @@ HIDDEN = """. {{
 """
 
 
-@pytest.mark.parametrize(
-    ("silence", "preview", "found"),
-    [
-        ("", False, []),
-        ("", True, ["HS241 2"]),
-        ("  # hsdns: ignore HS241 why", False, []),
-        ("  # hsdns: ignore HS241 why", True, []),
-        ("  # hsdns: ignore HS241", False, ["HS004 2"]),
-        ("  # hsdns: ignore HS242 why", False, []),
-        ("  # hsdns: ignore HS242 why", True, ["HS241 2", "HS003 2"]),
-    ],
-)
-def test_a_new_rule_is_checked_where_it_is_asked_for(
-    silence: str, preview: bool, found: list[str]
-) -> None:
-    read = read_files([("Corefile", HIDDEN.format(silence=silence).encode())])
-    judged = judge(read.objects, read.silences, preview=preview)
-    assert [f"{each.rule.code} {each.remark.position.line}" for each in judged.findings] == found
+@pytest.mark.parametrize(("given", "found"), columns(TABLES, "new rules"))
+def test_a_new_rule_is_checked_where_it_is_asked_for(given: str, found: str) -> None:
+    word, mark, silence = given.partition("  #")
+    read = read_files([("Corefile", HIDDEN.format(silence=mark + silence).encode())])
+    judged = judge(read.objects, read.silences, preview=word == "preview").findings
+    rows = (f"{each.rule.code} {each.remark.position.line}" for each in judged)
+    assert ", ".join(rows) == found
 
 
 # What is read of files, and what is told about the rest.
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "is_one"),
-    [
-        ("Corefile", b"", True),
-        ("x/Corefile.lab", b"", True),
-        ("dns.corefile", b"", True),
-        ("a.yaml", b". {\n}", False),
-        ("standard input", b"# comment\n\n.:53 {\n}", True),
-        ("standard input", b"cluster.local:53 10.0.0.0/8 { # here", True),
-        ("standard input", b"apiVersion: v1", False),
-        ("standard input", b"spec: {", False),
-        ("standard input", b"{\n", False),
-    ],
-)
-def test_what_a_corefile_is(file: str, content: bytes, is_one: bool) -> None:
-    assert is_corefile(file, content) is is_one
+@pytest.mark.parametrize(("given", "is_one"), columns(TABLES, "Corefiles"))
+def test_what_a_corefile_is(given: str, is_one: str) -> None:
+    """The name and the content of a file."""
+    file, _, content = given.partition(" | ")
+    assert is_corefile(file.strip(" |"), content.encode()) is (is_one == "yes")
 
 
-@pytest.mark.parametrize(
-    ("content", "unread", "left_out"),
-    [
-        (b"a: 'b", ["a.yaml:1: not YAML: found unexpected end of stream (column 6); correct the file"], 0),
-        (b"kind: {{ .Values.kind }}\n", [], 1),
-        (b"apiVersion: v1\nkind: Pod\nmetadata: {name: '{{x}}'}\n", [], 1),
-        (b"apiVersion: v1\nmetadata: {}\n", ["a.yaml:1: kind is missing; every object needs apiVersion and kind"], 0),
-        (b"apiVersion: v1\nkind: Service\nmetadata: {}\n", [], 0),
-        (b"kind: Service\napiVersion: v1\nmetadata: {name: b}\nspec: {clusterIP: !vault x}\n", [], 1),
-        (b"test: {script: [!reference [.setup, script]]}\n", [], 0),
-    ],
-)  # fmt: skip
-def test_what_is_not_read(content: bytes, unread: list[str], left_out: int) -> None:
-    read = read_files(
-        [("a.yaml", content), ("b.yaml", b"{apiVersion: v1, kind: Pod, metadata: {name: a}}")]
-    )
-    assert read.unread == unread
-    assert len(read.left_out) == left_out
+@pytest.mark.parametrize(("content", "expected"), columns(TABLES, "what is not read"))
+def test_what_is_not_read(content: str, expected: str) -> None:
+    """Why a file is not checked, or that it is left out."""
+    other = ("b.yaml", b"{apiVersion: v1, kind: Pod, metadata: {name: a}}")
+    read = read_files([("a.yaml", content.encode()), other])
+    assert [*read.unread, *["left out"] * len(read.left_out)] == [expected] * bool(expected)
     assert "Pod a" in map(str, read.objects.manifests)

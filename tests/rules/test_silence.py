@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hsdns.corefile.tree import Position
 from hsdns.rules.judging import read_files
 from hsdns.rules.rule import Edit
 from hsdns.rules.silence import SilenceFile, SilencePattern, comments, read_silence_file, repaired
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("a: 1  # hsdns: ignore HS131 it is so", [(1, 7, "HS131", "it is so")]),
-        ("a: 1 #hsdns:ignore HS131", [(1, 6, "HS131", "")]),
-        ("# hsdns: ignore HS131 why\n# more\n\na: 1", [(4, 1, "HS131", "why")]),
-        ("---\n  # hsdns: ignore HS131 why\n---\na: 1", [(4, 3, "HS131", "why")]),
-        ("a: 1\n# hsdns: ignore HS131 why", [(2, 1, "HS131", "why")]),
-        ("# hsdns: ignore", [(1, 1, "", "")]),
-        ("# hsdns: ignored", []),
-        ("a: 1", []),
-    ],
-)
-def test_comments(text: str, found: list[tuple[int, int, str, str]]) -> None:
-    silences = comments(text.encode(), "a.yaml")
-    assert [(each.line, each.at.column, each.code, each.reason) for each in silences] == found
+@pytest.mark.parametrize(("text", "found"), columns(TABLES, "comments"))
+def test_comments(text: str, found: str) -> None:
+    """The line that it is about, its column, the rule and the reason."""
+    rows = (
+        f"{each.line}:{each.at.column} {each.code} {each.reason}".rstrip()
+        for each in comments(text.encode(), "a.yaml")
+    )
+    assert ", ".join(rows) == found
 
 
 # The file of silences: its entries, what they are about, and when they are due.
@@ -58,48 +55,18 @@ def test_no_entries(text: bytes) -> None:
     assert read_silence_file("s.yaml", text) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (b"a: 'b", "s.yaml:1:6: not YAML: found unexpected end of stream; correct the file"),
-        (b"a: \xff", "s.yaml: not YAML (ReaderError); correct the file"),
-        (b"- a", 's.yaml:1:1: this must be a mapping with the key "silences"'),
-        (b"silence: []", 's.yaml:1:1: unknown key "silence"; did you mean "silences"?'),
-        (b"silences: {}", 's.yaml:1:11: "silences" must be a list of entries'),
-        (b"silences: [HS131]", "s.yaml:1:12: this must be an entry with rule, object, path, reason"),
-        (b"silences: [{code: x}]", 's.yaml:1:13: unknown key "code"; there is rule, object, path, reason'),
-        (b"silences: [{rule: [x]}]", 's.yaml:1:19: "rule" must be a text'),
-        (b"silences: [{path: x}]", "s.yaml:1:12: the entry has no rule; write the code of one"),
-        (
-            b"silences: [{rule: HS131, reason: x}]",
-            "s.yaml:1:12: the entry has neither object nor path; write a pattern, such as object: Service shop/*",
-        ),
-    ],
-)  # fmt: skip
-def test_bad_files(text: bytes, sentence: str) -> None:
+@pytest.mark.parametrize(("text", "sentence"), columns(TABLES, "bad files of silences"))
+def test_bad_files(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=r"^s\.yaml") as caught:
-        read_silence_file("s.yaml", text)
+        read_silence_file("s.yaml", text.encode("latin-1"))
     assert str(caught.value) == sentence
 
 
-@pytest.mark.parametrize(
-    ("pattern", "place", "file", "matches"),
-    [
-        (entry("Service shop/db"), "Service shop/db", "a.yaml", True),
-        (entry("Service */d?"), "Service shop/db", "a.yaml", True),
-        (entry("Service shop"), "Service shop/db", "a.yaml", False),
-        (entry("service *"), "Service shop/db", "a.yaml", False),
-        (entry("*"), "", "Corefile", True),
-        (entry(path="vendor/*"), "Service db", "vendor/x/a.yaml", True),
-        (entry(path="vendor/*"), "Service db", "./vendor/a.yaml", True),
-        (entry(path="vendor/*"), "Service db", "/repo/vendor/a.yaml", True),
-        (entry(path="vendor/*"), "Service db", "old-vendor/a.yaml", False),
-        (entry("Service db", "a.yaml"), "Service db", "b.yaml", False),
-        (entry("Service db", "a.yaml"), "Service pg", "a.yaml", False),
-    ],
-)
-def test_matches(pattern: SilencePattern, place: str, file: str, *, matches: bool) -> None:
-    assert pattern.matches(place, file) is matches
+@pytest.mark.parametrize(("given", "matches"), columns(TABLES, "patterns of silences"))
+def test_matches(given: str, matches: str) -> None:
+    """Object and path of an entry, and an object and its file."""
+    object_, path, place, file = (each.strip() for each in given.split(" | "))
+    assert entry(object_, path).matches(place, file) is (matches == "yes")
 
 
 @pytest.mark.parametrize(

@@ -214,9 +214,7 @@ class Processor:
         pass
 
     async def answer(self, *args: Any) -> bytes:
-        (instance,) = [
-            each for each in self._world.server.instances if each.runtime is self._runtime
-        ]
+        (instance,) = [each for each in self._world.server.instances if each is self._runtime]
         question = Question(instance)
         self._world.questions.append(question)
         args[0].append(question)
@@ -294,7 +292,7 @@ class Udp(UdpListener):
             if self.waiting.pop(0):
                 self.processor.writer.hit()  # type: ignore[union-attr]  # it is a Table, here
             else:
-                (self.successor or self)._answer(0, [], CLIENT, b"")  # type: ignore[arg-type]  # no octets are needed
+                (self.successor or self)._answer((0, [], CLIENT, b""))  # type: ignore[arg-type]  # no octets are needed
 
 
 class Connection:
@@ -457,7 +455,7 @@ class Watched(Plugin):
 
     async def stop(self) -> None:
         self.stopped += 1
-        (instance,) = [each for each in self.world.server.instances if each.runtime is self.runtime]
+        (instance,) = [each for each in self.world.server.instances if each is self.runtime]
         assert instance.state is State.STOPPING
         for question in self.world.questions:
             if question.instance is instance and not question.outcome:
@@ -619,18 +617,16 @@ class World:
         self.has_served = True
         for address in self.opening_addresses(serving):
             listener = serving.listeners[address]
-            self.check(
-                listener.processor is serving.runtime.processors[address.server], "another answers"
-            )
+            self.check(listener.processor is serving.processors[address.server], "another answers")
             udp, tcp = as_any(listener.udp), as_any(listener.tcp)
             self.check(udp.is_reading and not udp.is_closed, "UDP is not read")
             self.check(tcp.is_accepting, "TCP is not accepted")
-        if id(serving.runtime) not in self.stale:
-            processors: Any = serving.runtime.processors.values()
-            current = self.names.get(id(serving.runtime), 0)
+        if id(serving) not in self.stale:
+            processors: Any = serving.processors.values()
+            current = self.names.get(id(serving), 0)
             self.check(all(each.names == current for each in processors), "names are old")
         if self.server.phase is Phase.SERVING:
-            pages, shown = serving.runtime.pages.by_address, self.server._http.shown  # type: ignore[attr-defined]  # a stand-in
+            pages, shown = serving.pages.by_address, self.server.http.shown  # type: ignore[attr-defined]  # a stand-in
             self.check(shown == pages, "pages of another configuration are shown")
         started = [each for each in serving.configuration.plugins if isinstance(each, Watched)]
         self.check(

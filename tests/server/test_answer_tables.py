@@ -17,9 +17,16 @@ import pytest
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.objects import Upserted
+from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables
-from hsdns.server.answer_tables import SHED_REASONS, AnswerTables, make_writer, shed_drops
+from hsdns.server.answer_tables import (
+    SHED_REASONS,
+    AnswerTables,
+    Recomputation,
+    make_writer,
+    shed_drops,
+)
 from hsdns.server.udp import UdpListener
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
@@ -29,6 +36,11 @@ from tests.support.servers.udp_listeners import KINDS, each_kind, serving_with, 
 
 COREFILE = f".:53 {{\n{KUBERNETES}\n}}\n"
 WEB = ask("web.default.svc.cluster.local.")
+
+
+def idle() -> Recomputation:
+    """Nothing is recomputed in advance."""
+    return Recomputation(Versions(), lambda: 0.0)
 
 
 class Statistics(UdpListener):
@@ -47,7 +59,7 @@ class Listening:
     """The listeners of a process, of which only tables and counters are wanted."""
 
     def __init__(self, metrics: Registry) -> None:
-        self.tables = AnswerTables(metrics, lambda: self.listeners)
+        self.tables = AnswerTables(metrics, lambda: self.listeners, idle())
         self.listeners: list[Any] = []
 
     def use(self, *tables: AnswerTableWriter | None, udp: Sequence[UdpListener] = ()) -> None:
@@ -408,7 +420,7 @@ def test_make_writer(text: str, keeps: bool) -> None:
 def test_implementation_is_shown(implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_tables, "IMPLEMENTATION", implementation)
     metrics = Registry()
-    AnswerTables(metrics, list)
+    AnswerTables(metrics, list, idle())
     assert values(metrics, "hsdns_fastpath_info", "gauge") == {(implementation,): 1}
 
 

@@ -9,7 +9,7 @@ from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.fault import Fault
 from hsdns.plugins.kubernetes.faults import hold
-from hsdns.server.faults import BehindGauge
+from hsdns.server.faults import measure_behind
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.eager import finish
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer
@@ -21,7 +21,7 @@ def test_behind() -> None:
     server = MemoryServer(COREFILE, None)
     runtime, metrics = server.runtime, Registry()
     standing = Rules(Random(1), hits_metric(metrics))
-    BehindGauge(metrics, runtime.clock, lambda: [server.configuration], standing)
+    measure_behind(metrics, runtime.clock, lambda: [server.configuration], standing)
 
     def measured() -> dict[tuple[str, ...], float]:
         metrics.fold()

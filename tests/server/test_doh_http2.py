@@ -28,9 +28,8 @@ from hsdns.server.doh_http2 import (
     RATES,
     Frames,
     Http2,
-    HttpReply,
-    HttpRequest,
 )
+from hsdns.server.http_request import Request, Response
 from tests.support.clients.http2_frames import (
     CONTINUATION,
     DATA,
@@ -51,12 +50,12 @@ from tests.support.clients.http2_frames import (
 )
 
 PRIORITY_FLAG = 32
-OK = HttpReply(
+OK = Response(
     200, (("content-type", "text/plain"), ("content-length", "5"), ("x-other", "y")), b"hello"
 )
 
 
-def received(server: Http2, data: bytes, now: float = 0.0) -> list[HttpRequest]:
+def received(server: Http2, data: bytes, now: float = 0.0) -> list[Request]:
     """The requests that a server finds in octets."""
     server.feed(data, now)
     found = []
@@ -76,7 +75,7 @@ class Client:
         self.server = Http2(0.0)
         self.now = 0.0
         self.events: list[Event] = []
-        self.requests: list[HttpRequest] = []
+        self.requests: list[Request] = []
         self.exchange()
 
     def exchange(self) -> None:
@@ -121,7 +120,7 @@ class Client:
 def test_request_and_reply() -> None:
     client = Client()
     stream = client.ask(path="/dns-query?dns=AAAA")
-    assert client.requests == [HttpRequest(stream, "GET", "/dns-query?dns=AAAA", b"")]
+    assert client.requests == [Request("GET", "/dns-query?dns=AAAA", stream=stream)]
     client.server.reply(stream, OK, 0.0)
     client.exchange()
     (response,) = client.of(ResponseReceived)
@@ -161,6 +160,7 @@ def test_body_is_kept_up_to_one_octet_too_many(size: int) -> None:
     client = Client()
     client.ask("POST", body=bytes(size))
     (request,) = client.requests
+    assert request.body is not None
     assert len(request.body) == min(size, MAX_BODY_LEN + 1)
 
 
@@ -470,7 +470,7 @@ def test_a_request_that_is_taken_back_with_it_is_none() -> None:
     )
     client.h2.reset_stream(1)
     stream = client.ask(path="/other")
-    assert client.requests == [HttpRequest(stream, "GET", "/other", b"")]
+    assert client.requests == [Request("GET", "/other", stream=stream)]
 
 
 def test_a_connection_that_is_forgotten_is_freed_at_once() -> None:

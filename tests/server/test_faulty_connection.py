@@ -22,7 +22,7 @@ from hsdns.server.faults import FaultyConnection, SlowTransport
 from hsdns.server.sockets import Settings
 from hsdns.wire.framing import frame
 from tests.faults.queries import SERVERS, make_rule
-from tests.server.test_doh import get
+from tests.support.clients.https import get
 from tests.support.clients.messages import query, summary
 from tests.support.coroutines.event_loops import DEADLINE, LOOPS, until
 from tests.support.servers.stream_serving import ADDRESS, Serving, client_context, server_context
@@ -248,7 +248,8 @@ class Outside:
 
 def slow(rate: int, *, lifted: bool = False) -> tuple[SlowTransport, Outside, Outside]:
     outside, inside = Outside(), Outside()
-    made: Any = SlowTransport(outside, rate, inside, lambda: lifted)  # type: ignore[arg-type]  # stand-ins
+    made: Any = SlowTransport(inside, rate, lambda: lifted)  # type: ignore[arg-type]  # stand-ins
+    made._outside = outside
     return made, outside, inside
 
 
@@ -348,7 +349,9 @@ async def test_a_reset_waits_until_all_is_sent(monkeypatch: pytest.MonkeyPatch) 
     outside_setsockopt = lambda self, *args: self.said.append("setsockopt")  # noqa: E731
     monkeypatch.setattr(Full, "setsockopt", outside_setsockopt, raising=False)
     outside: Any = Full()
-    faults.ResetTransport(outside, 1).write(b"ab")
+    made = faults.ResetTransport(outside, 1)
+    made._outside = outside
+    made.write(b"ab")
     await until(lambda: outside.said == [b"a", "setsockopt", "abort"], "reset")
     assert sizes == []
 

@@ -86,7 +86,7 @@ class Histories(RuleBasedStateMachine):
         if is_signal:
             self._send(signal.SIGUSR1)
         elif serving is not None:
-            runtime = serving.runtime
+            runtime = serving
             self._within(lambda: runtime.spawn(runtime.reload_if_changed(), "reload"))
 
     @rule(number=st.sampled_from([signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2]))
@@ -103,7 +103,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def fail(self) -> None:
         assert self.world.server.instance is not None
-        fail = self.world.server.instance.runtime.fail
+        fail = self.world.server.instance.fail
         self.statuses.append(1)
         self._within(lambda: fail("scripted"))
 
@@ -125,7 +125,7 @@ class Histories(RuleBasedStateMachine):
     @rule(number=numbers)
     def change_names(self, number: int) -> None:
         instances = self.world.server.instances
-        runtime = instances[number % len(instances)].runtime
+        runtime = instances[number % len(instances)]
 
         def change() -> None:
             self.world.names[id(runtime)] = self.world.names.get(id(runtime), 0) + 1
@@ -230,7 +230,7 @@ class Histories(RuleBasedStateMachine):
         assert [each.started for each in world.plugins] == [each.stopped for each in world.plugins]
         assert all(each.started <= 1 for each in world.plugins)
         assert world.server.instances == []
-        assert world.server._http.shown == {}  # type: ignore[attr-defined]  # a stand-in
+        assert world.server.http.shown == {}  # type: ignore[attr-defined]  # a stand-in
         assert [each.get_name() for each in asyncio.all_tasks(world.loop)] == []
         hits = sum(each.answered for each in world.tables)
         assert world.folded == hits, "counts are lost, or folded twice"

@@ -16,9 +16,9 @@ from hsdns.server.http_request import (
     Malformed,
     Request,
     RequestReader,
+    Response,
     date,
     head_of,
-    response,
 )
 
 KUBELET = (
@@ -203,7 +203,7 @@ def test_any_octets(data: bytes, cut: int) -> None:
     ],
 )  # fmt: skip
 def test_response(request_: Request | None, status: int, head: str, body: str) -> None:
-    found = response(status, "text/plain", b"OK", request_).decode()
+    found = Response.of(status, "text/plain", b"OK").to(request_).decode()
     assert found.startswith(head)
     assert found.partition("\r\n\r\n")[2] == body
     is_kept = request_ is not None and request_.keeps

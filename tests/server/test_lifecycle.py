@@ -85,7 +85,7 @@ async def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_ins
             await read.wait()
             return function(*args, **options)
 
-        server._in_thread = in_thread
+        server.in_thread = in_thread
         before = server.instance
         reload = asyncio.create_task(server.reload())
         await until(lambda: server.phase is Phase.RELOADING, "a reload")
@@ -318,7 +318,7 @@ async def test_reload_if_changed(text: str, reloads: int, tmp_path: Path) -> Non
     async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
         before = reloadable.server.configuration
         reloadable.write(text)
-        runtime = serving(reloadable.server).runtime
+        runtime = serving(reloadable.server)
         await runtime.reload_if_changed()
         assert (reloadable.server.configuration is not before) is bool(reloads)
 
@@ -330,18 +330,18 @@ async def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
     http = free_port()
     text = HTTP.replace("HTTP", str(http))
     async with running(ReloadableServer(tmp_path, text)) as reloadable:
-        (listener,) = reloadable.server._http._open.values()
+        (listener,) = reloadable.server.http._open.values()
         reloadable.write(text.replace("whoami", "whoami\nlog"))
         assert await reloadable.server.reload()
-        assert list(reloadable.server._http._open.values()) == [listener]
+        assert list(reloadable.server.http._open.values()) == [listener]
         for path in ("/health", "/ready", "/metrics"):
             assert await fetch(http, path) == "HTTP/1.1 200 OK"
         reloadable.write(WHOAMI)
         assert await reloadable.server.reload()
-        assert reloadable.server._http.bound == {}
+        assert reloadable.server.http.bound == {}
         reloadable.write(text.replace("whoami\n", "whoami x\n"))
         assert not await reloadable.server.reload()
-        assert reloadable.server._http.bound == {}
+        assert reloadable.server.http.bound == {}
 
 
 async def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ async def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
 
     reloadable = ClusterServer(tmp_path, text, cluster_objects(service("default/web", "10.96.0.1")))
     async with reloadable:
-        (processor,) = serving(reloadable.server).runtime.processors.values()
+        (processor,) = serving(reloadable.server).processors.values()
         writer = weakref.ref(processor.writer)
         del processor
         gc.disable()
@@ -404,7 +404,7 @@ async def test_plugin_that_fails_ends_the_process(
 ) -> None:
     reloadable = ReloadableServer(tmp_path, WHOAMI)
     await reloadable.server.start()
-    serving(reloadable.server).runtime.fail("a loop was found")
+    serving(reloadable.server).fail("a loop was found")
     assert (await reloadable.server.run()) == 1
     assert ("hsdns.server", logging.CRITICAL, "a loop was found") in caplog.record_tuples
 

@@ -355,7 +355,7 @@ def test_number_of_workers(kind: str) -> None:
 @pytest.mark.sockets
 @pytest.mark.parametrize(
     ("scheme", "kinds"),
-    [("dns", ["UdpServer", "TcpServer"]), ("tls", ["TcpServer"]), ("https", ["DohServer"])],
+    [("dns", ["UdpServer", "TcpListener"]), ("tls", ["TcpListener"]), ("https", ["DohServer"])],
 )
 async def test_scheme_decides_what_reads(scheme: str, kinds: list[str]) -> None:
     with serving_with("loop"):

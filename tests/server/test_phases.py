@@ -37,11 +37,6 @@ def test_what_is_stopping_serves_no_more() -> None:
         assert phase is not Phase.CLOSED or after is Phase.CLOSED
 
 
-def test_names_may_change_at_any_time() -> None:
-    for state in State:
-        assert OF_INSTANCE[state, instance.Event.NAMES_CHANGED] is state
-
-
 def test_each_state_leads_to_the_end() -> None:
     for state in State:
         reached, seen = {state}, set[State]()

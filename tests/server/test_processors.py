@@ -31,10 +31,6 @@ from tests.support.coroutines.eager import finish
 CLIENT, LOCAL = Endpoint("192.0.2.1", 5), Endpoint("127.0.0.1", 53)
 
 
-async def never() -> None:
-    """What no test here calls."""
-
-
 def configured(text: str) -> Configuration:
     corefile = parse("Corefile", text=text, environ={}, known_directives=ORDER)
     return assemble(corefile, warn=pytest.fail)
@@ -48,9 +44,8 @@ class Made:
         self.failures: list[str] = []
         self.configuration = configured(text)
         versions = Versions()
-        self.runtime = ServerRuntime(
-            self.metrics, versions, reload_if_changed=never, fail=self.failures.append
-        )
+        self.runtime = ServerRuntime(self.configuration, self.metrics, versions)
+        self.runtime.fail = self.failures.append
         self.processors = make_processors(
             self.configuration,
             self.runtime,

@@ -69,7 +69,7 @@ class Bench:
         self.versions, self.writer = Versions(), Writer(*counters)
         self.recomputation = Recomputation(self.versions, lambda: self.writer.now)
         self.use(self.writer)
-        self.recomputation.attach_main()
+        self.recomputation.attach()
 
     def use(self, *writers: Writer) -> None:
         used: Any = writers
@@ -213,9 +213,9 @@ async def test_the_thread_is_that_of_the_table(
     monkeypatch.setattr(answer_tables, "IMPLEMENTATION", implementation)
 
     made = Recomputation(Versions(), lambda: 0.0, apart=True)
-    made.attach_main()
+    made.attach()
     assert (made._loop is None) is is_apart
-    made.attach_apart()
+    made.attach(apart=True)
     assert made._loop is asyncio.get_running_loop()
 
 
@@ -248,11 +248,11 @@ async def test_a_server_knows_a_change_before_anybody_asks(kind: str, tmp_path: 
 
         def table() -> Any:
             assert site.server.instance is not None
-            (processor,) = site.server.instance.runtime.processors.values()
+            (processor,) = site.server.instance.processors.values()
             return processor.table
 
         def known() -> bytes | None:
-            client, now = b"\2\0\0\0\x7f\0\0\1" + bytes(8), site.server._clock()
+            client, now = b"\2\0\0\0\x7f\0\0\1" + bytes(8), site.server.clock()
             found: bytes | None = table().lookup(WEB, client=client, limit=512, now=now)
             return found
 

@@ -37,16 +37,8 @@ from tests.support.plugins.requests import make_request
 from tests.support.servers.function_processor import processor
 
 
-def make_runtime(corefile: str | None = None, **given: Any) -> ServerRuntime:
-    async def never() -> None:
-        raise AssertionError("nobody asked for a reload")
-
-    reload: Callable[[], Any] = given.get("reload", never)
-    fail: Callable[[str], None] = given.get("fail", pytest.fail)
-    runtime = ServerRuntime(Registry(), NoCounters(), reload_if_changed=reload, fail=fail)
-    if corefile is not None:
-        runtime.configuration = configuration(corefile)
-    return runtime
+def make_runtime(corefile: str = "") -> ServerRuntime:
+    return ServerRuntime(configuration(corefile), Registry(), NoCounters())
 
 
 def configuration(corefile: str) -> Configuration:
@@ -237,7 +229,7 @@ async def test_wait_until(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-async def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> None:
+async def test_what_watches_ends_with_a_configuration_that_no_server_has(loop: str) -> None:
     ended: list[str] = []
 
     async def wait(name: str) -> None:
@@ -246,27 +238,11 @@ async def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> No
         finally:
             ended.append(name)
 
-    lasting = Tasks()
-    runtime = ServerRuntime(
-        Registry(),
-        NoCounters(),
-        reload_if_changed=lambda: asyncio.sleep(0),
-        fail=pytest.fail,
-        spawn_watch=lasting.spawn,
-    )
-    runtime.spawn(wait("own"), "own")
-    running = runtime.spawn_watch(wait("lasting"), "lasting")
-    await asyncio.sleep(0)
-    await runtime.tasks.cancel()
-    assert ended == ["own"]
-    running.cancel()
-    await lasting.cancel()
-    assert ended == ["own", "lasting"]
     alone = make_runtime()
     alone.spawn_watch(wait("alone"), "alone")
     await asyncio.sleep(0)
     await alone.tasks.cancel()
-    assert ended[-1] == "alone"
+    assert ended == ["alone"]
 
 
 @pytest.mark.parametrize("loop", LOOPS)

@@ -166,6 +166,6 @@ def test_the_process(inbox: Inbox, tmp_path: Path) -> None:
             assert inbox.next() == READY
             started.send_signal(signal.SIGTERM)
             assert inbox.next() == STOPPING
-            assert started.wait(timeout=10) == 0
+            assert started.wait(timeout=60) == 0
         finally:
             started.kill()

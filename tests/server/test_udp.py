@@ -88,7 +88,7 @@ async def test_the_buffer_is_read_between_misses(seconds: float, expected: list[
         answered += 1
 
     server._answer = answer
-    server._others.offer(0, [(b"query", b"", b"")] * 3)
+    server._waiting[1].offer(0, [(b"query", b"", b"")] * 3)
     server._take()
     server.close()
     assert read == [0, *expected]
@@ -107,7 +107,7 @@ async def test_the_buffer_is_read_between_steps_of_connections() -> None:
     server.start()
     (read,) = server._between.values()
     server._batch = OneMiss()
-    server._take = lambda: taken.append(len(server._others.take(9)))
+    server._take = lambda: taken.append(len(server._waiting[1].take(9)))
     read()
     assert taken == []
     await asyncio.sleep(0)
@@ -123,13 +123,13 @@ async def test_an_error_costs_the_queries_of_one_iteration_only() -> None:
     server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
 
     def take() -> None:
-        taken.extend(each[0] for each in server._others.take(1))
+        taken.extend(each[0] for each in server._waiting[1].take(1))
         if len(taken) == 2:
             raise KeyError(taken)
 
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
     server._take = take
-    server._others.offer(0, [(b"query", b"", b"")] * 3)
+    server._waiting[1].offer(0, [(b"query", b"", b"")] * 3)
     server._read_batch()
     for _ in range(4):
         await asyncio.sleep(0)

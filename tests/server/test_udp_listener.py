@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +23,7 @@ from hsdns.server.sockets import open_udp
 from hsdns.server.udp import BATCH_LEN, KNOWN, TURN
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
+from tests.server.test_transports import serving_udp
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
 from tests.support.coroutines.event_loops import until
@@ -31,183 +32,21 @@ from tests.support.servers.udp_listeners import KINDS, PLACES, listen_udp, twin_
 
 pytestmark = pytest.mark.sockets
 
-IPV6 = pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
 
-
-@asynccontextmanager
-async def serving(
+def serving(
     answer: Answer | QueryProcessor = asked_address,
     host: str = "127.0.0.1",
     clock: Callable[[], float] = lambda: 0.0,
     kind: str = "loop",
-) -> AsyncIterator[Any]:
-    tasks = Tasks()
-    server = listen_udp(
-        kind,
-        [open_udp(ListenAddress(host, 0))],
-        answer if isinstance(answer, QueryProcessor) else processor(answer),
-        tasks.spawn,
-        clock,
-    )
-    server.start()
-    try:
-        yield server
-    finally:
-        server.close()
-        await tasks.cancel()
+) -> AbstractAsyncContextManager[Any]:
+    return serving_udp(kind, answer, host, clock)
 
 
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_place = pytest.mark.parametrize(("kind", "loop"), PLACES)
 
 
-# --- where answers come from ---
-
-
-@each_place
-@pytest.mark.parametrize(
-    ("host", "asked", "rrtype"),
-    [
-        pytest.param("127.0.0.1", "127.0.0.1", "A", id="ipv4"),
-        pytest.param("127.0.0.2", "127.0.0.2", "A", id="other-loopback"),
-        pytest.param("::1", "::1", "AAAA", id="ipv6", marks=IPV6),
-        pytest.param("", "127.0.0.1", "A", id="all-ipv4"),
-        pytest.param("", "127.0.0.2", "A", id="all-second-address"),
-        pytest.param("", "127.0.0.3", "A", id="all-third-address"),
-        pytest.param("", "::1", "AAAA", id="all-ipv6", marks=IPV6),
-        pytest.param("0.0.0.0", "127.0.0.2", "A", id="bound-to-all-ipv4"),
-        pytest.param("0.0.0.0", "::1", "AAAA", id="bound-to-all-ipv4-asked-over-ipv6", marks=IPV6),
-        pytest.param("::", "127.0.0.2", "A", id="bound-to-all-ipv6-asked-over-ipv4", marks=IPV6),
-        pytest.param("::", "::1", "AAAA", id="bound-to-all-ipv6", marks=IPV6),
-    ],
-)
-async def test_answer_leaves_from_the_address_that_was_asked(
-    kind: str, loop: str, host: str, asked: str, rrtype: str
-) -> None:
-    async with serving(host=host, kind=kind) as server:
-        family = socket.AF_INET6 if ":" in asked else socket.AF_INET
-        with UdpClient(family) as client:
-            wire, came_from = await client.ask(
-                query(rrtype=rrtype).to_wire(), (asked, server.local.port)
-            )
-            reply, came_from = (summary(wire), came_from)
-    assert came_from == asked
-    assert reply == f"1 NOERROR qr aa rd | example.org. 0 IN {rrtype} {asked} |  | "
-
-
-@each_kind
-@pytest.mark.parametrize(
-    ("host", "family", "asked"),
-    [
-        pytest.param("127.0.0.1", socket.AF_INET, "127.0.0.1", id="bound"),
-        pytest.param("", socket.AF_INET, "127.0.0.2", id="all-ipv4-client-is-plain-ipv4"),
-        pytest.param("", socket.AF_INET6, "::1", id="all-ipv6", marks=IPV6),
-    ],
-)
-async def test_request_knows_both_ends(
-    kind: str, host: str, family: socket.AddressFamily, asked: str
-) -> None:
-    seen: list[Request] = []
-
-    async def note(request: Request) -> Reply:
-        seen.append(request)
-        return Reply()
-
-    async with serving(note, host, clock=lambda: 12.5, kind=kind) as server:
-        with UdpClient(family) as client:
-            client.sock.bind(("127.0.0.9" if family == socket.AF_INET else "::1", 0))
-            await client.ask(query().to_wire(), (asked, server.local.port))
-            request = seen[0]
-            assert tuple(request.client) == client.sock.getsockname()[:2]
-            assert tuple(request.local) == (asked, server.local.port)
-            assert (request.protocol, request.now) == ("udp", 12.5)
-
-
-# --- what a datagram may be ---
-
-HEADER = bytes.fromhex("0007 0100 0001 0000 0000 0000")
-QUESTION = bytes.fromhex("07 6578616d706c65 03 6f7267 00 0001 0001")
-
-
-def padded(size: int) -> bytes:
-    """A query of so many octets, made long by one EDNS option."""
-    head = HEADER[:-1] + b"\x01" + QUESTION + bytes.fromhex("00 0029 1000 00000000")
-    room = size - len(head) - 2
-    option = bytes.fromhex("ffde") + (room - 4).to_bytes(2, "big") + bytes(room - 4)
-    return head + room.to_bytes(2, "big") + option
-
-
-@each_kind
-@pytest.mark.parametrize(
-    ("sent", "reply"),
-    [
-        pytest.param(HEADER + QUESTION, "0007 8500 0001 0001 0000 0000", id="query"),
-        pytest.param(padded(4096), "0007 8500 0001 0001 0000 0001", id="longest"),
-        pytest.param(padded(4097), "0007 8101 0000 0000 0000 0000", id="too-long"),
-        pytest.param(padded(9000), "0007 8101 0000 0000 0000 0000", id="much-too-long"),
-        pytest.param(HEADER, "0007 8101 0000 0000 0000 0000", id="no-question"),
-        pytest.param(bytes.fromhex("0007 2900 0001 0000 0000 0000"), "0007 a804 0000 0000 0000 0000", id="update"),
-    ],
-)  # fmt: skip
-async def test_header_of_the_reply(kind: str, sent: bytes, reply: str) -> None:
-    async with serving(kind=kind) as server:
-        with UdpClient() as client:
-            wire = (await client.ask(sent, ("127.0.0.1", server.local.port)))[0]
-    assert wire[:12] == bytes.fromhex(reply)
-    if wire[3] & 15:
-        assert len(wire) == 12
-
-
-@each_place
-@pytest.mark.parametrize(
-    "sent",
-    [
-        pytest.param(b"", id="empty"),
-        pytest.param(b"\0" * 11, id="shorter-than-a-header"),
-        pytest.param(bytes.fromhex("0007 8100 0001 0000 0000 0000") + QUESTION, id="reply"),
-    ],
-)
-async def test_silence(kind: str, sent: bytes, loop: str) -> None:
-    # What comes first is the answer to the question after it.
-    async with serving(kind=kind) as server:
-        with UdpClient() as client:
-            address = ("127.0.0.1", server.local.port)
-            client.sock.sendto(sent, address)
-            wire, _ = await client.ask(query(number=99).to_wire(), address)
-            assert server.pending == 0
-            assert summary(wire).startswith("99 NOERROR")
-
-
-@each_kind
-async def test_dropped_reply_is_silence(kind: str) -> None:
-    async def drop_first(request: Request) -> Reply:
-        return Reply(dropped=request.query.id == 1)
-
-    async with serving(drop_first, kind=kind) as server:
-        with UdpClient() as client:
-            address = ("127.0.0.1", server.local.port)
-            client.sock.sendto(query(number=1).to_wire(), address)
-            assert (
-                summary((await client.ask(query(number=2).to_wire(), address))[0])
-                == "2 NOERROR qr rd |  |  | "
-            )
-
-
 # --- many at once ---
-
-
-@each_place
-async def test_burst_is_answered_whole(kind: str, loop: str) -> None:
-    count = 500
-    assert count > BATCH_LEN
-
-    async with serving(host="", kind=kind) as server:
-        with UdpClient() as client:
-            for number in range(count):
-                client.sock.sendto(query(number=number).to_wire(), ("127.0.0.1", server.local.port))
-            assert {
-                int.from_bytes((await client.receive())[0][:2], "big") for _ in range(count)
-            } == set(range(count))
 
 
 @each_place
@@ -229,64 +68,6 @@ async def test_who_goes_on_asking_keeps_no_port_open(kind: str, loop: str) -> No
             await until(lambda: asked > 0, "a query answered")
             server.stop_reading()
     assert 0 < asked < 10_000
-
-
-@each_kind
-@pytest.mark.parametrize(
-    ("payload", "fits"),
-    [
-        pytest.param(None, 30, id="no-edns"),
-        pytest.param(100, 29, id="edns-smaller-than-512-is-512"),
-        pytest.param(512, 29, id="edns-512"),
-        pytest.param(1232, 74, id="edns-1232"),
-        pytest.param(4096, 100, id="edns-4096"),
-    ],
-)
-async def test_reply_is_cut_to_the_size_of_the_client(
-    kind: str, payload: int | None, fits: int
-) -> None:
-    async def hundred(request: Request) -> Reply:
-        qname = request.query.qname
-        return Reply(answer=tuple(RR(qname, 1, 5, bytes((10, 0, 0, n))) for n in range(100)))
-
-    async with serving(hundred, kind=kind) as server:
-        with UdpClient() as client:
-            options: dict[str, Any] = {} if payload is None else {"use_edns": 0, "payload": payload}
-            wire, _ = await client.ask(query(**options).to_wire(), ("127.0.0.1", server.local.port))
-            wire = wire
-    question = 12 + 17
-    opt = 0 if payload is None else 11
-    assert len(wire) == question + fits * 16 + opt <= max(512, payload or 0)
-    assert int.from_bytes(wire[6:8], "big") == fits
-    assert bool(wire[2] & 0x02) is (fits < 100)
-
-
-# --- queries that wait ---
-
-
-@each_place
-async def test_a_query_that_waits_holds_up_nobody(kind: str, loop: str) -> None:
-    go_on = asyncio.Event()
-
-    async def wait_for_first(request: Request) -> Reply:
-        if request.query.id == 1:
-            await go_on.wait()
-        return Reply()
-
-    async with serving(wait_for_first, host="", kind=kind) as server:
-        with UdpClient() as client:
-            address = ("127.0.0.2", server.local.port)
-            client.sock.sendto(query(number=1).to_wire(), address)
-            order = []
-            wire, _ = await client.ask(query(number=2).to_wire(), address)
-            order.append(wire[1])
-            assert server.pending == 1
-            go_on.set()
-            wire, came_from = await client.receive()
-            order.append(wire[1])
-            assert came_from == "127.0.0.2"
-            await until(lambda: server.pending == 0, "no query in work")
-            assert order == [2, 1]
 
 
 # --- when there is too much to do ---
@@ -312,7 +93,7 @@ async def test_a_turn_ends_when_its_time_is_up(kind: str) -> None:
 
     found = []
     async with serving(take_long, clock=lambda: now, kind=kind) as server:
-        server._others.offer(0, misses("192.0.2.1", 7))
+        server._waiting[1].offer(0, misses("192.0.2.1", 7))
         for _ in range(4):
             server._take()
             found.append(asked)
@@ -329,7 +110,7 @@ async def test_a_turn_has_a_batch_at_most(kind: str) -> None:
         return Reply(dropped=True)
 
     async with serving(count, kind=kind) as server:
-        server._others.offer(0, misses("192.0.2.1", BATCH_LEN + 1))
+        server._waiting[1].offer(0, misses("192.0.2.1", BATCH_LEN + 1))
         server._take()
         assert asked == BATCH_LEN
 
@@ -343,8 +124,8 @@ async def test_who_asks_little_does_not_wait_for_who_asks_much(kind: str) -> Non
         return Reply(dropped=True)
 
     async with serving(note, kind=kind) as server:
-        server._others.offer(0, misses("192.0.2.1", 20_000))
-        server._others.offer(0, misses("192.0.2.2", 5))
+        server._waiting[1].offer(0, misses("192.0.2.1", 20_000))
+        server._waiting[1].offer(0, misses("192.0.2.2", 5))
         server._take()
         dropped = int(server.statistics()[0])
     assert seen[:10] == ["192.0.2.1", "192.0.2.2"] * 5
@@ -366,8 +147,8 @@ async def test_names_of_services_have_half_of_each_turn(kind: str) -> None:
 
     turns = []
     async with serving(note, clock=lambda: now, kind=kind) as server:
-        server._others.offer(0, misses("192.0.2.1", 100))
-        server._first.offer(0, misses("192.0.2.2", 5))
+        server._waiting[1].offer(0, misses("192.0.2.1", 100))
+        server._waiting[0].offer(0, misses("192.0.2.2", 5))
         for _ in range(4):
             server._take()
             turns.append("".join(seen))
@@ -393,13 +174,15 @@ async def test_queries_wait_in_the_queue_of_their_names(kind: str) -> None:
     async with serving(answering, kind=kind) as server:
         server._take_some = bool  # nothing takes them
         if kind == "workers":
-            for queue in (server._first, server._others):
+            for queue in server._waiting:
                 asyncio.get_running_loop().remove_reader(queue.fileno())
         with UdpClient() as client:
             for name in ("web.default.svc.cluster.local", "x.default.pod.cluster.local", "a.b"):
                 client.sock.sendto(query(name).to_wire(), ("127.0.0.1", server.local.port))
-            await until(lambda: len(server._first) + len(server._others) == 3, "all of them wait")
-        assert [len(server._first), len(server._others)] == [1, 2]
+            await until(
+                lambda: len(server._waiting[0]) + len(server._waiting[1]) == 3, "all of them wait"
+            )
+        assert [len(server._waiting[0]), len(server._waiting[1])] == [1, 2]
 
 
 def with_table(kind: str, answer: Answer) -> QueryProcessor:
@@ -446,7 +229,7 @@ async def test_what_compiled_code_can_make_needs_no_chain(kind: str) -> None:
         client = write_address(socket.AF_INET, ("127.0.0.2", 9))
         for shed in (None, lambda *_: False, lambda *_: True):
             server.faults = SimpleNamespace(shed=shed)
-            server._others.offer(0, [(query("www.test").to_wire(), client, b"")])
+            server._waiting[1].offer(0, [(query("www.test").to_wire(), client, b"")])
             server._take()
             seen.append(list(asked))
     assert seen == [[], ["www.test."], ["www.test."]]
@@ -468,10 +251,12 @@ async def test_what_has_waited_is_looked_up_again(kind: str) -> None:
     async with serving(with_table(kind, take_long), clock=lambda: now, kind=kind) as server:
         one, other = (write_address(socket.AF_INET, (f"127.0.0.{host}", 9)) for host in (2, 3))
         same, *others = (query(name).to_wire() for name in ("hot.test", "b.test", "c.test"))
-        server._others.offer(0, [(same, one, b"")] * 40 + [(each, other, b"") for each in others])
+        server._waiting[1].offer(
+            0, [(same, one, b"")] * 40 + [(each, other, b"") for each in others]
+        )
         for _ in range(4):
             server._take()
-            left.append(len(server._others))
+            left.append(len(server._waiting[1]))
     assert left == [41, 40, 39 - KNOWN, 0], "what is known takes no turn, but for every KNOWN"
     assert seen == ["127.0.0.2", "127.0.0.3", "127.0.0.3"]
 
@@ -491,7 +276,7 @@ async def test_what_waits_is_bounded_and_shared(kind: str) -> None:
             ("192.0.2.2", 1, 5, 5),
             ("192.0.2.1", 1, 5, 6),
         ):
-            server._others.offer(0, misses(host, count))
+            server._waiting[1].offer(0, misses(host, count))
             server._take()
             assert (server.pending, server.statistics()[0]) == (pending, dropped)
 
@@ -531,26 +316,8 @@ async def test_fault_beside_the_handlers_is_counted_once(
             raise RuntimeError("broken")
 
         monkeypatch.setattr("hsdns.eager.start", fail)
-        server._answer(0, b"", b"?", b"")
+        server._answer((0, b"", b"?", b""))
         assert server.pending == 0
-
-
-@each_kind
-async def test_handler_that_raises_costs_one_query(kind: str) -> None:
-    async def fail_first(request: Request) -> Reply:
-        if request.query.id == 1:
-            raise RuntimeError("broken")
-        return Reply()
-
-    async with serving(fail_first, kind=kind) as server:
-        with UdpClient() as client:
-            address = ("127.0.0.1", server.local.port)
-            replies = [
-                summary((await client.ask(query(number=number).to_wire(), address))[0])
-                for number in (1, 2)
-            ]
-            assert server.pending == 0
-            assert replies == ["1 SERVFAIL qr rd |  |  | ", "2 NOERROR qr rd |  |  | "]
 
 
 @each_kind

@@ -75,11 +75,13 @@ def test_old_state_is_served(cluster: Cluster) -> None:
 
 def test_connections_are_counted(cluster: Cluster) -> None:
     with cluster.fault("refuse") as fault:
+        assert ask(cluster, WEB) == ["10.0.0.1"]
         for _ in range(2):
             with pytest.raises(ConnectionResetError):
                 ask(cluster, WEB, tcp=True)
         assert repr(fault) == '<Fault "refuse": 2 connections>'
-        assert fault.report() == ["the fault hit 2 connections: refuse"]
+        assert fault.report() == ["the fault hit 2 connections: refuse", f"  {cluster.queries[0]}"]
+        assert cluster.queries[0].faults == ()
     assert ask(cluster, WEB, tcp=True) == ["10.0.0.1"]
 
 

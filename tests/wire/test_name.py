@@ -94,7 +94,7 @@ def test_ancestors() -> None:
 def test_from_labels() -> None:
     assert Name.from_labels([b"a.b", b"org"]).to_text() == r"a\.b.org."
     assert Name.from_labels(()) == ROOT
-    with pytest.raises(ValueError, match="allowed are 1 to 63"):
+    with pytest.raises(ValueError, match="a label is empty"):
         Name.from_labels([b""])
     with pytest.raises(ValueError, match="allowed are 255"):
         Name.from_labels([b"x" * 63] * 4)

@@ -30,7 +30,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.questions import ABSENT, Question, Questions
 from hsdns.load.verify.follow import Event, Follower
 from hsdns.load.verify.prober_process import Place, ProberProcess
-from hsdns.load.verify.propagation import Propagation, propagation_report
+from hsdns.load.verify.propagation import Propagation
 from hsdns.load.verify.truth import BEAT, Truth
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.api_access import ApiAccess
@@ -278,13 +278,9 @@ class Following:
     """Processes the messages of the prober; without one it does nothing."""
 
     def __init__(
-        self,
-        prober: ProberProcess | None = None,
-        follower: Follower | None = None,
-        propagation: Propagation | None = None,
+        self, prober: ProberProcess | None = None, propagation: Propagation | None = None
     ) -> None:
         self._prober = prober
-        self._follower = follower
         self._propagation = propagation
 
     def take(self) -> None:
@@ -293,15 +289,10 @@ class Following:
             for kind, content in self._prober.messages(0):
                 self._propagation.take(kind, content)
 
-    def report(
-        self, server: int, questions: Sequence[Question], begin: float, seconds: float
-    ) -> PropagationReport | None:
+    def report(self, server: int, begin: float, seconds: float) -> PropagationReport | None:
         """The report of a server, given by its index, in a run that began at `begin`; None if nothing was followed."""
-        if self._propagation is None or self._follower is None:
-            return None
-        shown = self._propagation.shown(server, begin, begin + seconds)
-        followed = [each for each in self._follower.events if begin <= each.seen <= begin + seconds]
-        return propagation_report(shown, questions, len(followed), begin)
+        found = self._propagation
+        return None if found is None else found.report(server, begin, begin + seconds)
 
 
 @contextlib.contextmanager
@@ -327,5 +318,5 @@ def following_changes(
         propagation = Propagation(
             truth, queries, follower.events, len(places), settings.flags.slack, done
         )
-        yield Following(prober, follower, propagation)
+        yield Following(prober, propagation)
         truth.follow = lambda key, state, time, version: None

@@ -228,7 +228,7 @@ def _load(
         )  # fmt: skip
     for number, each in enumerate(servers):
         each.ended = each.ended or ("" if cluster is None else cluster.failure)
-        each.propagation = following.report(number, questions.all, each.begin / 1e9, each.lasted)
+        each.propagation = following.report(number, each.begin / 1e9, each.lasted)
     return servers, PlanReport(
         transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
         list(schedule.stages),

@@ -9,24 +9,19 @@ Rule 2: as with a real API server, a watch of a kind that does not change gets b
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from aiohttp import web
 
-from hsdns.cluster.objects import Object
 from hsdns.load.cluster.history import PATHS, ApiHistory
 from hsdns.load.errors import LoadError
 
 BOOKMARK_EVERY: Final = 60.0  # seconds, about that of kube-apiserver
-_EXPIRED = {
-    "kind": "Status",
-    "apiVersion": "v1",
-    "metadata": {},
-    "status": "Failure",
-    "message": "too old resource version",
-    "reason": "Expired",
-    "code": 410,
-}
+_EXPIRED: Final = {
+    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 410,
+    "message": "too old resource version", "reason": "Expired",
+}  # fmt: skip
 
 
 class ClusterApi:
@@ -39,13 +34,10 @@ class ClusterApi:
         self, history: ApiHistory, host: str, port: int, bookmark_every: float = BOOKMARK_EVERY
     ) -> None:
         self.history = history
-        self.watches = 0  # open ones
         self._host, self._port = host, port
         self._changed = asyncio.Event()
         self._runner: web.AppRunner | None = None
         self._bookmark_every = bookmark_every
-        self._bookmarks = 0  # that each watch has been due
-        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def url(self) -> str:
@@ -68,12 +60,9 @@ class ClusterApi:
                 f"-api: {self._host}:{self._port} cannot be listened on: {error.strerror}"
             ) from None
         self._port = self._runner.addresses[0][1]
-        self._next_bookmark()
 
     async def stop(self) -> None:
         """Close everything."""
-        if self._timer is not None:
-            self._timer.cancel()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -82,51 +71,38 @@ class ClusterApi:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _next_bookmark(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._bookmark_every, self._send_bookmarks)
-
-    def _send_bookmarks(self) -> None:
-        self._bookmarks += 1
-        self.changed()
-        self._next_bookmark()
-
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        kind, query = PATHS[request.path], request.query
-        if query.get("watch") in ("true", "1"):
-            return await self._watch(request, kind)
-        return web.Response(body=self.history.listed(kind), content_type="application/json")
-
-    async def _watch(self, request: web.Request, kind: type[Object]) -> web.StreamResponse:
-        history, query = self.history, request.query
-        answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+        """Answer a list; begin a watch, and send it what has changed until the client ends it."""
+        kind, query, history = PATHS[request.path], request.query, self.history
+        if query.get("watch") not in ("true", "1"):
+            return web.Response(body=history.listed(kind), content_type="application/json")
+        is_streaming_list = query.get("sendInitialEvents") == "true"
         version = int(query.get("resourceVersion") or 0)
-        is_initial = query.get("sendInitialEvents") == "true" or not version
-        lines = list(history.initial(kind)) if is_initial else history.since(kind, version)
+        lines: list[bytes] | None
+        if is_streaming_list or not version:
+            lines = list(history.initial(kind))
+            if not is_streaming_list:
+                lines.pop()  # the bookmark belongs to streaming lists
+        else:
+            lines = history.since(kind, version)
         if lines is None:
             return web.json_response(_EXPIRED, status=410)
-        if is_initial and query.get("sendInitialEvents") != "true":
-            lines.pop()  # the bookmark belongs to streaming lists
-        version, bookmarks = history.version, self._bookmarks
-        takes_bookmarks = query.get("allowWatchBookmarks") == "true"
-        self.watches += 1
-        try:
+        answer, time = web.StreamResponse(), asyncio.get_running_loop().time
+        answer.content_type = "application/json"
+        version, due = history.version, time() + self._bookmark_every
+        with suppress(ConnectionError):  # the client has closed the connection
             await answer.prepare(request)
-            while True:
+            while lines is not None:  # else the client reads too slowly: it must list again
                 changed = self._changed
                 if lines:
                     await answer.write(b"".join(lines))
                 else:
-                    await changed.wait()
-                lines = history.since(kind, version)
-                if lines is None:  # the client reads too slowly: it must list again
-                    break
-                version = history.version
-                if takes_bookmarks and bookmarks != self._bookmarks:
-                    bookmarks = self._bookmarks
-                    lines.append(history.bookmark(kind))
-        except ConnectionError:
-            pass  # the client has closed the connection
-        finally:
-            self.watches -= 1
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout_at(due):
+                            await changed.wait()
+                lines, version = history.since(kind, version), history.version
+                if time() >= due:
+                    due = time() + self._bookmark_every
+                    if lines is not None and query.get("allowWatchBookmarks") == "true":
+                        lines.append(history.bookmark(kind))
         return answer

@@ -21,17 +21,15 @@ from hsdns.load.errors import LoadError
 from hsdns.load.questions import read_shares
 
 SCALE: Final = "scale"  # one endpoint more or less, between none and twice the initial number
-ROLLOUT: Final = (
-    "rollout"  # the endpoints of a slice get new addresses one by one, with a change each
-)
+# The endpoints of a slice get new addresses one by one, with a change each.
+ROLLOUT: Final = "rollout"
 READY: Final = "ready"  # an endpoint becomes ready or not ready
-KILL: Final = (
-    "kill"  # an endpoint is removed; the next kill restores a removed one with another address
-)
+# An endpoint is removed; the next kill restores a removed one with another address.
+KILL: Final = "kill"
 RENUMBER: Final = "renumber"  # an endpoint gets another address
 KINDS: Final = (SCALE, ROLLOUT, READY, KILL, RENUMBER)
 DEFAULT: Final = {RENUMBER: 1}
-_READY: Final = EndpointConditions(ready=True, serving=True, terminating=False)
+READY_CONDITIONS: Final = EndpointConditions(ready=True, serving=True, terminating=False)
 _NOT_READY: Final = EndpointConditions(ready=False, serving=False, terminating=False)
 
 
@@ -59,12 +57,10 @@ class Changes:
         self._random = Random(seed)
         self._free = deque(addresses)
         self._gone: deque[tuple[int, Endpoint]] = deque()  # slices, and killed endpoints
-        self._rolling: deque[tuple[int, str]] = (
-            deque()
-        )  # slices, and the addresses in them that are still to be replaced
-        self._spare: dict[
-            int, list[Endpoint]
-        ] = {}  # by slice, the endpoints that scaling has removed and may add again
+        # Slices, and the addresses in them that are still to be replaced.
+        self._rolling: deque[tuple[int, str]] = deque()
+        # By slice, the endpoints that scaling has removed and may add again.
+        self._spare: dict[int, list[Endpoint]] = {}
         self._added = 0
 
     def next(self) -> EndpointSlice:
@@ -76,29 +72,27 @@ class Changes:
             at = self._scale()
         return self.slices[at]
 
+    # Each kind returns the index of the changed slice, or None if there was nothing to change.
+
     def _scale(self) -> int | None:
         at = self._random.randrange(len(self.slices))
-        endpoints = list(self.slices[at].endpoints or ())
-        grows = len(endpoints) < self._most[at] and (not endpoints or self._random.random() < 0.5)
-        if grows:
-            endpoints.append(self._another(at, endpoints))
-        elif endpoints:
-            gone = endpoints.pop()
-            self._free.append(_address(gone))
-            self._spare.setdefault(at, []).append(gone)
-        else:
+        endpoints = self._endpoints(at)
+        if len(endpoints) < self._most[at] and (not endpoints or self._random.random() < 0.5):
+            return self._add(at, self._another(at, endpoints))
+        if not endpoints:
             return None
-        return self._put(at, endpoints)
+        self._spare.setdefault(at, []).append(self._remove(at, len(endpoints) - 1))
+        return at
 
     def _rollout(self) -> int | None:
         if not self._rolling:
             at = self._random.randrange(len(self.slices))
-            self._rolling.extend((at, _address(each)) for each in self.slices[at].endpoints or ())
+            self._rolling.extend((at, _address(each)) for each in self._endpoints(at))
         while self._rolling:
             at, address = self._rolling.popleft()
-            number = self._find(at, address)
-            if number is not None:
-                return self._replace(at, number)
+            addresses = [_address(each) for each in self._endpoints(at)]
+            if address in addresses:
+                return self._replace(at, addresses.index(address))
         return None
 
     def _ready(self) -> int | None:
@@ -106,27 +100,21 @@ class Changes:
         if found is None:
             return None
         at, number = found
-        endpoints = list(self.slices[at].endpoints or ())
+        endpoints = self._endpoints(at)
         conditions = endpoints[number].conditions
         is_ready = conditions is None or conditions.ready is not False
-        now = _NOT_READY if is_ready else _READY
+        now = _NOT_READY if is_ready else READY_CONDITIONS
         endpoints[number] = structs.replace(endpoints[number], conditions=now)
         return self._put(at, endpoints)
 
     def _kill(self) -> int | None:
         found = self._one()
         if self._gone and (found is None or self._random.random() < 0.5):
-            at, killed = self._gone.popleft()
-            again = structs.replace(killed, addresses=[self._free.popleft()], conditions=_READY)
-            return self._put(at, [*(self.slices[at].endpoints or ()), again])
+            return self._add(*self._gone.popleft())
         if found is None:
             return None
-        at, number = found
-        endpoints = list(self.slices[at].endpoints or ())
-        killed = endpoints.pop(number)
-        self._free.append(_address(killed))
-        self._gone.append((at, killed))
-        return self._put(at, endpoints)
+        self._gone.append((found[0], self._remove(*found)))
+        return found[0]
 
     def _renumber(self) -> int | None:
         found = self._one()
@@ -135,31 +123,41 @@ class Changes:
     def _one(self) -> tuple[int, int] | None:
         """The indexes of a slice and one of its endpoints; None if the slice has none."""
         at = self._random.randrange(len(self.slices))
-        count = len(self.slices[at].endpoints or ())
+        count = len(self._endpoints(at))
         return (at, self._random.randrange(count)) if count else None
-
-    def _find(self, at: int, address: str) -> int | None:
-        addresses = [_address(each) for each in self.slices[at].endpoints or ()]
-        return addresses.index(address) if address in addresses else None
-
-    def _replace(self, at: int, number: int) -> int:
-        endpoints = list(self.slices[at].endpoints or ())
-        self._free.append(_address(endpoints[number]))
-        address = self._free.popleft()
-        endpoints[number] = structs.replace(
-            endpoints[number], addresses=[address], conditions=_READY
-        )
-        return self._put(at, endpoints)
 
     def _another(self, at: int, endpoints: list[Endpoint]) -> Endpoint:
         """An additional endpoint: one that scaling removed, or a new one."""
-        address = self._free.popleft()
         spare = self._spare.get(at)
         if spare:
-            return structs.replace(spare.pop(), addresses=[address], conditions=_READY)
+            return spare.pop()
         self._added += 1
-        hostname = next((f"added-{self._added}" for each in endpoints if each.hostname), None)
-        return Endpoint(addresses=[address], conditions=_READY, hostname=hostname)
+        return Endpoint(
+            hostname=next((f"added-{self._added}" for each in endpoints if each.hostname), None)
+        )
+
+    def _endpoints(self, at: int) -> list[Endpoint]:
+        return list(self.slices[at].endpoints or ())
+
+    def _add(self, at: int, endpoint: Endpoint) -> int:
+        return self._put(at, [*self._endpoints(at), self._with_new_address(endpoint)])
+
+    def _remove(self, at: int, number: int) -> Endpoint:
+        endpoints = self._endpoints(at)
+        gone = endpoints.pop(number)
+        self._free.append(_address(gone))
+        self._put(at, endpoints)
+        return gone
+
+    def _replace(self, at: int, number: int) -> int:
+        endpoints = self._endpoints(at)
+        self._free.append(_address(endpoints[number]))
+        endpoints[number] = self._with_new_address(endpoints[number])
+        return self._put(at, endpoints)
+
+    def _with_new_address(self, endpoint: Endpoint) -> Endpoint:
+        addresses = [self._free.popleft()]
+        return structs.replace(endpoint, addresses=addresses, conditions=READY_CONDITIONS)
 
     def _put(self, at: int, endpoints: list[Endpoint]) -> int:
         self.slices[at] = structs.replace(self.slices[at], endpoints=endpoints)

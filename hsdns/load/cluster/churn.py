@@ -16,7 +16,7 @@ Rule 4: a change counts as written when its request was sent: no server can have
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from ipaddress import IPv4Address
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -26,7 +26,6 @@ from msgspec import structs
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
     Endpoint,
-    EndpointConditions,
     EndpointPort,
     EndpointSlice,
     ObjectMeta,
@@ -34,7 +33,7 @@ from hsdns.cluster.objects import (
 )
 from hsdns.cluster.source import Deliver
 from hsdns.load.cluster.api import ClusterApi
-from hsdns.load.cluster.changes import Changes
+from hsdns.load.cluster.changes import READY_CONDITIONS, Changes
 from hsdns.load.cluster.history import ApiHistory
 from hsdns.load.cluster.writer import message_of
 from hsdns.load.errors import LoadError
@@ -44,24 +43,14 @@ TICK: Final = 0.002  # minimum seconds between two batches of changes
 Written = Callable[[str, float], None]
 
 
-class Pace:
-    """When changes are due: `rate` per second since its creation; `clock` gives monotonic seconds."""
-
-    def __init__(self, rate: float, clock: Callable[[], float]) -> None:
-        self._rate = rate
-        self._clock = clock
-        self._begin = clock()
-        self.made = 0
-
-    def due(self) -> int:
-        """The number of changes due now; they then count as made."""
-        count = max(0, int((self._clock() - self._begin) * self._rate) - self.made)
-        self.made += count
-        return count
-
-    def left(self) -> float:
-        """Seconds until the next change is due."""
-        return max(TICK, self._begin + (self.made + 1) / self._rate - self._clock())
+async def due_changes(rate: float, clock: Callable[[], float]) -> AsyncIterator[int]:
+    """The number of changes that are due, again and again, at `rate` per second of `clock`."""
+    begin, made = clock(), 0
+    while True:
+        await asyncio.sleep(max(TICK, begin + (made + 1) / rate - clock()))
+        count = max(0, int((clock() - begin) * rate) - made)
+        made += count
+        yield count
 
 
 class Churn:
@@ -113,10 +102,8 @@ class Churn:
     async def run(self, api: ClusterApi, rate: float) -> None:
         """Make changes until cancelled."""
         self._made()  # takes a while, so before the first change is due
-        pace = Pace(rate, self._clock)
-        while True:
-            await asyncio.sleep(pace.left())
-            changed = [self.change() for _ in range(pace.due())]
+        async for count in due_changes(rate, self._clock):
+            changed = [self.change() for _ in range(count)]
             now = self._clock()
             for version in changed:
                 self._written(version, now)
@@ -208,11 +195,9 @@ class OwnNamespace:
         changes = Changes(self._slices(), self._kinds, self._seed, spare)
         locks: dict[str, asyncio.Lock] = {}
         free = asyncio.Semaphore(WRITERS)
-        pace = Pace(rate, self._clock)
         async with asyncio.TaskGroup() as group:
-            while True:
-                await asyncio.sleep(pace.left())
-                for _ in range(pace.due()):
+            async for count in due_changes(rate, self._clock):
+                for _ in range(count):
                     changed = changes.next()
                     lock = locks.setdefault(changed.metadata.name, asyncio.Lock())
                     await free.acquire()
@@ -230,7 +215,7 @@ class OwnNamespace:
                 raise LoadError(
                     f"-churn-api: {path} cannot be written: {status} {message_of(text)}"
                 )
-            self._written(_version_of(text), began)
+            self._written(msgspec.json.decode(text)["metadata"]["resourceVersion"], began)
         finally:
             free.release()
 
@@ -251,33 +236,26 @@ class OwnNamespace:
         return found
 
     def _slices(self) -> Iterator[EndpointSlice]:
-        services, endpoints = self._size
-        for number in range(services):
-            yield EndpointSlice(
-                ObjectMeta(
-                    name=f"svc-{number}-load",
-                    namespace=self.name,
-                    labels={SERVICE_NAME_LABEL: f"svc-{number}", **_LABELS},
-                ),
-                "IPv4",
-                [
-                    Endpoint(
-                        [self._addresses[number * endpoints + each]],
-                        _READY,
-                        _hostname(number, each),
-                    )
-                    for each in range(endpoints)
-                ],
-                [EndpointPort("http", "TCP", PORT)],
+        addresses = iter(self._addresses)
+        for number in range(self._size.services):
+            meta = ObjectMeta(
+                name=f"svc-{number}-load",
+                namespace=self.name,
+                labels={SERVICE_NAME_LABEL: f"svc-{number}", **_LABELS},
             )
+            endpoints = [
+                Endpoint(
+                    [next(addresses)],
+                    READY_CONDITIONS,
+                    f"svc-{number}-{each}" if number % 2 else None,
+                )
+                for each in range(self._size.endpoints)
+            ]
+            ports = [EndpointPort("http", "TCP", PORT)]
+            yield EndpointSlice(meta, "IPv4", endpoints, ports)
 
 
-_READY: Final = EndpointConditions(ready=True, serving=True, terminating=False)
 _LABELS: Final = {"endpointslice.kubernetes.io/managed-by": "hsdns-load", OWNER: "hsdns-load"}
-
-
-def _hostname(service: int, endpoint: int) -> str | None:
-    return f"svc-{service}-{endpoint}" if service % 2 else None
 
 
 def _manifest(api_version: str, kind: str, name: str) -> dict[str, Any]:
@@ -288,30 +266,12 @@ def _manifest(api_version: str, kind: str, name: str) -> dict[str, Any]:
 def _body(found: EndpointSlice) -> dict[str, Any]:
     """The slice as the API accepts it: without unset fields."""
     body = _without_none(msgspec.to_builtins(found))
-    assert isinstance(body, dict), "a struct"
-    body["metadata"] = {
-        name: value
-        for name, value in body["metadata"].items()
-        if name in ("name", "namespace", "labels")
-    }
+    kept = ("name", "namespace", "labels")
+    body["metadata"] = {name: body["metadata"][name] for name in kept}
     return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", **body}
 
 
 def _without_none(found: Any) -> Any:
     if isinstance(found, dict):
         return {name: _without_none(value) for name, value in found.items() if value is not None}
-    if isinstance(found, list):
-        return [_without_none(each) for each in found]
-    return found
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str
-
-
-class _Written(msgspec.Struct):
-    metadata: _Meta
-
-
-def _version_of(text: str) -> str:
-    return msgspec.json.decode(text, type=_Written).metadata.resource_version
+    return [_without_none(each) for each in found] if isinstance(found, list) else found

@@ -12,19 +12,17 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import msgspec
+from msgspec import json, structs
 
-from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Service
+from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Resource
+from hsdns.cluster.objects import Object
 
 HISTORY: Final = 20_000  # changes that are stored
-# Path, kind and API version of what a DNS server requests.
-KINDS: Final[dict[type[Object], tuple[str, str, str]]] = {
-    Namespace: ("/api/v1/namespaces", "Namespace", "v1"),
-    Service: ("/api/v1/services", "Service", "v1"),
-    EndpointSlice: ("/apis/discovery.k8s.io/v1/endpointslices", "EndpointSlice", "discovery.k8s.io/v1"),
-    Pod: ("/api/v1/pods", "Pod", "v1"),
-}  # fmt: skip
-PATHS: Final = {path: kind for kind, (path, _, _) in KINDS.items()}
+# What a DNS server requests.
+RESOURCES: Final[dict[type[Object], Resource]] = {
+    each.type: each for each in (NAMESPACES, SERVICES, ENDPOINT_SLICES, PODS)
+}
+PATHS: Final = {f"{each.prefix}/{each.plural}": kind for kind, each in RESOURCES.items()}
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -34,64 +32,45 @@ class ApiHistory:
     def __init__(self, length: int = HISTORY) -> None:
         self.version = 0
         self._objects: dict[type[Object], dict[tuple[str, str], bytes]] = {
-            kind: {} for kind in KINDS
+            kind: {} for kind in RESOURCES
         }
         self._changes: deque[tuple[int, type[Object], bytes]] = deque(maxlen=length)
 
     def put(self, found: Object) -> None:
         """Add an object, or replace the one with its name."""
-        key = found.metadata.namespace, found.metadata.name
         objects = self._objects[type(found)]
-        event = b"MODIFIED" if key in objects else b"ADDED"
-        objects[key] = self._note(event, found)
+        objects[found.key] = self._note(b"MODIFIED" if found.key in objects else b"ADDED", found)
 
     def remove(self, found: Object) -> None:
         """Remove the object with a name."""
-        self._objects[type(found)].pop((found.metadata.namespace, found.metadata.name), None)
+        self._objects[type(found)].pop(found.key, None)
         self._note(b"DELETED", found)
 
     def _note(self, event: bytes, found: Object) -> bytes:
         """Store a change; return the object with its version."""
         kind = type(found)
         self.version += 1
-        meta = found.metadata
-        stamped = msgspec.structs.replace(
-            found, metadata=msgspec.structs.replace(meta, resource_version=str(self.version))
-        )
-        _, word, api_version = KINDS[kind]
-        head = b'{"kind":"%b","apiVersion":"%b",' % (word.encode(), api_version.encode())
-        encoded = head + msgspec.json.encode(stamped)[1:]
-        self._changes.append(
-            (self.version, kind, b'{"type":"%b","object":%b}\n' % (event, encoded))
-        )
+        meta = structs.replace(found.metadata, resource_version=str(self.version))
+        stamped = json.encode(structs.replace(found, metadata=meta))
+        encoded = b"%b,%b" % (_head(kind)[:-1], stamped[1:])
+        self._changes.append((self.version, kind, _line(event, encoded)))
         return encoded
 
     def listed(self, kind: type[Object]) -> bytes:
         """The body of a list."""
-        _, word, api_version = KINDS[kind]
-        head = {
-            "kind": f"{word}List",
-            "apiVersion": api_version,
-            "metadata": {"resourceVersion": str(self.version)},
-        }
-        items = b",".join(self._objects[kind].values())
-        return b'%b,"items":[%b]}' % (msgspec.json.encode(head)[:-1], items)
+        head = _head(kind, "List", metadata={"resourceVersion": str(self.version)})
+        return b'%b,"items":[%b]}' % (head[:-1], b",".join(self._objects[kind].values()))
 
     def initial(self, kind: type[Object]) -> Iterator[bytes]:
         """The lines of a streaming list, and the bookmark that ends it."""
         for encoded in list(self._objects[kind].values()):
-            yield b'{"type":"ADDED","object":%b}\n' % encoded
+            yield _line(b"ADDED", encoded)
         yield self.bookmark(kind, {_INITIAL_END: "true"})
 
     def bookmark(self, kind: type[Object], annotations: Mapping[str, str] | None = None) -> bytes:
         """The line of a bookmark, which tells a watch the current version."""
-        _, word, api_version = KINDS[kind]
-        found = {
-            "kind": word,
-            "apiVersion": api_version,
-            "metadata": {"resourceVersion": str(self.version), "annotations": annotations or {}},
-        }
-        return b'{"type":"BOOKMARK","object":%b}\n' % msgspec.json.encode(found)
+        meta = {"resourceVersion": str(self.version), "annotations": annotations or {}}
+        return _line(b"BOOKMARK", _head(kind, metadata=meta))
 
     def since(self, kind: type[Object], version: int) -> list[bytes] | None:
         """The lines of the changes of a kind after a version; None if some of them are no longer stored."""
@@ -105,3 +84,14 @@ class ApiHistory:
             if each is kind:
                 found.append(line)
         return found[::-1]
+
+
+def _head(kind: type[Object], suffix: str = "", **fields: object) -> bytes:
+    """An object with its kind and version, and more fields."""
+    resource = RESOURCES[kind]
+    version = resource.prefix.removeprefix("/api/").removeprefix("/apis/")
+    return json.encode({"kind": resource.kind + suffix, "apiVersion": version, **fields})
+
+
+def _line(event: bytes, encoded: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (event, encoded)

@@ -82,9 +82,8 @@ class JobApi:
 
         status, text = asyncio.run(send())
         if status >= 400:
-            raise LoadError(
-                f"the API server answers {method} {path.partition('?')[0]} with {status}: {message_of(text)}"
-            )
+            place, why = path.partition("?")[0], message_of(text)
+            raise LoadError(f"the API server answers {method} {place} with {status}: {why}")
         return json.loads(text)
 
 

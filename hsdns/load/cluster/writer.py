@@ -52,10 +52,7 @@ class ApiWriter:
 def message_of(text: str) -> str:
     """The message of a Status, or the text itself."""
     try:
-        return msgspec.json.decode(text, type=_Status).message or text[:200]
-    except msgspec.MsgspecError:
-        return text[:200]
-
-
-class _Status(msgspec.Struct):
-    message: str = ""
+        found = msgspec.json.decode(text)["message"]
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        found = ""
+    return str(found or text[:200])

@@ -7,8 +7,8 @@ Rule 2: a Picture does not change: another thread may write or send it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.load.histogram import Histogram, highest_in, refusal
 from hsdns.load.results import Results, Second, measured_of
@@ -60,69 +60,63 @@ def sum_of(histogram: Histogram) -> float:
     return sum(highest_in(slot) * count for slot, count in histogram.items()) / 1e6
 
 
+def _of_verdicts(whole: Second) -> dict[str, float]:
+    return {word: whole.verdicts.get(word, 0) for word in VERDICTS} if whole.verdicts else {}
+
+
+def _ages(whole: Second) -> dict[str, float]:
+    return {"": whole.worst_age_ms / 1000} if whole.verdicts else {}
+
+
+def _limited(whole: Second) -> dict[str, float]:
+    counts, measured = whole.counts, measured_of(whole)
+    told = refusal(measured.latency, measured.lateness, counts.sent, counts.not_sent)
+    return {"": float(bool(told))}
+
+
+# A metric, its kind and help, the second label, and its values by that; "" for no such label.
+Values = Callable[[Second], Mapping[str, Any]]
+_FAMILIES: Final[tuple[tuple[str, str, str, str, Values], ...]] = (
+    ("hsdns_load_queries_total", "counter", "Queries by what became of them.", "result",
+     lambda whole: {word: getattr(whole.counts, word) for word in ("answered", "lost", "not_sent")}),
+    ("hsdns_load_answers_total", "counter", "Answers by rcode.", "rcode", lambda whole: whole.counts.rcodes),
+    ("hsdns_load_truncated_answers_total", "counter", "Answers that were truncated.", "",
+     lambda whole: {"": whole.counts.truncated}),
+    ("hsdns_load_latency_seconds", "histogram", "From when a query was due until it was answered.", "",
+     lambda whole: {"": whole.slots}),
+    ("hsdns_load_lateness_seconds", "histogram", "From when a query was due until it was sent.", "",
+     lambda whole: {"": whole.late_slots}),
+    ("hsdns_load_generator_limited", "gauge",
+     "1 if the generator was the limit, so that some latencies say nothing about the server.", "", _limited),
+    ("hsdns_load_verdicts_total", "counter", "Answers by verdict.", "verdict", _of_verdicts),
+    ("hsdns_load_stale_age_seconds", "gauge", "The age of the stalest answer.", "", _ages),
+)  # fmt: skip
+
+
 def _families(
     servers: Mapping[str, Results],
     seconds: float,
     limits: Mapping[str, Mapping[str, bool | None]] | None,
 ) -> Iterator[Metric]:
-    from prometheus_client.core import (  # noqa: PLC0415 - 45 ms that few runs need
-        CounterMetricFamily,
-        GaugeMetricFamily,
-        HistogramMetricFamily,
-    )
+    from prometheus_client import core  # noqa: PLC0415 - 45 ms that few runs need
 
-    wholes = {name: results.whole() for name, results in servers.items()}
-
-    def counter(name: str, help_text: str, labels: Sequence[str] = ()) -> CounterMetricFamily:
-        return CounterMetricFamily(name, help_text, labels=(LABEL, *labels))
-
-    queries = counter("hsdns_load_queries_total", "Queries by what became of them.", ("result",))
-    answers = counter("hsdns_load_answers_total", "Answers by rcode.", ("rcode",))
-    truncated = counter("hsdns_load_truncated_answers_total", "Answers that were truncated.")
-    verdicts = counter("hsdns_load_verdicts_total", "Answers by verdict.", ("verdict",))
-    latency = HistogramMetricFamily(
-        "hsdns_load_latency_seconds",
-        "From when a query was due until it was answered.",
-        labels=(LABEL,),
-    )
-    lateness = HistogramMetricFamily(
-        "hsdns_load_lateness_seconds",
-        "From when a query was due until it was sent.",
-        labels=(LABEL,),
-    )
-    refused = GaugeMetricFamily(
-        "hsdns_load_generator_limited",
-        "1 if the generator was the limit, so that some latencies say nothing about the server.",
-        labels=(LABEL,),
-    )
-    stalest = GaugeMetricFamily(
-        "hsdns_load_stale_age_seconds", "The age of the stalest answer.", labels=(LABEL,)
-    )
-    elapsed = GaugeMetricFamily("hsdns_load_seconds", "How long the run has gone on.")
+    elapsed = core.GaugeMetricFamily("hsdns_load_seconds", "How long the run has gone on.")
     elapsed.add_metric((), seconds)
-    for name, whole in wholes.items():
-        for result, count in (
-            ("answered", whole.counts.answered),
-            ("lost", whole.counts.lost),
-            ("not_sent", whole.counts.not_sent),
-        ):
-            queries.add_metric((name, result), count)
+    yield elapsed
+    wholes = {name: results.whole() for name, results in servers.items()}
+    for whole in wholes.values():
         whole.counts.finish()
-        for rcode, count in whole.counts.rcodes.items():
-            answers.add_metric((name, rcode), count)
-        truncated.add_metric((name,), whole.counts.truncated)
-        latency.add_metric((name,), buckets(whole.slots), sum_of(whole.slots))
-        lateness.add_metric((name,), buckets(whole.late_slots), sum_of(whole.late_slots))
-        refused.add_metric((name,), float(_is_limited(whole)))
-        if whole.verdicts:
-            for word in VERDICTS:
-                verdicts.add_metric((name, word), whole.verdicts.get(word, 0))
-            stalest.add_metric((name,), whole.worst_age_ms / 1000)
-    yield from (elapsed, queries, answers, truncated, latency, lateness, refused)
-    if verdicts.samples:
-        yield from (verdicts, stalest)
+    for name, kind, help_text, label, values in _FAMILIES:
+        of_kind = getattr(core, f"{kind.title()}MetricFamily")
+        family = of_kind(name, help_text, labels=[LABEL, *filter(None, [label])])
+        for server, whole in wholes.items():
+            for word, value in values(whole).items():
+                parts = (buckets(value), sum_of(value)) if kind == "histogram" else (value,)
+                family.add_metric((server, *filter(None, [word])), *parts)
+        if family.samples or values not in (_of_verdicts, _ages):
+            yield family
     if limits:
-        met = GaugeMetricFamily(
+        met = core.GaugeMetricFamily(
             "hsdns_load_limit_met",
             "1 if a limit of -fail-if is met, 0 if it holds, NaN if that could not be told.",
             labels=(LABEL, "limit"),
@@ -131,8 +125,3 @@ def _families(
             for limit, is_met in found.items():
                 met.add_metric((name, limit), float("nan") if is_met is None else float(is_met))
         yield met
-
-
-def _is_limited(whole: Second) -> bool:
-    counts, measured = whole.counts, measured_of(whole)
-    return bool(refusal(measured.latency, measured.lateness, counts.sent, counts.not_sent))

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hsdns.load.histogram import Histogram, Percentile, highest_in
+from hsdns.load.histogram import Percentile, highest_in
 from hsdns.load.output.words import (
     Shown,
     comparison,
@@ -34,8 +34,8 @@ from hsdns.load.output.words import (
     shown,
 )
 from hsdns.load.report import Report, plain
-from hsdns.load.results import Second, ServerReport
-from hsdns.load.verify.judge import RIGHT, VERDICTS
+from hsdns.load.results import Second, ServerReport, together
+from hsdns.load.verify.judge import RIGHT, UNDECIDED, VERDICTS
 from hsdns.wire import printable
 
 MOST: Final = 150  # columns of a server
@@ -43,6 +43,11 @@ MOST_TOGETHER: Final = 300  # of all servers on a page
 MOST_ROWS: Final = 1000  # in the tables of seconds, of all servers
 BANDS: Final = 4  # of a histogram, for each doubling of its values
 _WITH_COLOURS: Final = ("NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED")
+_UPLOT: Final = {
+    "uplot.license": "LICENSE",
+    "uplot.js": "uPlot.iife.min.js",
+    "uplot.css": "uPlot.min.css",
+}
 _LIMITS: Final = {True: ("bad", "Failed"), False: ("good", "Held"), None: ("warn", "Unknown")}
 
 Note = tuple[str, str, str]  # its style, its first word, and its text
@@ -94,31 +99,19 @@ def document(
     A section has a heading and blocks, each with the name of a function in BLOCKS of report.html and its arguments.
     `servers` have the sections of a load, and `last` are sections after these.
     """
-    data = {
-        "title": title,
-        "subtitles": subtitles,
-        "notes": [*notes],
-        "sections": sections,
-        "servers": servers,
-        "last": last,
-    }
+    data = {"title": title, "subtitles": subtitles, "notes": [*notes], "sections": sections}
+    data |= {"servers": servers, "last": last}
+    octets = msgspec.json.encode(_printable(msgspec.to_builtins(data, str_keys=True)))
     folder = files("hsdns.load.output")
     parts = {
         "title": html.escape(printable(title)),
-        "data": msgspec.json.encode(_printable(msgspec.to_builtins(data, str_keys=True)))
-        .decode()
-        .replace("<", "\\u003c"),
-        "uplot.license": (folder / "uplot" / "LICENSE").read_text("utf-8"),
-        "uplot.js": (folder / "uplot" / "uPlot.iife.min.js").read_text("utf-8"),
-        "uplot.css": (folder / "uplot" / "uPlot.min.css").read_text("utf-8"),
+        "data": octets.decode().replace("<", "\\u003c"),
+        "policy": "",
+        **{name: (folder / "uplot" / file).read_text("utf-8") for name, file in _UPLOT.items()},
     }
     template = (folder / "report.html").read_text("utf-8")
-    parts["policy"] = _policy(
-        *re.findall(
-            r"<(script|style)>(.*?)</", _filled(template, {**parts, "policy": ""}), re.DOTALL
-        )
-    )
-    return _filled(template, parts)
+    found = re.findall(r"<(script|style)>(.*?)</", _filled(template, parts), re.DOTALL)
+    return _filled(template, {**parts, "policy": _policy(*found)})
 
 
 def _filled(template: str, parts: Mapping[str, str]) -> str:
@@ -155,19 +148,15 @@ def bands(slots: Iterable[tuple[int, int]]) -> dict[int, int]:
 def _server(of: Shown, servers: int) -> Mapping[str, Any]:
     """A server: its report with the first seconds, and its histograms as plots need them."""
     report, rows = of.server, MOST_ROWS // servers
-    whole = Histogram()
-    for each in report.per_second:
-        whole.merge(each.slots)
-    found = _without_slots(
-        plain(msgspec.structs.replace(report, per_second=report.per_second[:rows]))
-    )
+    first = msgspec.structs.replace(report, per_second=report.per_second[:rows])
+    found = _without_slots(plain(first))
     if report.connections is not None:
         found["connections"]["bands"] = bands(report.connections.slots.pairs())
     return {
         "name": of.name,
         "report": found,
         "columns": columns(report, min(MOST, MOST_TOGETHER // servers)),
-        "slots": [(highest_in(slot), count) for slot, count in whole.pairs()],
+        "slots": [(highest_in(slot), count) for slot, count in together(report.per_second).slots.pairs()],
         "more": max(0, len(report.per_second) - rows),
     }  # fmt: skip
 
@@ -200,25 +189,21 @@ def columns(report: ServerReport, most: int = MOST) -> list[Mapping[str, Any]]:
 
 
 def _column(part: Sequence[Second], seconds: float) -> Mapping[str, Any]:
+    whole = together(part)
     rcodes: Counter[str] = Counter()
-    verdicts: Counter[str] = Counter()
-    latency = Histogram()
-    for each in part:
-        for rcode, count in each.counts.rcodes.items():
-            rcodes[rcode if rcode in _WITH_COLOURS else "other"] += count
-        rcodes["lost"] += each.counts.lost
-        verdicts.update({word: count for word, count in each.verdicts.items() if word != RIGHT})
-        latency.merge(each.slots)
-    figures = {
-        name: _worst([each.latency for each in part], name) for name in ("p50", "p99", "p99.9")
-    }
+    for rcode, count in whole.counts.rcodes.items():
+        rcodes[rcode if rcode in _WITH_COLOURS else "other"] += count
+    rcodes["lost"] = whole.counts.lost
+    latencies, lateness = [each.latency for each in part], [each.lateness for each in part]
+    figures = {name: _worst(latencies, name) for name in ("p50", "p99", "p99.9")}
+    verdicts = {word: count for word, count in whole.verdicts.items() if word != RIGHT}
     return {
         "rcodes": {rcode: count / seconds for rcode, count in rcodes.items() if count},
         "verdicts": {word: count / seconds for word, count in verdicts.items() if count},
-        "bands": bands(latency.pairs()),
-        "figures": figures | {"late": _worst([each.lateness for each in part], "p99")},
-        "worst_age_ms": max((each.worst_age_ms for each in part), default=0.0),
-        "changes": sum(each.changes for each in part) / seconds,
+        "bands": bands(whole.slots.pairs()),
+        "figures": figures | {"late": _worst(lateness, "p99")},
+        "worst_age_ms": whole.worst_age_ms,
+        "changes": whole.changes / seconds,
     }  # fmt: skip
 
 
@@ -258,18 +243,11 @@ def _notes(servers: Sequence[Shown]) -> Iterator[Note]:
             yield style, word, f"{of}{limit.limit}: {limited(limit)}"
         if server.verdicts is not None:
             counts = server.verdicts.counts
-            told = [
-                f"{counts[word]} {word}"
-                for word in VERDICTS
-                if counts[word] and word not in ("right", "undecided")
-            ]
+            bad = [word for word in VERDICTS if counts[word] and word not in (RIGHT, UNDECIDED)]
+            told = ", ".join(f"{counts[word]} {word}" for word in bad)
             judged = sum(counts.values())
             if told:
-                yield (
-                    "bad",
-                    "Not right",
-                    f"{of}{', '.join(told)}, of {judged} answers that were judged.",
-                )
+                yield "bad", "Not right", f"{of}{told}, of {judged} answers that were judged."
             elif judged:
                 changes = server.verdicts.changes
                 text = f"{of}no answer of {judged} was stale or wrong, under {changes} changes."
@@ -280,10 +258,8 @@ def _plan(report: Report) -> Iterator[tuple[str, str]]:
     plan, machine = report.plan, report.machine
     edns = f"EDNS {plan.edns}" if plan.edns else "no EDNS"
     for each in report.servers:
-        yield (
-            each.name if each.name != each.target else "target",
-            f"{each.target} over {plan.transport}",
-        )
+        name = each.name if each.name != each.target else "target"
+        yield name, f"{each.target} over {plan.transport}"
     yield "rate", plan_words(plan)
     if report.generators > 1:
         yield "generators", str(report.generators)
@@ -295,8 +271,6 @@ def _plan(report: Report) -> Iterator[tuple[str, str]]:
         by_each = " of each generator" if report.generators > 1 else ""
         told = f"at most {plan.probes:g} questions a second{by_each} beside the load follow changes"
         yield "probes", told
-    yield (
-        "generator",
-        f"hsdns {machine.hsdns}, Python {machine.python}, sockets by {machine.sockets_by}",
-    )
+    by = f"Python {machine.python}, sockets by {machine.sockets_by}"
+    yield "generator", f"hsdns {machine.hsdns}, {by}"
     yield "machine", f"{machine.system}, {machine.processors} processors"

@@ -5,8 +5,8 @@ Path: report.py -> here -> cli/load.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from hsdns.load.counters import (
     FAILED,
@@ -99,10 +99,8 @@ def _server(server: ServerReport) -> Iterator[Row]:
         told = f"{server.ended} after {server.seconds:.1f} s; what was measured until then:"
         yield "NOT WHOLE", told
     lost = share(counts.lost, counts.sent)
-    yield (
-        "queries",
-        f"{counts.due} due, {counts.sent} sent, {counts.answered} answered, {lost} lost",
-    )
+    told = f"{counts.due} due, {counts.sent} sent, {counts.answered} answered, {lost} lost"
+    yield "queries", told
     yield "answers", answers(counts)
     yield "latency", percentiles(server.latency)
     yield "generator", f"late by {percentiles(server.lateness)}"
@@ -116,14 +114,9 @@ def _server(server: ServerReport) -> Iterator[Row]:
             name = f"{kind.group} {kind.type}".ljust(width)
             told = f"{name}  {kind.counts.answered} answered, {kind.counts.lost} lost"
             yield "" if number else "kinds", f"{told}, {percentiles(kind.latency, SHORT)}"
-    if server.lookups is not None:
-        yield from _lookups(server.lookups)
-    if server.verdicts is not None:
-        yield from _verdicts(server.verdicts)
-    if server.propagation is not None:
-        yield from _propagation(server.propagation)
-    if server.connections is not None:
-        yield from _connections(server.connections)
+    for part, rows in _PARTS.items():
+        if (found := getattr(server, part)) is not None:
+            yield from rows(found)
     for limit in server.limits:
         yield "limit", f"{limit.limit}: {_MET[limit.met]}, {limited(limit)}"
 
@@ -204,3 +197,11 @@ def _connections(found: ConnectionsReport) -> Iterator[Row]:
     ):
         if counts:
             yield "", f"{text}: {', '.join(_counted(counts))}"
+
+
+_PARTS: Final[Mapping[str, Callable[[Any], Iterator[Row]]]] = {
+    "lookups": _lookups,
+    "verdicts": _verdicts,
+    "propagation": _propagation,
+    "connections": _connections,
+}

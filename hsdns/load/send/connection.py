@@ -125,12 +125,6 @@ class Link(Protocol):
 class Connection:
     """A connection, for `most` queries at once and `in_all` in total (0: any number).  Times are nanoseconds."""
 
-    # `client` is for pool.py.
-    __slots__ = (
-        "began", "client", "given", "in_all", "is_blocked", "is_dirty", "is_up", "link", "most", "replied", "session",
-        "waiting",
-    )  # fmt: skip
-
     def __init__(
         self, session: Session, most: int = MOST_IN_FLIGHT, in_all: int = 0, now: int = 0
     ) -> None:
@@ -141,7 +135,7 @@ class Connection:
         self.replied = 0  # when the last reply arrived
         self.given = 0  # queries so far
         self.waiting: deque[Query] = deque()  # for the set-up, or for room
-        self.client: Client
+        self.client: Client  # of pool.py
         self.link: Link
         self.is_up = False
         self.is_dirty = False  # there may be octets to send

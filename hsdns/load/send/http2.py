@@ -24,8 +24,8 @@ from hsdns.load.send.connection import QueryResult, Session
 from hsdns.load.send.loop import HEADER_LEN, Query
 
 Fields = list[tuple[str, str]]
-# The forms of a header block: on a new connection, later, and the same without a table.
-FIRST, LATER, PLAIN, PLAIN_LATER = range(4)
+# The forms of a header block: on a new connection, later, and without a table.
+FIRST, LATER, PLAIN = range(3)
 
 
 class Requests:
@@ -39,12 +39,11 @@ class Requests:
         if not self.is_get:
             before.append((":path", path))
             after.append(("content-type", http2.MEDIA_TYPE))
-        table, plain = Encoder(), (_without_table(before), _without_table(after))
+        table = Encoder()
         self._forms = [
             (table.encode(before), table.encode(after)),
             (table.encode(before), table.encode(after)),
-            (http2.NO_TABLE + plain[0], plain[1]),
-            plain,
+            (http2.NO_TABLE + _without_table(before), _without_table(after)),
         ]
         self._made: list[dict[bytes, list[bytes]]] = [{} for _ in self._forms]
 
@@ -96,7 +95,6 @@ class Http2Session(Session, http2.Connection[str]):
         self._requests = requests
         self._data = bytearray()
         self._table_size = _USUAL_TABLE
-        self._table_is_told = False
         self._found: list[QueryResult] = []
 
     @property
@@ -115,11 +113,9 @@ class Http2Session(Session, http2.Connection[str]):
         self.open(number)
         if number + 2 > http2.LAST_STREAM:
             self.takes, self.leaves = False, "all its streams used"
+        form = FIRST if number == 1 else LATER
         if self._table_size < _USUAL_TABLE:
-            form = PLAIN_LATER if self._table_is_told else PLAIN
-            self._table_is_told = True
-        else:
-            form = FIRST if number == 1 else LATER
+            form = PLAIN
         if not self._requests.is_get:
             self._window -= len(query.octets) + 2
         self.out += number.to_bytes(4, "big").join(self._requests.of(query.octets, form))

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+import msgspec
+
 from hsdns.fastpath import LoadCounts
 from hsdns.load.counters import ConnectionsReport, LookupsReport, encode
 from hsdns.load.outcome import (
@@ -53,38 +55,29 @@ HEADER_LEN: Final = 12
 Ready = Sequence[Callable[[], None]] | None
 
 
-class Query:
+class Query(msgspec.Struct, eq=False):
     """A query: its octets without the ID, the number of its question, and when it was due and sent (nanoseconds).
 
     `key` is how its transport finds it, -1 before it is sent; `connection` is where it waits; `is_over` once it was
     answered or given up.
     """
 
-    __slots__ = ("connection", "is_over", "key", "octets", "planned", "question", "sent", "tries")
-
-    def __init__(self, octets: bytes, question: int, planned: int, sent: int) -> None:
-        self.octets = octets
-        self.question = question
-        self.planned = planned
-        self.sent = sent
-        self.tries = 0
-        self.connection: Connection | None = None
-        self.key = -1
-        self.is_over = False
+    octets: bytes
+    question: int
+    planned: int
+    sent: int
+    tries: int = 0
+    connection: Connection | None = None
+    key: int = -1
+    is_over: bool = False
 
 
-class Receiver(Protocol):
-    """Receives the results of queries."""
-
-    def reply(self, query: Query, message: bytes, received: int) -> None:
-        """Receive a reply; its ID means nothing."""
-
-    def without_reply(self, query: Query, why: int) -> None:
-        """Receive that a query gets no reply: LOST or NOT_SENT."""
+# Takes a query, its reply (whose ID means nothing) and when it arrived; or no octets, and LOST or NOT_SENT.
+Ended = Callable[[Query, bytes, int], None]
 
 
 class Transport(Protocol):
-    """Sends queries, and passes the results to a Receiver; `turn` is how many it takes between two waits."""
+    """Sends queries, and says how each ended; `turn` is how many it takes between two waits."""
 
     turn: int
 
@@ -128,12 +121,12 @@ class Reporter:
         if self._kinds and LoadCounts is not None:
             self._counts = LoadCounts(self._kinds, begin)
 
-    def reply(self, query: Query, message: bytes, received: int) -> None:
-        """Add a reply."""
+    def ended(self, query: Query, message: bytes, received: int) -> None:
+        """Add a query with its reply, or one without; see Ended."""
         question, planned, sent = query.question, query.planned, query.sent
-        flags = message[2] << 8 | message[3]
+        flags = message[2] << 8 | message[3] if message else 0
         number = 0
-        if self._wants_replies:
+        if message and self._wants_replies:
             content = message[2:]
             number = self._replies.get(content) or self._new_reply(question, content)
         if self._counts is not None:
@@ -141,13 +134,6 @@ class Reporter:
             if not number:
                 return
         self._outcomes += pack_outcome(question, flags, number, planned, sent, received)
-
-    def without_reply(self, query: Query, why: int) -> None:
-        """Add a query without a reply; `why` is LOST or NOT_SENT."""
-        if self._counts is not None:
-            self._counts.add(query.question, 0, query.planned, query.sent, why)
-        else:
-            self._outcomes += pack_outcome(query.question, 0, 0, query.planned, query.sent, why)
 
     def report_at(self, now: int) -> None:
         """Emit all messages if it is time."""

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Final
 
+import msgspec
+
 from hsdns.load.counters import FAILED, FOUND, NONE, UNFINISHED, Lookup
 from hsdns.load.outcome import LOST, NOT_SENT, QUESTION, RecentReplies, frame, pack_question
 from hsdns.load.pods import SEARCH, PodLookup, Pods
@@ -24,7 +26,17 @@ from hsdns.load.schedule import SECOND
 from hsdns.load.send.connection import Connection, Connections, FramedSession, Link, QueryResult
 from hsdns.load.send.loop import Loop, Query, Ready, Reporter, Transport
 from hsdns.resolver import cares, glibc, go, musl
-from hsdns.resolver.model import CLOSED, Answer, Arrival, Model, Packet, Result, answer_of, wire_of
+from hsdns.resolver.model import (
+    CLOSED,
+    Answer,
+    Arrival,
+    Model,
+    Packet,
+    Result,
+    Waiting,
+    answer_of,
+    wire_of,
+)
 from hsdns.wire.decode import BadReply
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
@@ -46,32 +58,23 @@ def end_of(result: Result) -> str:
     return NONE if result.error in _NO_NAME else FAILED
 
 
-class _Running:
+class _Running(msgspec.Struct, eq=False):
     """A lookup in progress."""
 
-    __slots__ = ("connections", "deadline", "figures", "model", "seen", "waiting", "wanted")
-
-    def __init__(self, wanted: PodLookup, model: Model, planned: int, began: int) -> None:
-        self.wanted = wanted
-        self.model = model
-        self.figures = Lookup(model.name, wanted.form, planned=planned, began=began)
-        self.waiting = model.lookup(wanted.name, TYPES)
-        self.deadline: float | None = None  # when it continues without an answer, in seconds
-        self.seen: set[tuple[str, int]] = set()
-        self.connections: dict[str, Connection] = {}
+    wanted: PodLookup
+    model: Model
+    waiting: Waiting
+    figures: Lookup
+    deadline: float | None = None  # when it continues without an answer, in seconds
+    seen: set[tuple[str, int]] = set()
+    connections: dict[str, Connection] = {}
 
 
-class PodQuery(Query):
-    """A query of a lookup, which is due at a time, and sent now."""
+class PodQuery(Query, kw_only=True):
+    """A query of a lookup."""
 
-    __slots__ = ("packet", "running")
-
-    def __init__(
-        self, running: _Running, packet: Packet, octets: bytes, question: int, at: int, now: int
-    ) -> None:
-        super().__init__(octets, question, at, now)
-        self.running = running
-        self.packet = packet
+    running: _Running
+    packet: Packet
 
 
 class _LookupConnections(Connections):
@@ -93,13 +96,13 @@ class _LookupConnections(Connections):
             connection.ask(query)
             self.mark_dirty(connection)
         else:
-            self._sender.without_reply(query, LOST)
+            self._sender.ended(query, b"", LOST)
 
     def deliver(self, connection: Connection, found: list[QueryResult]) -> None:
         """Pass replies on."""
         for query, message, _ in found:
             if query is not None and message is not None:
-                self._sender.reply(query, message, self._sender.clock())
+                self._sender.ended(query, message, self._sender.clock())
 
     def end(self, connection: Connection, why: str = "") -> None:
         """Close a connection, and continue its lookup; calling it again has no effect."""
@@ -111,7 +114,7 @@ class _LookupConnections(Connections):
 class PodSender(Loop):
     """Looks up `wanted` for `pods` at `times`; gives up unfinished lookups `timeout` and DRAIN after the last one.
 
-    `open_link` opens the socket of a connection, `transport` sends datagrams, and has this as its receiver.
+    `open_link` opens the socket of a connection, `transport` sends datagrams, and says to ended() how each ended.
     A query is lost `timeout` nanoseconds after it was sent.
     """
 
@@ -168,7 +171,9 @@ class PodSender(Loop):
                 break
             planned = self._last = begin + self._due
             wanted = next(self._wanted)
-            running = _Running(wanted, self._pods.take(wanted.pod), planned, now)
+            model = self._pods.take(wanted.pod)
+            figures = Lookup(model.name, wanted.form, planned=planned, began=now)
+            running = _Running(wanted, model, model.lookup(wanted.name, TYPES), figures)
             self._running.add(running)
             self._resume(running, None, planned)
             self._due = next(self._times, None)
@@ -235,7 +240,7 @@ class PodSender(Loop):
                 running.seen.add(key)
             question = self._question(packet, running.wanted.kind if is_meant else SEARCH)
             octets = self._message(packet)
-            query = PodQuery(running, packet, octets, question, at, self.clock())
+            query = PodQuery(octets, question, at, self.clock(), running=running, packet=packet)
             if not is_stream:
                 self.transport.ask(query)
                 self.transport.flush()
@@ -243,7 +248,7 @@ class PodSender(Loop):
             try:
                 self.streams.ask(query)
             except OSError:
-                self.without_reply(query, NOT_SENT)
+                self.ended(query, b"", NOT_SENT)
                 self._unconnected.append(query)
             self.streams.flush()
 
@@ -269,22 +274,20 @@ class PodSender(Loop):
         """Continue the lookup of a connection that has ended; nobody answers the rest of its queries."""
         now = self.clock()
         for query in rest:
-            self.without_reply(query, LOST)
+            self.ended(query, b"", LOST)
         for query in rest:
             self._resume_with(query, CLOSED, now)
 
-    def reply(self, query: Query, message: bytes, received: int) -> None:
-        """Continue the lookup with a reply."""
-        self._reporter.reply(query, message, received)
+    def ended(self, query: Query, message: bytes, received: int) -> None:
+        """Continue the lookup with a reply; without one, it waits as long as its resolver does."""
+        self._reporter.ended(query, message, received)
+        if not message:
+            return
         try:
             answer = self._answer(query, message)
         except BadReply:
             return  # it may be a reply to another query
         self._resume_with(query, answer, received)
-
-    def without_reply(self, query: Query, why: int) -> None:
-        """Count a query; its lookup waits as long as its resolver does."""
-        self._reporter.without_reply(query, why)
 
     def _resume_with(self, query: Query, answer: Answer, at: int) -> None:
         assert isinstance(query, PodQuery), "no other is sent"

@@ -17,25 +17,24 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from hsdns.load.counters import AT_END, IDLE, SILENT, SPENT, ConnectionsReport, count
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.plan import STAYS, StreamPlan
 from hsdns.load.send.connection import Connection, Connections, Link, QueryResult, Session
-from hsdns.load.send.loop import Query, Receiver
+from hsdns.load.send.loop import Ended, Query
 
 TRIES: Final = 3  # connections that may end while a query waits
 # Queries that are taken together, so that one write and one read carry many of them.
 TURN: Final = 128
 
 
-class Client:
+class Client(msgspec.Struct, eq=False):
     """A slot for a connection; `is_listed` while it is among those that take queries."""
 
-    __slots__ = ("connection", "is_listed")
-
-    def __init__(self) -> None:
-        self.connection: Connection | None = None
-        self.is_listed = True
+    connection: Connection | None = None
+    is_listed: bool = True
 
 
 class Pool(Connections):
@@ -50,14 +49,14 @@ class Pool(Connections):
         timeout: int,
         open_session: Callable[[], Session],
         open_link: Callable[[Connection], Link],
-        receiver: Receiver,
+        ended: Ended,
         clock: Callable[[], int],
     ) -> None:
         super().__init__(open_link)
         self._plan = plan
         self._timeout = timeout
         self._open_session = open_session
-        self._receiver = receiver
+        self._ended = ended
         self._clock = clock
         self._free = deque(Client() for _ in range(plan.connections))
         self._backlog: deque[Query] = deque()
@@ -174,7 +173,7 @@ class Pool(Connections):
             elif message is not None:
                 query.is_over = True
                 self.waits -= 1
-                self._receiver.reply(query, message, now)
+                self._ended(query, message, now)
             elif why:
                 count(self.counts.without_answer, why)
                 self._lose(query)
@@ -249,4 +248,4 @@ class Pool(Connections):
     def _lose(self, query: Query, why: int = LOST) -> None:
         query.is_over = True
         self.waits -= 1
-        self._receiver.without_reply(query, why)
+        self._ended(query, b"", why)

@@ -103,10 +103,17 @@ def _ask_over_streams(
 ) -> bytes:
     """Return a message; raise NoReply, or LoadError if another try is in vain."""
     over, qname = f"over {TRANSPORTS[plan.transport]}", query.qname.to_text()
-    result = _Result()
+    replies: list[bytes] = []
+    why = ""
+
+    def ended(query: Sent, message: bytes, received: int) -> None:
+        nonlocal why
+        replies.append(message)
+        why = "this machine cannot open a connection" if received == NOT_SENT else ""
+
     only = msgspec.structs.replace(plan, connections=1, queries=0)
     timeout = round(EACH * (1 if plan.transport == TCP else 2) * 1e9)
-    pool, links = open_pool(only, family, address, timeout, result, time.monotonic_ns)
+    pool, links = open_pool(only, family, address, timeout, ended, time.monotonic_ns)
     pool.ask(Sent(encode_query(query, 0)[2:], 0, 0, time.monotonic_ns()))
     while pool.waits:
         pool.flush()
@@ -114,11 +121,11 @@ def _ask_over_streams(
         links.serve(pool)
         pool.expire(time.monotonic_ns())
     counts = pool.counts
-    why = next(iter((*counts.without_answer, *counts.not_opened, *counts.ended)), result.why)
+    why = next(iter((*counts.without_answer, *counts.not_opened, *counts.ended)), why)
     pool.close()
     links.close()
-    if result.message:
-        return result.message
+    if any(replies):
+        return replies[0]
     if why.startswith("TLS: "):
         raise LoadError(
             f"{target} {over}: {why.removeprefix('TLS: ')}; check -tls-ca and -tls-name, "
@@ -133,18 +140,3 @@ def _ask_over_streams(
     if why in ("", SILENT):
         raise NoReply(f"no reply came from {target} {over} to {qname}")
     raise NoReply(f"{target} {over}: {why}")
-
-
-class _Result:
-    """The result of the query."""
-
-    message, why = b"", ""
-
-    def reply(self, query: Sent, message: bytes, now: int) -> None:
-        """Store the reply."""
-        self.message = message
-
-    def without_reply(self, query: Sent, why: int) -> None:
-        """Record that this machine could not send the query."""
-        if why == NOT_SENT:
-            self.why = "this machine cannot open a connection"

@@ -341,7 +341,7 @@ def _pod_sender(
         wait=inputs.wait,
     )
     sockets = [UdpSocket(plan.family, plan.address, is_stamped=True) for _ in range(plan.sockets)]
-    transport = UdpTransport(sockets, plan.timeout, sender, clock, run=1)
+    transport = UdpTransport(sockets, plan.timeout, sender.ended, clock, run=1)
     sender.transport = inputs.watch_udp(transport, sockets)
     inputs.watch(links, partial(links.serve, sender.streams))
     return sender
@@ -354,7 +354,9 @@ def _sender(
     clock, streams, pool = time.monotonic_ns, plan.streams, None
     reporter = Reporter(emit, replies=plan.replies, kinds=plan.kinds)
     if streams is not None:
-        pool, links = open_pool(streams, plan.family, plan.address, plan.timeout, reporter, clock)
+        pool, links = open_pool(
+            streams, plan.family, plan.address, plan.timeout, reporter.ended, clock
+        )
         reporter.connections = pool.counts
         inputs.watch(links, partial(links.serve, pool))
     transport: Transport
@@ -365,7 +367,7 @@ def _sender(
         udp = UdpTransport(
             sockets,
             plan.timeout,
-            reporter,
+            reporter.ended,
             clock,
             first_ids=first_ids,
             window=plan.window,

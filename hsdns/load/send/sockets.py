@@ -29,7 +29,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.plan import DOH, StreamPlan, authority
 from hsdns.load.send.connection import Connection, Connections, FramedSession, Session
 from hsdns.load.send.http2 import Http2Session, Requests
-from hsdns.load.send.loop import Receiver
+from hsdns.load.send.loop import Ended
 from hsdns.load.send.pool import Pool
 
 BUFFER: Final = 4 << 20  # octets, as far as the system allows
@@ -281,9 +281,7 @@ class Links:
 
     def fileno(self) -> int:
         """The descriptor that is readable if a socket is ready."""
-        number = getattr(self.selector, "fileno", None)
-        assert number is not None, "epoll and kqueue have one"
-        return int(number())
+        return self.selector.fileno()
 
     def serve(self, connections: Connections) -> None:
         """Handle the connections that are ready."""
@@ -303,7 +301,7 @@ def open_pool(
     family: int,
     address: Address,
     timeout: int,
-    receiver: Receiver,
+    ended: Ended,
     clock: Callable[[], int],
 ) -> tuple[Pool, Links]:
     """The connections of a plan, and their sockets; `timeout` in nanoseconds; raise LoadError."""
@@ -315,4 +313,4 @@ def open_pool(
     def open_session() -> Session:
         return Http2Session(requests) if plan.transport == DOH else FramedSession()
 
-    return Pool(plan, timeout, open_session, links.open, receiver, clock), links
+    return Pool(plan, timeout, open_session, links.open, ended, clock), links

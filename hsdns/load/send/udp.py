@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from hsdns.load.outcome import LOST, NOT_SENT
-from hsdns.load.send.loop import HEADER_LEN, Query, Receiver
+from hsdns.load.send.loop import HEADER_LEN, Ended, Query
 from hsdns.load.send.pool import Pool
 
 IDS: Final = 65_536
@@ -56,7 +56,7 @@ class UdpTransport:
         self,
         sockets: Sequence[Datagrams],
         timeout: int,
-        receiver: Receiver,
+        ended: Ended,
         clock: Callable[[], int],
         *,
         first_ids: Sequence[int] = (),
@@ -67,7 +67,7 @@ class UdpTransport:
         self.turn = RUN
         self._sockets = sockets
         self._timeout = timeout
-        self._receiver = receiver
+        self._ended = ended
         self._clock = clock
         self._first_ids = first_ids or [0] * len(sockets)
         self._ids = len(sockets) * IDS
@@ -75,11 +75,11 @@ class UdpTransport:
         self._run = run
         self._fallback = fallback
         self._next = 0
-        # By the number of a query modulo the window, and by socket and ID.
-        self._slots: dict[int, tuple[int, Query]] = {}
+        # By the number of a query modulo the window, and by socket and ID, which is the key of a query.
+        self._slots: dict[int, Query] = {}
         self._waiting: dict[int, Query] = {}
-        self._order: deque[tuple[int, Query]] = deque()  # in the order of sending
-        self._leaving: list[tuple[int, Query]] = []  # of one socket
+        self._order: deque[Query] = deque()  # in the order of sending
+        self._leaving: list[tuple[int, Query]] = []  # with their numbers, of one socket
 
     @property
     def waits(self) -> int:
@@ -88,12 +88,14 @@ class UdpTransport:
 
     def ask(self, query: Query) -> None:
         """Take a query; those of one socket are sent together."""
-        place = self._place(self._next)
-        query.key = self._next
+        number = self._next
         self._next += 1
-        if self._leaving and self._leaving[-1][0] >> 16 != place >> 16:
+        run, within = divmod(number % self._ids, self._run)
+        turn, socket = divmod(run, len(self._sockets))
+        query.key = socket << 16 | (turn * self._run + within + self._first_ids[socket]) % IDS
+        if self._leaving and self._leaving[-1][1].key >> 16 != socket:
             self._send()
-        self._leaving.append((place, query))
+        self._leaving.append((number, query))
 
     def flush(self) -> None:
         """Send what was taken, and what connections have room for."""
@@ -118,15 +120,13 @@ class UdpTransport:
                     self._fallback.take_truncated(query)
                 else:
                     at = max(received, query.sent) if received else now
-                    self._receiver.reply(query, octets, at)
+                    self._ended(query, octets, at)
 
     def expire(self, now: int) -> None:
         """Give up queries after their timeout."""
         order, before = self._order, now - self._timeout
-        while order and order[0][1].sent <= before:
-            place, query = order.popleft()
-            if self._waiting.get(place) is query:
-                self._lose(place)
+        while order and order[0].sent <= before:
+            self._give_up(order.popleft())
         if self._fallback is not None:
             self._fallback.expire(now)
 
@@ -136,30 +136,23 @@ class UdpTransport:
         if self._fallback is not None:
             self._fallback.close()
 
-    def _place(self, number: int) -> int:
-        """Socket and ID of a query by its number."""
-        run, within = divmod(number % self._ids, self._run)
-        turn, socket_number = divmod(run, len(self._sockets))
-        query_id = (turn * self._run + within + self._first_ids[socket_number]) % IDS
-        return socket_number << 16 | query_id
-
     def _send(self) -> None:
         leaving, self._leaving = self._leaving, []
-        datagrams = [(place & 0xFFFF).to_bytes(2, "big") + query.octets for place, query in leaving]
-        refused = self._sockets[leaving[0][0] >> 16].send(datagrams)
+        datagrams = [(each.key & 0xFFFF).to_bytes(2, "big") + each.octets for _, each in leaving]
+        refused = self._sockets[leaving[0][1].key >> 16].send(datagrams)
         sent = self._clock()
-        for at, (place, query) in enumerate(leaving):
+        for at, (number, query) in enumerate(leaving):
             query.sent = sent
             if refused and at in refused:
-                self._receiver.without_reply(query, NOT_SENT)
+                self._ended(query, b"", NOT_SENT)
                 continue
-            found = place, query
-            before = self._slots.get(query.key % self._window)
-            if before is not None and self._waiting.get(before[0]) is before[1]:
-                self._lose(before[0])
-            self._slots[query.key % self._window] = found
-            self._waiting[place] = query
-            self._order.append(found)
+            slot = number % self._window
+            if slot in self._slots:
+                self._give_up(self._slots[slot])
+            self._slots[slot] = self._waiting[query.key] = query
+            self._order.append(query)
 
-    def _lose(self, place: int) -> None:
-        self._receiver.without_reply(self._waiting.pop(place), LOST)
+    def _give_up(self, query: Query) -> None:
+        if self._waiting.get(query.key) is query:
+            del self._waiting[query.key]
+            self._ended(query, b"", LOST)

@@ -22,9 +22,11 @@ from heapq import heappop, heappush
 from struct import Struct
 from typing import Final, NamedTuple
 
+import msgspec
+
 from hsdns.cluster.value import Key
 from hsdns.load.outcome import frame, reply_frame
-from hsdns.load.send.loop import LONGEST, Loop, Query, Ready, Receiver, Transport
+from hsdns.load.send.loop import LONGEST, Loop, Query, Ready, Transport
 from hsdns.load.verify.judge import Answer
 
 _SECOND: Final = 1_000_000_000
@@ -68,15 +70,22 @@ class Probe(NamedTuple):
     received: int
 
 
-class Prober(Loop):
-    """Queries servers in turn, each over PORTS sockets; `queries` are without IDs.
+class ProbeQuery(Query, kw_only=True):
+    """A query about a change to a server; the number of its question is that of the event."""
 
-    `transports` make the transport of each server, for a receiver.  Whoever waits calls obey() for each command.
+    server: int
+
+
+class Prober(Loop):
+    """Queries servers in turn, each by one of `transports`, which say to this how each ended.
+
+    `queries` are without IDs.  Whoever waits calls obey() for each command.
     """
+
+    transports: Sequence[Transport]
 
     def __init__(
         self,
-        transports: Sequence[Callable[[Receiver], Transport]],
         queries: Sequence[bytes],
         *,
         clock: Callable[[], int],
@@ -84,15 +93,12 @@ class Prober(Loop):
         emit: Callable[[bytes], None],
     ) -> None:
         super().__init__(clock, wait)
-        self._transports = [
-            make(_Server(server, self.answered)) for server, make in enumerate(transports)
-        ]
         self._queries = queries
         self._emit = emit
         self._due: list[tuple[int, int, int]] = []  # time, event, and index in the series
         self._events: dict[int, tuple[int, int]] = {}  # question, and when the change was seen
         self._replies: dict[bytes, int] = {}
-        self._probes: list[bytes] = []
+        self._probes = bytearray()
 
     def obey(self, command: Command) -> None:
         """Follow a change, or stop following it."""
@@ -111,9 +117,9 @@ class Prober(Loop):
     def expire(self, now: int) -> None:
         """Emit the answers that have arrived."""
         if self._probes:
-            self._emit(frame(PROBES, b"".join(self._probes)))
+            self._emit(frame(PROBES, self._probes))
             self._probes.clear()
-        for transport in self._transports:
+        for transport in self.transports:
             transport.expire(now)
 
     def _send(self, now: int) -> None:
@@ -123,8 +129,8 @@ class Prober(Loop):
         if found is None:
             return
         question, seen = found
-        for transport in self._transports:
-            transport.ask(Query(self._queries[question], event, now, now))
+        for server, transport in enumerate(self.transports):
+            transport.ask(ProbeQuery(self._queries[question], event, now, now, server=server))
             transport.flush()
         number += 1
         while number < len(SERIES) and seen + SERIES[number] <= now:
@@ -134,30 +140,18 @@ class Prober(Loop):
         else:
             del self._events[event]
 
-    def answered(self, server: int, query: Query, message: bytes, received: int) -> None:
-        """Take an answer of a server; the number of the query's question is that of the event."""
+    def ended(self, query: Query, message: bytes, received: int) -> None:
+        """Take an answer of a server; a probe without one says nothing."""
+        assert isinstance(query, ProbeQuery), "no other is sent"
+        if not message:
+            return
         event, content = query.question, message[2:]
         reply = self._replies.get(content)
         if reply is None:
             reply = self._replies[content] = len(self._replies)
             self._emit(reply_frame(reply, event, content))
         flags = message[2] << 8 | message[3]
-        self._probes.append(PROBE.pack(event, server, flags, reply, query.planned, received))
-
-
-class _Server:
-    """Receives the answers of one server."""
-
-    def __init__(self, number: int, answered: Callable[[int, Query, bytes, int], None]) -> None:
-        self._number = number
-        self._answered = answered
-
-    def reply(self, query: Query, message: bytes, received: int) -> None:
-        """Pass an answer on."""
-        self._answered(self._number, query, message, received)
-
-    def without_reply(self, query: Query, why: int) -> None:
-        """A probe without an answer says nothing."""
+        self._probes += PROBE.pack(event, query.server, flags, reply, query.planned, received)
 
 
 MOST_EVENTS: Final = 50_000  # per run
@@ -165,32 +159,20 @@ _MOST_WRITES: Final = 10_000  # pending ones
 _TRIED: Final = 8  # questions of a Service that are checked
 
 
-class Event:
+class Event(msgspec.Struct):
     """A change of a Service: from `state` on a question has another answer; times in monotonic seconds.
 
-    `written` is None while it is unknown.  `adds`, `removes`: whether records are new, and whether records are gone.
+    `adds`, `removes`: whether records are new, and whether records are gone.  `written` is None while it is unknown.
     """
 
-    __slots__ = ("adds", "key", "number", "question", "removes", "seen", "state", "written")
-
-    def __init__(
-        self,
-        number: int,
-        key: Key,
-        question: int,
-        state: int,
-        seen: float,
-        before: Answer,
-        after: Answer,
-    ) -> None:
-        self.number = number
-        self.key = key
-        self.question = question
-        self.state = state
-        self.seen = seen
-        self.written: float | None = None
-        self.adds = bool(after.records - before.records) or after.rcode < before.rcode
-        self.removes = bool(before.records - after.records) or after.rcode > before.rcode
+    number: int
+    key: Key
+    question: int
+    state: int
+    seen: float
+    adds: bool
+    removes: bool
+    written: float | None = None
 
 
 class Follower:
@@ -229,8 +211,10 @@ class Follower:
                 break
         else:
             return
-        event = Event(len(self.events), key, question, state, seen, before, after)
-        event.written = self._writes.pop(version, None)
+        adds = bool(after.records - before.records) or after.rcode < before.rcode
+        removes = bool(before.records - after.records) or after.rcode > before.rcode
+        written = self._writes.pop(version, None)
+        event = Event(len(self.events), key, question, state, seen, adds, removes, written)
         self.events.append(event)
         if not self._ask(event):
             self.events.pop()

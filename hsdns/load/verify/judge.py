@@ -1,6 +1,6 @@
 """Judges whether an answer was right, from the states of its question over time.
 
-Path: verifier.py -> here <- truth.py, which has the states of questions.
+Path: verifier.py -> here, with the states of questions of truth.py.
 Rule 1: a state is true from when the watch saw it until it saw the next one.
 Rule 2: an answer is right if it matches a state that was true at some time between its query and its arrival.
 Rule 3: the watch may see a change up to `slack` later than the server, or the server later than it.  A state that ended
@@ -15,6 +15,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
+
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR
 
 RIGHT: Final = "right"
 STALE: Final = "stale"
@@ -34,11 +37,31 @@ TRUNCATED: Final = "truncated"  # the answer is incomplete
 AWAY: Final = "away"  # the generator's own watch was interrupted
 
 
+_NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
+
+
 class Answer(NamedTuple):
     """The content of an answer: the rcode, and type and RDATA of each record of its answer section, in any order."""
 
     rcode: int
     records: frozenset[tuple[int, bytes]] = frozenset()
+
+
+def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
+    """The answer in records.
+
+    Names in RDATA are in lower case, and the weight of SRV is omitted: no specification defines it.
+    """
+    found = []
+    for record in records:
+        rdata = record.rdata
+        if record.rrtype in _NAMES:
+            if record.rrtype == RRType.SRV:
+                rdata = rdata[:2] + rdata[4:6] + rdata[6:].lower()
+            else:
+                rdata = rdata.lower()
+        found.append((record.rrtype, rdata))
+    return Answer(rcode, frozenset(found))
 
 
 class Verdict(NamedTuple):

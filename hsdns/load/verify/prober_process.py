@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Self
 
 import msgspec
@@ -19,7 +18,6 @@ import msgspec
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import READY, frame
 from hsdns.load.schedule import SECOND
-from hsdns.load.send.loop import Receiver, Transport
 from hsdns.load.send.process import ChildProcess, Inputs, begin
 from hsdns.load.send.sockets import UdpSocket
 from hsdns.load.send.udp import UdpTransport
@@ -91,14 +89,12 @@ def main() -> None:
             prober.obey(Command(*fields))
         return bool(octets)
 
-    def open_transport(place: Place, receiver: Receiver) -> Transport:
-        sockets = [UdpSocket(*place) for _ in range(PORTS)]
-        transport = UdpTransport(sockets, TIMEOUT, receiver, clock, run=1)
-        return inputs.watch_udp(transport, sockets)
-
     inputs = Inputs(stdin, obey)
-    transports = [partial(open_transport, place) for place in plan.places]
-    prober = Prober(transports, plan.queries, clock=clock, wait=inputs.wait, emit=pipe.emit)
+    prober = Prober(plan.queries, clock=clock, wait=inputs.wait, emit=pipe.emit)
+    prober.transports = [
+        inputs.watch_udp(UdpTransport(sockets, TIMEOUT, prober.ended, clock, run=1), sockets)
+        for sockets in ([UdpSocket(*place) for _ in range(PORTS)] for place in plan.places)
+    ]
     pipe.emit(frame(READY))
     with suppress(BrokenPipeError):
         prober.loop()

@@ -26,7 +26,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, repeat
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from hsdns.cluster.address import address_of
 from hsdns.cluster.answer import ClusterAnswers
@@ -36,8 +36,7 @@ from hsdns.cluster.question import POD, SVC
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import EXTERNAL_NAME, Key, ServiceValue
 from hsdns.load.questions import Question
-from hsdns.load.verify.judge import Answer
-from hsdns.load.verify.verifier import answer_of
+from hsdns.load.verify.judge import Answer, answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
@@ -88,19 +87,26 @@ class Timeline(Generic[V]):
 
 log = logging.getLogger("hsdns.load")
 
-Pointers = tuple[Name, ...]
 Spans = deque[tuple[float, float]]  # begin and end times
 Follow = Callable[[Key, int, float, str], None]
 Subject = Key | bytes | None  # a Service, an address, or None for what never changes
 _CHANGING: Final = "headless"
 BEAT: Final = 0.02  # seconds
-LATE: Final = (
-    0.05  # seconds between two turns of the watch's loop above which events may be seen late
-)
+# Seconds between two turns of the watch's loop above which events may be seen late.
+LATE: Final = 0.05
 _MOST_SPANS: Final = 200
 _REMEMBERED: Final = 50_000  # answers
 MOST_STATES: Final = 200_000  # for all Services and addresses together
 _SWEPT: Final = 4  # Services and addresses whose old states are dropped with each new state
+_MISSING: Final = Answer(-1)
+
+
+class _Asked(NamedTuple):
+    """A question, the zone that it is in, and what its answer depends on; the zone is None if it is not judged."""
+
+    question: Question
+    zone: Name | None
+    subject: Subject
 
 
 class Truth:
@@ -125,14 +131,12 @@ class Truth:
         self._block = block
         self._clock = clock
         self._live = block.answers
-        self.questions = list(questions)
         self._grows = grows
+        self._asked: list[_Asked] = []
         self._numbers: dict[tuple[bytes, int], int] = {}  # of added questions
         self.changes = array("d")  # when each event that affects the questions was applied
-        self.subjects: list[Subject] = []
-        self._zones: list[Name | None] = []
-        self._services: dict[Key, Timeline[ServiceValue | None]] = {}
-        self._addresses: dict[bytes, Timeline[Pointers]] = {}
+        # Of Services and addresses: their values, and the names of addresses.
+        self._timelines: dict[Key | bytes, Timeline[Any]] = {}
         self._touched: dict[bytes, float] = {}
         # When each of the newest states began, except the first state of each subject.
         self._states: deque[float] = deque()
@@ -150,13 +154,10 @@ class Truth:
         self._answers: ClusterAnswers = block.answers_over(self._scratch)
         if grows:
             for key, value in block.store.services.values.items():
-                self._services[key] = Timeline(value)
-        for question in questions:
-            zone = question.name.longest_of(block.zones)
-            self._zones.append(zone)
-            self.subjects.append(self._subject(question, zone))
+                self._timelines[key] = Timeline(value)
+        self._asked += map(self._read, questions)
         self._known = [right if self._says(number) else None for number, right in enumerate(known)]
-        self._follow()
+        self._watch_changes()
 
     def add_question(self, question: Question) -> int:
         """Add a question; return its number here.  Each server of a run adds its own; these numbers are for all.
@@ -164,36 +165,41 @@ class Truth:
         Added questions about addresses and ServiceImports are not judged: their earlier states were not recorded.
         """
         assert self._grows, "made so"
-        known = self._numbers.get((question.name.lower, question.qtype))
-        if known is not None:
-            return known
-        zone = question.name.longest_of(self._block.zones)
-        subject: Subject = None
-        if zone is not None and (
-            question.qtype == RRType.PTR or self._live.lookup.is_multicluster(zone)
-        ):
-            zone = None
-        if zone is not None:
-            parsed = self._live.lookup.parse(question.name, zone)
-            if parsed is not None and parsed.kind == SVC and parsed.name:
-                subject = (parsed.namespace, parsed.name)
-                # A Service without states has never existed; the thread of the watch may be adding it.
-                self._services.setdefault(subject, Timeline(None))
-        self.questions.append(question)
-        self._zones.append(zone)
-        self.subjects.append(subject)
-        number = self._numbers[question.name.lower, question.qtype] = len(self.subjects) - 1
+        key = (question.name.lower, question.qtype)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._asked)
+            self._asked.append(self._read(question, is_added=True))
         return number
+
+    def _read(self, question: Question, *, is_added: bool = False) -> _Asked:
+        zone, lookup = question.name.longest_of(self._block.zones), self._live.lookup
+        if zone is None:
+            return _Asked(question, None, None)
+        if is_added and (question.qtype == RRType.PTR or lookup.is_multicluster(zone)):
+            return _Asked(question, None, None)
+        address = address_of(question.name) if question.qtype == RRType.PTR else None
+        if address is not None:
+            if address not in self._timelines:
+                self._timelines[address] = Timeline(tuple(lookup.pointers(address, None)))
+            return _Asked(question, zone, address)
+        parsed = lookup.parse(question.name, zone)
+        if parsed is None or parsed.kind != SVC or not parsed.name:
+            return _Asked(question, zone, None)
+        key = (parsed.namespace, parsed.name)
+        if key not in self._timelines:
+            # An added Service without states has never existed; the thread of the watch may be adding it.
+            value = None if is_added else lookup.values(zone).get(key)
+            self._timelines.setdefault(key, Timeline(value))
+        return _Asked(question, zone, key)
 
     def by_service(self) -> dict[Key, Sequence[int]]:
         """The questions about each Service; those whose answers change with any endpoint come first."""
         found: dict[Key, list[int]] = {}
-        for number in sorted(
-            range(len(self.questions)), key=lambda each: self.questions[each].group != _CHANGING
-        ):
-            subject = self.subjects[number]
-            if isinstance(subject, tuple):
-                found.setdefault(subject, []).append(number)
+        for is_changing in (True, False):
+            for number, (question, _, subject) in enumerate(self._asked):
+                if isinstance(subject, tuple) and (question.group == _CHANGING) is is_changing:
+                    found.setdefault(subject, []).append(number)
         return dict(found)
 
     def is_away(self) -> bool:
@@ -234,12 +240,10 @@ class Truth:
 
         None if the cluster does not determine the answer.
         """
-        subject = self.subjects[question]
+        _, zone, subject = self._asked[question]
         if subject is None:
-            return None if self._zones[question] is None else ((float("-inf"),), 0)
-        base, since, _ = (
-            self._addresses[subject] if isinstance(subject, bytes) else self._services[subject]
-        ).states
+            return None if zone is None else ((float("-inf"),), 0)
+        base, since, _ = self._timelines[subject].states
         return since, base
 
     def expected(self, question: int, state: int) -> Answer | None:
@@ -259,24 +263,7 @@ class Truth:
         found = self.states(question)
         return None if found is None else self.expected(question, found[1] + len(found[0]) - 1)
 
-    def _subject(self, question: Question, zone: Name | None) -> Subject:
-        if zone is None:
-            return None
-        lookup = self._live.lookup
-        address = address_of(question.name) if question.qtype == RRType.PTR else None
-        if address is not None:
-            if address not in self._addresses:
-                self._addresses[address] = Timeline(tuple(lookup.pointers(address, None)))
-            return address
-        parsed = lookup.parse(question.name, zone)
-        if parsed is None or parsed.kind != SVC or not parsed.name:
-            return None
-        key = (parsed.namespace, parsed.name)
-        if key not in self._services:
-            self._services[key] = Timeline(lookup.values(zone).get(key))
-        return key
-
-    def _follow(self) -> None:
+    def _watch_changes(self) -> None:
         watch, services = self._block.watch, self._block.store.services
         services.history = _Notes(self._note)
         services.history.is_open = True
@@ -290,69 +277,59 @@ class Truth:
         watch.on_delivered = delivered
 
     def _note(self, noted: Noted) -> None:
-        now = self._clock()
-        timeline = self._services.get(noted.service)
+        now, key = self._clock(), noted.service
+        timeline = self._timelines.get(key)
         if timeline is None and self._grows:
-            timeline = self._services.setdefault(noted.service, Timeline(None))
+            timeline = self._timelines.setdefault(key, Timeline(None))
         if timeline is not None:
-            timeline.add(now, self._block.store.services.values.get(noted.service))
-            self._added(now)
+            self._add(timeline, now, self._block.store.services.values.get(key))
             self.changes.append(now)
             base, since, _ = timeline.states
-            self.follow(noted.service, base + len(since) - 1, now, noted.version)
-        if self._addresses:
-            for address in _places(noted.before) ^ _places(noted.after):
-                if address[0] in self._addresses:
-                    self._touched.setdefault(address[0], now)
+            self.follow(key, base + len(since) - 1, now, noted.version)
+        for address, _ in _places(noted.before) ^ _places(noted.after):
+            if address in self._timelines:
+                self._touched.setdefault(address, now)
 
     def _point(self) -> None:
         """Record the names of addresses that a batch of events has changed."""
         touched, self._touched = self._touched, {}
         for address, time in touched.items():
             pointers = tuple(self._live.lookup.pointers(address, None))
-            timeline = self._addresses[address]
+            timeline = self._timelines[address]
             if pointers != timeline.latest:
-                timeline.add(time, pointers)
-                self._added(time)
+                self._add(timeline, time, pointers)
 
-    def _added(self, time: float) -> None:
-        """Count a new state; if there are too many, drop those that had ended before the newest MOST_STATES."""
+    def _add(self, timeline: Timeline[Any], time: float, value: object) -> None:
+        """Add a state; if there are too many, drop those that had ended before the newest MOST_STATES."""
+        timeline.add(time, value)
         states = self._states
         states.append(time)
         if len(states) > MOST_STATES:
             states.popleft()
-            for timeline in islice(self._swept, _SWEPT):
-                timeline.forget(states[0])
+            for each in islice(self._swept, _SWEPT):
+                each.forget(states[0])
 
-    def _in_turn(self) -> Iterator[Timeline[ServiceValue | None] | Timeline[Pointers]]:
+    def _in_turn(self) -> Iterator[Timeline[Any]]:
         """All timelines, again and again; questions may be added in the meantime."""
         while True:
-            yield from list(self._services.values())
-            yield from list(self._addresses.values())
+            yield from list(self._timelines.values())
 
     def _make(self, question: int, state: int) -> Answer | None:
-        subject, name, qtype = self.subjects[question], *self.questions[question][:2]
-        zone = self._zones[question]
+        (name, qtype, *_), zone, subject = self._asked[question]
         assert zone is not None, "states() says so"
-        if isinstance(subject, bytes):
-            base, _, pointers = self._addresses[subject].states
-            if state < base:  # just dropped
-                return None
-            targets = pointers[state - base]
-            if targets:
-                records = [RR(name, RRType.PTR, 0, target.wire) for target in targets]
-                return answer_of(Rcode.NOERROR, records)
-            return self._absent(zone)
         values = self._scratch.services.values
         values.clear()
         if subject is None:
             if not self._says(question):
                 return None
         else:
-            base, _, found = self._services[subject].states
-            if state < base:
+            base, _, found = self._timelines[subject].states
+            if state < base:  # just dropped
                 return None
             value = found[state - base]
+            if isinstance(subject, bytes):
+                records = [RR(name, RRType.PTR, 0, target.wire) for target in value]
+                return answer_of(Rcode.NOERROR, records) if records else self._absent(zone)
             if value is not None:
                 if _leads_elsewhere(value, qtype):
                     return None
@@ -365,14 +342,13 @@ class Truth:
 
     def _says(self, question: int) -> bool:
         """Whether the cluster determines the answer to a question, by the first state of its Service."""
-        subject, zone = self.subjects[question], self._zones[question]
+        (name, qtype, *_), zone, subject = self._asked[question]
         if zone is None or isinstance(subject, bytes):
             return zone is not None
-        name, qtype = self.questions[question][:2]
         if subject is None:
             parsed = self._live.lookup.parse(name, zone)
             return parsed is None or parsed.kind != POD or self._live.lookup.pods != "verified"
-        value = self._services[subject].states[2][0]
+        value = self._timelines[subject].states[2][0]
         return value is None or not _leads_elsewhere(value, qtype)
 
     def _absent(self, zone: Name) -> Answer | None:
@@ -419,6 +395,3 @@ def _leads_elsewhere(value: ServiceValue, qtype: int) -> bool:
 
 def _ignore(sentence: str) -> None:
     """Do nothing: the source has reported it."""
-
-
-_MISSING: Final = Answer(-1)

@@ -8,21 +8,13 @@ Rule 2: most replies are repeated, so a reply is stored with the state that it m
 Rule 3: while the watch was interrupted, no answer counts against the server; while it was late, only a stale one does.
         If the generator changes the cluster itself, a change counts from when it has shown it.
 Rule 4: only NOERROR and NXDOMAIN replies are judged.  Other rcodes and lost queries are counted elsewhere.
-
-The compared content of a reply: the rcode, and type and RDATA of each record of its answer section:
-Rule 1: names in RDATA are in lower case, and the weight of SRV is omitted: no specification defines it.
-Rule 2: nearly every reply repeats the question octet for octet, and its records have a pointer to it as their owner and
-        no compressed name in their RDATA.  Such a reply is read here without an object for each record, in a fifth of
-        the time.  For any other, wire/decode.py decides whether it is a reply.
-Rule 3: the fast method reads only the answer section, as stub resolvers do.
 """
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.load.outcome import LOST, PlainOutcome
 from hsdns.load.questions import Question
@@ -37,123 +29,30 @@ from hsdns.load.verify.judge import (
     UNDECIDED,
     UNKNOWN,
     Answer,
-    Expected,
     Verdict,
+    answer_of,
     judge,
     right_state,
 )
-from hsdns.wire.decode import ADDRESS_LENGTHS, HEADER_LEN, BadReply, decode_reply
-from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import QR, RR, TC
-from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
+from hsdns.wire.decode import BadReply, decode_reply
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import TC, Query
 
-_NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
-_HEADER: Final = struct.Struct("!HHH")  # flags, questions, answers: the fields after the ID
-_RECORD: Final = struct.Struct("!HHHIH")  # owner, type, class, TTL, RDLENGTH
-_TO_QUESTION: Final = 0xC000 | HEADER_LEN
-# Octets before the name in RDATA.
-_BEFORE: Final[dict[int, int]] = {RRType.SRV: 6, RRType.PTR: 0, RRType.CNAME: 0}
-
-
-def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
-    """The answer in records."""
-    found = []
-    for record in records:
-        rdata = record.rdata
-        if record.rrtype in _NAMES:
-            if record.rrtype == RRType.SRV:
-                rdata = rdata[:2] + rdata[4:6] + rdata[6:].lower()
-            else:
-                rdata = rdata.lower()
-        found.append((record.rrtype, rdata))
-    return Answer(rcode, frozenset(found))
-
-
-def read_answer(content: bytes, question: Question) -> Answer | None:
-    """The answer in a reply without its ID; None if it is not a reply to the question."""
-    found = _plain(content, question.section)
-    if found is not None:
-        return found
-    try:
-        reply = decode_reply(b"\0\0" + content, question.query())
-    except BadReply:
-        return None
-    return answer_of(reply.rcode, reply.answer)
-
-
-def _plain(content: bytes, section: bytes) -> Answer | None:
-    """The answer in a reply of the common form of Rule 2, without its ID; None for any other."""
-    at = HEADER_LEN - 2
-    end = at + len(section)
-    if content[at:end] != section:
-        return None
-    flags, questions, count = _HEADER.unpack_from(content)
-    if questions != 1 or not flags & QR or not count:  # OPT may have the rest of the rcode
-        return None
-    found, unpack = [], _RECORD.unpack_from
-    try:
-        for _ in range(count):
-            owner, rrtype, _, _, length = unpack(content, end)
-            start = end + _RECORD.size
-            end = start + length
-            rdata = content[start:end]
-            if owner != _TO_QUESTION or len(rdata) != length:
-                return None
-            if rrtype in _BEFORE:
-                before = _BEFORE[rrtype]
-                if not _is_name(rdata, before):
-                    return None
-                rdata = rdata[:2] + rdata[4:6] + rdata[6:].lower() if before else rdata.lower()
-            elif ADDRESS_LENGTHS.get(rrtype) != length:
-                return None
-            found.append((rrtype, rdata))
-    except struct.error:
-        return None
-    return Answer(flags & 15, frozenset(found))
-
-
-def _is_name(rdata: bytes, at: int) -> bool:
-    """Whether the rest of the RDATA is one uncompressed name."""
-    if len(rdata) - at > MAX_NAME_LEN:
-        return False
-    try:
-        while length := rdata[at]:
-            if length > MAX_LABEL_LEN:
-                return False
-            at += 1 + length
-    except IndexError:
-        return False
-    return at == len(rdata) - 1
-
+if TYPE_CHECKING:
+    from hsdns.load.verify.truth import Truth
 
 PATIENCE: Final = 1.0  # seconds
 SLACK: Final = 0.1  # seconds
 JUDGED: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
 
 
-class ClusterStates(Protocol):
-    """The interface of truth.Truth."""
-
-    def is_away(self) -> bool:
-        """Whether the cluster cannot be watched now."""
-
-    def was_away(self, begin: float, end: float) -> bool:
-        """Whether the cluster could not be watched at some time between two times."""
-
-    def was_late(self, begin: float, end: float) -> bool:
-        """Whether the watch may have seen an event between two times late."""
-
-    def shown(self, time: float) -> float:
-        """When the servers could see a state that was true from `time` on."""
-
-    def states(self, question: int) -> tuple[Sequence[float], int] | None:
-        """The times from which each state of a question was true, and how many were dropped."""
-
-    def expected(self, question: int, state: int) -> Answer | None:
-        """The right answer to a question in a state."""
-
-    def add_question(self, question: Question) -> int:
-        """Add a question; return its number here."""
+def read_answer(content: bytes, query: Query) -> Answer | None:
+    """The answer in a reply without its ID; None if it is not a reply to the query."""
+    try:
+        reply = decode_reply(b"\0\0" + content, query)
+    except BadReply:
+        return None
+    return answer_of(reply.rcode, reply.answer)
 
 
 class Judged(NamedTuple):
@@ -165,32 +64,45 @@ class Judged(NamedTuple):
     verdict: Verdict
 
 
+class _Reply:
+    """A reply to a question that outcomes refer to; `right` are the last question and state that it matched."""
+
+    __slots__ = ("_answer", "_content", "_question", "right")
+
+    def __init__(self, question: Question, content: bytes) -> None:
+        self._question: Question | None = question
+        self._content = content
+        self._answer: Answer | None = None
+        self.right = (-1, 0)
+
+    @property
+    def answer(self) -> Answer | None:
+        """The answer in it; None if it is not a reply to its question."""
+        if self._question is not None:
+            self._answer = read_answer(self._content, self._question.query())
+            self._question, self._content = None, b""  # the answer is stored instead
+        return self._answer
+
+
 class _Waiting(NamedTuple):
     question: int
     planned: float
     asked: float
     received: float
-    answer: Answer
+    reply: _Reply
 
 
 class Verifier:
     """Judges answers to `questions`; `slack` in seconds."""
 
-    def __init__(
-        self, truth: ClusterStates, questions: Sequence[Question], slack: float = SLACK
-    ) -> None:
+    def __init__(self, truth: Truth, questions: Sequence[Question], slack: float = SLACK) -> None:
         self.slack = slack
         self.patience = max(PATIENCE, 2 * slack)
         self._truth = truth
         self._questions = list(questions)
-        self._numbers = list(
-            range(len(questions))
-        )  # the numbers of the questions in truth.py, which several servers share
-        self._replies: dict[int, tuple[int, bytes]] = {}
-        self._answers: dict[int, Answer | None] = {}
-        self._right: dict[
-            int, tuple[int, int]
-        ] = {}  # by reply: its question, and a state that it matches
+        # The numbers of the questions in truth.py, which several servers share.
+        self._numbers = list(range(len(questions)))
+        self._replies: dict[int, _Reply] = {}
         self._waiting: deque[_Waiting] = deque()
 
     def add_question(self, question: Question) -> None:
@@ -200,14 +112,12 @@ class Verifier:
 
     def remember(self, number: int, question: int, content: bytes) -> None:
         """Store a reply, without its ID, that outcomes may refer to."""
-        self._replies[number] = question, content
+        self._replies[number] = _Reply(self._questions[question], content)
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Drop replies: outcomes no longer refer to them."""
         for number in numbers:
             self._replies.pop(number, None)
-            self._answers.pop(number, None)
-            self._right.pop(number, None)
 
     def judge(
         self, question: int, flags: int, reply: int, planned: float, asked: float, received: float
@@ -217,29 +127,29 @@ class Verifier:
             return None
         if flags & TC:
             return Judged(question, planned, asked, Verdict(UNDECIDED, reason=TRUNCATED))
-        answer = self._answer(reply)
-        if answer is None:
+        waiting = _Waiting(question, planned, asked, received, self._replies[reply])
+        if waiting.reply.answer is None:
             return None
-        verdict = self._judge(question, asked, received, answer)
+        verdict = self._judge(waiting, waiting.reply.answer)
         if verdict.word == RIGHT or verdict.reason == UNKNOWN:
             return Judged(question, planned, asked, verdict)
-        self._waiting.append(_Waiting(question, planned, asked, received, answer))
+        self._waiting.append(waiting)
         return None
 
     def judge_all(self, outcomes: Iterable[PlainOutcome]) -> tuple[list[int], list[Judged]]:
         """Judge the answers among outcomes; return due times of right ones, in nanoseconds, and other verdicts."""
         right, others = [], []
-        known, numbers, states = self._right, self._numbers, self._truth.states
+        replies, numbers, states = self._replies, self._numbers, self._truth.states
         for question, flags, reply, planned, sent, received in outcomes:
             if received <= LOST:
                 continue
             asked, arrived = sent / SECOND, received / SECOND
-            before = known.get(reply)
-            if before is not None and before[0] == question:
+            known = replies.get(reply)
+            if known is not None and known.right[0] == question:
                 found = states(numbers[question])
                 if found is not None:
                     since, base = found
-                    at = before[1] - base
+                    at = known.right[1] - base
                     if (
                         at >= 0
                         and since[at] <= arrived
@@ -247,26 +157,12 @@ class Verifier:
                     ):
                         right.append(planned)
                         continue
-            judged = self._judge_new(question, flags, reply, planned / SECOND, asked, arrived)
+            judged = self.judge(question, flags, reply, planned / SECOND, asked, arrived)
             if judged is not None and judged.verdict.word == RIGHT:
                 right.append(planned)
             elif judged is not None:
                 others.append(judged)
         return right, others
-
-    def _judge_new(
-        self, question: int, flags: int, reply: int, planned: float, asked: float, received: float
-    ) -> Judged | None:
-        """Judge an answer, and store which state it matches."""
-        answer = self._answer(reply) if flags & 15 in JUDGED and not flags & TC else None
-        found = None if answer is None else self._truth.states(self._numbers[question])
-        if answer is not None and found is not None:
-            since, base = found
-            state = right_state(since, self._expected(question, base), asked, received, answer)
-            if state is not None:
-                self._right[reply] = question, base + state
-                return Judged(question, planned, asked, Verdict(RIGHT))
-        return self.judge(question, flags, reply, planned, asked, received)
 
     @property
     def waits(self) -> bool:
@@ -275,10 +171,11 @@ class Verifier:
 
     def settled(self, now: float) -> Iterator[Judged]:
         """Judge answers that have waited long enough; `now` is infinite at the end."""
-        waiting = self._waiting
-        while waiting and waiting[0].received + self.patience <= now:
-            question, planned, asked, received, answer = waiting.popleft()
-            verdict = self._judge(question, asked, received, answer)
+        while self._waiting and self._waiting[0].received + self.patience <= now:
+            waiting = self._waiting.popleft()
+            question, planned, asked, received, reply = waiting
+            assert reply.answer is not None, "no other waits"
+            verdict = self._judge(waiting, reply.answer)
             if self._is_doubtful(verdict, received):
                 verdict = Verdict(UNDECIDED, verdict.age, AWAY)
             elif verdict.word == STALE:
@@ -289,31 +186,28 @@ class Verifier:
 
     def _is_doubtful(self, verdict: Verdict, received: float) -> bool:
         """Whether the watch was interrupted or late; lateness makes no answer stale, but may cause other verdicts."""
+        truth, begin, end = self._truth, received - self.slack, received + self.patience
         if verdict.word in (RIGHT, UNDECIDED):
             return False
-        if self._truth.is_away() or self._truth.was_away(
-            received - self.slack, received + self.patience
-        ):
+        if truth.is_away() or truth.was_away(begin, end):
             return True
-        end = received + (verdict.age if verdict.word == EARLY else self.patience)
-        return verdict.word != STALE and self._truth.was_late(received - self.slack, end)
+        if verdict.word == EARLY:
+            end = received + verdict.age
+        return verdict.word != STALE and truth.was_late(begin, end)
 
-    def _judge(self, question: int, asked: float, received: float, answer: Answer) -> Verdict:
-        found = self._truth.states(self._numbers[question])
+    def _judge(self, waiting: _Waiting, answer: Answer) -> Verdict:
+        number = self._numbers[waiting.question]
+        found = self._truth.states(number)
         if found is None:
             return Verdict(UNDECIDED, reason=UNKNOWN)
         since, base = found
-        expected = self._expected(question, base)
+
+        def expected(state: int) -> Answer | None:
+            return self._truth.expected(number, base + state)
+
+        asked, received = waiting.asked, waiting.received
+        state = right_state(since, expected, asked, received, answer)
+        if state is not None:
+            waiting.reply.right = waiting.question, base + state
+            return Verdict(RIGHT)
         return judge(since, expected, asked, received, answer, self.slack, forgotten=base > 0)
-
-    def _expected(self, question: int, base: int) -> Expected:
-        number, expected = self._numbers[question], self._truth.expected
-        return lambda state: expected(number, base + state)
-
-    def _answer(self, reply: int) -> Answer | None:
-        """The answer in a reply; None if it is not a reply to its question."""
-        if reply in self._answers:
-            return self._answers[reply]
-        question, content = self._replies.pop(reply)  # the answer is stored instead
-        answer = self._answers[reply] = read_answer(content, self._questions[question])
-        return answer

@@ -7,10 +7,29 @@ endpoints.py        EndpointSlices and Endpoints: their ports, number and readin
 network_policy.py   policies that keep pods from DNS
 dns.py              the cluster's own DNS: its pods, memory, role, domain and answers
 corefile.py         Corefiles: cache, forward, the order of plugins, rewrite and template, probes
+corefile_hints.py   Corefiles: valid parts that are probably mistakes
 """
 
 from typing import Final
 
-from hsdns.rules.checks import corefile, dns, endpoints, network_policy, pods, readable, services
+from hsdns.rules.checks import (
+    corefile,
+    corefile_hints,
+    dns,
+    endpoints,
+    network_policy,
+    pods,
+    readable,
+    services,
+)
 
-MODULES: Final = (readable, services, pods, endpoints, network_policy, dns, corefile)
+MODULES: Final = (
+    readable,
+    services,
+    pods,
+    endpoints,
+    network_policy,
+    dns,
+    corefile,
+    corefile_hints,
+)

@@ -10,14 +10,16 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
+from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.cluster.address import REVERSE_ZONES
 from hsdns.cluster.objects import EndpointSlice
 from hsdns.corefile.keys import split_ip_port, zones_from_args
-from hsdns.corefile.tree import CorefileError, Directive, Position, ServerBlock, Token
+from hsdns.corefile.tree import Corefile, CorefileError, Directive, ServerBlock, Token
 from hsdns.rules.objects import (
     DNS_PORT,
     CorefileText,
     Objects,
+    Placed,
     check,
     directive_of,
     ports_of,
@@ -28,42 +30,32 @@ from hsdns.rules.rule import Remark
 from hsdns.wire.name import Name
 
 
-@check("HS201", needs="configmaps")
-def unreadable(objects: Objects) -> Iterator[Remark]:
+@check("HS201", needs="configmaps", each="corefiles")
+def unreadable(objects: Objects, corefile: CorefileText) -> Iterator[Remark]:
     """Corefiles with which CoreDNS does not start."""
-    for corefile in objects.corefiles:
-        for error in corefile.errors:
-            yield corefile.remark(error.position, "", error.message)
+    for error in corefile.errors:
+        yield Remark(corefile.at(error.position), corefile.owner, "", error.message)
 
 
-@check("HS205", needs="configmaps")
-def without_ready(objects: Objects) -> Iterator[Remark]:
+@check("HS205", needs="configmaps", each="corefiles")
+def without_ready(objects: Objects, corefile: CorefileText) -> Iterator[Remark]:
     """Servers that get queries before they have read the cluster."""
-    for corefile in objects.corefiles:
-        first = next(corefile.directives("kubernetes"), None)
-        if first is not None and not any(corefile.directives("ready")):
-            yield corefile.remark(
-                first[1].name.position,
-                "kubernetes",
-                "without the plugin ready a probe cannot tell when the server knows the cluster, and queries that come "
-                "before get SERVFAIL; add ready, and a readinessProbe for /ready on port 8181",
-            )
+    first = next(corefile.directives("kubernetes"), None)
+    if first is not None and not any(corefile.directives("ready")):
+        yield first.remark(
+            "without the plugin ready a probe cannot tell when the server knows the cluster, and queries that come "
+            "before get SERVFAIL; add ready, and a readinessProbe for /ready on port 8181"
+        )
 
 
-@check("HS209", needs="configmaps")
-def without_lameduck(objects: Objects) -> Iterator[Remark]:
+@check("HS209", needs="configmaps", each=lambda objects: objects.directives("health"))
+def without_lameduck(objects: Objects, health: Placed) -> Iterator[Remark]:
     """Servers that stop while they still get queries."""
-    for corefile in objects.corefiles:
-        if not any(corefile.directives("kubernetes")):
-            continue
-        for _, directive in corefile.directives("health"):
-            if property_of(directive, "lameduck") is None:
-                yield corefile.remark(
-                    directive.name.position,
-                    "health",
-                    "without lameduck the server stops at once, while nodes still send it queries; "
-                    "write lameduck 5s",
-                )
+    if any(health.corefile.directives("kubernetes")) and health.property("lameduck") is None:
+        yield health.remark(
+            "without lameduck the server stops at once, while nodes still send it queries; "
+            "write lameduck 5s"
+        )
 
 
 # HS202, HS248: answers of the cluster's zone that are cached after the objects have changed.
@@ -78,38 +70,32 @@ DEFAULT_DENIAL: Final = 1800
 _NUMBER: Final = re.compile("[0-9]{1,9}")
 
 
-@check("HS202", needs="configmaps")
-def denial(objects: Objects) -> Iterator[Remark]:
+@check("HS202", needs="configmaps", each=lambda objects: objects.directives("cache"))
+def denial(objects: Objects, cache: Placed) -> Iterator[Remark]:
     """Negative answers for the cluster's names that are cached for long."""
-    for corefile, block, directive in objects.directives("cache"):
-        kubernetes = directive_of(block, "kubernetes")
-        if kubernetes is None or not _is_stored(directive, kubernetes, block):
-            continue
-        seconds = min(_seconds(property_of(kubernetes, "ttl"), DEFAULT_TTL), _denial_ttl(directive))
-        if seconds <= DEFAULT_TTL:
-            continue
+    kubernetes = cache.beside("kubernetes")
+    if kubernetes is None or not _is_stored(cache.directive, kubernetes):
+        return
+    ttl = _seconds(property_of(kubernetes, "ttl"), DEFAULT_TTL)
+    seconds = min(ttl, _denial_ttl(cache.directive))
+    if seconds > DEFAULT_TTL:
         zone = next((each.text for each in kubernetes.args), "the zone of the cluster")
-        yield corefile.remark(
-            directive.name.position,
-            "cache",
+        yield cache.remark(
             f"that a name of {zone} does not exist is remembered for {seconds} seconds, also when its Service or "
             f"endpoint is there meanwhile; write denial 9984 {DEFAULT_TTL}, or disable denial {zone}",
             level="warning" if seconds > LONG else "",
         )
 
 
-@check("HS248", needs="configmaps")
-def long_ttl(objects: Objects) -> Iterator[Remark]:
+@check("HS248", needs="configmaps", each="kubernetes_blocks")
+def long_ttl(objects: Objects, kubernetes: Placed) -> Iterator[Remark]:
     """TTLs that let clients use addresses of deleted pods for long."""
-    for corefile, _, directive in objects.directives("kubernetes"):
-        seconds = _seconds(property_of(directive, "ttl"), DEFAULT_TTL)
-        if seconds > LONG:
-            yield corefile.remark(
-                directive.name.position,
-                "kubernetes",
-                f"answers may be kept for {seconds} seconds, by cache and by clients, which then go on with the "
-                "addresses of pods that are gone; write ttl 30, as kubeadm does, or less",
-            )
+    seconds = _seconds(kubernetes.property("ttl"), DEFAULT_TTL)
+    if seconds > LONG:
+        yield kubernetes.remark(
+            f"answers may be kept for {seconds} seconds, by cache and by clients, which then go on with the "
+            "addresses of pods that are gone; write ttl 30, as kubeadm does, or less"
+        )
 
 
 def _seconds(text: str | None, default: int) -> int:
@@ -125,7 +111,7 @@ def _denial_ttl(cache: Directive) -> int:
     return seconds
 
 
-def _is_stored(cache: Directive, kubernetes: Directive, block: ServerBlock) -> bool:
+def _is_stored(cache: Directive, kubernetes: Directive) -> bool:
     args = cache.args[1:] if cache.args and cache.args[0].text.isdecimal() else cache.args
     try:
         own = zones_from_args(kubernetes.args)
@@ -152,72 +138,84 @@ def _overlap(one: Name, other: Name) -> bool:
 RESOLV_CONF: Final = "resolv.conf"
 
 
+def _forwards(objects: Objects) -> Iterator[Placed]:
+    return objects.directives("forward")
+
+
+def _of_all_names(objects: Objects) -> Iterator[Placed]:
+    """The `forward` directives for all names."""
+    return (each for each in _forwards(objects) if _first(each.directive) == ".")
+
+
 @check("HS203", needs="configmaps")
 def itself(objects: Objects) -> Iterator[Remark]:
     """Upstreams that are the server itself."""
-    for corefile, block, directive in objects.directives("forward"):
-        if directive_of(block, "bind") is not None or directive_of(block, "rewrite") is not None:
+    for corefile in objects.corefiles:
+        for token, sentence in loops(*corefile.setup):
+            yield corefile.remark(token.position, "forward", sentence)
+
+
+def loops(corefile: Corefile, configuration: Configuration) -> Iterator[tuple[Token, str]]:
+    """Upstreams from which a query returns to their block until it times out, each with a sentence."""
+    for block, assembled in zip(corefile.blocks, configuration.blocks, strict=True):
+        if directive_of(block, "rewrite") is not None or directive_of(block, "view") is not None:
             continue
-        for token in directive.args[1:]:
-            upstream = split_ip_port(token.text.removeprefix("dns://"), DNS_PORT)
-            if upstream is None or upstream.port not in ports_of(block):
-                continue
-            address = ip_address(upstream.host)
-            if address.is_loopback or address.is_unspecified:
-                yield corefile.remark(
-                    token.position,
-                    "forward",
-                    f"{token.text} is this server itself, so every query comes back to it until it times out; "
-                    "write the address of another server, or the resolv.conf that the node's resolver reads",
-                )
+        for directive in block.directives:
+            for token in directive.args[1:] if directive.name.text == "forward" else ():
+                if _is_own(token, assembled):
+                    yield (
+                        token,
+                        f"{token.text} is this server itself, so every query comes back to it until it times out; "
+                        "write the address of another server, or the resolv.conf that the node's resolver reads",
+                    )
 
 
-@check("HS204", needs="configmaps")
-def without_loop(objects: Objects) -> Iterator[Remark]:
+def _is_own(upstream: Token, block: AssembledBlock) -> bool:
+    place = split_ip_port(upstream.text.removeprefix("dns://"), DNS_PORT)
+    if place is None:
+        return False
+    address = ip_address(place.host)
+    return any(
+        address.is_unspecified
+        or (address.is_loopback if listen.is_wildcard else place.host == listen.host)
+        for listen in block.listens
+        if (listen.port, listen.scheme) == (place.port, "dns")
+    )
+
+
+@check("HS204", needs="configmaps", each=_of_all_names)
+def without_loop(objects: Objects, forward: Placed) -> Iterator[Remark]:
     """Servers that do not detect that the node's resolv.conf refers to them."""
-    for corefile, block, directive in _of_all_names(objects):
-        token = next((each for each in directive.args[1:] if each.text.endswith(RESOLV_CONF)), None)
-        if token is not None and directive_of(block, "loop") is None:
-            yield corefile.remark(
-                token.position,
-                "forward",
-                f"{token.text} may name a resolver of the node that asks this server again, and without the "
-                "plugin loop that is not noticed; add loop",
-            )
+    named = (each for each in forward.directive.args[1:] if each.text.endswith(RESOLV_CONF))
+    token = next(named, None)
+    if token is not None and forward.beside("loop") is None:
+        yield forward.remark(
+            f"{token.text} may name a resolver of the node that asks this server again, and without the "
+            "plugin loop that is not noticed; add loop",
+            at=token,
+        )
 
 
-@check("HS206", needs="configmaps")
-def one_upstream(objects: Objects) -> Iterator[Remark]:
+@check("HS206", needs="configmaps", each=_of_all_names)
+def one_upstream(objects: Objects, forward: Placed) -> Iterator[Remark]:
     """A single upstream for all names."""
-    for corefile, _, directive in _of_all_names(objects):
-        upstreams = directive.args[1:]
-        if len(upstreams) == 1 and _is_address(upstreams[0]):
-            yield corefile.remark(
-                upstreams[0].position,
-                "forward",
-                f"{upstreams[0].text} is the only upstream, so while it does not answer no name outside the "
-                "cluster resolves; name a second one",
-            )
+    upstreams = forward.directive.args[1:]
+    if len(upstreams) == 1 and _is_address(upstreams[0]):
+        yield forward.remark(
+            f"{upstreams[0].text} is the only upstream, so while it does not answer no name outside the "
+            "cluster resolves; name a second one",
+            at=upstreams[0],
+        )
 
 
-@check("HS207", needs="configmaps")
-def without_limit(objects: Objects) -> Iterator[Remark]:
+@check("HS207", needs="configmaps", each=_of_all_names)
+def without_limit(objects: Objects, forward: Placed) -> Iterator[Remark]:
     """No limit on the queries that wait for an upstream."""
-    for corefile, _, directive in _of_all_names(objects):
-        if property_of(directive, "max_concurrent") is None:
-            yield corefile.remark(
-                directive.name.position,
-                "forward",
-                "without max_concurrent, queries that wait for a slow upstream pile up until the memory limit is "
-                "reached; write max_concurrent 1000, as kubeadm does",
-            )
-
-
-def _of_all_names(objects: Objects) -> Iterator[tuple[CorefileText, ServerBlock, Directive]]:
-    """The `forward` directives for all names, each with its block and its Corefile."""
-    for corefile, block, directive in objects.directives("forward"):
-        if directive.args and directive.args[0].text == ".":
-            yield corefile, block, directive
+    if forward.property("max_concurrent") is None:
+        yield forward.remark(
+            "without max_concurrent, queries that wait for a slow upstream pile up until the memory limit is "
+            "reached; write max_concurrent 1000, as kubeadm does"
+        )
 
 
 def _is_address(token: Token) -> bool:
@@ -243,128 +241,118 @@ _TYPES: Final = ("A", "ANY")  # a template for another type does not affect addr
 @check("HS210", needs="configmaps")
 def answered_before(objects: Objects) -> Iterator[Remark]:
     """Plugins before kubernetes that answer for names of the cluster, and pass none on."""
-    for corefile, block, kubernetes in objects.directives("kubernetes"):
-        for zone in _forward_zones(kubernetes, block):
-            for name, before in _EARLIER.items():
-                for directive in (each for each in block.directives if each.name.text == name):
-                    if name == "template" and not _is_for_all(directive):
-                        continue
-                    zones = _zones(directive.args[before:], block)
-                    if not _has(zones, zone) or _falls_through(directive, zone):
-                        continue
-                    code = "SERVFAIL" if name == "hosts" else "NXDOMAIN"
-                    what = "names without a line" if name == "hosts" else "names that do not match"
-                    if name == "template" and property_of(directive, "match") is None:
-                        what, code = "all names", property_of(directive, "rcode") or "its records"
-                    yield corefile.remark(
-                        directive.name.position,
-                        name,
-                        f"{name} is asked before kubernetes, wherever it stands in the Corefile, and answers {what} "
-                        f"with {code}, so those of {_shown(zone)} never reach kubernetes; add {FALLTHROUGH}, or give "
-                        "it zones of its own",
-                    )
-
-
-@check("HS241", needs="configmaps")
-def reverse_elsewhere(objects: Objects) -> Iterator[Remark]:
-    """Reverse zones missing in kubernetes whose queries go to an upstream instead."""
     for corefile in objects.corefiles:
-        known = list(corefile.directives("kubernetes"))
-        has_reverse = any(
-            zone.is_at_or_below(top) or top.is_at_or_below(zone)
-            for block, kubernetes in known
-            for zone in _zones(kubernetes.args, block)
-            for top in REVERSE_ZONES
-        )
-        if has_reverse:
-            continue
-        for block, kubernetes in known:
-            forward = directive_of(block, "forward")
-            if forward is None or _first(forward) != ".":
-                continue
-            yield corefile.remark(
-                kubernetes.name.position,
-                "kubernetes",
-                "it has no reverse zone, so PTR queries for addresses of pods and Services are sent to the upstream, "
-                "which does not know them; add in-addr.arpa ip6.arpa, and fallthrough for both",
-            )
-
-
-@check("HS242", needs="configmaps")
-def reverse_denied(objects: Objects) -> Iterator[Remark]:
-    """Reverse zones of kubernetes in which queries for other addresses do not reach the upstream."""
-    for corefile, block, kubernetes in objects.directives("kubernetes"):
-        forward = directive_of(block, "forward")
-        if forward is None or _first(forward) != ".":
-            continue
-        # A zone below in-addr.arpa has the cluster's own addresses.
-        whole = [top for top in REVERSE_ZONES if _has(_zones(kubernetes.args, block), top)]
-        denied = [top for top in whole if not _falls_through(kubernetes, top)]
-        if denied:
-            listed = " ".join(map(_shown, denied))
-            yield corefile.remark(
-                kubernetes.name.position,
-                "kubernetes",
-                f"without {FALLTHROUGH} {listed} the addresses outside the cluster have no names: kubernetes denies "
-                "their PTR queries, and the upstream is not asked; add it",
-            )
-
-
-@check("HS243", needs="services|endpointslices|configmaps")
-def reverse_in_another_block(objects: Objects) -> Iterator[Remark]:
-    """Server blocks that get queries for the reverse names of the cluster instead of kubernetes."""
-    for corefile in objects.corefiles:
-        serving = [
-            (block, zone)
-            for block, kubernetes in corefile.directives("kubernetes")
-            for zone in _zones(kubernetes.args, block)
-        ]
         for block in corefile.blocks:
-            if directive_of(block, "kubernetes") is not None:
-                continue
-            for zone in zones_of(block):
-                if not any(zone.is_at_or_below(top) and zone != top for top in REVERSE_ZONES):
-                    continue
-                if not any(
-                    zone.is_at_or_below(other) and ports_of(one) & ports_of(block)
-                    for one, other in serving
-                ):
-                    continue
-                found = next((each for each in _addresses(objects) if _is_in(each[0], zone)), None)
-                if found is not None:
-                    address, place = found
-                    yield corefile.remark(
-                        block.keys[0].position,
-                        "",
-                        f"this block has PTR queries for {address} of {place}, and has no kubernetes: the block with "
-                        "the longest zone is asked, whatever their order; add kubernetes with these zones here, or "
-                        "take out the block",
-                    )
+            for token, sentence in before_kubernetes(block):
+                yield corefile.remark(token.position, token.text, sentence)
 
 
-@check("HS244", needs="configmaps")
-def never_asked(objects: Objects) -> Iterator[Remark]:
-    """Zones of later plugins that kubernetes answers first."""
-    for corefile, block, kubernetes in objects.directives("kubernetes"):
-        own = _forward_zones(kubernetes, block)
+def before_kubernetes(block: ServerBlock) -> Iterator[tuple[Token, str]]:
+    """The names of these plugins in a block, each with a sentence."""
+    kubernetes = directive_of(block, "kubernetes")
+    for zone in _forward_zones(kubernetes.args, block) if kubernetes is not None else ():
         for directive in block.directives:
-            before = _LATER.get(directive.name.text)
-            if before is None:
+            name = directive.name.text
+            if name not in _EARLIER or (name == "template" and not _is_for_all(directive)):
                 continue
-            words = directive.args[before:]
-            if directive.name.text == "forward":
-                words = words[:1]
-            for zone in _zones(words, block):
-                above = next((each for each in own if zone.is_at_or_below(each)), None)
-                if above is None or _falls_through(kubernetes, zone):
-                    continue
-                yield corefile.remark(
-                    directive.name.position,
-                    directive.name.text,
+            zones = _zones(directive.args[_EARLIER[name] :], block)
+            if not _has(zones, zone) or _falls_through(directive, zone):
+                continue
+            code = "SERVFAIL" if name == "hosts" else "NXDOMAIN"
+            what = "names without a line" if name == "hosts" else "names that do not match"
+            if name == "template" and property_of(directive, "match") is None:
+                what, code = "all names", property_of(directive, "rcode") or "its records"
+            yield (
+                directive.name,
+                f"{name} is asked before kubernetes, wherever it stands in the Corefile, and answers {what} "
+                f"with {code}, so those of {_shown(zone)} never reach kubernetes; add {FALLTHROUGH}, or give "
+                "it zones of its own",
+            )
+
+
+@check("HS241", needs="configmaps", each="corefiles")
+def reverse_elsewhere(objects: Objects, corefile: CorefileText) -> Iterator[Remark]:
+    """Reverse zones missing in kubernetes whose queries go to an upstream instead."""
+    known = list(corefile.directives("kubernetes"))
+    zones = [zone for each in known for zone in _zones(each.directive.args, each.block)]
+    if any(_overlap(zone, top) for zone in zones for top in REVERSE_ZONES):
+        return
+    for kubernetes in known:
+        if _forwards_all(kubernetes):
+            yield kubernetes.remark(
+                "it has no reverse zone, so PTR queries for addresses of pods and Services are sent to the upstream, "
+                "which does not know them; add in-addr.arpa ip6.arpa, and fallthrough for both"
+            )
+
+
+@check("HS242", needs="configmaps", each="kubernetes_blocks")
+def reverse_denied(objects: Objects, kubernetes: Placed) -> Iterator[Remark]:
+    """Reverse zones of kubernetes in which queries for other addresses do not reach the upstream."""
+    if not _forwards_all(kubernetes):
+        return
+    # A zone below in-addr.arpa has the cluster's own addresses.
+    zones = _zones(kubernetes.directive.args, kubernetes.block)
+    whole = [top for top in REVERSE_ZONES if _has(zones, top)]
+    denied = [top for top in whole if not _falls_through(kubernetes.directive, top)]
+    if denied:
+        listed = " ".join(map(_shown, denied))
+        yield kubernetes.remark(
+            f"without {FALLTHROUGH} {listed} the addresses outside the cluster have no names: kubernetes denies "
+            "their PTR queries, and the upstream is not asked; add it"
+        )
+
+
+@check("HS243", needs="services|endpointslices|configmaps", each="corefiles")
+def reverse_in_another_block(objects: Objects, corefile: CorefileText) -> Iterator[Remark]:
+    """Server blocks that get queries for the reverse names of the cluster instead of kubernetes."""
+    serving = [
+        (each.block, zone)
+        for each in corefile.directives("kubernetes")
+        for zone in _zones(each.directive.args, each.block)
+    ]
+    for block in corefile.blocks:
+        for zone in zones_of(block) if directive_of(block, "kubernetes") is None else ():
+            if not any(zone.is_at_or_below(top) and zone != top for top in REVERSE_ZONES):
+                continue
+            if not any(
+                zone.is_at_or_below(other) and ports_of(one) & ports_of(block)
+                for one, other in serving
+            ):
+                continue
+            found = next((each for each in _addresses(objects) if _is_in(each[0], zone)), None)
+            if found is not None:
+                address, place = found
+                yield Remark(
+                    corefile.at(block.keys[0].position),
+                    corefile.owner,
+                    "",
+                    f"this block has PTR queries for {address} of {place}, and has no kubernetes: the block with "
+                    "the longest zone is asked, whatever their order; add kubernetes with these zones here, or "
+                    "take out the block",
+                )
+
+
+@check("HS244", needs="configmaps", each="kubernetes_blocks")
+def never_asked(objects: Objects, kubernetes: Placed) -> Iterator[Remark]:
+    """Zones of later plugins that kubernetes answers first."""
+    corefile, block, directive = kubernetes
+    own = _forward_zones(kubernetes.directive.args, kubernetes.block)
+    for later in (each for each in block.directives if each.name.text in _LATER):
+        words = later.args[_LATER[later.name.text] :]
+        for zone in _zones(words[:1] if later.name.text == "forward" else words, block):
+            above = next((each for each in own if zone.is_at_or_below(each)), None)
+            if above is not None and not _falls_through(directive, zone):
+                yield Placed(corefile, block, later).remark(
                     f"kubernetes is asked before it, wherever it stands in the Corefile, and denies all names of "
                     f"{_shown(above)} that it does not know, so {_shown(zone)} is never asked here; add {FALLTHROUGH} "
-                    f"{_shown(zone)} to kubernetes, or a server block for {_shown(zone)}",
+                    f"{_shown(zone)} to kubernetes, or a server block for {_shown(zone)}"
                 )
+
+
+def _forwards_all(kubernetes: Placed) -> bool:
+    """Whether its block forwards all names."""
+    forward = kubernetes.beside("forward")
+    return forward is not None and _first(forward) == "."
 
 
 def _zones(words: Sequence[Token], block: ServerBlock) -> list[Name]:
@@ -375,9 +363,12 @@ def _zones(words: Sequence[Token], block: ServerBlock) -> list[Name]:
         return []
 
 
-def _forward_zones(kubernetes: Directive, block: ServerBlock) -> list[Name]:
-    zones = _zones(kubernetes.args, block)
-    return [each for each in zones if not any(each.is_at_or_below(top) for top in REVERSE_ZONES)]
+def _forward_zones(words: Sequence[Token], block: ServerBlock) -> list[Name]:
+    return [
+        each
+        for each in _zones(words, block)
+        if not any(each.is_at_or_below(top) for top in REVERSE_ZONES)
+    ]
 
 
 def _has(zones: Sequence[Name], zone: Name) -> bool:
@@ -443,7 +434,7 @@ _ANSWER: Final = "answer"
 class _Rule(NamedTuple):
     """A rule of rewrite: its words from the field, such as `name`, on; `goes_on` if later rules are tried after it."""
 
-    block: ServerBlock
+    placed: Placed
     words: list[Token]
     goes_on: bool
 
@@ -461,11 +452,6 @@ class _Rule(NamedTuple):
             return ""
         return self.words[at].text.lower().rstrip(".") + "."
 
-    @property
-    def position(self) -> Position:
-        """Its position."""
-        return self.words[0].position
-
     def takes_all_of(self, other: _Rule) -> bool:
         """Whether it matches every name that another rule matches."""
         pattern, longer = self.pattern, other.pattern
@@ -480,90 +466,76 @@ class _Rule(NamedTuple):
         return other.kind == "exact" and pattern == longer
 
 
-@check("HS208", needs="configmaps")
-def rewrite_trap(objects: Objects) -> Iterator[Remark]:
+@check("HS208", needs="configmaps", each=lambda objects: objects.directives("rewrite"))
+def rewrite_trap(objects: Objects, rewrite: Placed) -> Iterator[Remark]:
     """Patterns of rewrite that match whole labels only."""
-    for corefile, _, directive in objects.directives("rewrite"):
-        words = list(directive.args)
-        if words and words[0].text in ("continue", "stop"):
-            del words[0]
-        if len(words) < 3 or words[0].text not in _FIELDS or words[1].text not in _TRAPS:
-            continue
-        kind, pattern = words[1].text, words[2]
-        if pattern.text.endswith("."):
-            continue
-        yield corefile.remark(
-            pattern.position,
-            "rewrite",
+    words = list(rewrite.directive.args)
+    if words and words[0].text in ("continue", "stop"):
+        del words[0]
+    if len(words) < 3 or words[0].text not in _FIELDS or words[1].text not in _TRAPS:
+        return
+    kind, pattern = words[1].text, words[2]
+    if not pattern.text.endswith("."):
+        yield rewrite.remark(
             f'a dot is added to the pattern, so only names that {_TRAPS[kind]} "{pattern.text}." match: the '
             f"pattern ends at the end of a label; write the dot if that is meant, or use regex",
+            at=pattern,
         )
 
 
-@check("HS245", needs="configmaps")
-def denied_family(objects: Objects) -> Iterator[Remark]:
+@check("HS245", needs="configmaps", each=lambda objects: objects.directives("template"))
+def denied_family(objects: Objects, template: Placed) -> Iterator[Remark]:
     """Templates that deny a name because it has no address of one family."""
-    for corefile, _, directive in objects.directives("template"):
-        words = [each.text.upper() for each in directive.args]
-        lines = [each for each in directive.lines if each.name.text == "rcode" and each.args]
-        if len(words) < 2 or words[1] != "AAAA" or not lines:
-            continue
-        token = lines[0].args[0]
-        if token.text.upper() != "NXDOMAIN" or property_of(directive, _ANSWER) is not None:
-            continue
-        yield corefile.remark(
-            token.position,
-            "template",
+    words = [each.text.upper() for each in template.directive.args]
+    lines = [each for each in template.directive.lines if each.name.text == "rcode" and each.args]
+    if len(words) < 2 or words[1] != "AAAA" or not lines:
+        return
+    token = lines[0].args[0]
+    if token.text.upper() == "NXDOMAIN" and template.property(_ANSWER) is None:
+        yield template.remark(
             "NXDOMAIN says that a name has no records of any type, so musl, the libc of Alpine images, drops its A "
             "records too; write rcode NOERROR, which says that it has no AAAA record",
-            edit=corefile.replaced(token, "NOERROR"),
+            at=token,
+            edit=template.corefile.replaced(token, "NOERROR"),
         )
+
+
+def _rules_for_names(objects: Objects) -> Iterator[_Rule]:
+    """The rules for names, in order."""
+    for placed in objects.directives("rewrite"):
+        words = list(placed.directive.args)
+        for line in placed.directive.lines:
+            words += [line.name, *line.args]
+        mode = words.pop(0).text if words and words[0].text in ("continue", "stop") else ""
+        if len(words) > 2 and words[0].text == "name":
+            yield _Rule(placed, words, mode == "continue")
 
 
 @check("HS246", needs="configmaps")
 def without_answer(objects: Objects) -> Iterator[Remark]:
     """Rules after which the reply has another name than the question."""
-    for corefile in objects.corefiles:
-        for rule in _of_names(corefile):
-            if rule.kind == "exact" or any(each.text == _ANSWER for each in rule.words):
-                continue
-            yield corefile.remark(
-                rule.position,
-                "rewrite",
+    for rule in _rules_for_names(objects):
+        if rule.kind != "exact" and all(each.text != _ANSWER for each in rule.words):
+            yield rule.placed.remark(
                 "the records of the reply keep the rewritten name, and many clients, such as glibc, ignore records of "
                 "another name than the one they asked for; add answer auto to the rule, which only rules of the kind "
                 "exact need not have",
+                at=rule.words[0],
             )
 
 
 @check("HS247", needs="configmaps")
 def shadowed(objects: Objects) -> Iterator[Remark]:
     """Rules that never match because of an earlier one."""
-    for corefile in objects.corefiles:
-        earlier: list[_Rule] = []
-        for rule in _of_names(corefile):
-            first = next(
-                (each for each in earlier if each.block is rule.block and each.takes_all_of(rule)),
-                None,
-            )
-            if first is None:
-                if not rule.goes_on:
-                    earlier.append(rule)
-                continue
-            yield corefile.remark(
-                rule.position,
-                "rewrite",
-                f"the rule has no effect: that for {first.kind} {first.pattern} comes first and matches all its names, "
-                "and after a match no other rule is tried; put this one above it",
-            )
-
-
-def _of_names(corefile: CorefileText) -> Iterator[_Rule]:
-    """The rules for names, in order."""
-    for block, directive in corefile.directives("rewrite"):
-        words = list(directive.args)
-        for line in directive.lines:
-            words += [line.name, *line.args]
-        mode = words.pop(0).text if words and words[0].text in ("continue", "stop") else ""
-        if len(words) > 2 and words[0].text == "name":
-            yield _Rule(block, words, mode == "continue")
+    earlier: list[_Rule] = []
+    for rule in _rules_for_names(objects):
+        above = (each for each in earlier if each.placed.block is rule.placed.block)
+        first = next((each for each in above if each.takes_all_of(rule)), None)
+        if first is None:
+            earlier += [] if rule.goes_on else [rule]
+            continue
+        yield rule.placed.remark(
+            f"the rule has no effect: that for {first.kind} {first.pattern} comes first and matches all its names, "
+            "and after a match no other rule is tried; put this one above it",
+            at=rule.words[0],
+        )

@@ -101,35 +101,39 @@ def _runs(pods: PodSet) -> bool:
     )
 
 
-@check("HS213", needs="services|pods|pods that run|pods of the cluster's DNS", of_servers=True)
-def restarted(objects: Objects) -> Iterator[Remark]:
+@check(
+    "HS213",
+    needs="services|pods|pods that run|pods of the cluster's DNS",
+    each=dns_pods,
+    of_servers=True,
+)
+def restarted(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     """DNS containers that have been restarted."""
-    for pods in dns_pods(objects):
-        if not isinstance(pods.manifest.object, PodManifest):
+    if not isinstance(pods.manifest.object, PodManifest):
+        return
+    for at, each in mappings_at(pods.manifest.content, "status.containerStatuses"):
+        count = each.get("restartCount")
+        if not isinstance(count, int) or count < 1:
             continue
-        for at, each in mappings_at(pods.manifest.content, "status.containerStatuses"):
-            count = each.get("restartCount")
-            if not isinstance(count, int) or count < 1:
-                continue
-            ended = mapping_at(each, "lastState.terminated")
-            times = "once" if count == 1 else f"{count} times"
-            last = f", last at {ended['finishedAt']}" if ended.get("finishedAt") else ""
-            found = f"container {each.get('name')} of the cluster's DNS was restarted {times}{last}"
-            field = f"status.containerStatuses[{at}].restartCount"
-            if ended.get("reason") == _NO_MEMORY:
-                yield pods.manifest.remark(
-                    field,
-                    f"{found}, because it needed more memory than its limit ({_NO_MEMORY}), and it may again when many "
-                    "ask; raise the limit, and see who asks so much",
-                    level="warning",
-                )
-            else:
-                why = f" ({ended['reason']}{_code(ended)})" if ended.get("reason") else ""
-                yield pods.manifest.remark(
-                    field,
-                    f"{found}{why}, and the queries in progress were lost; see why in the log of the container before "
-                    "(kubectl logs --previous)",
-                )
+        ended = mapping_at(each, "lastState.terminated")
+        times = "once" if count == 1 else f"{count} times"
+        last = f", last at {ended['finishedAt']}" if ended.get("finishedAt") else ""
+        found = f"container {each.get('name')} of the cluster's DNS was restarted {times}{last}"
+        field = f"status.containerStatuses[{at}].restartCount"
+        if ended.get("reason") == _NO_MEMORY:
+            yield pods.manifest.remark(
+                field,
+                f"{found}, because it needed more memory than its limit ({_NO_MEMORY}), and it may again when many "
+                "ask; raise the limit, and see who asks so much",
+                level="warning",
+            )
+        else:
+            why = f" ({ended['reason']}{_code(ended)})" if ended.get("reason") else ""
+            yield pods.manifest.remark(
+                field,
+                f"{found}{why}, and the queries in progress were lost; see why in the log of the container before "
+                "(kubectl logs --previous)",
+            )
 
 
 def _code(ended: dict[str, Any]) -> str:
@@ -161,23 +165,27 @@ def without_probe(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS215", needs="services|pods|pods that run|pods of the cluster's DNS", of_servers=True)
-def not_ready(objects: Objects) -> Iterator[Remark]:
+@check(
+    "HS215",
+    needs="services|pods|pods that run|pods of the cluster's DNS",
+    each=dns_pods,
+    of_servers=True,
+)
+def not_ready(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     """DNS pods that are not ready."""
-    for pods in dns_pods(objects):
-        found = pods.manifest.object
-        if not isinstance(found, PodManifest) or not _runs(pods):
-            continue
-        conditions = mappings_at(pods.manifest.content, "status.conditions")
-        ready = next((each for _, each in conditions if each.get("type") == "Ready"), None)
-        if ready is None or ready.get("status") == "True":
-            continue
-        why = containers_not_ready(pods.manifest.content) or str(ready.get("reason") or "")
-        yield pods.manifest.remark(
-            "status.conditions",
-            f"the pod of the cluster's DNS is not ready{f' ({why})' if why else ''}, so it is sent no queries, and the "
-            "others have its share; see its log, and kubectl describe pod",
-        )
+    found = pods.manifest.object
+    if not isinstance(found, PodManifest) or not _runs(pods):
+        return
+    conditions = mappings_at(pods.manifest.content, "status.conditions")
+    ready = next((each for _, each in conditions if each.get("type") == "Ready"), None)
+    if ready is None or ready.get("status") == "True":
+        return
+    why = containers_not_ready(pods.manifest.content) or str(ready.get("reason") or "")
+    yield pods.manifest.remark(
+        "status.conditions",
+        f"the pod of the cluster's DNS is not ready{f' ({why})' if why else ''}, so it is sent no queries, and the "
+        "others have its share; see its log, and kubectl describe pod",
+    )
 
 
 def _running(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -272,47 +280,50 @@ _VIEW: Final = "view"  # queried from a Pod, which the finding is about
 _MOST: Final = 5  # records that a sentence names
 
 
-@check("HS231", needs="answers", of_servers=True)
-def silent(objects: Objects) -> Iterator[Remark]:
+@check("HS231", needs="answers", each=lambda objects: objects.written(DNS_SERVER), of_servers=True)
+def silent(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Servers that do not answer."""
-    for manifest in objects.written(DNS_SERVER):
-        found = manifest.content
-        silence = found.get("silence")
-        if not silence or found.get("counts") is not True:
-            continue
-        if found.get("role") == _VIEW:
-            yield _remark(
-                manifest,
-                f"asked from this Pod, {silence}: see the NetworkPolicies that select it, and the network of its node",
-            )
-        elif found.get("role") == _SERVICE:
-            yield _remark(
-                manifest,
-                f"the cluster IP does not answer ({silence}), and the pods behind it do; from outside of the cluster "
-                "that is usual, on a node or in a pod see what its kube-proxy says",
-                "note",
-            )
-        else:
-            yield _remark(
-                manifest,
-                f"{silence}; whoever is sent to it waits in vain too: see its log, and the network of its node",
-            )
+    found = manifest.content
+    silence = found.get("silence")
+    if not silence or found.get("counts") is not True:
+        return
+    if found.get("role") == _VIEW:
+        yield _remark(
+            manifest,
+            f"asked from this Pod, {silence}: see the NetworkPolicies that select it, and the network of its node",
+        )
+    elif found.get("role") == _SERVICE:
+        yield _remark(
+            manifest,
+            f"the cluster IP does not answer ({silence}), and the pods behind it do; from outside of the cluster "
+            "that is usual, on a node or in a pod see what its kube-proxy says",
+            "note",
+        )
+    else:
+        yield _remark(
+            manifest,
+            f"{silence}; whoever is sent to it waits in vain too: see its log, and the network of its node",
+        )
 
 
-@check("HS232", needs="answers|answers of this cluster", of_servers=True)
-def wrong(objects: Objects) -> Iterator[Remark]:
+@check(
+    "HS232",
+    needs="answers|answers of this cluster",
+    each=lambda objects: objects.written(DNS_SERVER),
+    of_servers=True,
+)
+def wrong(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Servers whose answers differ from the objects."""
-    for manifest in objects.written(DNS_SERVER):
-        address, answers = manifest.content.get("address"), mappings_at(manifest.content, "answers")
-        wrong = [each for _, each in answers if each.get("right") is False]
-        if wrong and manifest.content.get("known") is True:
-            first, others = wrong[0], len(wrong) - 1
-            more = f" ({others} more of {len(answers)} answers are not right)" if others else ""
-            yield _remark(
-                manifest,
-                f"{address} answers {first.get('name')} {first.get('type')} {_said(first)}{more}: "
-                "see in its log whether it still reads the cluster, and ask hsdns explain why",
-            )
+    address, answers = manifest.content.get("address"), mappings_at(manifest.content, "answers")
+    wrong = [each for _, each in answers if each.get("right") is False]
+    if wrong and manifest.content.get("known") is True:
+        first, others = wrong[0], len(wrong) - 1
+        more = f" ({others} more of {len(answers)} answers are not right)" if others else ""
+        yield _remark(
+            manifest,
+            f"{address} answers {first.get('name')} {first.get('type')} {_said(first)}{more}: "
+            "see in its log whether it still reads the cluster, and ask hsdns explain why",
+        )
 
 
 def asked(objects: Objects) -> list[str]:
@@ -359,26 +370,25 @@ _VERBS: Final = ("list", "watch")
 _GROUP: Final = "discovery.k8s.io"
 
 
-@check("HS181", needs="clusterroles")
-def without_slices(objects: Objects) -> Iterator[Remark]:
+@check("HS181", needs="clusterroles", each=lambda objects: objects.written("ClusterRole"))
+def without_slices(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Roles for CoreDNS or hsdns without EndpointSlices."""
-    for manifest in objects.written("ClusterRole"):
-        listed = [each for _, each in mappings_at(manifest.content, "rules")]
-        if not _NAME.search(manifest.name) or not any(
-            _allows(each, "", "services", "watch") for each in listed
-        ):
-            continue  # the role of an autoscaler, for example
-        missing = [
-            verb
-            for verb in _VERBS
-            if not any(_allows(each, _GROUP, "endpointslices", verb) for each in listed)
-        ]
-        if missing:
-            yield manifest.remark(
-                "rules",
-                f"the role does not allow to {' and '.join(missing)} endpointslices of {_GROUP}, so the server knows "
-                "no endpoints: names with a cluster IP resolve, those of headless Services do not; add the rule",
-            )
+    listed = [each for _, each in mappings_at(manifest.content, "rules")]
+    if not _NAME.search(manifest.name) or not any(
+        _allows(each, "", "services", "watch") for each in listed
+    ):
+        return  # the role of an autoscaler, for example
+    missing = [
+        verb
+        for verb in _VERBS
+        if not any(_allows(each, _GROUP, "endpointslices", verb) for each in listed)
+    ]
+    if missing:
+        yield manifest.remark(
+            "rules",
+            f"the role does not allow to {' and '.join(missing)} endpointslices of {_GROUP}, so the server knows "
+            "no endpoints: names with a cluster IP resolve, those of headless Services do not; add the rule",
+        )
 
 
 def _allows(rule: dict[str, Any], group: str, resource: str, verb: str) -> bool:
@@ -419,8 +429,9 @@ def differs(objects: Objects) -> Iterator[Remark]:
                 f"the kubelets give pods the search domain svc.{domain}, and the Corefile serves {served}, so names "
                 "such as db or db.lab do not resolve in pods; write the same domain in both",
             )
-    blocks = [block for corefile in objects.corefiles for block in corefile.blocks]
-    others = [zone for block in blocks for zone in zones_of(block)]
+    others = [
+        zone for each in objects.corefiles for block in each.blocks for zone in zones_of(block)
+    ]
     for pods in objects.templates:
         for at, domain in _searched(pods):
             if domain in (*domains, _SHARED) or _is_below(domain, others):
@@ -467,9 +478,9 @@ def _domain_flags(pods: PodSet) -> Iterator[tuple[str, str]]:
 def served_domains(objects: Objects) -> list[str]:
     """The domains that the kubernetes blocks of all Corefiles serve, in order; empty if some are unknown."""
     found: dict[str, None] = {}
-    for _, block, directive in objects.directives("kubernetes"):
+    for placed in objects.directives("kubernetes"):
         try:
-            zones = list(zones_from_args(directive.args)) or zones_of(block)
+            zones = list(zones_from_args(placed.directive.args)) or zones_of(placed.block)
         except CorefileError:
             return []
         for zone in zones:

@@ -49,129 +49,122 @@ MOST_MIRRORED: Final = (
 )
 
 
-@check("HS121", needs="services|endpointslices")
-def missing_family(objects: Objects) -> Iterator[Remark]:
+@check("HS121", needs="services|endpointslices", each="services")
+def missing_family(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Dual-stack Services without selector whose endpoints have addresses of one family only."""
-    for manifest, service in objects.services:
-        families = service.spec.ip_families or []
-        if service.spec.selector or len(families) < 2:
-            continue
-        found = {each.address_type for _, each in objects.slices_of(manifest) if each.endpoints}
-        missing = [each for each in families if each not in found]
-        if found and missing:
-            rrtype = "AAAA" if missing[0] == "IPv6" else "A"
+    families = service.spec.ip_families or []
+    if service.spec.selector or len(families) < 2:
+        return
+    found = {each.address_type for _, each in objects.slices_of(manifest) if each.endpoints}
+    missing = [each for each in families if each not in found]
+    if found and missing:
+        rrtype = "AAAA" if missing[0] == "IPv6" else "A"
+        yield manifest.remark(
+            "spec.ipFamilies",
+            f"no EndpointSlice has {missing[0]} addresses, so the name has no {rrtype} record; "
+            f"add a slice with addressType: {missing[0]}, or write one family",
+        )
+
+
+@check("HS122", needs="services|endpointslices", each="services")
+def pods_of_one_family(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
+    """Dual-stack Services some of whose pods have addresses of one family only."""
+    families = service.spec.ip_families or []
+    if not service.spec.selector or len(families) < 2:
+        return
+    found: dict[str, set[str]] = {}
+    for _, each in objects.slices_of(manifest):
+        found.setdefault(each.address_type, set()).update(
+            endpoint.target_ref.name
+            for endpoint in each.endpoints or ()
+            if endpoint.target_ref is not None and endpoint.target_ref.name
+        )
+    everyone = set[str]().union(*found.values())
+    for family in families:
+        lacking = sorted(everyone - found.get(family, set()))
+        if lacking:
+            rrtype = "AAAA" if family == "IPv6" else "A"
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             yield manifest.remark(
                 "spec.ipFamilies",
-                f"no EndpointSlice has {missing[0]} addresses, so the name has no {rrtype} record; "
-                f"add a slice with addressType: {missing[0]}, or write one family",
+                f"{len(lacking)} of {len(everyone)} pods have no {family} address ({lacking[0]}{more}), so the "
+                f"{rrtype} records lack them; see whether their nodes are dual-stack, and replace pods from before",
             )
+            break
 
 
-@check("HS122", needs="services|endpointslices")
-def pods_of_one_family(objects: Objects) -> Iterator[Remark]:
-    """Dual-stack Services some of whose pods have addresses of one family only."""
-    for manifest, service in objects.services:
-        families = service.spec.ip_families or []
-        if not service.spec.selector or len(families) < 2:
-            continue
-        found: dict[str, set[str]] = {}
-        for _, each in objects.slices_of(manifest):
-            found.setdefault(each.address_type, set()).update(
-                endpoint.target_ref.name
-                for endpoint in each.endpoints or ()
-                if endpoint.target_ref is not None and endpoint.target_ref.name
-            )
-        everyone = set[str]().union(*found.values())
-        for family in families:
-            lacking = sorted(everyone - found.get(family, set()))
-            if lacking:
-                rrtype = "AAAA" if family == "IPv6" else "A"
-                more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-                yield manifest.remark(
-                    "spec.ipFamilies",
-                    f"{len(lacking)} of {len(everyone)} pods have no {family} address ({lacking[0]}{more}), so the "
-                    f"{rrtype} records lack them; see whether their nodes are dual-stack, and replace pods from before",
-                )
-                break
-
-
-@check("HS151", needs="services|endpointslices")
-def orphaned(objects: Objects) -> Iterator[Remark]:
+@check("HS151", needs="services|endpointslices", each=lambda objects: objects.typed(EndpointSlice))
+def orphaned(objects: Objects, manifest: Manifest, found: EndpointSlice) -> Iterator[Remark]:
     """Slices that belong to no Service."""
-    for manifest, found in objects.typed(EndpointSlice):
-        labels = found.metadata.labels or {}
-        owner = labels.get(SERVICE_NAME_LABEL)
-        if owner is None:
-            if IMPORT_NAME_LABEL not in labels:
-                yield manifest.remark(
-                    "metadata.labels",
-                    f"without the label {SERVICE_NAME_LABEL} the slice belongs to no Service, and nothing reads it; "
-                    "add the label with the Service's name",
-                    at="metadata.labels" if labels else "metadata.name",
-                )
-        elif not objects.named(owner, manifest):
-            without = [
-                each.name
-                for each, service in objects.services
-                if is_near(each, manifest)
-                and not service.spec.selector
-                and service.spec.type != "ExternalName"
-            ]
-            hint = did_you_mean(owner, without)
-            if hint or objects.is_whole:
-                yield manifest.remark(
-                    f"metadata.labels[{SERVICE_NAME_LABEL}]",
-                    f"there is no Service {owner}, so nothing reads the slice{hint or '; add the Service'}",
-                )
+    labels = found.metadata.labels or {}
+    owner = labels.get(SERVICE_NAME_LABEL)
+    if owner is None:
+        if IMPORT_NAME_LABEL not in labels:
+            yield manifest.remark(
+                "metadata.labels",
+                f"without the label {SERVICE_NAME_LABEL} the slice belongs to no Service, and nothing reads it; "
+                "add the label with the Service's name",
+                at="metadata.labels" if labels else "metadata.name",
+            )
+    elif not objects.named(owner, manifest):
+        without = [
+            each.name
+            for each, service in objects.services
+            if is_near(each, manifest)
+            and not service.spec.selector
+            and service.spec.type != "ExternalName"
+        ]
+        hint = did_you_mean(owner, without)
+        if hint or objects.is_whole:
+            yield manifest.remark(
+                f"metadata.labels[{SERVICE_NAME_LABEL}]",
+                f"there is no Service {owner}, so nothing reads the slice{hint or '; add the Service'}",
+            )
 
 
-@check("HS152", needs="services|endpointslices")
-def without_ports(objects: Objects) -> Iterator[Remark]:
+@check("HS152", needs="services|endpointslices", each="services")
+def without_ports(objects: Objects, service: Manifest, spec: Service) -> Iterator[Remark]:
     """Slices without ports of Services with ports."""
-    for service, spec in objects.services:
-        if not spec.spec.ports or spec.spec.selector:
-            continue
-        for manifest, found in objects.slices_of(service):
-            if found.endpoints and not found.ports:
-                yield manifest.remark(
-                    "ports",
-                    f"the slice has no ports and {service} has, so it has no SRV records, and a cluster IP leads "
-                    "nowhere; add the ports, with the names that the Service has",
-                    at="addressType",
-                )
+    if not spec.spec.ports or spec.spec.selector:
+        return
+    for manifest, found in objects.slices_of(service):
+        if found.endpoints and not found.ports:
+            yield manifest.remark(
+                "ports",
+                f"the slice has no ports and {service} has, so it has no SRV records, and a cluster IP leads "
+                "nowhere; add the ports, with the names that the Service has",
+                at="addressType",
+            )
 
 
-@check("HS153", needs="files")
-def not_mirrored(objects: Objects) -> Iterator[Remark]:
+@check("HS153", needs="files", each="manual")
+def not_mirrored(objects: Objects, service: Manifest, spec: Service) -> Iterator[Remark]:
     """Endpoints that are not mirrored to EndpointSlices, or only in part."""
-    for service, spec in objects.services:
-        if spec.spec.selector or spec.spec.type == "ExternalName":
+    if objects.slices_of(service):
+        return
+    for manifest, found in objects.endpoints_of(service):
+        labels, annotations = found.metadata.labels or {}, manifest.annotations
+        field = ""
+        if labels.get(SKIP_MIRROR) == "true":
+            field = f"metadata.labels[{SKIP_MIRROR}]"
+        elif LEADER in annotations:
+            field = f"metadata.annotations[{LEADER}]"
+        if field:
+            what = "label" if "labels" in field else "annotation"
+            yield manifest.remark(
+                field,
+                f"with this {what} no EndpointSlice is made of the Endpoints, and DNS reads slices only, so "
+                f"{service} has no addresses; remove it, or add an EndpointSlice",
+            )
             continue
-        if objects.slices_of(service):
-            continue
-        for manifest, found in objects.endpoints_of(service):
-            labels, annotations = found.metadata.labels or {}, manifest.annotations
-            field = ""
-            if labels.get(SKIP_MIRROR) == "true":
-                field = f"metadata.labels[{SKIP_MIRROR}]"
-            elif LEADER in annotations:
-                field = f"metadata.annotations[{LEADER}]"
-            if field:
-                what = "label" if "labels" in field else "annotation"
+        for at, subset in enumerate(found.subsets or ()):
+            count = len(subset.addresses or ()) + len(subset.not_ready_addresses or ())
+            if count > MOST_MIRRORED:
                 yield manifest.remark(
-                    field,
-                    f"with this {what} no EndpointSlice is made of the Endpoints, and DNS reads slices only, so "
-                    f"{service} has no addresses; remove it, or add an EndpointSlice",
+                    f"subsets[{at}].addresses",
+                    f"{MOST_MIRRORED} of the {count} addresses are mirrored into EndpointSlices, and the others "
+                    "are not in DNS; write EndpointSlices instead of Endpoints",
                 )
-                continue
-            for at, subset in enumerate(found.subsets or ()):
-                count = len(subset.addresses or ()) + len(subset.not_ready_addresses or ())
-                if count > MOST_MIRRORED:
-                    yield manifest.remark(
-                        f"subsets[{at}].addresses",
-                        f"{MOST_MIRRORED} of the {count} addresses are mirrored into EndpointSlices, and the others "
-                        "are not in DNS; write EndpointSlices instead of Endpoints",
-                    )
 
 
 # HS111 to HS114: ports without a name, or whose names or numbers differ in a Service, its containers and its slices.
@@ -180,101 +173,91 @@ def not_mirrored(objects: Objects) -> Iterator[Remark]:
 # protocol; without one the EndpointSlice lacks the port.
 
 
-@check("HS111", needs="services|pods")
-def target_port(objects: Objects) -> Iterator[Remark]:
+@check("HS111", needs="services|pods", each="services")
+def target_port(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Named target ports that no container has."""
-    for manifest, service in objects.services:
-        selector = service.spec.selector
-        if not selector or service.spec.type == "ExternalName":
+    selector = service.spec.selector
+    if not selector or service.spec.type == "ExternalName":
+        return
+    pods = objects.selected(manifest, selector)
+    if not pods or any(not each.spec.containers for each in pods):
+        return  # a template without containers is incomplete
+    ports = service.spec.ports or []
+    is_reached = any(_is_there(each, pods) for each in ports)
+    for at, port in enumerate(ports):
+        name = port.target_port
+        if not isinstance(name, str) or _is_there(port, pods):
             continue
-        pods = objects.selected(manifest, selector)
-        if not pods or any(not each.spec.containers for each in pods):
-            continue  # a template without containers is incomplete
-        ports = service.spec.ports or []
-        is_reached = any(_is_there(each, pods) for each in ports)
-        for at, port in enumerate(ports):
-            name = port.target_port
-            if not isinstance(name, str) or _is_there(port, pods):
-                continue
-            known = {each.name for one in pods for each in _ports(one) if each.name}
-            other = next((each for one in pods for each in _ports(one) if each.name == name), None)
-            if other is not None:
-                protocol = other.protocol or "TCP"
-                what = f'the container port "{name}" of {pods[0].manifest} is {protocol}, not {port.protocol}'
-            else:
-                has = f"; it has {', '.join(sorted(known))}" if known else ", nor any other name"
-                what = f'no container of {pods[0].manifest} has a port named "{name}"{did_you_mean(name, known) or has}'
-            yield manifest.remark(
-                f"spec.ports[{at}].targetPort",
-                f"no EndpointSlice has the port, so neither connections nor SRV records lead to it: {what}",
-                # If others exist, it may belong to a feature that is turned off.
-                level="note"
-                if is_reached and not did_you_mean(name, known) and other is None
-                else "",
-            )
+        known = {each.name for one in pods for each in _ports(one) if each.name}
+        other = next((each for one in pods for each in _ports(one) if each.name == name), None)
+        if other is not None:
+            protocol = other.protocol or "TCP"
+            what = f'the container port "{name}" of {pods[0].manifest} is {protocol}, not {port.protocol}'
+        else:
+            has = f"; it has {', '.join(sorted(known))}" if known else ", nor any other name"
+            what = f'no container of {pods[0].manifest} has a port named "{name}"{did_you_mean(name, known) or has}'
+        yield manifest.remark(
+            f"spec.ports[{at}].targetPort",
+            f"no EndpointSlice has the port, so neither connections nor SRV records lead to it: {what}",
+            # If others exist, it may belong to a feature that is turned off.
+            level="note" if is_reached and not did_you_mean(name, known) and other is None else "",
+        )
 
 
-@check("HS112", needs="services")
-def headless_port(objects: Objects) -> Iterator[Remark]:
+@check("HS112", needs="services", each="headless")
+def headless_port(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Ports of headless Services on which no pod listens."""
-    for manifest, service in objects.services:
-        if not is_headless(service) or not service.spec.selector:
+    if not service.spec.selector:
+        return
+    pods = objects.selected(manifest, service.spec.selector)
+    for at, port in enumerate(service.spec.ports or ()):
+        number: int | str | None = port.target_port
+        if isinstance(number, str):
+            found = {_number(each, port) for each in pods} - {None}
+            number = found.pop() if len(found) == 1 else None
+        if number is None or number in (0, port.port):
             continue
-        pods = objects.selected(manifest, service.spec.selector)
-        for at, port in enumerate(service.spec.ports or ()):
-            number: int | str | None = port.target_port
-            if isinstance(number, str):
-                found = {_number(each, port) for each in pods} - {None}
-                number = found.pop() if len(found) == 1 else None
-            if number is None or number in (0, port.port):
-                continue
-            yield manifest.remark(
-                f"spec.ports[{at}].port",
-                f"the Service is headless, so clients reach the pods themselves, on port {number} and not {port.port}; "
-                f"write port: {number}, or let clients read the port from the SRV record",
-            )
+        yield manifest.remark(
+            f"spec.ports[{at}].port",
+            f"the Service is headless, so clients reach the pods themselves, on port {number} and not {port.port}; "
+            f"write port: {number}, or let clients read the port from the SRV record",
+        )
 
 
-@check("HS113", needs="services|endpointslices")
-def port_names(objects: Objects) -> Iterator[Remark]:
+@check("HS113", needs="services|endpointslices", each="manual")
+def port_names(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Services without selector whose ports have other names in their slices."""
-    for manifest, service in objects.services:
-        if service.spec.selector or service.spec.type == "ExternalName":
+    wanted = {each.name or "" for each in service.spec.ports or ()}
+    listed: list[tuple[Manifest, EndpointSlice | Endpoints]] = [*objects.slices_of(manifest)]
+    listed += objects.endpoints_of(manifest)
+    has = {name for _, found in listed for name in _names(found)}
+    if not wanted or not has:
+        return
+    for at, port in enumerate(service.spec.ports or ()):
+        if (port.name or "") in has:
             continue
-        wanted = {each.name or "" for each in service.spec.ports or ()}
-        listed: list[tuple[Manifest, EndpointSlice | Endpoints]] = [*objects.slices_of(manifest)]
-        listed += objects.endpoints_of(manifest)
-        has = {name for _, found in listed for name in _names(found)}
-        if not wanted or not has:
-            continue
-        for at, port in enumerate(service.spec.ports or ()):
-            if (port.name or "") in has:
-                continue
-            shown = ", ".join(_quoted(each) for each in sorted(has))
+        shown = ", ".join(_quoted(each) for each in sorted(has))
+        yield manifest.remark(
+            f"spec.ports[{at}].name",
+            f"the port is {_quoted(port.name or '')} here and {shown} in {listed[0][0]}; they must be the same, or "
+            "neither connections nor SRV records lead to it",
+            at="" if port.name else f"spec.ports[{at}]",
+        )
+
+
+@check("HS114", needs="services", each="headless")
+def unnamed_port(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
+    """Ports of headless Services that have no name, and so no SRV name."""
+    for at, port in enumerate(service.spec.ports or ()):
+        if not port.name:
+            protocol = (port.protocol or "TCP").lower()
             yield manifest.remark(
                 f"spec.ports[{at}].name",
-                f"the port is {_quoted(port.name or '')} here and {shown} in {listed[0][0]}; they must be the same, or "
-                "neither connections nor SRV records lead to it",
-                at="" if port.name else f"spec.ports[{at}]",
+                f"the port has no name, so no name _NAME._{protocol}.{manifest.name} exists, and clients that ask "
+                "for one get NXDOMAIN; only the Service's own name has SRV records; write a name, such as that of "
+                "the container port",
+                at=f"spec.ports[{at}]",
             )
-
-
-@check("HS114", needs="services")
-def unnamed_port(objects: Objects) -> Iterator[Remark]:
-    """Ports of headless Services that have no name, and so no SRV name."""
-    for manifest, service in objects.services:
-        if not is_headless(service):
-            continue
-        for at, port in enumerate(service.spec.ports or ()):
-            if not port.name:
-                protocol = (port.protocol or "TCP").lower()
-                yield manifest.remark(
-                    f"spec.ports[{at}].name",
-                    f"the port has no name, so no name _NAME._{protocol}.{manifest.name} exists, and clients that ask "
-                    "for one get NXDOMAIN; only the Service's own name has SRV records; write a name, such as that of "
-                    "the container port",
-                    at=f"spec.ports[{at}]",
-                )
 
 
 def _names(found: EndpointSlice | Endpoints) -> Iterator[str]:
@@ -323,90 +306,83 @@ _SHORTEST: Final = len("10-0-0-1")  # name of an endpoint with an unknown addres
 _OCTETS: Final = {"IPv4": 4, "IPv6": 16}
 
 
-@check("HS155", needs="services|endpointslices|pods|statefulsets")
-def many(objects: Objects) -> Iterator[Remark]:
+@check("HS155", needs="services|endpointslices|pods|statefulsets", each="headless")
+def many(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Headless Services with many endpoints."""
-    for manifest, service in objects.services:
-        if not is_headless(service):
-            continue
-        counts = _counts(objects, manifest, service)
-        count, addresses = max(counts, default=0), sum(counts)
-        if count < REPEATS and addresses <= MOST_ADDRESSES:
-            continue
-        what = f"{count} endpoints" + (", with two addresses each" if len(counts) > 1 else "")
-        costs = "glibc looks the name up twice"
-        if count > OVER_TCP:
-            costs = "an answer over UDP without EDNS is cut off, and glibc looks the name up again over TCP"
-        if addresses <= MOST_ADDRESSES:
-            yield manifest.remark(
-                "spec.clusterIP", f"with {what}, {costs}; a cluster IP is one address"
-            )
-        else:
+    counts = _counts(objects, manifest, service)
+    count, addresses = max(counts, default=0), sum(counts)
+    if count < REPEATS and addresses <= MOST_ADDRESSES:
+        return
+    what = f"{count} endpoints" + (", with two addresses each" if len(counts) > 1 else "")
+    costs = "glibc looks the name up twice"
+    if count > OVER_TCP:
+        costs = (
+            "an answer over UDP without EDNS is cut off, and glibc looks the name up again over TCP"
+        )
+    if addresses <= MOST_ADDRESSES:
+        yield manifest.remark(
+            "spec.clusterIP", f"with {what}, {costs}; a cluster IP is one address"
+        )
+    else:
+        yield manifest.remark(
+            "spec.clusterIP",
+            f"with {what}, programs in Alpine images see {MOST_ADDRESSES} of the {addresses} addresses, and "
+            f"{costs}; let those clients use a Service with a cluster IP, or the names of single pods",
+            level="warning",
+        )
+
+
+@check("HS156", needs="endpointslices", each=lambda objects: objects.typed(EndpointSlice))
+def full(objects: Objects, manifest: Manifest, found: EndpointSlice) -> Iterator[Remark]:
+    """Slices with as many endpoints as the API server accepts, or more."""
+    count = len(found.endpoints or ())
+    if count > MOST_OF_A_SLICE:
+        yield manifest.remark(
+            "endpoints",
+            f"the slice has {count} endpoints, and the API server takes {MOST_OF_A_SLICE} at most, so it refuses "
+            "the slice; write the others into a second one with the same label",
+            level="error",
+        )
+    elif count == MOST_OF_A_SLICE:
+        yield manifest.remark(
+            "endpoints",
+            f"the slice has {count} endpoints and is full, and with each change of one of them every DNS server "
+            "and every node is sent all of them; slices of 100, as the control plane makes them, cost less",
+        )
+
+
+@check("HS157", needs="services|endpointslices|pods|statefulsets", each="headless")
+def cut_off(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
+    """Headless Services whose answers are longer than the maximum of a DNS message."""
+    families = _families(objects, manifest, service)
+    owner = len(f".{manifest.name}.{manifest.namespace or 'default'}.svc.{DOMAIN}.")
+    for family, count in families.items():
+        fits = (MAX_TCP_LEN - _HEAD - owner) // (_RECORD + _OCTETS[family])
+        if count > fits:
             yield manifest.remark(
                 "spec.clusterIP",
-                f"with {what}, programs in Alpine images see {MOST_ADDRESSES} of the {addresses} addresses, and "
-                f"{costs}; let those clients use a Service with a cluster IP, or the names of single pods",
-                level="warning",
-            )
-
-
-@check("HS156", needs="endpointslices")
-def full(objects: Objects) -> Iterator[Remark]:
-    """Slices with as many endpoints as the API server accepts, or more."""
-    for manifest, found in objects.typed(EndpointSlice):
-        count = len(found.endpoints or ())
-        if count > MOST_OF_A_SLICE:
-            yield manifest.remark(
-                "endpoints",
-                f"the slice has {count} endpoints, and the API server takes {MOST_OF_A_SLICE} at most, so it refuses "
-                "the slice; write the others into a second one with the same label",
+                f"an answer with the {family} addresses of {count} endpoints is longer than a DNS message can be, "
+                f"which is {MAX_TCP_LEN} octets, so {count - fits} of them are in no answer, also over TCP; use "
+                "several Services, or one with a cluster IP",
                 level="error",
             )
-        elif count == MOST_OF_A_SLICE:
+            break
+    else:
+        ports = len(service.spec.ports or ())
+        count = max(families.values(), default=0)
+        answer = count * ports * (_RECORD + 6 + 1 + _SHORTEST + owner)
+        additional = sum(each * (_RECORD + _OCTETS[family]) for family, each in families.items())
+        if _HEAD + owner + answer + additional > MAX_TCP_LEN:
+            what = f"the SRV records of {count} endpoints" + (
+                f" with {ports} ports each" if ports > 1 else ""
+            )
+            lost = "some of the records" if answer > MAX_TCP_LEN else "some of the addresses"
             yield manifest.remark(
-                "endpoints",
-                f"the slice has {count} endpoints and is full, and with each change of one of them every DNS server "
-                "and every node is sent all of them; slices of 100, as the control plane makes them, cost less",
+                "spec.ports",
+                f"{what} and their addresses are more than the {MAX_TCP_LEN} octets of a DNS message, so the "
+                f"answer is cut off even over TCP, and {lost} are not in it; let clients ask for addresses, or use "
+                "several Services",
             )
-
-
-@check("HS157", needs="services|endpointslices|pods|statefulsets")
-def cut_off(objects: Objects) -> Iterator[Remark]:
-    """Headless Services whose answers are longer than the maximum of a DNS message."""
-    for manifest, service in objects.services:
-        if not is_headless(service):
-            continue
-        families = _families(objects, manifest, service)
-        owner = len(f".{manifest.name}.{manifest.namespace or 'default'}.svc.{DOMAIN}.")
-        for family, count in families.items():
-            fits = (MAX_TCP_LEN - _HEAD - owner) // (_RECORD + _OCTETS[family])
-            if count > fits:
-                yield manifest.remark(
-                    "spec.clusterIP",
-                    f"an answer with the {family} addresses of {count} endpoints is longer than a DNS message can be, "
-                    f"which is {MAX_TCP_LEN} octets, so {count - fits} of them are in no answer, also over TCP; use "
-                    "several Services, or one with a cluster IP",
-                    level="error",
-                )
-                break
-        else:
-            ports = len(service.spec.ports or ())
-            count = max(families.values(), default=0)
-            answer = count * ports * (_RECORD + 6 + 1 + _SHORTEST + owner)
-            additional = sum(
-                each * (_RECORD + _OCTETS[family]) for family, each in families.items()
-            )
-            if _HEAD + owner + answer + additional > MAX_TCP_LEN:
-                what = f"the SRV records of {count} endpoints" + (
-                    f" with {ports} ports each" if ports > 1 else ""
-                )
-                lost = "some of the records" if answer > MAX_TCP_LEN else "some of the addresses"
-                yield manifest.remark(
-                    "spec.ports",
-                    f"{what} and their addresses are more than the {MAX_TCP_LEN} octets of a DNS message, so the "
-                    f"answer is cut off even over TCP, and {lost} are not in it; let clients ask for addresses, or use "
-                    "several Services",
-                )
 
 
 def _counts(objects: Objects, manifest: Manifest, service: Service) -> list[int]:
@@ -429,77 +405,71 @@ def _families(objects: Objects, manifest: Manifest, service: Service) -> dict[st
 # HS141 to HS144: endpoints that are in answers although not ready, or are missing although that is not intended.
 
 
-@check("HS141", needs="services")
-def published(objects: Objects) -> Iterator[Remark]:
+@check("HS141", needs="services", each="services")
+def published(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Services with a cluster IP that send traffic to pods that are not ready."""
-    for manifest, service in objects.services:
-        spec = service.spec
-        if spec.publish_not_ready_addresses and spec.selector and not is_headless(service):
-            yield manifest.remark(
-                "spec.publishNotReadyAddresses",
-                "the Service has a cluster IP, so connections are also sent to pods that are not ready; "
-                "set it on a headless Service of its own, for the pods to find each other",
-            )
-
-
-@check("HS142", needs="services")
-def tolerated(objects: Objects) -> Iterator[Remark]:
-    """The annotation that publishNotReadyAddresses has replaced."""
-    for manifest, service in objects.services:
-        annotations = service.metadata.annotations or {}
-        if annotations.get(TOLERATE) == "true" and not service.spec.publish_not_ready_addresses:
-            yield manifest.remark(
-                f"metadata.annotations[{TOLERATE}]",
-                "the annotation has no effect on EndpointSlices, so pods that are not ready have no names; "
-                "write publishNotReadyAddresses: true, or remove the annotation",
-            )
-
-
-@check("HS143", needs="services|endpointslices|pods|pods that run")
-def none_ready(objects: Objects) -> Iterator[Remark]:
-    """Services with endpoints of which none is ready."""
-    for manifest, service in objects.services:
-        listed = [
-            (part, each)
-            for part, found in objects.slices_of(manifest)
-            for each in found.endpoints or ()
-        ]
-        if not listed or any(is_ready(each) for _, each in listed):
-            continue
-        part, first = listed[0]
-        why = _why(objects, manifest, first)
-        follows = "the name does not exist" if is_headless(service) else "connections are refused"
-        flag = "; publishNotReadyAddresses is false" if is_headless(service) else ""
-        yield part.remark(
-            "endpoints",
-            f"0 of {len(listed)} endpoints of {manifest} are ready{f' ({why})' if why else ''}, so {follows}{flag}: "
-            "see why the readiness probe fails",
+    spec = service.spec
+    if spec.publish_not_ready_addresses and spec.selector and not is_headless(service):
+        yield manifest.remark(
+            "spec.publishNotReadyAddresses",
+            "the Service has a cluster IP, so connections are also sent to pods that are not ready; "
+            "set it on a headless Service of its own, for the pods to find each other",
         )
 
 
-@check("HS144", needs="services|endpointslices")
-def answered_unready(objects: Objects) -> Iterator[Remark]:
+@check("HS142", needs="services", each="services")
+def tolerated(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
+    """The annotation that publishNotReadyAddresses has replaced."""
+    annotations = service.metadata.annotations or {}
+    if annotations.get(TOLERATE) == "true" and not service.spec.publish_not_ready_addresses:
+        yield manifest.remark(
+            f"metadata.annotations[{TOLERATE}]",
+            "the annotation has no effect on EndpointSlices, so pods that are not ready have no names; "
+            "write publishNotReadyAddresses: true, or remove the annotation",
+        )
+
+
+@check("HS143", needs="services|endpointslices|pods|pods that run", each="services")
+def none_ready(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
+    """Services with endpoints of which none is ready."""
+    listed = [
+        (part, each)
+        for part, found in objects.slices_of(manifest)
+        for each in found.endpoints or ()
+    ]
+    if not listed or any(is_ready(each) for _, each in listed):
+        return
+    part, first = listed[0]
+    why = _why(objects, manifest, first)
+    follows = "the name does not exist" if is_headless(service) else "connections are refused"
+    flag = "; publishNotReadyAddresses is false" if is_headless(service) else ""
+    yield part.remark(
+        "endpoints",
+        f"0 of {len(listed)} endpoints of {manifest} are ready{f' ({why})' if why else ''}, so {follows}{flag}: "
+        "see why the readiness probe fails",
+    )
+
+
+@check("HS144", needs="services|endpointslices", each="headless")
+def answered_unready(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Endpoints that are in answers only because of publishNotReadyAddresses."""
-    for manifest, service in objects.services:
-        if not service.spec.publish_not_ready_addresses or not is_headless(service):
-            continue
-        for part, found in objects.slices_of(manifest):
-            endpoints = found.endpoints or []
-            unready = [
-                each
-                for each in endpoints
-                if is_ready(each)
-                and each.conditions is not None
-                and each.conditions.serving is False
-            ]
-            if unready:
-                why = _why(objects, manifest, unready[0])
-                yield part.remark(
-                    "endpoints",
-                    f"{len(unready)} of {len(endpoints)} endpoints are answered though they do not serve"
-                    f"{f' ({why})' if why else ''}, because of publishNotReadyAddresses of {manifest}; "
-                    "clients have to try the next address, or use a Service without the flag",
-                )
+    if not service.spec.publish_not_ready_addresses:
+        return
+    for part, found in objects.slices_of(manifest):
+        endpoints = found.endpoints or []
+        unready = [
+            each
+            for each in endpoints
+            if is_ready(each) and each.conditions is not None and each.conditions.serving is False
+        ]
+        if unready:
+            why = _why(objects, manifest, unready[0])
+            yield part.remark(
+                "endpoints",
+                f"{len(unready)} of {len(endpoints)} endpoints are answered though they do not serve"
+                f"{f' ({why})' if why else ''}, because of publishNotReadyAddresses of {manifest}; "
+                "clients have to try the next address, or use a Service without the flag",
+            )
 
 
 def _why(objects: Objects, service: Manifest, endpoint: Endpoint) -> str:

@@ -40,130 +40,115 @@ def is_about_pod_name(fault: Refused) -> bool:
     return _POD_NAME.fullmatch(fault.field) is not None
 
 
-@check("HS102", needs="services|pods|statefulsets")
-def service_name(objects: Objects) -> Iterator[Remark]:
-    """StatefulSets whose serviceName gives their pods no names."""
-    for pods, workload in _stateful_sets(objects):
-        name = workload.spec.service_name
-        if name:
-            yield from _without_service(objects, pods, name, "spec.serviceName")
-
-
-@check("HS103", needs="services|statefulsets")
-def with_cluster_ip(objects: Objects) -> Iterator[Remark]:
-    """StatefulSets whose Service has a cluster IP."""
-    for pods, workload in _stateful_sets(objects):
-        manifest, name = pods.manifest, workload.spec.service_name
-        named = objects.named(name, manifest) if name else []
-        if (
-            len(named) == 1
-            and not is_headless(named[0][1])
-            and named[0][1].spec.type != "ExternalName"
-        ):
-            headless = [
-                str(each) for each, service in objects.services_of(pods) if is_headless(service)
-            ]
-            hint = f"; {headless[0]} is headless" if headless else ""
-            yield manifest.remark(
-                "spec.serviceName",
-                f"{named[0][0]} has a cluster IP, so its name resolves to that and not to the pods{hint}; "
-                "name a headless Service if clients look for all pods",
-            )
-
-
-@check("HS104", needs="files")
-def other_service(objects: Objects) -> Iterator[Remark]:
-    """Names of pods written below another Service than that of serviceName."""
-    for pods, workload in _stateful_sets(objects):
-        owner, own = pods.manifest, workload.spec.service_name
-        others = [
-            each.name
-            for each, service in objects.services_of(pods)
-            if is_headless(service) and each.name != own
-        ]
-        if not own or not others:
-            continue
-        services = "|".join(map(re.escape, sorted(others)))
-        written = re.compile(rf"(?<![\w.-])({re.escape(owner.name)}-\d+)\.({services})(?=[^\w-]|$)")
-        for manifest in objects.manifests:
-            if not is_near(manifest, owner) or not _has(written, manifest):
-                continue
-            for field, text in _texts(manifest.content, ""):
-                found = written.search(text)
-                if found:
-                    yield manifest.remark(
-                        field,
-                        f'"{found[0]}" does not exist: serviceName of {owner} is {own}, so the names of its pods '
-                        f'are below {own}; write "{found[1]}.{own}", or serviceName: {found[2]}',
-                    )
-
-
-@check("HS105", needs="pods")
-def without_hostname(objects: Objects) -> Iterator[Remark]:
-    """Pods with a subdomain and no hostname."""
-    for pods in objects.templates:
-        manifest, spec = pods.manifest, pods.spec
-        if (
-            not spec.subdomain
-            or spec.hostname
-            or manifest.kind in ("StatefulSet", "Job", "CronJob")
-        ):
-            continue
-        if manifest.object is None:
-            continue  # a kind whose controller may set it
-        yield manifest.remark(
-            f"{pods.field}.subdomain",
-            "without a hostname the subdomain has no effect, and the pods have no names of their own; "
-            "add hostname for one pod, or use a StatefulSet for several",
-        )
-
-
-@check("HS106", needs="services|pods")
-def without_service(objects: Objects) -> Iterator[Remark]:
-    """Pods whose subdomain is not a Service that selects them."""
-    for pods in objects.templates:
-        spec = pods.spec
-        if spec.hostname and spec.subdomain and pods.manifest.kind != "StatefulSet":
-            yield from _without_service(objects, pods, spec.subdomain, f"{pods.field}.subdomain")
-
-
-@check("HS107", needs="files")
-def no_label(objects: Objects) -> Iterator[Remark]:
-    """Hostnames and subdomains that are not DNS labels."""
-    for manifest in objects.manifests:
-        fault = manifest.refused
-        if fault is None or not is_about_pod_name(fault):
-            continue
-        node = field_node(manifest.node, fault.field)
-        lower = str(getattr(node, "value", "")).lower()
-        try:
-            check_label(fault.field, lower)
-            edit = manifest.replaced(fault.field, lower)
-        except Refused:
-            edit = None
-        sentence = str(fault).removeprefix(f"{fault.field}: ")
-        yield manifest.remark(fault.field, sentence, edit=edit)
-
-
-@check("HS108", needs="pods")
-def shared_hostname(objects: Objects) -> Iterator[Remark]:
-    """Several pods with one hostname."""
-    for pods in objects.templates:
-        manifest, spec = pods.manifest, pods.spec
-        is_named = spec.hostname and spec.subdomain and manifest.kind != "StatefulSet"
-        if is_named and (pods.replicas or 0) > 1:
-            yield manifest.remark(
-                f"{pods.field}.hostname",
-                f"all {pods.replicas} pods have the hostname {spec.hostname}, so "
-                f"{spec.hostname}.{spec.subdomain} resolves to all of them; use a StatefulSet for a name each",
-            )
-
-
 def _stateful_sets(objects: Objects) -> Iterator[tuple[PodSet, Workload]]:
     for pods in objects.templates:
         found = pods.manifest.object
         if pods.manifest.kind == "StatefulSet" and isinstance(found, Workload):
             yield pods, found
+
+
+@check("HS102", needs="services|pods|statefulsets", each=_stateful_sets)
+def service_name(objects: Objects, pods: PodSet, workload: Workload) -> Iterator[Remark]:
+    """StatefulSets whose serviceName gives their pods no names."""
+    name = workload.spec.service_name
+    if name:
+        yield from _without_service(objects, pods, name, "spec.serviceName")
+
+
+@check("HS103", needs="services|statefulsets", each=_stateful_sets)
+def with_cluster_ip(objects: Objects, pods: PodSet, workload: Workload) -> Iterator[Remark]:
+    """StatefulSets whose Service has a cluster IP."""
+    manifest, name = pods.manifest, workload.spec.service_name
+    named = objects.named(name, manifest) if name else []
+    if len(named) == 1 and not is_headless(named[0][1]) and named[0][1].spec.type != "ExternalName":
+        headless = [
+            str(each) for each, service in objects.services_of(pods) if is_headless(service)
+        ]
+        hint = f"; {headless[0]} is headless" if headless else ""
+        yield manifest.remark(
+            "spec.serviceName",
+            f"{named[0][0]} has a cluster IP, so its name resolves to that and not to the pods{hint}; "
+            "name a headless Service if clients look for all pods",
+        )
+
+
+@check("HS104", needs="files", each=_stateful_sets)
+def other_service(objects: Objects, pods: PodSet, workload: Workload) -> Iterator[Remark]:
+    """Names of pods written below another Service than that of serviceName."""
+    owner, own = pods.manifest, workload.spec.service_name
+    others = [
+        each.name
+        for each, service in objects.services_of(pods)
+        if is_headless(service) and each.name != own
+    ]
+    if not own or not others:
+        return
+    services = "|".join(map(re.escape, sorted(others)))
+    written = re.compile(rf"(?<![\w.-])({re.escape(owner.name)}-\d+)\.({services})(?=[^\w-]|$)")
+    for manifest in objects.manifests:
+        if not is_near(manifest, owner) or not _has(written, manifest):
+            continue
+        for field, text in _texts(manifest.content, ""):
+            found = written.search(text)
+            if found:
+                yield manifest.remark(
+                    field,
+                    f'"{found[0]}" does not exist: serviceName of {owner} is {own}, so the names of its pods '
+                    f'are below {own}; write "{found[1]}.{own}", or serviceName: {found[2]}',
+                )
+
+
+@check("HS105", needs="pods", each="templates")
+def without_hostname(objects: Objects, pods: PodSet) -> Iterator[Remark]:
+    """Pods with a subdomain and no hostname."""
+    manifest, spec = pods.manifest, pods.spec
+    if not spec.subdomain or spec.hostname or manifest.kind in ("StatefulSet", "Job", "CronJob"):
+        return
+    if manifest.object is None:
+        return  # a kind whose controller may set it
+    yield manifest.remark(
+        f"{pods.field}.subdomain",
+        "without a hostname the subdomain has no effect, and the pods have no names of their own; "
+        "add hostname for one pod, or use a StatefulSet for several",
+    )
+
+
+@check("HS106", needs="services|pods", each="templates")
+def without_service(objects: Objects, pods: PodSet) -> Iterator[Remark]:
+    """Pods whose subdomain is not a Service that selects them."""
+    spec = pods.spec
+    if spec.hostname and spec.subdomain and pods.manifest.kind != "StatefulSet":
+        yield from _without_service(objects, pods, spec.subdomain, f"{pods.field}.subdomain")
+
+
+@check("HS107", needs="files", each="manifests")
+def no_label(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
+    """Hostnames and subdomains that are not DNS labels."""
+    fault = manifest.refused
+    if fault is None or not is_about_pod_name(fault):
+        return
+    node = field_node(manifest.node, fault.field)
+    lower = str(getattr(node, "value", "")).lower()
+    try:
+        check_label(fault.field, lower)
+        edit = manifest.replaced(fault.field, lower)
+    except Refused:
+        edit = None
+    sentence = str(fault).removeprefix(f"{fault.field}: ")
+    yield manifest.remark(fault.field, sentence, edit=edit)
+
+
+@check("HS108", needs="pods", each="templates")
+def shared_hostname(objects: Objects, pods: PodSet) -> Iterator[Remark]:
+    """Several pods with one hostname."""
+    manifest, spec = pods.manifest, pods.spec
+    is_named = spec.hostname and spec.subdomain and manifest.kind != "StatefulSet"
+    if is_named and (pods.replicas or 0) > 1:
+        yield manifest.remark(
+            f"{pods.field}.hostname",
+            f"all {pods.replicas} pods have the hostname {spec.hostname}, so "
+            f"{spec.hostname}.{spec.subdomain} resolves to all of them; use a StatefulSet for a name each",
+        )
 
 
 def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> Iterator[Remark]:
@@ -232,31 +217,6 @@ MOST_NDOTS: Final = 15  # the maximum of glibc and musl
 _CLUSTER_FIRST: Final = ("", None, "ClusterFirst")
 
 
-@check("HS171", needs="pods")
-def long_search(objects: Objects) -> Iterator[Remark]:
-    """Search lists that musl ignores."""
-    for pods, found in _search_lists(objects):
-        length = len(f"search {' '.join(found)}".encode())
-        if length > LINE_LEN:
-            yield pods.manifest.remark(
-                f"{pods.field}.dnsConfig.searches",
-                f"the search line of resolv.conf has {length} octets, and musl, the libc of Alpine images, ignores a "
-                f"line with more than {LINE_LEN}: it would try no search domain; list fewer or shorter ones",
-            )
-
-
-@check("HS175", needs="pods")
-def many_domains(objects: Objects) -> Iterator[Remark]:
-    """Search lists that the kubelet truncates."""
-    for pods, found in _search_lists(objects):
-        if len(found) > MOST_SEARCHES:
-            yield pods.manifest.remark(
-                f"{pods.field}.dnsConfig.searches",
-                f"with those of the cluster there are {len(found)} search domains, and the kubelet writes the first "
-                f"{MOST_SEARCHES}, so {found[MOST_SEARCHES]} and what comes after it are not tried; list fewer",
-            )
-
-
 def _search_lists(objects: Objects) -> Iterator[tuple[PodSet, list[str]]]:
     """The pods that define search domains, and all their search domains."""
     for pods in objects.templates:
@@ -272,60 +232,80 @@ def _search_lists(objects: Objects) -> Iterator[tuple[PodSet, list[str]]]:
             yield pods, list(search_list(pod, DOMAIN, ""))
 
 
-@check("HS172", needs="pods")
-def ndots(objects: Objects) -> Iterator[Remark]:
-    """Values of ndots with which short names do not resolve everywhere, or that cause more queries than usual."""
-    for pods in objects.templates:
-        config = pods.spec.dns_config
-        for at, option in enumerate((config.options or ()) if config is not None else ()):
-            if option.name != "ndots" or not re.fullmatch("[0-9]{1,9}", option.value or ""):
-                continue
-            number = int(option.value or 0)
-            field = f"{pods.field}.dnsConfig.options[{at}].value"
-            if number < 2:
-                yield pods.manifest.remark(
-                    field,
-                    f"with ndots:{number} a name such as db.shop is asked as it is, and musl, the libc of Alpine "
-                    "images, then tries no search domain; write names of other namespaces in full, or ndots:2",
-                )
-            elif number > 5:
-                limit = (
-                    f", and more than {MOST_NDOTS} counts as {MOST_NDOTS}"
-                    if number > MOST_NDOTS
-                    else ""
-                )
-                yield pods.manifest.remark(
-                    field,
-                    f"with ndots:{number} even names with {min(number, MOST_NDOTS) - 1} dots are first asked with each "
-                    f"search domain{limit}; 5 is enough for all names of a cluster",
-                )
-
-
-@check("HS173", needs="pods")
-def host_network(objects: Objects) -> Iterator[Remark]:
-    """Pods on the host network that use the node's DNS and not the cluster's."""
-    for pods in objects.templates:
-        manifest, spec = pods.manifest, pods.spec
-        if not spec.host_network or spec.dns_policy not in _CLUSTER_FIRST:
-            continue
-        yield manifest.remark(
-            f"{pods.field}.hostNetwork",
-            "on the host network dnsPolicy ClusterFirst means Default, so the pods ask the DNS of the node, and names "
-            "of the cluster do not resolve; if they are needed, write dnsPolicy: ClusterFirstWithHostNet",
+@check("HS171", needs="pods", each=_search_lists)
+def long_search(objects: Objects, pods: PodSet, found: list[str]) -> Iterator[Remark]:
+    """Search lists that musl ignores."""
+    length = len(f"search {' '.join(found)}".encode())
+    if length > LINE_LEN:
+        yield pods.manifest.remark(
+            f"{pods.field}.dnsConfig.searches",
+            f"the search line of resolv.conf has {length} octets, and musl, the libc of Alpine images, ignores a "
+            f"line with more than {LINE_LEN}: it would try no search domain; list fewer or shorter ones",
         )
 
 
-@check("HS174", needs="pods")
-def without_nameserver(objects: Objects) -> Iterator[Remark]:
-    """Pods with dnsPolicy None and no nameserver."""
-    for pods in objects.templates:
-        spec = pods.spec
-        if spec.dns_policy == "None" and not (spec.dns_config and spec.dns_config.nameservers):
+@check("HS175", needs="pods", each=_search_lists)
+def many_domains(objects: Objects, pods: PodSet, found: list[str]) -> Iterator[Remark]:
+    """Search lists that the kubelet truncates."""
+    if len(found) > MOST_SEARCHES:
+        yield pods.manifest.remark(
+            f"{pods.field}.dnsConfig.searches",
+            f"with those of the cluster there are {len(found)} search domains, and the kubelet writes the first "
+            f"{MOST_SEARCHES}, so {found[MOST_SEARCHES]} and what comes after it are not tried; list fewer",
+        )
+
+
+@check("HS172", needs="pods", each="templates")
+def ndots(objects: Objects, pods: PodSet) -> Iterator[Remark]:
+    """Values of ndots with which short names do not resolve everywhere, or that cause more queries than usual."""
+    config = pods.spec.dns_config
+    for at, option in enumerate((config.options or ()) if config is not None else ()):
+        if option.name != "ndots" or not re.fullmatch("[0-9]{1,9}", option.value or ""):
+            continue
+        number = int(option.value or 0)
+        field = f"{pods.field}.dnsConfig.options[{at}].value"
+        if number < 2:
             yield pods.manifest.remark(
-                f"{pods.field}.dnsPolicy",
-                "with dnsPolicy None the pod has the nameservers of dnsConfig only, and there is none, which the API "
-                "server refuses; add dnsConfig.nameservers",
+                field,
+                f"with ndots:{number} a name such as db.shop is asked as it is, and musl, the libc of Alpine "
+                "images, then tries no search domain; write names of other namespaces in full, or ndots:2",
             )
+        elif number > 5:
+            limit = (
+                f", and more than {MOST_NDOTS} counts as {MOST_NDOTS}"
+                if number > MOST_NDOTS
+                else ""
+            )
+            yield pods.manifest.remark(
+                field,
+                f"with ndots:{number} even names with {min(number, MOST_NDOTS) - 1} dots are first asked with each "
+                f"search domain{limit}; 5 is enough for all names of a cluster",
+            )
+
+
+@check("HS173", needs="pods", each="templates")
+def host_network(objects: Objects, pods: PodSet) -> Iterator[Remark]:
+    """Pods on the host network that use the node's DNS and not the cluster's."""
+    manifest, spec = pods.manifest, pods.spec
+    if not spec.host_network or spec.dns_policy not in _CLUSTER_FIRST:
+        return
+    yield manifest.remark(
+        f"{pods.field}.hostNetwork",
+        "on the host network dnsPolicy ClusterFirst means Default, so the pods ask the DNS of the node, and names "
+        "of the cluster do not resolve; if they are needed, write dnsPolicy: ClusterFirstWithHostNet",
+    )
+
+
+@check("HS174", needs="pods", each="templates")
+def without_nameserver(objects: Objects, pods: PodSet) -> Iterator[Remark]:
+    """Pods with dnsPolicy None and no nameserver."""
+    spec = pods.spec
+    if spec.dns_policy == "None" and not (spec.dns_config and spec.dns_config.nameservers):
+        yield pods.manifest.remark(
+            f"{pods.field}.dnsPolicy",
+            "with dnsPolicy None the pod has the nameservers of dnsConfig only, and there is none, which the API "
+            "server refuses; add dnsConfig.nameservers",
+        )
 
 
 # HS176: queries caused by the search list, for names in recorded queries.
@@ -342,27 +322,26 @@ SHARE: Final = 4  # at least one of so many queries fails
 _NOBODY: Final = ""
 
 
-@check("HS176", needs="queries")
-def costly(objects: Objects) -> Iterator[Remark]:
+@check("HS176", needs="queries", each=lambda objects: objects.written(RECORDED))
+def costly(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Workloads that query many names with search domains first."""
-    for manifest in objects.written(RECORDED):
-        owners = _owners(objects)
-        found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        for client in _mappings(manifest.content, "clients"):
-            found[owners.get(str(client.get("address")), _NOBODY)].append(client)
-        for place, clients in sorted(found.items()):
-            queries = sum(_number(each, "queries") for each in clients)
-            names = [one for each in clients for one in _mappings(each, "names")]
-            extra = sum(_number(each, "extra") for each in names)
-            if extra >= LEAST and extra * SHARE >= queries:
-                who = "" if place else f" of {_listed(clients)}, no address of a known Pod,"
-                yield Remark(
-                    manifest.at("clients"),
-                    place,
-                    "",
-                    f"{extra} of {queries} recorded queries{who} asked with a search domain in vain, most of them for "
-                    f"{_most(names)}; {_remedy(names, extra)}",
-                )
+    owners = _owners(objects)
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for client in _mappings(manifest.content, "clients"):
+        found[owners.get(str(client.get("address")), _NOBODY)].append(client)
+    for place, clients in sorted(found.items()):
+        queries = sum(_number(each, "queries") for each in clients)
+        names = [one for each in clients for one in _mappings(each, "names")]
+        extra = sum(_number(each, "extra") for each in names)
+        if extra >= LEAST and extra * SHARE >= queries:
+            who = "" if place else f" of {_listed(clients)}, no address of a known Pod,"
+            yield Remark(
+                manifest.at("clients"),
+                place,
+                "",
+                f"{extra} of {queries} recorded queries{who} asked with a search domain in vain, most of them for "
+                f"{_most(names)}; {_remedy(names, extra)}",
+            )
 
 
 def _most(names: list[dict[str, Any]]) -> str:

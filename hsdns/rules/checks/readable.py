@@ -11,28 +11,26 @@ from collections.abc import Iterator
 from hsdns.corefile.tree import Position
 from hsdns.rules.checks.pods import is_about_pod_name
 from hsdns.rules.checks.services import is_about_target
-from hsdns.rules.objects import Objects, check
+from hsdns.rules.objects import Manifest, Objects, check
 from hsdns.rules.rule import Remark
 
 
-@check("HS001", needs="files")
-def refused(objects: Objects) -> Iterator[Remark]:
+@check("HS001", needs="files", each="manifests")
+def refused(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Values that the API server refuses."""
-    for manifest in objects.manifests:
-        fault = manifest.refused
-        if fault is None or is_about_target(fault) or is_about_pod_name(fault):
-            continue
-        yield manifest.remark(fault.field, str(fault).removeprefix(f"{fault.field}: "))
+    fault = manifest.refused
+    if fault is None or is_about_target(fault) or is_about_pod_name(fault):
+        return
+    yield manifest.remark(fault.field, str(fault).removeprefix(f"{fault.field}: "))
 
 
-@check("HS002", needs="files")
-def unknown(objects: Objects) -> Iterator[Remark]:
+@check("HS002", needs="files", each="manifests")
+def unknown(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Kinds and fields that are misspelt."""
-    for manifest in objects.manifests:
-        for line, sentence in manifest.remarks:
-            place = str(manifest)
-            said = sentence.removeprefix(
-                f"{manifest.kind} {manifest.namespace or 'default'}/{manifest.name}"
-            )
-            said = said.removeprefix(f"{place}").removeprefix(": ").strip()
-            yield Remark(Position(manifest.file, line, 1), place, "", said)
+    for line, sentence in manifest.remarks:
+        place = str(manifest)
+        said = sentence.removeprefix(
+            f"{manifest.kind} {manifest.namespace or 'default'}/{manifest.name}"
+        )
+        said = said.removeprefix(f"{place}").removeprefix(": ").strip()
+        yield Remark(Position(manifest.file, line, 1), place, "", said)

@@ -6,9 +6,10 @@ Path: judging.py -> here.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import Final
 
 from hsdns.cluster.address import pack_address
@@ -83,12 +84,12 @@ class _Alike:
     """Pods with the same keys, by the values of their labels."""
 
     def __init__(self) -> None:
-        self._pods: dict[int, PodSet] = {}
+        self._first: int | None = None
         self._values: defaultdict[str, list[int]] = defaultdict(list)
-        self._found: dict[tuple[str, ...], Place] = {}
 
     def add(self, position: int, pods: PodSet) -> None:
-        self._pods[position] = pods
+        if self._first is None:
+            self._first = position
         for value in set(pods.labels.values()):
             self._values[value].append(position)
 
@@ -97,28 +98,10 @@ class _Alike:
 
     def nearest(self, selector: Mapping[str, str]) -> Place:
         """How many values of the selector the first of the nearest pods has, and its position."""
-        present = tuple(sorted(each for each in selector.values() if each in self._values))
-        if present not in self._found:
-            self._found[present] = self._best(present)
-        return self._found[present]
-
-    def _best(self, values: Sequence[str]) -> Place:
-        best, seen = (0, -next(iter(self._pods))), set[int]()
-        rare = sorted(set(values), key=lambda each: len(self._values[each]))
-        left = len(values)
-        for number, value in enumerate(rare):
-            left -= values.count(value)
-            for position in self._values[value]:
-                if position in seen:
-                    continue
-                owned = set(self._pods[position].labels.values())
-                best = max(best, (sum(each in owned for each in values), -position))
-                if number == len(rare) - 1:
-                    break  # the others have this value only, and are later
-                seen.add(position)
-            if best[0] > left:
-                break  # those that were not seen have fewer
-        return best
+        assert self._first is not None, "it has a pod"
+        counts = Counter(chain.from_iterable(map(self.with_value, selector.values())))
+        places = ((count, -position) for position, count in counts.items())
+        return max(places, default=(0, -self._first))
 
 
 def is_misspelt(one: str, other: str) -> bool:
@@ -321,29 +304,33 @@ def is_about_target(fault: Refused) -> bool:
     return fault.field == FIELD
 
 
-@check("HS131", needs="services")
-def address(objects: Objects) -> Iterator[Remark]:
+def _targets(objects: Objects) -> Iterator[tuple[Manifest, str]]:
+    for manifest, service in objects.services:
+        if service.spec.type == "ExternalName" and service.spec.external_name:
+            yield manifest, service.spec.external_name
+
+
+@check("HS131", needs="services", each=_targets)
+def address(objects: Objects, manifest: Manifest, target: str) -> Iterator[Remark]:
     """Targets that are addresses."""
-    for manifest, target in _targets(objects):
-        if pack_address(target) is not None:
-            yield manifest.remark(
-                FIELD,
-                f'"{target}" is an IP address, and a CNAME record needs a host name; use a Service without selector, '
-                "and an EndpointSlice with the address",
-            )
+    if pack_address(target) is not None:
+        yield manifest.remark(
+            FIELD,
+            f'"{target}" is an IP address, and a CNAME record needs a host name; use a Service without selector, '
+            "and an EndpointSlice with the address",
+        )
 
 
-@check("HS132", needs="files")
-def no_host(objects: Objects) -> Iterator[Remark]:
+@check("HS132", needs="files", each="manifests")
+def no_host(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Targets that are not host names, which the API server refuses."""
-    for manifest in objects.manifests:
-        fault = manifest.refused
-        if fault is None or not is_about_target(fault):
-            continue
-        written = value_at(manifest.content, FIELD)
-        host = _host(written) if isinstance(written, str) else ""
-        edit = manifest.replaced(FIELD, host) if host else None
-        yield manifest.remark(FIELD, str(fault).removeprefix(f"{FIELD}: "), edit=edit)
+    fault = manifest.refused
+    if fault is None or not is_about_target(fault):
+        return
+    written = value_at(manifest.content, FIELD)
+    host = _host(written) if isinstance(written, str) else ""
+    edit = manifest.replaced(FIELD, host) if host else None
+    yield manifest.remark(FIELD, str(fault).removeprefix(f"{FIELD}: "), edit=edit)
 
 
 @check("HS133", needs="services")
@@ -390,12 +377,6 @@ def relative(objects: Objects) -> Iterator[Remark]:
         else:
             continue
         yield manifest.remark(FIELD, f'{reason}; write "{whole}", with the domain of the cluster')
-
-
-def _targets(objects: Objects) -> Iterator[tuple[Manifest, str]]:
-    for manifest, service in objects.services:
-        if service.spec.type == "ExternalName" and service.spec.external_name:
-            yield manifest, service.spec.external_name
 
 
 def _service_of(target: str) -> tuple[str, str] | None:

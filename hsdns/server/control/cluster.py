@@ -353,7 +353,7 @@ async def _begin(instance: Instance, follower: EventFollower) -> tuple[float, Wh
         return follower.begin()
 
     try:
-        return await instance.runtime.in_watch(begin(), WAIT)
+        return await instance.in_watch(begin(), WAIT)
     except TimeoutError:
         raise HttpRefusal(503, BUSY) from None
 

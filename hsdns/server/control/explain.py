@@ -68,7 +68,7 @@ async def _question(door: Door, given: Mapping[str, str], pause: Pause) -> Expla
     from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - imported for those who ask
 
     instance = door.serving()
-    explainer = make_explainer(instance.configuration, instance.runtime, asks=True, pause=pause)
+    explainer = make_explainer(instance.configuration, instance, asks=True, pause=pause)
     found = await explainer.explain(qname, qtype, door.clock())
     beside = [] if door.faults is None else door.faults.beside_the_chain()
     found.plugins[:0] = [PluginStep("fault", words) for words in beside]
@@ -85,6 +85,6 @@ async def _lookup(door: Door, given: Mapping[str, str], pause: Pause) -> Explana
 
     instance = door.serving()
     try:
-        return await explain_lookup(instance.configuration, instance.runtime, asking, pause=pause)
+        return await explain_lookup(instance.configuration, instance, asking, pause=pause)
     except QuestionError as error:
         raise HttpRefusal(400, str(error)) from None

@@ -70,7 +70,7 @@ def namespace_of(name: Name, zones: tuple[Name, ...]) -> bytes | None:
     return labels[-2] if len(labels) > 1 and labels[-1] in KINDS else None
 
 
-PARAMETERS: Final = ("last", *FILTERS)
+QUERY_PARAMETERS: Final = ("last", *FILTERS)
 MOST: Final = 1000  # largest number that `last` may request
 PIECE: Final = 100  # lines in one write
 NOT_KEPT: Final = (

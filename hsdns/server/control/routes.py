@@ -38,7 +38,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -54,10 +54,8 @@ from hsdns.server.control.door import Door, kubernetes_blocks, to_line
 from hsdns.server.control.explain import PARAMETERS as EXPLAIN_PARAMETERS
 from hsdns.server.control.explain import explain
 from hsdns.server.control.faults import faults, hits
-from hsdns.server.control.queries import FILTERS, queries
-from hsdns.server.control.queries import PARAMETERS as QUERY_PARAMETERS
-from hsdns.server.control.top import PARAMETERS as TOP_PARAMETERS
-from hsdns.server.control.top import top
+from hsdns.server.control.queries import FILTERS, QUERY_PARAMETERS, queries
+from hsdns.server.control.top import TOP_PARAMETERS, top
 from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
 from hsdns.sources.replay import MAX_SPEED, Course, Replay
@@ -270,7 +268,7 @@ async def replay(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
         if not source.is_loaded:
             raise HttpRefusal(404, f"{source.path} could not be read when the server started")
     act = _read(asked.body) if asked.method == "POST" else Replay.course
-    in_watch = instance.runtime.in_watch
+    in_watch = instance.in_watch
     try:
         found = [await in_watch(act(source), WAIT) for source in sources.values()]
     except TimeoutError:
@@ -310,37 +308,22 @@ JSON: Final = "application/json"
 LINES: Final = "application/jsonl"
 
 
-class Route(NamedTuple):
-    """The handler of a path: it yields the parts of a page, for these parameters and methods.
-
-    A route without a token contains no data of the server, or with `any_host` only whether it is ready.
-    """
-
-    pieces: Callable[[Door, PageRequest], AsyncGenerator[bytes, None]]
-    content_type: str
-    parameters: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ("GET",)
-    needs_token: bool = True
-    headers: Mapping[str, str] = {}
-    any_host: bool = False
-    is_endless: bool = False
-
-
-ROUTES: Final[Mapping[str, Route]] = {
-    "/": Route(page, HTML, needs_token=False, headers=headers()),
-    "/ready": Route(ready, TEXT, needs_token=False, any_host=True),
-    "/version": Route(version, JSON),
-    "/v1/server": Route(state, JSON),
-    "/v1/names": Route(names, LINES),
-    "/v1/changes": Route(changes, LINES, is_endless=True),
-    "/v1/watch": Route(watch, LINES, WATCH_PARAMETERS, is_endless=True),
-    "/v1/explain": Route(explain, JSON, EXPLAIN_PARAMETERS),
-    "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS, is_endless=True),
-    "/v1/top": Route(top, LINES, TOP_PARAMETERS, is_endless=True),
-    "/v1/top/events": Route(events(top), EVENTS, FILTERS, is_endless=True),
-    "/v1/replay": Route(replay, LINES, (), ("GET", "POST")),
-    "/v1/faults": Route(faults, LINES, ("name", "dry-run"), ("GET", "POST", "DELETE")),
-    "/v1/faults/hits": Route(hits, LINES, is_endless=True),
+# Their pieces take the door first.
+ROUTES: Final[Mapping[str, HttpStream]] = {
+    "/": HttpStream(HTML, page, headers=headers()),
+    "/ready": HttpStream(TEXT, ready, any_host=True),
+    "/version": HttpStream(JSON, version),
+    "/v1/server": HttpStream(JSON, state),
+    "/v1/names": HttpStream(LINES, names),
+    "/v1/changes": HttpStream(LINES, changes, is_endless=True),
+    "/v1/watch": HttpStream(LINES, watch, parameters=WATCH_PARAMETERS, is_endless=True),
+    "/v1/explain": HttpStream(JSON, explain, parameters=EXPLAIN_PARAMETERS),
+    "/v1/queries": HttpStream(LINES, queries, parameters=QUERY_PARAMETERS, is_endless=True),
+    "/v1/top": HttpStream(LINES, top, parameters=TOP_PARAMETERS, is_endless=True),
+    "/v1/top/events": HttpStream(EVENTS, events(top), parameters=FILTERS, is_endless=True),
+    "/v1/replay": HttpStream(LINES, replay, methods=("GET", "POST")),
+    "/v1/faults": HttpStream(LINES, faults, None, ("name", "dry-run"), ("GET", "POST", "DELETE")),
+    "/v1/faults/hits": HttpStream(LINES, hits, is_endless=True),
 }
 
 
@@ -349,28 +332,21 @@ ROUTES: Final[Mapping[str, Route]] = {
 DASHBOARD: Final = ("/", "/v1/explain", "/v1/top/events")
 
 
+# These contain no data of the server, or only whether it is ready, and need no token.
+OPEN: Final = ("/", "/ready")
+
+
 def pages(door: Door, token: str | None) -> dict[str, HttpStream]:
     """The pages of an address of the control door."""
-    found = None if token is None else AccessToken(token)
-    return {path: _stream(route, door, found) for path, route in ROUTES.items()}
+    known = None if token is None else AccessToken(token)
+    return {
+        path: page._replace(
+            pieces=partial(page.pieces, door), token=None if path in OPEN else known
+        )
+        for path, page in ROUTES.items()
+    }
 
 
 def dashboard(door: Door) -> dict[str, HttpStream]:
     """The pages of an address of `dashboard`."""
-    return {path: _stream(ROUTES[path], door, None, is_public=True) for path in DASHBOARD}
-
-
-def _stream(
-    route: Route, door: Door, token: AccessToken | None, *, is_public: bool = False
-) -> HttpStream:
-    return HttpStream(
-        route.content_type,
-        partial(route.pieces, door),
-        token if route.needs_token else None,
-        route.parameters,
-        route.methods,
-        route.headers,
-        is_public,
-        route.any_host,
-        route.is_endless,
-    )
+    return {path: pages(door, None)[path]._replace(is_public=True) for path in DASHBOARD}

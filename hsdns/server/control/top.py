@@ -69,6 +69,7 @@ from hsdns.wire.name import Name
 
 if TYPE_CHECKING:
     from hsdns.explanation.report import Explanation
+    from hsdns.plugins.forward import Route
 
 STEP: Final = 100  # queries; the slowest computation over them takes half a millisecond
 
@@ -83,19 +84,18 @@ async def steps(found: Sequence[SeenQuery], turn: Turn) -> AsyncGenerator[SeenQu
 
 NO_REPLY: Final = "no reply"  # in place of an rcode
 _HITS: Final = ("hit", "region")  # results of hsdns_table_lookups_total
-_SERIES: Final = (
-    ("coredns_dns_requests_total", "type"),
-    ("coredns_dns_responses_total", "rcode"),
-    ("hsdns_table_lookups_total", "result"),
-)
+# Counters, and the label by which each is shown.
+_SERIES: Final = {
+    "coredns_dns_requests_total": "type",
+    "coredns_dns_responses_total": "rcode",
+    "hsdns_table_lookups_total": "result",
+}
 
 
 class _RateCounts(NamedTuple):
     """The number of all queries since the start: by the labels of _SERIES, and by the tap."""
 
-    by_type: Mapping[str, float]
-    by_rcode: Mapping[str, float]
-    lookups: Mapping[str, float]
+    series: list[dict[str, float]]
     seen: int
     position: int
 
@@ -113,16 +113,19 @@ class Rates:
         now, before = self._door.clock(), self._before
         seconds = max(now - self._at, 0.001)
         self._at, self._before = now, self._count()
-        new = self._before
-        hits = sum(new.lookups.get(each, 0) - before.lookups.get(each, 0) for each in _HITS)
-        if self._is_counted():
-            by_type = _less(new.by_type, before.by_type)
-            by_rcode = _less(new.by_rcode, before.by_rcode)
-            total, is_exact = sum(by_type.values()), True
-        else:
-            found = list(self._door.queries.since(before.position))
-            by_type, by_rcode = _sum(found)
-            total, is_exact = float(new.seen - before.seen), all(each.weight == 1 for each in found)
+        by_type, by_rcode, lookups = (
+            {key: count - old.get(key, 0) for key, count in new.items()}
+            for new, old in zip(self._before.series, before.series, strict=True)
+        )
+        total, is_exact = sum(by_type.values()), True
+        if not self._is_counted():
+            by_type, by_rcode = defaultdict(float), defaultdict(float)
+            for each in self._door.queries.since(before.position):
+                by_type[each.type] += each.weight
+                by_rcode[each.rcode or NO_REPLY] += each.weight
+                is_exact = is_exact and each.weight == 1
+            total = float(self._before.seen - before.seen)
+        hits = sum(lookups.get(each, 0) for each in _HITS)
         return {
             "queries_per_second": round(total / seconds, 2),
             "table_share": round(min(hits / total, 1.0), 4) if total else None,
@@ -138,27 +141,14 @@ class Rates:
     def _count(self) -> _RateCounts:
         metrics, queries = self._door.metrics, self._door.queries
         metrics.fold()
-        found = {name: defaultdict[str, float](float) for name, _ in _SERIES}
+        found: dict[str, dict[str, float]] = {name: defaultdict(float) for name in _SERIES}
         for metric in metrics:
             if metric.name in found and isinstance(metric, Counter):
-                place = metric.labels.index(dict(_SERIES)[metric.name])
+                place = metric.labels.index(_SERIES[metric.name])
                 for labels, count in metric.values.items():
                     found[metric.name][labels[place]] += count
         queries.collect()
-        by_type, by_rcode, lookups = found.values()
-        return _RateCounts(by_type, by_rcode, lookups, queries.seen, queries.collected)
-
-
-def _less(new: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-    return {key: count - before.get(key, 0) for key, count in new.items()}
-
-
-def _sum(found: list[SeenQuery]) -> tuple[dict[str, float], dict[str, float]]:
-    by_type, by_rcode = defaultdict[str, float](float), defaultdict[str, float](float)
-    for each in found:
-        by_type[each.type] += each.weight
-        by_rcode[each.rcode or NO_REPLY] += each.weight
-    return by_type, by_rcode
+        return _RateCounts([*found.values()], queries.seen, queries.collected)
 
 
 def _each_second(counts: Mapping[str, float], seconds: float) -> dict[str, float]:
@@ -168,16 +158,7 @@ def _each_second(counts: Mapping[str, float], seconds: float) -> dict[str, float
 
 
 DURATIONS: Final = "coredns_proxy_request_duration_seconds"
-
-
-class _Counts(NamedTuple):
-    """Counts of one upstream: replies by duration, as in Histogram, and failures."""
-
-    durations: Sequence[float]
-    failures: int
-
-
-_NONE: Final = _Counts((0.0,) * (len(TIME_BUCKETS) + 2), 0)
+_CELLS: Final = len(TIME_BUCKETS) + 2
 
 
 class Upstreams:
@@ -195,40 +176,40 @@ class Upstreams:
         self._at, self._before = now, self._count()
         found = []
         for address, counts in self._before.items():
-            old = before.get(address, _NONE)
-            pairs = zip(counts.durations[:-1], old.durations[:-1], strict=True)
-            new = [count - earlier for count, earlier in pairs]
-            failures = counts.failures - old.failures
+            earlier = before.get(address, [0.0] * _CELLS)
+            *new, failures = (count - old for count, old in zip(counts, earlier, strict=True))
             found.append(
                 {
                     "address": address,
                     "per_second": round(sum(new) / seconds, 2),
                     # The counts restart from 0 after a reload.
-                    "failures": failures if failures >= 0 else counts.failures,
+                    "failures": int(failures if failures >= 0 else counts[-1]),
                     "p50_ms": median(new),
                 }
             )
         return found
 
-    def _count(self) -> dict[str, _Counts]:
-        """The upstreams of the serving configuration, by address."""
-        # The import takes 25 ms, and only readers of this page need it.
-        from hsdns.plugins.forward import Forward  # noqa: PLC0415 - as said
-
-        plugins = self._door.serving().configuration.plugins
-        routes = [route for each in plugins if isinstance(each, Forward) for route in each.routes]
-        found: dict[str, _Counts] = {}
-        for upstream in (each for route in routes for each in route.upstreams):
-            known = found.get(str(upstream), _NONE)
-            found[str(upstream)] = known._replace(failures=known.failures + upstream.failed)
+    def _count(self) -> dict[str, list[float]]:
+        """The upstreams of the serving configuration: replies by duration, as in Histogram, and failures at the end."""
+        found: dict[str, list[float]] = {}
+        for route in _routes(self._door.serving()):
+            for upstream in route.upstreams:
+                found.setdefault(str(upstream), [0.0] * _CELLS)[-1] += upstream.failed
         for metric in self._door.metrics:
-            if metric.name != DURATIONS or not isinstance(metric, Histogram):
-                continue
-            for (_, address, _), cells in metric.values.items():
-                if address in found:
-                    sums = [a + b for a, b in zip(found[address].durations, cells, strict=True)]
-                    found[address] = found[address]._replace(durations=sums)
+            if metric.name == DURATIONS and isinstance(metric, Histogram):
+                for (_, address, _), cells in metric.values.items():
+                    for at, count in enumerate(cells[:-1] if address in found else ()):
+                        found[address][at] += count
         return found
+
+
+def _routes(instance: Instance) -> list[Route]:
+    """The routes of all `forward` plugins."""
+    # The import takes 25 ms, and only readers of this page need it.
+    from hsdns.plugins.forward import Forward  # noqa: PLC0415 - as said
+
+    plugins = instance.configuration.plugins
+    return [route for each in plugins if isinstance(each, Forward) for route in each.routes]
 
 
 def median(counts: Sequence[float]) -> float | None:
@@ -446,9 +427,7 @@ class Causes:
         from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - for those who look
 
         forwarded, pause = _forwarded(instance, failing), resting(self._door.clock)
-        explainer = make_explainer(
-            instance.configuration, instance.runtime, asks=False, pause=pause
-        )
+        explainer = make_explainer(instance.configuration, instance, asks=False, pause=pause)
         qtype = type_from_text(failing.type)
         try:
             found = await explainer.explain(failing.name, qtype, self._door.clock())
@@ -476,11 +455,7 @@ def _sentence(found: Explanation, forwarded: str) -> str:
 
 def _forwarded(instance: Instance, failing: FailingName) -> str:
     """How the upstreams replied for a name; empty if it is not forwarded."""
-    from hsdns.plugins.forward import Forward  # noqa: PLC0415 - as above
-
-    plugins = instance.configuration.plugins
-    routes = [route for each in plugins if isinstance(each, Forward) for route in each.routes]
-    for route in routes:
+    for route in _routes(instance):
         if route.matches(failing.name):
             servers = ", ".join(map(str, route.upstreams))
             failed = sum(each.failed for each in route.upstreams)
@@ -513,7 +488,7 @@ async def slowest(found: Sequence[SeenQuery], turn: Turn) -> list[dict[str, Any]
     ]
 
 
-PARAMETERS: Final = ("once", *FILTERS)
+TOP_PARAMETERS: Final = ("once", *FILTERS)
 INTERVAL: Final = 1.0  # seconds between two pictures
 LONGEST: Final = 0.0004  # seconds of work without a break: queries wait for it, and readers ask for many pictures
 WINDOW: Final = 60.0  # seconds of failures, waste and slow queries in a picture

@@ -118,7 +118,7 @@ def test_nothing_is_followed(words: str) -> None:
     given = settings(words)
     with following_changes(given, None, [], []) as following:
         following.take()
-        assert following.report(0, [], 0.0, 1.0) is None
+        assert following.report(0, 0.0, 1.0) is None
 
 
 @pytest.mark.sockets
@@ -136,6 +136,6 @@ def test_changes_of_a_cluster_are_followed() -> None:
             while len(found.truth.changes) < 10:
                 following.take()
             found.end_churn()
-        report = following.report(0, found.questions.all, 0.0, float("inf"))
+        report = following.report(0, 0.0, float("inf"))
     assert report is not None
     assert 0 < report.followed == report.left_out

@@ -16,12 +16,10 @@ import pytest
 
 from hsdns import cli
 from hsdns.load.cli import generator
-from hsdns.load.cli.load import (
-    Load,
-    Termination,
-)
+from hsdns.load.cli.load import Load, Termination
 from hsdns.load.cluster.job import reports_of
 from hsdns.load.report import FORMAT, read_report
+from hsdns.load.results import together
 from hsdns.load.send import probe
 from tests.load import servers
 from tests.load.cluster.test_job import STARTED, api
@@ -89,26 +87,8 @@ def test_several_servers_in_one_run_and_all_files_beside_the_report(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     with server() as port, server() as other:
         servers = ["-server", "127.0.0.1", "-p", str(port), "-server", f"other=127.0.0.1:{other}"]
-        files = [
-            "-json",
-            "r.json",
-            "-html",
-            "r.html",
-            "-junit",
-            "cases.xml",
-            "-prometheus",
-            "load.prom",
-        ]
-        words = [
-            "load",
-            *servers,
-            "-queries",
-            "q.txt",
-            *SHORT,
-            *files,
-            "-fail-if",
-            "loss>0,nxdomain<1",
-        ]
+        files = "-json r.json -html r.html -junit cases.xml -prometheus load.prom".split()
+        words = ["load", *servers, "-queries", "q.txt", *SHORT, *files, "-fail-if", "loss>0,nxdomain<1"]  # fmt: skip
         assert cli.main(words) == 1
     report = read_report(Path("r.json").read_bytes(), "")
     name = f"127.0.0.1 port {port}"
@@ -154,14 +134,8 @@ def test_several_generators_share_a_plan(capsys: pytest.CaptureFixture[str]) -> 
     assert (report.generators, report.plan.part, found.ended) == (3, "", "")
     assert (found.counts.sent, found.counts.answered) == (100, 100)
     assert [(each.second, each.counts.sent) for each in found.per_second] == [(0, 50), (1, 50)]
-    slots = Counter[int]()
-    for each in parts:
-        for second in each.servers[0].per_second:
-            slots.update(second.slots.slots)
-    together = Counter[int]()
-    for second in found.per_second:
-        together.update(second.slots.slots)
-    assert together == slots
+    slots = [dict(together(each.servers[0].per_second).slots.items()) for each in (*parts, report)]
+    assert sum(map(Counter, slots[:-1]), Counter()) == slots[-1]
 
 
 @pytest.fixture
@@ -208,29 +182,13 @@ def test_a_pod_of_a_job_that_is_deleted_puts_its_report(
     started = {**STARTED, "status": {"startTime": begun}}
     with server() as port, api([(200, started), (200, {})]) as (found, asked):
         monkeypatch.setattr(generator, "_api", lambda: found)
-        words = [
-            "-p",
-            str(port),
-            "-queries",
-            "q.txt",
-            "-rate",
-            "800",
-            "-time",
-            "1m",
-            "-job",
-            "load",
-        ]
-        assert Load.main([*words, "-start-at", "+6s", "-fail-if", "nxdomain<1"]) == 0
+        words = f"-p {port} -queries q.txt -rate 800 -time 1m -job load -start-at +6s -fail-if nxdomain<1"
+        assert Load.main(words.split()) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
     ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
     report = read_report(octets, "")
     (told,) = report.servers
     assert (told.ended, told.counts.sent >= 28, report.plan.part) == ("interrupted", True, "1/4")
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Load.main(["-h"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: hsdns load -queries FILE [FLAG...]\n")
 
 
 def test_before_a_load_it_is_ctrl_c() -> None:

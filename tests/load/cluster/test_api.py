@@ -10,12 +10,11 @@ import aiohttp
 import pytest
 
 from hsdns.cli.offline import configure, kubernetes_blocks, make_runtime, wait_for_clusters
-from hsdns.cluster.objects import Namespace, ObjectMeta, Service, ServiceSpec
-from hsdns.load.cluster import history as api_history
+from hsdns.cluster.objects import EndpointSlice, Namespace, ObjectMeta, Service, ServiceSpec
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT
 from hsdns.load.cluster.churn import Churn
-from hsdns.load.cluster.history import ApiHistory
+from hsdns.load.cluster.history import PATHS, ApiHistory
 from hsdns.load.errors import LoadError
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.synthetic import Shape
@@ -79,39 +78,35 @@ def names(block: Kubernetes) -> list[str]:
     return sorted(f"{record.owner} {record.rrtype} {record.rdata!r}" for rrset in rrsets for record in rrset if record.rrtype in (RRType.A, RRType.AAAA, RRType.SRV))  # fmt: skip
 
 
-def test_what_is_too_old_is_listed_again() -> None:
-    async def test() -> None:
-        history = ApiHistory(1)
-        for _ in range(3):
-            history.put(Namespace(ObjectMeta(name="shop")))
-        api = ClusterApi(history, "127.0.0.1", 0)
-        await api.start()
-        path = f"{api.url}/api/v1/namespaces?watch=1&resourceVersion=1"
-        async with aiohttp.ClientSession() as session, session.get(path) as answer:
-            assert answer.status == 410
-            assert (await answer.json())["reason"] == "Expired"
-        await api.stop()
+def test_what_a_watch_is_told() -> None:
+    """Bookmarks tell a quiet watch the version, if it takes them; a version that is too old is to be listed again."""
 
-    asyncio.run(test())
-
-
-def test_bookmarks_tell_a_quiet_watch_the_version() -> None:
     async def test() -> list[bytes]:
-        history = ApiHistory()
+        history = ApiHistory(1)
         api = ClusterApi(history, "127.0.0.1", 0, bookmark_every=0.001)
         await api.start()
+        second = ClusterApi(history, "127.0.0.1", int(api.url.rpartition(":")[2]))
+        with pytest.raises(LoadError, match=r"^-api: 127.0.0.1:[0-9]+ cannot be listened on: "):
+            await second.start()
+        await second.stop()
         history.put(Namespace(ObjectMeta(name="shop")))
-        path = f"{api.url}/api/v1/services?watch=1&resourceVersion=1&allowWatchBookmarks="
+        path = f"{api.url}/api/v1/services?watch=1&allowWatchBookmarks="
         async with aiohttp.ClientSession() as session:
-            async with session.get(f"{path}true") as watch:
-                told = await watch.content.readline()
-            async with session.get(f"{path}false") as watch, session.get(f"{path}true") as other:
+            async with session.get(f"{path}true&resourceVersion=1") as watch:
+                told = [await watch.content.readline()]
+            async with (
+                session.get(f"{path}false&resourceVersion=1") as watch,
+                session.get(f"{path}true&resourceVersion=1") as other,
+            ):
                 await other.content.readline()  # the first watch was due a bookmark, too
                 history.put(Service(ObjectMeta(name="web", namespace="shop")))
                 api.changed()
-                quiet = await watch.content.readline()
+                told.append(await watch.content.readline())
+            history.put(Namespace(ObjectMeta(name="shop")))
+            async with session.get(f"{path}true&resourceVersion=1") as answer:
+                assert (answer.status, (await answer.json())["reason"]) == (410, "Expired")
         await api.stop()
-        return [told, quiet]
+        return told
 
     told, quiet = asyncio.run(test())
     assert told == (
@@ -119,20 +114,6 @@ def test_bookmarks_tell_a_quiet_watch_the_version() -> None:
         b'"metadata":{"resourceVersion":"1","annotations":{}}}}\n'
     )
     assert quiet.startswith(b'{"type":"ADDED",')
-
-
-def test_an_address_that_is_taken() -> None:
-    async def test() -> None:
-        first = ClusterApi(ApiHistory(), "127.0.0.1", 0)
-        await first.start()
-        port = int(first.url.rpartition(":")[2])
-        second = ClusterApi(ApiHistory(), "127.0.0.1", port)
-        with pytest.raises(LoadError, match=f"^-api: 127.0.0.1:{port} cannot be listened on: "):
-            await second.start()
-        await second.stop()
-        await first.stop()
-
-    asyncio.run(test())
 
 
 def service(name: str, address: str = "10.96.0.1") -> Service:
@@ -154,25 +135,19 @@ def test_history() -> None:
         history.put(each)
     history.remove(web)
     history.put(web)
-    assert web.metadata.resource_version == ""
     found = json.loads(history.listed(Service))
-    assert found | {"items": []} == {
-        "kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "6"}, "items": [],
-    }  # fmt: skip
-    assert [(each["kind"], each["apiVersion"], each["metadata"]["name"], each["metadata"]["resourceVersion"], each["spec"]["clusterIP"]) for each in found["items"]] == [
-        ("Service", "v1", "a", "4", "10.96.0.2"), ("Service", "v1", "web", "6", "10.96.0.1"),
-    ]  # fmt: skip
+    items = [(each["kind"], each["apiVersion"], each["metadata"]["name"], each["metadata"]["resourceVersion"], each["spec"]["clusterIP"]) for each in found.pop("items")]  # fmt: skip
+    assert items == [("Service", "v1", "a", "4", "10.96.0.2"), ("Service", "v1", "web", "6", "10.96.0.1")]  # fmt: skip
+    assert found == {"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "6"}}  # fmt: skip
     every = ["ADDED web 2", "ADDED a 3", "MODIFIED a 4", "DELETED web 5", "ADDED web 6"]
     for version, more in enumerate((0, 0, 1, 2, 3, 4)):
         assert [facts(each) for each in history.since(Service, version) or ()] == every[more:]
-    assert [facts(each) for each in history.initial(Service)] == [
-        "ADDED a 4",
-        "ADDED web 6",
-        "BOOKMARK 6 k8s.io/initial-events-end",
-    ]
+    initial = [facts(each) for each in history.initial(Service)]
+    assert initial == ["ADDED a 4", "ADDED web 6", "BOOKMARK 6 k8s.io/initial-events-end"]
     history.put(service("b"))
     assert history.since(Service, 0) is None
     assert len(history.since(Service, 1) or ()) == 6
-    assert set(api_history.PATHS) == {
+    assert json.loads(history.listed(EndpointSlice))["apiVersion"] == "discovery.k8s.io/v1"
+    assert set(PATHS) == {
         "/api/v1/namespaces", "/api/v1/services", "/api/v1/pods", "/apis/discovery.k8s.io/v1/endpointslices",
     }  # fmt: skip

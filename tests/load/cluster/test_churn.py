@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hsdns.cluster.objects import Endpoint, EndpointSlice, Event, ObjectMeta, Service, Upserted
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT, KINDS, Changes
-from hsdns.load.cluster.churn import TICK, Churn, OwnNamespace, Pace, Size
+from hsdns.load.cluster.churn import Churn, OwnNamespace, Size, due_changes
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape
 from tests.support.tables import lines, paragraphs
@@ -46,15 +46,11 @@ def text_of(found: EndpointSlice) -> str:
     return f"{found.metadata.name}: {', '.join(endpoints)}".rstrip()
 
 
-def rows(kind: str, count: int = 10) -> list[str]:
-    found = changes({kind: 1})
-    return [text_of(found.next()) for _ in range(count)]
-
-
 @pytest.mark.parametrize("section", paragraphs(Path(__file__).with_name("changes.txt")))
 def test_kinds(section: str) -> None:
     kind, *expected = section.split("\n")
-    assert rows(kind) == expected
+    found = changes({kind: 1})
+    assert [text_of(found.next()) for _ in expected] == expected
 
 
 @given(
@@ -105,15 +101,21 @@ def test_the_truth_has_a_change_before_the_api() -> None:
     assert churn.history.since(Service, before) == []
 
 
-@pytest.mark.parametrize(
-    ("now", "due", "left"), [(10.0, 0, 0.1), (10.5, 5, 0.1), (10.55, 5, 0.05), (12.0, 20, 0.1)]
-)
-def test_how_many_are_due(now: float, due: int, left: float) -> None:
-    clock = iter((10.0, now, now, now, 99.0))
-    pace = Pace(10.0, lambda: next(clock))
-    assert (pace.due(), pace.due()) == (due, 0)
-    assert pace.left() == pytest.approx(left)
-    assert pace.left() == TICK
+def test_how_many_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Late ones are made at once, and there is always a pause."""
+    now, slept = 10.0, list[float]()
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        slept.append(seconds)
+        now += max(seconds, (0.0, 0.5625, 0.0)[len(slept) - 1])
+
+    async def test() -> list[int]:
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        due = due_changes(8.0, lambda: now)
+        return [await anext(due) for _ in range(3)]
+
+    assert (asyncio.run(test()), slept) == ([1, 4, 1], [0.125, 0.125, 0.0625])
 
 
 class Running:
@@ -184,24 +186,13 @@ def namespace(server: Server, kinds: Mapping[str, int] = DEFAULT, **more: Any) -
 MADE_AND_REMOVED = lines(Path(__file__).with_name("namespace.txt"))
 
 
-def test_it_is_made_and_removed() -> None:
-    async def test() -> None:
-        server = Server()
-        own = namespace(server)
-        await own.make()
-        await own.remove()
-        await own.remove()
-        assert server.sent == MADE_AND_REMOVED
-
-    asyncio.run(test())
-
-
 NEEDS = "; this account needs the rights to create and delete namespaces, and to write services and endpointslices in them"  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("refused", "sentence", "sent"),
     [
+        (("", ""), "", MADE_AND_REMOVED),
         (("POST", "/api/v1/namespaces"), f"-churn-api: Namespace hsdns-load-1 cannot be made: 403 no rights{NEEDS}", MADE_AND_REMOVED[:1]),
         (("POST", SLICES), f"-churn-api: EndpointSlice svc-0-load cannot be made: 403 no rights{NEEDS}", [*MADE_AND_REMOVED[:4], *MADE_AND_REMOVED[5:]]),
         (("DELETE", "/api/v1/namespaces/hsdns-load-1"), "-churn-api: the namespace hsdns-load-1 cannot be removed (403 {\"kind\": \"Status\", \"message\": \"no rights\"}); remove it with kubectl delete namespace hsdns-load-1", MADE_AND_REMOVED),
@@ -209,25 +200,23 @@ NEEDS = "; this account needs the rights to create and delete namespaces, and to
     ],
 )  # fmt: skip
 def test_what_is_refused(refused: tuple[str, str], sentence: str, sent: list[str] | None) -> None:
-    """Nothing stays without the rights; a change that is refused ends the changes."""
+    """It is made and removed once; nothing stays without the rights; a change that is refused ends the changes."""
 
-    async def test() -> None:
-        server = Server(refused)
+    async def live(server: Server) -> None:
         own = namespace(server, clock=asyncio.get_running_loop().time)
+        if sent is None:
+            await own.run(400.0)
+        await own.make()
+        await own.remove()
+        await own.remove()
 
-        async def live() -> None:
-            if sent is None:
-                await own.run(400.0)
-            await own.make()
-            await own.remove()
-
-        with pytest.raises((LoadError, ExceptionGroup)) as error:
-            await live()
-        found = error.value
-        assert str(found.exceptions[0] if isinstance(found, ExceptionGroup) else found) == sentence
-        assert server.sent == sent or sent is None
-
-    asyncio.run(test())
+    server, found = Server(refused), ""
+    try:
+        asyncio.run(live(server))
+    except (LoadError, ExceptionGroup) as error:
+        found = str(error.exceptions[0] if isinstance(error, ExceptionGroup) else error)
+    assert found == sentence
+    assert server.sent == sent or sent is None
 
 
 def test_changes_are_written_in_order_and_told() -> None:

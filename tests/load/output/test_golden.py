@@ -24,12 +24,11 @@ from hsdns.load.output.page import comparison_page, page
 from hsdns.load.output.text import compared_lines, lines
 from hsdns.load.output.words import shown_together
 from hsdns.load.report import KneeReport, KneeStep, Report, encode
-from hsdns.load.results import LimitReport
+from hsdns.load.results import LimitReport, PropagationReport
 from hsdns.load.schedule import Stage
-from hsdns.load.verify.propagation import propagation_report
 from tests.load.test_report import report, results
 from tests.load.test_results import LOOKED_UP, lookups, stated
-from tests.load.verify.test_propagation import QUESTIONS, shown
+from tests.load.verify.test_propagation import shown
 
 GOLDEN = Path(__file__).parent / "golden"
 MS = 1_000_000
@@ -66,7 +65,7 @@ KNEE_LIMITS = [
 RICH = with_server(
     STALE,
     lookups=stated(lookups(*LOOKED_UP)),
-    propagation=propagation_report([shown(), shown(20.0, None, at=101.0)], QUESTIONS, 2, 100.0),
+    propagation=PropagationReport.of([shown(), shown(20.0, None, at=101.0)], 2),
     connections=CONNECTIONS,
 )
 NOT_SENT = results()
@@ -78,7 +77,7 @@ REPORTS = {
     "everything": replace(RICH, knee=KNEE),
     "no-knee": replace(with_server(LATE, limits=KNEE_LIMITS, ended=""), knee=ABOVE),
     "two-servers": report(results(), "stale>0", frozen=results(lost=2, stale=True)),
-    "no-changes-followed": report(results(), propagation=propagation_report([], QUESTIONS, 0, 100.0)),
+    "no-changes-followed": report(results(), propagation=PropagationReport.of([], 0)),
     "not-sent": report(NOT_SENT, "loss>0"),
     "not-judged": report(results(), slack=None),
     "hostile": with_plan(with_server(RICH, target=HOSTILE), what=HOSTILE),

@@ -14,7 +14,7 @@ from h2.settings import SettingCodes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.http2 import GOAWAY, HEADERS, MEDIA_TYPE, PING, SETTINGS, WINDOW_UPDATE, frame
+from hsdns.http2 import GOAWAY, HEADERS, MEDIA_TYPE, PING, WINDOW_UPDATE, frame
 from hsdns.load.plan import GET, POST
 from hsdns.load.send.connection import QueryResult
 from hsdns.load.send.http2 import Http2Session, Requests
@@ -47,9 +47,6 @@ class Server:
         self.turn()
         self.http.update_settings({SettingCodes[name]: value for name, value in settings.items()})
         self.turn()
-
-    def has_room(self) -> bool:
-        return self.session.has_room
 
     def answer(self, stream: int, body: bytes) -> None:
         self.http.send_headers(stream, OK)
@@ -177,26 +174,27 @@ def test_informational_headers_pieces_and_trailers() -> None:
 def test_room() -> None:
     """The number of streams and the window are the server's."""
     server = Server()
-    server.answers = silent
+    session, server.answers = server.session, silent
     server.set(MAX_CONCURRENT_STREAMS=2)
+    found = [session.has_room]
     for _ in range(2):
-        assert server.has_room()
-        server.session.ask(query())
-    assert not server.has_room()
+        session.ask(query())
+        found.append(session.has_room)
     server.turn()
     server.answer(1, bytes(12))
     server.turn()
-    assert server.has_room()
-    server.session._window = 1000
-    assert not server.has_room()
-    server.session.feed(frame(WINDOW_UPDATE, 0, 0, (500).to_bytes(4, "big")))
-    assert server.has_room()
-    server.session.last = (1 << 31) - 3
-    server.session.ask(query())
-    assert (server.session.takes, server.session.leaves) == (False, "all its streams used")
+    found.append(session.has_room)
+    session._window = 1000
+    found.append(session.has_room)
+    session.feed(frame(WINDOW_UPDATE, 0, 0, (500).to_bytes(4, "big")))
+    assert [*found, session.has_room] == [True, True, False, True, False, True]
+    session.last = (1 << 31) - 3
+    session.ask(query())
+    assert (session.takes, session.leaves) == (False, "all its streams used")
 
 
-def test_cancelled() -> None:
+def test_cancelled_and_the_end() -> None:
+    """What the server had already sent is a late reply; no protocol is broken without a word."""
     server = Server()
     server.answers = silent
     stream = server.session.ask(query())
@@ -204,8 +202,14 @@ def test_cancelled() -> None:
     server.session.forget(stream)
     server.turn()
     assert server.resets == [stream]
-    # What the server had already sent is a late reply.
     assert server.session.feed(frame(HEADERS, 5, stream, b"\x88")) == [QueryResult(None, None)]
+    server.session.end()
+    assert bytes(server.session.out) == frame(GOAWAY, 0, 0, bytes(8))
+    server.session.feed(frame(PING, 0, 0))
+    assert server.session.broken == "violates the HTTP/2 protocol: PING of 0 octets"
+    for octets in (b"HTTP/1.1 400 Bad Request\r\n", b"220 mail.example.com ESMTP\r\n"):
+        session = Http2Session(Requests("dns.test", "/dns-query", POST))
+        assert (session.feed(octets), session.broken) == ([], "does not speak HTTP/2")
 
 
 @pytest.mark.parametrize(("code", "more"), [(0, ""), (11, ", ENHANCE_YOUR_CALM")])
@@ -223,22 +227,6 @@ def test_goaway(code: int, more: str) -> None:
     assert server.session.leaves == f"closed by the server (GOAWAY{more})"
     server.answer(1, bytes(12))
     assert [each.query for each in server.turn()] == [queries[0]]
-    server.session.end()
-    assert bytes(server.session.out) == frame(GOAWAY, 0, 0, bytes(8))
-
-
-@pytest.mark.parametrize(
-    ("octets", "why"),
-    [
-        (b"HTTP/1.1 400 Bad Request\r\n", "does not speak HTTP/2"),
-        (b"220 mail.example.com ESMTP\r\n", "does not speak HTTP/2"),
-        (frame(SETTINGS, 0, 0) + frame(PING, 0, 0), "violates the HTTP/2 protocol: PING of 0 octets"),
-    ],
-)  # fmt: skip
-def test_what_breaks_a_connection(octets: bytes, why: str) -> None:
-    session = Http2Session(Requests("dns.test", "/dns-query", POST))
-    session.ask(query())
-    assert (session.feed(octets), session.broken) == ([], why)
 
 
 @given(data=st.data())

@@ -129,7 +129,7 @@ def run_python(world: World, times: Sequence[int], *, replies: bool = False, mos
     reporter = Reporter(world.emit, replies=replies)
     sockets = [ScriptedSocket(world, number) for number in first_ids]
     transport = UdpTransport(
-        sockets, TIMEOUT, reporter, world.clock, first_ids=first_ids, window=world.window
+        sockets, TIMEOUT, reporter.ended, world.clock, first_ids=first_ids, window=world.window
     )
 
     def wait(nanoseconds: int) -> Ready:
@@ -191,13 +191,6 @@ def outcomes_of(world: World, of: bytes = OUTCOMES) -> list[Outcome]:
     return [Outcome(*each) for content in packed for each in unpack_outcomes(content)]
 
 
-def send(
-    run: Run, world: World, times: Sequence[int], *, replies: bool = False
-) -> tuple[list[Outcome], list[bytes]]:
-    run(world, times, replies=replies)
-    return outcomes_of(world), [kind for kind, _ in world.messages]
-
-
 @TWINS
 @given(
     gaps=st.lists(st.integers(0, 30 * MS), max_size=30),
@@ -208,7 +201,9 @@ def test_every_query_is_sent_when_due_whatever_is_answered(
     run: Run, gaps: list[int], delays: list[int | None], stall: int
 ) -> None:
     times = [sum(gaps[: at + 1]) for at in range(len(gaps))]
-    outcomes, _ = send(run, World(delays, stall=stall), times)
+    world = World(delays, stall=stall)
+    run(world, times)
+    outcomes = outcomes_of(world)
     assert sorted(each.planned - BEGIN for each in outcomes) == times
     assert all(each.sent >= each.planned for each in outcomes)
     latest = max((each.sent - each.planned for each in outcomes), default=0)
@@ -246,45 +241,32 @@ def test_no_more_wait_at_once_than_may(
 
 @TWINS
 def test_what_is_late_is_sent_at_once_and_both_times_are_told(run: Run) -> None:
-    world = World([0], stall=20 * MS)
-    outcomes, _ = send(run, world, [0, 1 * MS, 2 * MS, 3 * MS])
-    assert [each.planned - BEGIN for each in outcomes] == [0, 1 * MS, 2 * MS, 3 * MS]
+    world, times = World([0], stall=20 * MS), [0, 1 * MS, 2 * MS, 3 * MS]
+    run(world, times)
+    outcomes = outcomes_of(world)
+    assert [each.planned - BEGIN for each in outcomes] == times
     assert outcomes[1].sent == outcomes[3].sent >= BEGIN + 20 * MS
 
 
 @TWINS
-def test_questions_in_their_order_and_flags_of_replies(run: Run) -> None:
-    outcomes, kinds = send(run, World([5]), [0, 1 * MS, 2 * MS, 3 * MS])
-    assert [each.question for each in outcomes] == [0, 1, 2, 0]
-    assert {each.flags for each in outcomes} == {0x8400}
-    assert {each.reply for each in outcomes} == {0}
-    assert set(kinds) == {OUTCOMES}
-
-
-@TWINS
-def test_a_reply_is_told_once(run: Run) -> None:
-    world = World([5])
-    outcomes, kinds = send(run, world, [at * MS for at in range(7)], replies=True)
-    assert [each.reply for each in outcomes] == [1, 2, 3, 1, 2, 3, 1]
-    told = [content for kind, content in world.messages if kind == REPLY]
-    assert [content[:8] for content in told] == [
-        (number + 1).to_bytes(4, "big") + number.to_bytes(4, "big") for number in range(3)
-    ]
-    assert kinds.index(OUTCOMES) > kinds.index(REPLY)
-    assert FORGET not in kinds
-
-
-@TWINS
-def test_no_room(run: Run) -> None:
-    outcomes, _ = send(run, World([5], room=2), [0, 0, 0])
-    assert sorted(each.received == NOT_SENT for each in outcomes) == [False, False, True]
-
-
-@TWINS
-def test_what_is_stopped_tells_what_was_answered(run: Run) -> None:
-    world = World([5])
-    world.over = True
-    assert send(run, world, [0, 10 * MS]) == ([], [])
+def test_what_is_told(run: Run) -> None:
+    """Questions in their order, and each reply once, if they are wanted; what was not sent; nothing after the end."""
+    told, wanted, full, ended = (World([5], room=each) for each in (9, 9, 2, 9))
+    ended.over = True
+    run(told, [at * MS for at in range(4)])
+    run(wanted, [at * MS for at in range(7)], replies=True)
+    run(full, [0, 0, 0])
+    run(ended, [0, 10 * MS])
+    found = [(each.question, each.flags, each.reply) for each in outcomes_of(told)]
+    assert found == [(0, 0x8400, 0), (1, 0x8400, 0), (2, 0x8400, 0), (0, 0x8400, 0)]
+    assert {kind for kind, _ in told.messages} == {OUTCOMES}
+    assert [each.reply for each in outcomes_of(wanted)] == [1, 2, 3, 1, 2, 3, 1]
+    replies = [content[:8] for kind, content in wanted.messages if kind == REPLY]
+    assert replies == [bytes((0, 0, 0, at + 1, 0, 0, 0, at)) for at in range(3)]
+    assert {kind for kind, _ in wanted.messages} == {OUTCOMES, REPLY}
+    assert wanted.messages[0][0] == REPLY
+    assert sorted(each.received == NOT_SENT for each in outcomes_of(full)) == [False, False, True]
+    assert ended.messages == []
 
 
 @TWINS
@@ -301,16 +283,12 @@ def test_replies_that_are_forgotten(run: Run, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(world, "send", send_with_new_content)
     run(world, [at * 100 for at in range(100_010)], replies=True)
     kinds = [kind for kind, _ in world.messages]
-    assert kinds.count(REPLY) == 100_009
-    assert kinds.count(FORGET) == 1
     before = kinds[: kinds.index(FORGET)]
-    assert before.count(REPLY) == 99_999
+    assert [kinds.count(REPLY), kinds.count(FORGET), before.count(REPLY)] == [100_009, 1, 99_999]
     dropped = unpack_numbers(world.messages[len(before)][1])
     assert sorted(dropped) == list(range(2, 50_001))
-    told = sum(
-        len(content) // 36 for kind, content in world.messages[: len(before)] if kind == OUTCOMES
-    )
-    assert told == 100_000
+    told = [content for kind, content in world.messages[: len(before)] if kind == OUTCOMES]
+    assert sum(map(len, told)) // 36 == 100_000
 
 
 @compiled
@@ -395,7 +373,6 @@ def test_what_does_not_fit(
 START = 1000
 KINDS = [Question(Name.from_text("a."), qtype, "") for qtype in (1, 28, 1)]
 counter = pytest.mark.skipif(LoadCounts is None, reason="the compiled counter is not built")
-MESSAGE = b"\xff\xff\x84\3\0\1\0\0\0\0\0\0"
 
 
 def everything(results: Results) -> list[tuple[object, ...]]:
@@ -422,41 +399,34 @@ outcomes = st.lists(
 
 
 @counter
-@given(outcomes)
-def test_what_is_counted_is_what_is_told(found: list[tuple[int, int, int, int, int]]) -> None:
-    """The results are the same, whether the compiled counter counts or the process that gets the outcomes."""
-    kinds = kind_numbers(KINDS)
+@given(found=outcomes, replies=st.booleans())
+def test_what_is_counted_is_what_is_told(
+    found: list[tuple[int, int, int, int, int]], replies: bool
+) -> None:
+    """The results are the same, whether the compiled counter counts or the process that gets the outcomes.
+
+    Answers that are to be judged are told as well.
+    """
     mine, theirs = Results(KINDS, START), Results(KINDS, START)
-    for results, numbers in ((mine, kinds), (theirs, ())):
+    told: dict[bytes, list[tuple[int, ...]]] = {ANSWERS: [], OUTCOMES: []}
+    for results, numbers in ((mine, kind_numbers(KINDS)), (theirs, ())):
         emitted: list[bytes] = []
-        reporter = Reporter(emitted.append, replies=False, kinds=numbers)
+        reporter = Reporter(emitted.append, replies=replies, kinds=numbers)
         reporter.begin(START)
         for question, flags, planned, late, took in found:
             query = Query(b"", question, START + planned, START + planned + late)
-            if took in (LOST, NOT_SENT):
-                reporter.without_reply(query, took)
-            else:
-                reporter.reply(query, b"\0\0" + flags.to_bytes(2, "big"), query.sent + took)
+            message = b"" if took in (LOST, NOT_SENT) else b"\0\0" + flags.to_bytes(2, "big")
+            reporter.ended(query, message, query.sent + took if message else took)
         reporter.report()
         for kind, content in Frames().feed(b"".join(emitted)):
             if kind == COUNTS:
                 results.add_counts(content)
-            else:
-                results.add(unpack_outcomes(content))
+            elif kind in told:
+                told[kind] += unpack_outcomes(content)
+    theirs.add(Outcome(*each) for each in told[OUTCOMES])
     assert everything(mine) == everything(theirs)
-
-
-@counter
-def test_answers_that_are_to_be_judged_are_told_as_well() -> None:
-    emitted: list[bytes] = []
-    reporter = Reporter(emitted.append, replies=True, kinds=[0])
-    reporter.begin(5)
-    reporter.reply(Query(b"", 0, 10, 20), MESSAGE, 30)
-    reporter.without_reply(Query(b"", 0, 10, 20), LOST)
-    reporter.report()
-    found = dict(Frames().feed(b"".join(emitted)))
-    assert list(unpack_outcomes(found[ANSWERS])) == [(0, 0x8403, 1, 10, 20, 30)]
-    assert set(found) == {REPLY, COUNTS, ANSWERS}
+    answered = [each for each in told[OUTCOMES] if each[-1] > LOST]
+    assert told[ANSWERS] == (answered if replies else [])
 
 
 @counter

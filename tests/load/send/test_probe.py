@@ -6,8 +6,8 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import cache
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -23,12 +23,11 @@ from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 from loadtest.ports import free_port
 from tests.load.servers import server
-from tests.load.stream_servers import stream_server
+from tests.load.stream_servers import stream_server, well
 from tests.support.upstreams.certificate import make_certificate
 
 QUERY = Query.ask(Name.from_text("www.a.test."), RRType.A)
 REMEDY = "; check -server and -p, or give it more time with -wait"
-
 pytestmark = pytest.mark.sockets
 
 
@@ -38,65 +37,16 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSE", 0.0)
 
 
-def ask(streams: StreamPlan | None, port: int, *, ready: bool = True) -> tuple[int, int, bytes]:
+def ask(streams: StreamPlan | None, port: int, *, ready: bool = True) -> str:
+    """The reply, or the sentence that there is none."""
     target = find_target("127.0.0.1", port)
-    reply = probe_server(*target, QUERY, 0.0, lambda reply: ready, streams)
-    assert not reply.authority
-    assert not reply.additional
+    try:
+        reply = probe_server(*target, QUERY, 0.0, lambda reply: ready, streams)
+    except LoadError as error:
+        return str(error)
+    assert (reply.rcode, reply.authority, reply.additional) == (Rcode.NOERROR, (), ())
     (record,) = reply.answer
-    return reply.rcode, record.ttl, record.rdata
-
-
-def said(streams: StreamPlan | None, port: int, *, ready: bool = True) -> str:
-    with pytest.raises(LoadError) as error:
-        ask(streams, port, ready=ready)
-    return str(error.value)
-
-
-FOUND = (Rcode.NOERROR, 5, bytes((10, 0, 0, 1)))
-
-
-@pytest.mark.parametrize("streams", [None, StreamPlan(for_truncated=True)])
-@pytest.mark.parametrize("ignored", [0, 2])
-def test_a_server_over_udp(streams: StreamPlan | None, ignored: int) -> None:
-    """What UDP truncates is asked for over UDP; a server may be slow at first."""
-    with server(ignored=ignored) as port:
-        assert ask(streams, port) == FOUND
-
-
-def test_a_server_over_tcp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EACH", 5.0)
-    with stream_server() as port:
-        assert ask(StreamPlan(), port) == FOUND
-
-
-@pytest.mark.parametrize(
-    ("streams", "over"),
-    [(None, "UDP"), (StreamPlan(), "TCP"), (StreamPlan(DOT, tls_insecure=True), "TCP")],
-)
-def test_nothing_listens(streams: StreamPlan | None, over: str) -> None:
-    port = free_port()
-    assert said(streams, port) == f"nothing listens on {over} at 127.0.0.1 port {port}{REMEDY}"
-
-
-def test_no_server_over_udp() -> None:
-    with server(ignored=9) as port:
-        assert (
-            said(None, port) == f"no reply came from 127.0.0.1 port {port} to www.a.test.{REMEDY}"
-        )
-    with server(b"220 mail.example.com ESMTP") as port:
-        assert said(None, port) == (
-            f"what answers at 127.0.0.1 port {port} is no DNS server: reply is itself a query"
-        )
-
-
-def test_targets() -> None:
-    assert find_target("127.0.0.1", 53) == (socket.AF_INET, ("127.0.0.1", 53))
-    assert find_target("::1", 53) == (socket.AF_INET6, ("::1", 53, 0, 0))
-    with pytest.raises(
-        LoadError, match=r'^"nowhere" is no address that this machine can send to: '
-    ):
-        find_target("nowhere", 53)
+    return f"{record.ttl} {socket.inet_ntoa(record.rdata)}"
 
 
 Handle = Callable[[socket.socket], None]
@@ -139,49 +89,72 @@ def ends_tls(connection: socket.socket) -> None:
         tls.unwrap()
 
 
+Serve = Callable[[], AbstractContextManager[int]]
 TARGET = "127.0.0.1 port {}"
 NOTHING = f"no reply came from {TARGET} over "
 ENDS = f"{TARGET} ends connections over "
-CERTIFICATE = "; check -tls-ca and -tls-name, or trust any certificate with -tls-insecure"
+ECHOES = f"what answers at {TARGET} is no DNS server: reply is itself a query"
+OVER_TCP, OVER_TLS = StreamPlan(TCP), StreamPlan(DOT, tls_insecure=True)
+GREETING = b"220 mail.example.com ESMTP\r\n"
+
+
+def nowhere() -> AbstractContextManager[int]:
+    return nullcontext(free_port())
+
+
+def streams(handle: Handle) -> Serve:
+    return partial(stream_server, handle)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("transport", "handle", "sentence"),
+    ("plan", "serve", "said"),
     [
-        (TCP, quiet, f"{NOTHING}TCP to www.a.test.{REMEDY}"),
-        (TCP, saying(b"220 mail.example.com ESMTP\r\n"), f"{NOTHING}TCP to www.a.test.{REMEDY}"),
-        (TCP, ends, f"{ENDS}TCP without a reply to www.a.test.{REMEDY}"),
-        (TCP, saying(b"\0\2no"), f"{TARGET} over TCP: sends what is no DNS message{REMEDY}"),
-        (TCP, echo, f"what answers at {TARGET} is no DNS server: reply is itself a query"),
-        (DOT, saying(b"220 mail.example.com ESMTP\r\n"), f"{TARGET} over DNS over TLS: what answers does not speak TLS{REMEDY}"),
-        (DOT, saying(b"\x15\3\3\0\2\2\x28"), f"{TARGET} over DNS over TLS: sslv3 alert handshake failure{CERTIFICATE}"),
-        (DOT, quiet, f"{NOTHING}DNS over TLS to www.a.test.{REMEDY}"),
-        (DOT, ends_tls, f"{ENDS}DNS over TLS without a reply to www.a.test.{REMEDY}"),
+        # What UDP truncates is asked for over UDP; a server may be slow at first.
+        (None, server, "5 10.0.0.1"),
+        (StreamPlan(for_truncated=True), partial(server, ignored=2), "5 10.0.0.1"),
+        (OVER_TCP, streams(well), "5 10.0.0.1"),
+        (None, nowhere, f"nothing listens on UDP at {TARGET}{REMEDY}"),
+        (OVER_TCP, nowhere, f"nothing listens on TCP at {TARGET}{REMEDY}"),
+        (OVER_TLS, nowhere, f"nothing listens on TCP at {TARGET}{REMEDY}"),
+        (None, partial(server, ignored=9), f"no reply came from {TARGET} to www.a.test.{REMEDY}"),
+        (None, partial(server, b"220 mail.example.com ESMTP"), ECHOES),
+        (OVER_TCP, streams(quiet), f"{NOTHING}TCP to www.a.test.{REMEDY}"),
+        (OVER_TCP, streams(saying(GREETING)), f"{NOTHING}TCP to www.a.test.{REMEDY}"),
+        (OVER_TCP, streams(ends), f"{ENDS}TCP without a reply to www.a.test.{REMEDY}"),
+        (OVER_TCP, streams(saying(b"\0\2no")), f"{TARGET} over TCP: sends what is no DNS message{REMEDY}"),
+        (OVER_TCP, streams(echo), ECHOES),
+        (OVER_TLS, streams(saying(GREETING)), f"{TARGET} over DNS over TLS: what answers does not speak TLS{REMEDY}"),
+        (OVER_TLS, streams(saying(b"\x15\3\3\0\2\2\x28")), f"{TARGET} over DNS over TLS: sslv3 alert handshake failure; check -tls-ca and -tls-name, or trust any certificate with -tls-insecure"),
+        (OVER_TLS, streams(quiet), f"{NOTHING}DNS over TLS to www.a.test.{REMEDY}"),
+        (OVER_TLS, streams(ends), f"{ENDS}DNS over TLS without a reply to www.a.test.{REMEDY}"),
+        (OVER_TLS, streams(ends_tls), f"{ENDS}DNS over TLS without a reply to www.a.test.{REMEDY}"),
     ],
 )  # fmt: skip
-def test_no_server(
-    transport: str, handle: Handle, sentence: str, monkeypatch: pytest.MonkeyPatch
+def test_what_is_said(
+    plan: StreamPlan | None, serve: Serve, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not sentence.startswith(NOTHING):
+    if not said.startswith("no reply") and "ignored" not in getattr(serve, "keywords", ()):
         monkeypatch.setattr(module, "EACH", 5.0)
-    if handle is ends_tls:
-        context()  # it takes a while
-    with stream_server(handle) as port:
-        assert said(StreamPlan(transport, tls_insecure=True), port) == sentence.format(port)
+    context()  # it takes a while
+    with serve() as port:
+        assert ask(plan, port) == said.format(port)
 
 
-@pytest.mark.parametrize(
-    ("streams", "serve"), [(None, server), (StreamPlan(), stream_server)], ids=["udp", "tcp"]
-)
+def test_targets() -> None:
+    assert find_target("127.0.0.1", 53) == (socket.AF_INET, ("127.0.0.1", 53))
+    assert find_target("::1", 53) == (socket.AF_INET6, ("::1", 53, 0, 0))
+    with pytest.raises(LoadError, match=r'^"nowhere" is no address that this machine can send to'):
+        find_target("nowhere", 53)
+
+
+@pytest.mark.parametrize(("plan", "serve"), [(None, server), (OVER_TCP, stream_server)])
 def test_a_server_without_the_cluster(
-    streams: StreamPlan | None,
-    serve: Callable[[], AbstractContextManager[int]],
-    monkeypatch: pytest.MonkeyPatch,
+    plan: StreamPlan | None, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "EACH", 5.0)
     with serve() as port:
-        assert said(streams, port, ready=False) == (
+        assert ask(plan, port, ready=False) == (
             f"127.0.0.1 port {port} answers, but not with the names of this cluster (www.a.test.){REMEDY}"
         )
 
@@ -191,4 +164,4 @@ def test_this_machine_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(Links, "open", lacks)
-    assert said(StreamPlan(), 1) == f"127.0.0.1 port 1 over TCP: this machine cannot open a connection{REMEDY}"  # fmt: skip
+    assert ask(OVER_TCP, 1) == f"127.0.0.1 port 1 over TCP: this machine cannot open a connection{REMEDY}"  # fmt: skip

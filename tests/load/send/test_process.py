@@ -8,7 +8,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -64,95 +66,63 @@ def plan(port: int, seconds: float = 0.05, **changes: object) -> Plan:
 class Told:
     """What a process tells; replies by the number of their question."""
 
-    def __init__(self) -> None:
-        self.begin = 0
+    def __init__(self, of: Plan, *, stops: bool = False, is_alone: bool = False) -> None:
         self.outcomes: list[Outcome] = []
         self.replies: dict[int, bytes] = {}
         self.lookups = LookupsReport()
         self.questions: set[str] = set()
         self.connections = ConnectionsReport()
+        with SenderProcess(of, is_alone=is_alone) as process:
+            process.prepare()
+            self.affinity = os.sched_getaffinity(process.pid) if sys.platform == "linux" else set()
+            self.memory = memory_of(Path(f"/proc/{process.pid}/status").read_text())
+            self.begin = time.monotonic_ns() + 20_000_000
+            process.start(self.begin)
+            for each in (signal.SIGINT, signal.SIGTERM):  # those to its group do not end it
+                os.kill(process.pid, each)
+            if stops:
+                process.stop()
+            is_over = False
+            while not is_over:
+                for kind, content in process.messages(10.0):
+                    is_over |= kind == END
+                    self.take(kind, content)
 
-    def start(self, process: SenderProcess) -> None:
-        process.prepare()
-        self.begin = time.monotonic_ns() + 20_000_000
-        process.start(self.begin)
-
-    def take(self, process: SenderProcess) -> None:
-        """Take everything until the end."""
-        is_over = False
-        while not is_over:
-            for kind, content in process.messages(10.0):
-                is_over |= kind == END
-                if kind == OUTCOMES:
-                    self.outcomes += [Outcome(*each) for each in unpack_outcomes(content)]
-                elif kind == REPLY:
-                    self.replies[int.from_bytes(content[4:8], "big")] = b"\0\0" + content[8:]
-                elif kind == LOOKUPS:
-                    add(self.lookups, decode(content, LookupsReport))
-                elif kind == QUESTION:
-                    self.questions.add(unpack_question(content)[1].name.to_text())
-                elif kind == CONNECTIONS:
-                    add(self.connections, decode(content, ConnectionsReport))
-
-    @classmethod
-    def by(cls, of: Plan) -> Told:
-        """What is told when a plan is carried out."""
-        found = cls()
-        with SenderProcess(of) as process:
-            found.start(process)
-            found.take(process)
-        return found
+    def take(self, kind: bytes, content: bytes) -> None:
+        if kind == OUTCOMES:
+            self.outcomes += [Outcome(*each) for each in unpack_outcomes(content)]
+        elif kind == REPLY:
+            self.replies[int.from_bytes(content[4:8], "big")] = b"\0\0" + content[8:]
+        elif kind == LOOKUPS:
+            add(self.lookups, decode(content, LookupsReport))
+        elif kind == QUESTION:
+            self.questions.add(unpack_question(content)[1].name.to_text())
+        elif kind == CONNECTIONS:
+            add(self.connections, decode(content, ConnectionsReport))
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_a_plan_is_carried_out() -> None:
+    """One that is alone shares no processor with this process."""
+    before = os.sched_getaffinity(0) if sys.platform == "linux" else set()
     with server() as port:
-        told = Told.by(plan(port))
+        told = Told(plan(port), is_alone=True)
     planned = sorted(each.planned - told.begin for each in told.outcomes)
     assert planned == [at * 5_000_000 for at in range(10)]
     assert all(each.planned <= each.sent < each.received for each in told.outcomes)
     assert {(each.flags, each.reply, each.question) for each in told.outcomes} == {(0x8400, 1, 0)}
     assert told.replies == {0: answer(b"\0\0" + QUERY)}
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="processes have no affinity here")
-def test_one_that_is_alone_shares_no_processor_with_this_process() -> None:
-    before = os.sched_getaffinity(0)
-    told = Told()
-    with server() as port, SenderProcess(plan(port), is_alone=True) as process:
-        own, others = os.sched_getaffinity(process.pid), os.sched_getaffinity(0)
-        assert own | others == before
-        assert not own & others or len(before) == 1
-        told.start(process)
-        told.take(process)
-    assert len(told.outcomes) == 10
-    assert os.sched_getaffinity(0) == before
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_signals_to_its_group_do_not_end_it() -> None:
-    told = Told()
-    with server() as port, SenderProcess(plan(port)) as process:
-        told.start(process)
-        for each in (signal.SIGINT, signal.SIGTERM):
-            os.kill(process.pid, each)
-        told.take(process)
-    assert len(told.outcomes) == 10
+    if before:
+        assert os.sched_getaffinity(0) == before
+        assert told.affinity == {max(before)}
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_it_ends_when_it_is_told_to() -> None:
-    told = Told()
-    with server() as port, SenderProcess(plan(port, 60.0)) as process:
-        told.start(process)
-        process.stop()
-        told.take(process)
-    assert len(told.outcomes) < 2000
+    with server() as port:
+        assert len(Told(plan(port, 60.0), stops=True).outcomes) < 2000
 
 
 @pytest.mark.sockets
@@ -164,13 +134,10 @@ def test_more_sockets_than_select_takes(monkeypatch: pytest.MonkeyPatch, extensi
     if descriptor_limit() < 1200:
         pytest.skip("a process may not have so many descriptors here")
     monkeypatch.setenv("HSDNS_NO_EXTENSIONS", extensions)
-    told = Told()
-    with server() as port, SenderProcess(plan(port, sockets=1100, window=LEAST_WINDOW)) as process:
-        told.start(process)
-        memory = memory_of(Path(f"/proc/{process.pid}/status").read_text())
-        told.take(process)
+    with server() as port:
+        told = Told(plan(port, sockets=1100, window=LEAST_WINDOW))
     assert [each.received > each.sent for each in told.outcomes] == [True] * 10
-    assert memory.peak < 150 << 20
+    assert told.memory.peak < 150 << 20
 
 
 QUERIES = [
@@ -190,7 +157,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
 def load(ports: Ports, streams: StreamPlan, queries: list[Query] = QUERIES) -> Told:
     port = {TCP: ports.tcp, DOT: ports.dot, DOH: ports.doh}[streams.transport]
     octets = [encode_query(each, 0)[2:] for each in queries]
-    return Told.by(plan(port, 0.1, queries=octets, sockets=1, streams=streams))
+    return Told(plan(port, 0.1, queries=octets, sockets=1, streams=streams))
 
 
 @pytest.mark.sockets
@@ -243,7 +210,7 @@ def test_what_does_not_agree(
     with pytest.raises(LoadError) as error:
         probe(socket.AF_INET, ("127.0.0.1", number), QUERIES[0], 0.0, streams=streams)
     assert reason in str(error.value)
-    told = Told.by(plan(number, streams=streams, sockets=1, seconds=0.02))
+    told = Told(plan(number, streams=streams, sockets=1, seconds=0.02))
     assert {each.received for each in told.outcomes} == {0}
     counts = told.connections
     (why,) = counts.without_answer or counts.not_opened
@@ -260,7 +227,7 @@ def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
         told = load(ports, streams, [Query.ask(name, RRType.A)])
         pods = pod_plan(forms={"absolute": 1}, targets=[Target("svc-1", "ns-0", "headless")])
         # glibc asks three times, with larger buffers.
-        looked_up = Told.by(plan(ports.tcp, 0.02, queries=[], pods=pods)).lookups.whole
+        looked_up = Told(plan(ports.tcp, 0.02, queries=[], pods=pods)).lookups.whole
     assert [each.flags for each in told.outcomes] == [0x8500] * 20
     assert all(each.planned <= each.sent < each.received for each in told.outcomes)
     counts = told.connections
@@ -273,7 +240,7 @@ def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_lookups_are_carried_out() -> None:
     with server() as port:
-        told = Told.by(plan(port, 0.1, queries=[], pods=pod_plan(resolvers={"musl": 1})))
+        told = Told(plan(port, 0.1, queries=[], pods=pod_plan(resolvers={"musl": 1})))
     whole = told.lookups.whole
     assert (whole.ends, whole.queries, whole.wasted, whole.again) == ({FOUND: 20}, 40, 0, 0)
     assert len(told.outcomes) == 40
@@ -302,21 +269,33 @@ def test_pieces_are_the_schedule_and_the_order() -> None:
     assert numbers == [next(expected) for _ in times]
 
 
-@pytest.mark.skipif(LoadSender is None, reason="the compiled sender is not built")
+compiled = pytest.mark.skipif(LoadSender is None, reason="the compiled sender is not built")
+Pipes = Sequence[FileIO]
+
+
+@pytest.fixture
+def pipes() -> Iterator[Pipes]:
+    """The ends of two pipes, of which the second one can be written without waiting."""
+    with ExitStack() as stack:
+        ends = [FileIO(end, mode) for _ in range(2) for end, mode in zip(os.pipe(), "rw", strict=True)]  # fmt: skip
+        os.set_blocking(ends[3].fileno(), False)
+        yield [stack.enter_context(each) for each in ends]
+
+
+def carry_out(asked: Plan, stop: FileIO, writing: FileIO) -> None:
+    CompiledSender(asked, [65_530, 7, 8]).run(0, stop.fileno(), writing.fileno())
+
+
+@compiled
 @pytest.mark.sockets
 @pytest.mark.slow
-def test_a_plan_is_carried_out_and_counted() -> None:
-    reading, writing = os.pipe()
-    stop, stopping = os.pipe()
-    os.set_blocking(writing, False)
+def test_a_plan_is_carried_out_and_counted(pipes: Pipes) -> None:
+    stop, _, reading, writing = pipes
     with server() as port:
         asked = counted_plan(port, 2000, 0.1)
-        CompiledSender(asked, [65_530, 7, 8]).run(0, stop, writing)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        messages = list(Frames().feed(told.read()))
-    os.close(stop)
-    os.close(stopping)
+        carry_out(asked, stop, writing)
+    writing.close()
+    messages = list(Frames().feed(reading.readall() or b""))
     due = len(list(asked.schedule.times()))
     assert {kind for kind, _ in messages} == {COUNTS}
     counts = [row for _, content in messages for row in unpack_counts(content)]
@@ -324,19 +303,20 @@ def test_a_plan_is_carried_out_and_counted() -> None:
     assert sum(count for what, *_, count in counts if what in (RCODE, LOST_COUNT)) == due
 
 
-@pytest.mark.skipif(LoadSender is None, reason="the compiled sender is not built")
+@compiled
 @pytest.mark.sockets
-def test_the_compiled_sender_ends_when_it_is_told_to_or_nobody_listens() -> None:
-    reading, writing = os.pipe()
-    stop, stopping = os.pipe()
-    os.set_blocking(writing, False)
-    os.close(stopping)
+def test_the_compiled_sender_ends_when_it_is_told_to(pipes: Pipes) -> None:
+    stop, stopping, reading, writing = pipes
+    stopping.close()
     with server() as port:
-        CompiledSender(counted_plan(port, 10, 1e6), [1, 2, 3]).run(0, stop, writing)
-        assert not select.select([reading], [], [], 0)[0]
-    stop_too, stopping = os.pipe()
-    os.close(reading)
+        carry_out(counted_plan(port, 10, 1e6), stop, writing)
+    assert not select.select([reading], [], [], 0)[0]
+
+
+@compiled
+@pytest.mark.sockets
+def test_the_compiled_sender_ends_when_nobody_listens(pipes: Pipes) -> None:
+    stop, _, reading, writing = pipes
+    reading.close()
     with server() as port:
-        CompiledSender(counted_plan(port, 1000, 1e4), [1, 2, 3]).run(0, stop_too, writing)
-    for each in (stop, stop_too, stopping, writing):
-        os.close(each)
+        carry_out(counted_plan(port, 1000, 1e4), stop, writing)

@@ -1,30 +1,16 @@
-"""Probes on a clock that only waiting moves, to servers that answer at once."""
+"""Which changes are followed, and probes on a clock that only waiting moves, to servers that answer at once."""
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 
 import pytest
 
 from hsdns.load.outcome import REPLY, Frames
-from hsdns.load.send.loop import Ready, Receiver
-from hsdns.load.send.udp import UdpTransport
-from hsdns.load.verify.follow import (
-    PORTS,
-    PROBE,
-    PROBES,
-    SERIES,
-    TIMEOUT,
-    Command,
-    Event,
-    Follower,
-    Probe,
-    Prober,
-)
+from hsdns.load.send.loop import Query, Ready
+from hsdns.load.verify.follow import PROBE, PROBES, SERIES, Command, Event, Follower, Probe, Prober
 from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.prober_process import ProberProcess
 from hsdns.wire.iana import RRType
@@ -33,240 +19,171 @@ from tests.load.servers import answer, server
 
 WEB, DB = (b"shop", b"web"), (b"shop", b"db")
 COST = len(SERIES)
+Answers = list[Answer | None]
 
 
 def addresses(*last: int) -> Answer:
     return Answer(0, frozenset((RRType.A, bytes((10, 0, 0, each))) for each in last))
 
 
-class Said:
-    """What each question has as its answer in state 0, 1, 2 ..."""
-
-    def __init__(self, *answers: list[Answer | None]) -> None:
-        self.answers = answers
-
-    def expected(self, question: int, state: int) -> Answer | None:
-        return self.answers[question][state]
-
-
 class Cluster:
-    """A follower of questions about a Service, with a clock and a prober that can be out of order."""
+    """A follower of questions about a Service, which have these answers in state 0, 1, 2 ...; `works`: the prober."""
 
-    def __init__(self, *answers: list[Answer | None], rate: float = 1.0) -> None:
+    def __init__(self, *answers: Answers, rate: float = 1000.0) -> None:
         self.now = 0.0
-        self.asked: list[Event] = []
         self.works = True
+
+        def expected(question: int, state: int) -> Answer | None:
+            return answers[question][state]
+
         questions = {WEB: range(len(answers))}
         self.follower = Follower(
-            Said(*answers).expected, questions, rate, self.ask, lambda: self.now
+            expected, questions, rate, lambda event: self.works, lambda: self.now
         )
 
-    def ask(self, event: Event) -> bool:
-        if self.works:
-            self.asked.append(event)
-        return self.works
+    def changed(self, state: int, now: float, version: str = "") -> list[Event]:
+        """Change the Service; return all changes that are followed."""
+        self.now = now
+        self.follower.changed(WEB, state, now, version or str(state))
+        return self.follower.events
 
 
 def test_the_question_whose_answer_changes_is_asked() -> None:
     same = addresses(1)
     cluster = Cluster([same, same], [None, same], [same, addresses(1, 2)])
-    cluster.follower.changed(WEB, 1, 5.0, "7")
-    (event,) = cluster.asked
-    assert (event.number, event.key, event.question, event.state, event.seen, event.written) == (0, WEB, 2, 1, 5.0, None)  # fmt: skip
-    assert cluster.follower.events == [event]
-
-
-def test_what_no_question_shows_is_not_followed() -> None:
-    same = addresses(1)
-    cluster = Cluster([same, same])
-    cluster.follower.changed(WEB, 1, 5.0, "7")
+    assert cluster.changed(1, 5.0) == [Event(0, WEB, 2, 1, 5.0, True, False)]
     cluster.follower.changed(DB, 1, 5.0, "8")
-    assert cluster.asked == cluster.follower.events == []
+    assert len(cluster.follower.events) == 1
+    assert Cluster([same, same]).changed(1, 5.0) == []
 
 
 def test_what_a_change_adds_and_removes() -> None:
-    gone = Answer(3)
-    states: list[Answer | None] = [addresses(1), addresses(1, 2), addresses(2), addresses(3), gone, addresses(1)]  # fmt: skip
-    cluster = Cluster(states, rate=1000.0)
+    states: Answers = [addresses(1), addresses(1, 2), addresses(2), addresses(3), Answer(3), addresses(1)]  # fmt: skip
+    cluster = Cluster(states)
     for state in range(1, len(states)):
-        cluster.now += 1
-        cluster.follower.changed(WEB, state, 5.0, str(state))
-    assert [(each.adds, each.removes) for each in cluster.asked] == [
-        (True, False),
-        (False, True),
-        (True, True),
-        (False, True),
-        (True, False),
-    ]
+        cluster.changed(state, float(state))
+    assert [(each.adds, each.removes) for each in cluster.follower.events] == [
+        (True, False), (False, True), (True, True), (False, True), (True, False),
+    ]  # fmt: skip
+
+
+MANY: Answers = [addresses(each) for each in range(200)]
 
 
 def test_the_rate_is_never_exceeded() -> None:
-    states: list[Answer | None] = [addresses(each) for each in range(200)]
-    cluster = Cluster(states, rate=COST / 2)
+    cluster = Cluster(MANY, rate=COST / 2)
     for state in range(1, 101):
-        cluster.now = state / 10
-        cluster.follower.changed(WEB, state, cluster.now, str(state))
-    assert [each.seen for each in cluster.asked] == [0.1, 2.1, 4.1, 6.1, 8.1]
+        cluster.changed(state, state / 10)
+    assert [each.seen for each in cluster.follower.events] == [0.1, 2.1, 4.1, 6.1, 8.1]
 
 
 def test_probes_that_are_given_back_follow_another_change() -> None:
-    states: list[Answer | None] = [addresses(each) for each in range(9)]
-    cluster = Cluster(states, rate=0.001)
-    cluster.follower.changed(WEB, 1, 1.0, "1")
-    cluster.follower.changed(WEB, 2, 1.0, "2")
-    assert len(cluster.asked) == 1
-    cluster.follower.done(COST - 5)
-    cluster.follower.changed(WEB, 3, 1.0, "3")
-    assert len(cluster.asked) == 1
-    cluster.follower.done(5)
-    cluster.follower.changed(WEB, 4, 1.0, "4")
-    assert [each.state for each in cluster.asked] == [1, 4]
-
-
-def test_a_prober_that_takes_nothing() -> None:
-    cluster = Cluster([addresses(1), addresses(2), addresses(3)])
+    cluster = Cluster(MANY, rate=0.001)
     cluster.works = False
-    cluster.follower.changed(WEB, 1, 1.0, "1")
-    assert cluster.follower.events == []
+    assert cluster.changed(1, 1.0) == []  # a prober that takes nothing costs nothing
     cluster.works = True
-    cluster.follower.changed(WEB, 2, 1.0, "2")
-    assert [each.number for each in cluster.follower.events] == [0]
+    for state, back in ((2, 0), (3, COST - 5), (4, 5), (5, 0)):
+        cluster.changed(state, 1.0)
+        cluster.follower.done(back)
+    assert [(each.number, each.state) for each in cluster.follower.events] == [(0, 2), (1, 5)]
 
 
 def test_when_it_was_written_is_told_before_or_after() -> None:
-    states: list[Answer | None] = [addresses(each) for each in range(4)]
-    cluster = Cluster(states, rate=1000.0)
-    follower = cluster.follower
-    follower.changed(WEB, 1, 5.0, "1")
-    follower.written("1", 4.5)
-    follower.written("2", 5.5)
-    follower.changed(WEB, 2, 6.0, "2")
-    follower.changed(WEB, 3, 7.0, "3")
-    assert [each.written for each in follower.events] == [4.5, 5.5, None]
+    cluster = Cluster(MANY)
+    cluster.changed(1, 5.0)
+    cluster.follower.written("1", 4.5)
+    cluster.follower.written("2", 5.5)
+    cluster.changed(2, 6.0)
+    assert [each.written for each in cluster.changed(3, 7.0)] == [4.5, 5.5, None]
 
 
 MS = 1_000_000
 QUERIES = [b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1", b"\1\0\0\1\0\0\0\0\0\0\1b\4test\0\0\1\0\1"]
 
 
-class Socket:
-    """A server that answers with the query; it takes nothing if it is `full`."""
+class Server:
+    """A transport to a server that answers with the query at once; one that is `full` answers nothing."""
 
-    def __init__(self) -> None:
+    turn, waits = 1, 0
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
         self.sent: list[bytes] = []
-        self.waiting: list[bytes] = []
-        self.full = False
+        self.is_full = False
 
-    def send(self, datagrams: Sequence[bytes]) -> Sequence[int]:
-        if self.full:
-            return range(len(datagrams))
-        self.sent += datagrams
-        self.waiting += [each[:2] + b"\x84\0" + each[4:] for each in datagrams]
-        return ()
+    def ask(self, query: Query) -> None:
+        self.sent.append(query.octets)
+        if not self.is_full:
+            message = b"\0\0\x84\0" + query.octets[2:]
+            self.machine.prober.ended(query, message, self.machine.now)
 
-    def receive(self) -> tuple[list[tuple[bytes, int]], bool]:
-        found, self.waiting = self.waiting, []
-        return [(octets, 0) for octets in found], False
+    def flush(self) -> None:
+        pass
+
+    def expire(self, now: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class Machine:
-    """A clock, the sockets of `servers` servers, and commands by the time at which they come."""
+    """A clock, servers, and commands by the time at which they come."""
 
-    def __init__(self, servers: int, commands: dict[int, Command], end: int) -> None:
+    def __init__(self, commands: dict[int, Command], end: int, servers: int = 1) -> None:
         self.now = 0
-        self.sockets = [[Socket() for _ in range(PORTS)] for _ in range(servers)]
-        self.transports: list[UdpTransport] = []
         self.commands = commands
         self.end = end
         self.emitted: list[tuple[bytes, bytes]] = []
         frames = Frames()
         self.prober = Prober(
-            [partial(self.open, sockets) for sockets in self.sockets],
             QUERIES,
             clock=lambda: self.now,
             wait=self.wait,
             emit=lambda octets: self.emitted.extend(frames.feed(octets)),
         )
-
-    def open(self, sockets: Sequence[Socket], receiver: Receiver) -> UdpTransport:
-        self.transports.append(UdpTransport(sockets, TIMEOUT, receiver, lambda: self.now, run=1))
-        return self.transports[-1]
+        self.servers = [Server(self) for _ in range(servers)]
+        self.prober.transports = self.servers
 
     def wait(self, nanoseconds: int) -> Ready:
-        ready = [
-            partial(transport.receive, number)
-            for transport, sockets in zip(self.transports, self.sockets, strict=True)
-            for number, each in enumerate(sockets)
-            if each.waiting
-        ]
-        if ready:
-            return ready
-        self.now = min(self.now + max(nanoseconds, 1), *self.commands, self.end)
         if self.now >= self.end:
             return None
-        found = self.commands.pop(self.now, None)
-        if found is not None:
-            self.prober.obey(found)
+        self.now = min(self.now + max(nanoseconds, 1), *self.commands, self.end)
+        if self.now in self.commands:
+            self.prober.obey(self.commands.pop(self.now))
         return ()
 
-    def probes(self, server: int) -> list[tuple[int, int, int]]:
-        """Event, and when it was asked for and answered, in milliseconds."""
-        return [
-            (each.event, each.sent // MS, each.received // MS)
-            for kind, content in self.emitted
-            if kind == PROBES
-            for each in map(Probe._make, PROBE.iter_unpack(content))
-            if each.server == server
-        ]
+    def probes(self, server: int = 0) -> list[float]:
+        """When a server was asked about change 0, in milliseconds."""
+        self.prober.loop()
+        found = [Probe(*each) for kind, content in self.emitted if kind == PROBES for each in PROBE.iter_unpack(content)]  # fmt: skip
+        assert {(each.event, each.flags, each.received - each.sent) for each in found} <= {(0, 0x8400, 0)}  # fmt: skip
+        return [each.sent / MS for each in found if each.server == server]
 
 
-def test_all_servers_are_asked_at_the_times_of_the_series() -> None:
-    seen = 5 * MS
-    machine = Machine(2, {seen: Command(1, 0, 1, seen)}, seen + 100 * MS)
-    machine.prober.loop()
-    times = [(0, (seen + each) // MS, (seen + each) // MS) for each in SERIES if each < 100 * MS]
-    assert machine.probes(0) == machine.probes(1) == times
-    assert len(times) == 21
-    assert {each[2:] for sockets in machine.sockets for one in sockets for each in one.sent} == {
-        QUERIES[1]
-    }
-    assert all(one.sent for sockets in machine.sockets for one in sockets)  # each port takes part
-
-
-def test_a_reply_is_told_once() -> None:
-    machine = Machine(1, {MS: Command(1, 0, 0, MS)}, 50 * MS)
-    machine.prober.loop()
+@pytest.mark.parametrize(
+    ("commands", "end", "asked"),
+    [
+        ({5 * MS: Command(1, 0, 1, 5 * MS)}, 105, [5 + each / MS for each in SERIES if each < 100 * MS]),
+        # All have shown it.
+        ({MS: Command(1, 0, 0, MS), 7 * MS + 1: Command(0, 0)}, 90, [1, 2, 3, 4, 5, 6, 7]),
+        # What is past already is left out.
+        ({20 * MS: Command(1, 0, 0, 0)}, 30, [20, SERIES[14] / MS]),
+    ],
+)  # fmt: skip
+def test_all_servers_are_asked_at_the_times_of_the_series(
+    commands: dict[int, Command], end: int, asked: list[float]
+) -> None:
+    """A server that cannot be asked does not stop the others; a reply is told once."""
+    (question,) = (each.question for each in commands.values() if each.follows)
+    machine = Machine(commands, end * MS, servers=3)
+    machine.servers[1].is_full = True
+    assert machine.probes(0) == pytest.approx(asked)
+    assert [len(each.sent) for each in machine.servers] == [len(asked)] * 3
+    assert (machine.probes(1), machine.probes(2)) == ([], machine.probes(0))
+    assert {each for server in machine.servers for each in server.sent} == {QUERIES[question]}
     replies = [content for kind, content in machine.emitted if kind == REPLY]
-    assert replies == [b"\0\0\0\0" + b"\0\0\0\0" + b"\x84\0" + QUERIES[0][2:]]
-
-
-def test_a_change_that_all_have_shown() -> None:
-    commands = {MS: Command(1, 0, 0, MS), 7 * MS + 1: Command(0, 0)}
-    machine = Machine(1, commands, 90 * MS)
-    machine.prober.loop()
-    assert [sent for _, sent, _ in machine.probes(0)] == [1, 2, 3, 4, 5, 6, 7]
-
-
-def test_what_is_past_already_is_left_out() -> None:
-    machine = Machine(1, {20 * MS: Command(1, 0, 0, 0)}, 30 * MS)
-    machine.prober.loop()
-    assert [sent for _, sent, _ in machine.probes(0)] == [20, 24]
-
-
-def test_a_server_that_cannot_be_asked_does_not_stop_the_others() -> None:
-    machine = Machine(2, {MS: Command(1, 0, 0, MS)}, 10 * MS)
-    for each in machine.sockets[0]:
-        each.full = True
-    machine.prober.loop()
-    assert (len(machine.probes(0)), len(machine.probes(1))) == (0, 9)
-
-
-@pytest.mark.parametrize("octets", [b"", b"\0\1short", b"\xff\xff" + b"\0" * 12])
-def test_what_is_no_answer(octets: bytes) -> None:
-    machine = Machine(1, {}, 10 * MS)
-    machine.sockets[0][0].waiting = [octets]
-    machine.prober.loop()
-    assert machine.emitted == []
+    assert replies == [bytes(8) + b"\x84\0" + QUERIES[question][2:]]
 
 
 def test_the_series() -> None:
@@ -282,8 +199,8 @@ def test_a_change_is_followed_at_two_servers() -> None:
     with server() as port, server() as other:
         places = [(socket.AF_INET, ("127.0.0.1", each)) for each in (port, other)]
         with ProberProcess(places, [QUERY]) as process:
-            event = Event(3, (b"ns", b"svc"), 0, 1, time.monotonic(), Answer(0), Answer(3))
-            assert process.follow(event)
+            assert list(process.messages(0)) == []
+            assert process.follow(Event(3, (b"ns", b"svc"), 0, 1, time.monotonic(), True, False))
             probes: list[Probe] = []
             replies = []
             while {each.server for each in probes} != {0, 1}:
@@ -296,10 +213,3 @@ def test_a_change_is_followed_at_two_servers() -> None:
     assert {(each.event, each.flags, each.reply) for each in probes} == {(3, 0x8400, 0)}
     assert all(each.sent < each.received for each in probes)
     assert replies == [b"\0\0\0\0" + b"\0\0\0\3" + answer(b"\0\0" + QUERY)[2:]]
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_without_changes_nothing_is_asked() -> None:
-    with ProberProcess([], []) as process:
-        assert list(process.messages(0)) == []

@@ -6,19 +6,12 @@ import pytest
 
 from hsdns.load.histogram import Percentile
 from hsdns.load.outcome import REPLY
-from hsdns.load.questions import Question
-from hsdns.load.results import EventReport
+from hsdns.load.results import EventReport, PropagationReport
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.follow import PROBE, PROBES, SERIES, Event, Probe
 from hsdns.load.verify.judge import Answer
-from hsdns.load.verify.propagation import SETTLED, Propagation, Shown, propagation_report
-from hsdns.wire.iana import RRType
-from hsdns.wire.name import Name
+from hsdns.load.verify.propagation import SETTLED, Propagation
 from tests.load.verify.test_verifier import ONE, Said, reply
-
-NAME = Name.from_text("web.shop.svc.cluster.local.")
-QUESTIONS = [Question(NAME, RRType.A, "headless")]
-NONE, SOME = Answer(0), Answer(0, frozenset({(1, b"a")}))
 
 
 def shown(
@@ -28,29 +21,25 @@ def shown(
     adds: bool = True,
     removes: bool = True,
     at: float = 100.5,
-) -> Shown:
-    event = Event(0, (b"shop", b"web"), 0, 1, at, NONE, SOME)
-    event.adds, event.removes = adds, removes
-    return Shown(event, at, -0.0001, first_new, last_old, 0.0015)
+) -> EventReport:
+    """How a change showed in a run that began at 100; times in seconds."""
+    new, old = (None if each is None else each * 1000 for each in (first_new, last_old))
+    return EventReport(at - 100, "web.shop.svc.cluster.local.", "A", adds, removes, 0.0, new, old, 1.5)  # fmt: skip
 
 
 def test_additions_and_removals_are_told_apart() -> None:
-    found = propagation_report(
-        [
-            shown(adds=True, removes=False),
-            shown(None, None, adds=False, removes=True, at=100.6),
-            shown(0.004, 0.003, at=100.7),
-        ],
-        QUESTIONS,
-        5,
-        100.0,
-    )
+    events = [
+        shown(removes=False),
+        shown(None, None, adds=False, at=100.6),
+        shown(0.004, 0.003, at=100.7),
+    ]
+    found = PropagationReport.of(events, 5)
     assert (found.followed, found.left_out, found.never_new, found.never_gone) == (5, 2, 0, 1)
-    assert (found.first_new[0], found.first_new[-1]) == (Percentile("p50", 2000), Percentile("max", 4001))  # fmt: skip
-    assert (found.last_old[0], found.last_old[-1]) == (Percentile("p50", 3001), Percentile("max", None, "never"))  # fmt: skip
-    assert found.seen[0] == Percentile("p50", 0)
-    assert found.events[0] == EventReport(0.5, NAME.to_text(), "A", True, False, 0, 2, 1, 1.5)
-    assert (found.events[1].first_new_ms, found.events[1].last_old_ms) == (None, None)
+    assert [(each[0], each[-1]) for each in (found.first_new, found.last_old, found.seen)] == [
+        (Percentile("p50", 2000), Percentile("max", 4001)),
+        (Percentile("p50", 3001), Percentile("max", None, "never")),
+        (Percentile("p50", 0), Percentile("max", 0)),
+    ]
 
 
 SEEN = 10.0
@@ -62,16 +51,11 @@ class Servers:
     def __init__(
         self, said: Said | None = None, servers: int = 1, written: float | None = None
     ) -> None:
-        before, after = (
-            Answer(0, frozenset({(RRType.A, bytes((10, 0, 0, each)))})) for each in (1, 2)
-        )
-        self.event = Event(0, (b"shop", b"web"), 0, 1, SEEN, before, after)
-        self.event.written = written
         self.done: list[tuple[int, int]] = []
         self.propagation = Propagation(
             said or Said(),
             [ONE.query()],
-            [self.event],
+            [Event(0, (b"shop", b"web"), 0, 1, SEEN, True, True, written)],
             servers,
             0.1,
             lambda *each: self.done.append(each),
@@ -80,21 +64,14 @@ class Servers:
             content = address.to_bytes(4, "big") + b"\0\0\0\0" + reply(address)
             self.propagation.take(REPLY, content)
 
-    def say(
-        self, address: int, ms: int, *, takes: int = 1, server: int = 0, rcode: int = 0
-    ) -> None:
-        """A query at so many milliseconds after the change was seen, and what it was answered."""
+    def say(self, address: int, ms: int, *, server: int = 0, rcode: int = 0) -> None:
+        """A query at so many milliseconds after the change was seen, and what it was answered a millisecond later."""
         sent = round(SEEN * SECOND) + ms * 1_000_000
-        probe = Probe(0, server, 0x8400 | rcode, address, sent, sent + takes * 1_000_000)
+        probe = Probe(0, server, 0x8400 | rcode, address, sent, sent + 1_000_000)
         self.propagation.take(PROBES, PROBE.pack(*probe))
 
-    def shown(self, end: float = 19.0, server: int = 0) -> Shown:
-        (found,) = self.propagation.shown(server, 0.0, end)
-        return found
-
-
-def ms(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds * 1000, 6)
+    def shown(self, server: int = 0, begin: float = 0.0, end: float = 19.0) -> list[EventReport]:
+        return self.propagation.report(server, begin, end).events
 
 
 @pytest.mark.parametrize(
@@ -106,7 +83,7 @@ def ms(seconds: float | None) -> float | None:
         ([(1, 0), (1, 5)], None, None, 0),
         ([(1, 0), (2, 5), (1, 9)], 6, None, 6),
         ([(1, 0), (9, 2), (2, 5)], 6, 1, 6),  # what was never true says nothing
-        ([(1, 0), (3, 5)], 6, None, 6),  # a state after the next change
+        ([(1, 0), (3, 5)], 6, 1, 6),  # a state after the next change
     ],
 )
 def test_first_new_and_last_old(
@@ -115,32 +92,18 @@ def test_first_new_and_last_old(
     last_old: float | None,
     resolution: float,
 ) -> None:
-    servers = Servers()
+    """Of two servers; times run from when the change was written, if that is known."""
+    servers, later = Servers(servers=2), Servers(written=SEEN - 0.5)
     for address, at in answers:
-        servers.say(address, at)
-    if answers == [(1, 0), (3, 5)]:
-        servers.say(3, 6)
-        last_old = 1
-    found = servers.shown()
-    assert (ms(found.first_new), ms(found.last_old), ms(found.resolution)) == (
-        first_new,
-        last_old,
-        resolution,
-    )
-    assert (found.at, found.seen) == (SEEN, 0)
-
-
-def test_times_run_from_when_it_was_written() -> None:
-    servers = Servers(written=SEEN - 0.5)
-    servers.say(1, 0)
-    servers.say(2, 2)
-    found = servers.shown()
-    assert (found.at, ms(found.seen), ms(found.first_new), ms(found.last_old)) == (
-        9.5,
-        500,
-        503,
-        501,
-    )
+        servers.say(address, at, server=1)
+        servers.say(9, at, server=0)
+        later.say(address, at)
+    name = ONE.name.to_text()
+    expected = EventReport(SEEN, name, "A", True, True, 0, first_new, last_old, resolution)
+    assert (servers.shown(0), servers.shown(1)) == ([], [expected])
+    (found,) = later.shown()
+    assert (found.at_s, found.seen_ms) == (9.5, 500)
+    assert found.first_new_ms == (None if first_new is None else first_new + 500)
 
 
 @pytest.mark.parametrize("rcode", [2, 5])
@@ -148,21 +111,7 @@ def test_errors_say_nothing(rcode: int) -> None:
     servers = Servers()
     servers.say(1, 0)
     servers.say(2, 1, rcode=rcode)
-    assert servers.shown().first_new is None
-
-
-def test_a_server_that_says_nothing() -> None:
-    servers = Servers()
-    servers.say(9, 1)
-    assert servers.propagation.shown(0, 0.0, 19.0) == []
-
-
-def test_each_server_has_its_own() -> None:
-    servers = Servers(servers=2)
-    servers.say(2, 1, server=0)
-    servers.say(1, 1, server=1)
-    servers.say(2, 5, server=1)
-    assert [ms(servers.shown(server=each).first_new) for each in (0, 1)] == [2, 6]
+    assert [each.first_new_ms for each in servers.shown()] == [None]
 
 
 def test_a_change_that_was_taken_back_soon_is_left_out() -> None:
@@ -178,18 +127,23 @@ def test_a_change_that_was_taken_back_soon_is_left_out() -> None:
 
     servers = Servers(Back(10.5))
     servers.say(2, 1)
-    assert servers.propagation.shown(0, 0.0, 19.0) == []
+    assert servers.shown() == []
     late = Servers(Back(12.0))
     late.say(2, 1)
     late.say(1, 1950)  # within the slack of the change back
-    assert ms(late.shown().last_old) == 0
+    assert [each.last_old_ms for each in late.shown()] == [0]
 
 
-@pytest.mark.parametrize(("begin", "end"), [(10.1, 19.0), (0.0, 10.9)])
-def test_what_was_not_followed_for_long_enough_is_left_out(begin: float, end: float) -> None:
+@pytest.mark.parametrize(
+    ("begin", "end", "followed"), [(10.1, 19.0, 0), (0.0, 10.9, 1), (0.0, 9.9, 0)]
+)
+def test_what_was_not_followed_for_long_enough_is_left_out(
+    begin: float, end: float, followed: int
+) -> None:
     servers = Servers()
     servers.say(2, 1)
-    assert servers.propagation.shown(0, begin, end) == []
+    found = servers.propagation.report(0, begin, end)
+    assert (found.events, found.followed, found.left_out) == ([], followed, followed)
 
 
 def test_a_change_that_all_have_shown_is_done() -> None:

@@ -358,7 +358,7 @@ def test_a_reload_lists_again_only_what_its_block_says_anew(tmp_path: Path) -> N
             assert await reloadable.server.reload()
             instance = reloadable.server.instance
             assert instance is not None
-            assert instance.runtime.is_reload
+            assert instance.is_reload
             assert len(api.requests) == 2 * len(begun)
             await until(lambda: len(api.cluster.watches) == len(begun), "the old watches end")
             assert "10.0.0.1" in await reloadable.ask(name)

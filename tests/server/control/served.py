@@ -81,7 +81,7 @@ class Served(NamedTuple):
     @property
     def table(self) -> AnswerTable:
         """Of its first listener."""
-        (found, *_) = serving(self.reloadable.server).runtime.processors.values()
+        (found, *_) = serving(self.reloadable.server).processors.values()
         assert found.table is not None
         return found.table
 

@@ -99,7 +99,7 @@ async def test_names_of_a_cluster_that_is_read_are_no_changes(
 async def test_a_reader_that_has_gone_costs_nothing() -> None:
 
     def streams(server: Served) -> int:
-        return sum(len(each.streams) for each in server.reloadable.server._http._open.values())
+        return sum(len(each.streams) for each in server.reloadable.server.http._open.values())
 
     async with served() as server:
         async with reading(server) as reader:

@@ -195,7 +195,7 @@ async def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> 
 
     text = BLOCK.replace("manifests shop.yaml", "synthetic services=9 endpoints=200 headless=1")
     async with served(text) as server:
-        door = server.reloadable.server._door
+        door = server.reloadable.server.door
         asked = PageRequest(parameters={"name": "svc-1.ns-0.svc.cluster.local"})
         with Beside() as beside:
             (piece,) = [each async for each in explain.explain(door, asked)]

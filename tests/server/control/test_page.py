@@ -420,7 +420,7 @@ class TestBrowser:
         write_manifest()
         reloadable = ReloadableServer(tmp_path, text)
         async with running(reloadable), tab() as opened:
-            host, port = reloadable.server._http.bound["127.0.0.1:0"]
+            host, port = reloadable.server.http.bound["127.0.0.1:0"]
             await opened.open(f"http://{host}:{port}/")
             await opened.until(LIVE)
             assert "NXDOMAIN" in await reloadable.ask("db.shop.svc.cluster.local")

@@ -32,7 +32,7 @@ def stream(server: Served) -> Any:
 
 def keep(server: Served) -> None:
     """Have the server keep queries from now on."""
-    tap = server.reloadable.server._queries
+    tap = server.reloadable.server.queries
     tap.keeps = True
     with tap.looking():
         pass
@@ -78,7 +78,7 @@ async def test_queries_as_they_come() -> None:
 async def test_a_share_is_told() -> None:
     async with served(TEXT) as server, stream(server) as response:
         await response.content.readline()
-        tap: QueryTap = server.reloadable.server._queries
+        tap: QueryTap = server.reloadable.server.queries
         for _ in range(4 * SAMPLE):  # in one turn of the loop
             tap.tap.push(b"\0" * 17, b"\2\0" + bytes(14), source=0, flags=0, size=17, seconds=0.0, at=tap._clock(), is_tcp=False)  # fmt: skip
         line = await asyncio.wait_for(response.content.readline(), 20)

@@ -71,7 +71,7 @@ def is_there() -> bool:
         ("whoami", "GET", "/v1/names", "", 404, "Corefile: there is no kubernetes block, so there are no names to list"),
         ("", "GET", "/v1/explain?name=web&ndots=x", "", 400, 'ndots is a number from 0 to 15, found "x"'),
         ("", "GET", "/v1/explain", "", 400, "no name is given; ask for /v1/explain?name=NAME&type=TYPE"),
-        ("", "GET", "/v1/explain?name=a..b", "", 400, '"a..b" is not a domain name: label b\'\' has 0 octets, allowed are 1 to 63'),
+        ("", "GET", "/v1/explain?name=a..b", "", 400, '"a..b" is not a domain name: a label is empty'),
         ("", "GET", "/v1/explain?name=a&type=qq", "", 400, '"QQ" is not a record type; try A, AAAA, SRV, PTR or CNAME'),
         ("", "GET", "/v1/queries?last=7", "", 404, queries.NOT_KEPT),
         ("", "GET", "/v1/queries?last=0", "", 400, 'last is a number of queries from 1 to 1000, not "0"'),
@@ -81,7 +81,7 @@ def is_there() -> bool:
         ("", "GET", "/v1/top?once=2", "", 400, 'once is 1 for a single picture, or 0, not "2"'),
         ("", "GET", "/v1/top?namespace=a.b", "", 400, 'namespace is one label, such as default, not "a.b"'),
         ("", "GET", "/v1/top?namespace=", "", 400, 'namespace is one label, such as default, not ""'),
-        ("", "GET", "/v1/top?name=a..b", "", 400, 'name: "a..b" is not a domain name: label b\'\' has 0 octets, allowed are 1 to 63'),
+        ("", "GET", "/v1/top?name=a..b", "", 400, 'name: "a..b" is not a domain name: a label is empty'),
         ("", "GET", "/v1/top?zone=x", "", 400, "/v1/top has no parameter zone; it has once, namespace, name"),
         ("whoami", "GET", "/v1/watch", "", 404, "this server has no kubernetes block, so there are no objects"),
         ("two", "GET", "/v1/watch", "", 400, "this server has several kubernetes blocks; choose one by its zone: a.test., b.test."),
@@ -168,7 +168,7 @@ async def test_a_token_on_a_loopback_address() -> None:
     }  # fmt: skip
     text = BLOCK.replace("c.sock", "127.0.0.1:0 token")
     async with served(text) as server, aiohttp.ClientSession() as client:
-        host, port = server.reloadable.server._http.bound["127.0.0.1:0"]
+        host, port = server.reloadable.server.http.bound["127.0.0.1:0"]
         for words, status in expected.items():
             headers = {"Authorization": words} if words else {}
             async with client.get(f"http://{host}:{port}/v1/server", headers=headers) as response:
@@ -195,7 +195,7 @@ async def test_an_address_of_a_container() -> None:
     ]
     write_manifest()
     async with running(server), aiohttp.ClientSession() as client:
-        host, port = server.server._http.bound["127.0.0.1:0"]
+        host, port = server.server.http.bound["127.0.0.1:0"]
         for page, headers, status in asked:
             named = {"Host": f"dns:{port}", **headers}
             async with client.get(f"http://{host}:{port}{page}", headers=named) as response:
@@ -218,7 +218,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.Monkey
         writer.write(b"GET /v1/names HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await reader.read(1)  # it has begun; no more is taken than the buffers hold
         assert (await server.get("/v1/server")).status == 200
-        listener = server.reloadable.server._http._open[f"unix:{SOCKET}"]
+        listener = server.reloadable.server.http._open[f"unix:{SOCKET}"]
         await until(lambda: not listener.streams, "the reader is cut off")
         writer.close()
 
@@ -229,7 +229,7 @@ async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as server:
         silent = [await asyncio.open_unix_connection(SOCKET) for _ in range(6)]
         assert (await server.get("/version")).status == 200
-        assert len(server.reloadable.server._http._control) <= 3
+        assert len(server.reloadable.server.http._control) <= 3
         for _, writer in silent:
             writer.close()
 
@@ -238,7 +238,7 @@ async def test_an_address_of_dashboard_has_the_page_and_what_it_asks() -> None:
     """Without a token, on the port of `health`; nothing there changes the server."""
     text = BLOCK.replace("c.sock", "c.sock\nhealth 127.0.0.1:0\ndashboard 127.0.0.1:0")
     async with served(text) as server, aiohttp.ClientSession() as client:
-        host, port = server.reloadable.server._http.bound["127.0.0.1:0"]
+        host, port = server.reloadable.server.http.bound["127.0.0.1:0"]
 
         async def ask(path: str, method: str = "GET") -> tuple[int, str]:
             async with client.request(method, f"http://{host}:{port}{path}") as response:
@@ -342,7 +342,7 @@ async def test_others_run_between_the_pieces(monkeypatch: pytest.MonkeyPatch) ->
     """With a turn that is long at once, another task runs before each RRset: it is not kept waiting for the whole."""
     monkeypatch.setattr(runtime, "MAX_TURN", -1.0)
     async with served(SYNTHETIC) as server:
-        door = server.reloadable.server._door
+        door = server.reloadable.server.door
         with Beside() as beside:
             listed = [piece async for piece in routes.names(door, PageRequest())]
         lines = sum(piece.count(b"\n") for piece in listed)

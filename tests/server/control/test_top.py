@@ -144,7 +144,7 @@ async def test_once() -> None:
     async with served(TEXT) as server:
         (found,) = (await server.get("/v1/top?once=1")).lines
         assert found["rates"]["queries_per_second"] == 0
-        assert not server.reloadable.server._queries.is_open, "the reader has gone"
+        assert not server.reloadable.server.queries.is_open, "the reader has gone"
 
 
 async def test_readers_of_a_selection_share_its_pictures() -> None:
@@ -247,7 +247,7 @@ def _more() -> None:
 
 
 def causes(server: Served) -> Causes:
-    return Causes(server.reloadable.server._door)
+    return Causes(server.reloadable.server.door)
 
 
 @pytest.mark.parametrize(

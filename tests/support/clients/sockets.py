@@ -9,7 +9,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from tests.support.clients.messages import query
 from tests.support.coroutines.event_loops import DEADLINE, until
@@ -60,11 +60,11 @@ class UdpClient:
 class TcpClient:
     """A TCP connection that sends and receives frames; an asynchronous context manager."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._address = address
+    def __init__(self, address: tuple[str, int], **options: Any) -> None:
+        self._address, self._options = address, options
 
     async def __aenter__(self) -> Self:
-        self.reader, self.writer = await asyncio.open_connection(*self._address)
+        self.reader, self.writer = await asyncio.open_connection(*self._address, **self._options)
         return self
 
     async def __aexit__(self, *error: object) -> None:

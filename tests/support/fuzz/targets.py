@@ -29,7 +29,8 @@ from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.http2 import PREFACE, SETTINGS, frame, split
 from hsdns.server.doh import BadRequest, make_reply, read_request
-from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpReply
+from hsdns.server.doh_http2 import MAX_STREAMS, Http2
+from hsdns.server.http_request import Response
 from hsdns.wire.decode import BadReply, decode_header, decode_reply
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MAX_TCP_LEN, encode
@@ -124,7 +125,7 @@ def check_http2(octets: bytes) -> None:
     assert not out, "whole frames"
 
 
-def _http_reply(method: str, target: str, body: bytes) -> HttpReply:
+def _http_reply(method: str, target: str, body: bytes | None) -> Response:
     try:
         wire, query = read_request(method, target, body)
     except BadRequest as bad:

@@ -32,11 +32,8 @@ class ScriptedRuntime(ServerRuntime):
     def __init__(self, configuration: Configuration, twin: ModuleType | None = None) -> None:
         self.now = 1000.0
         versions: Any = Versions() if twin is None else twin.Versions()
-        super().__init__(
-            Registry(), versions, reload_if_changed=_reload, fail=_fail, clock=lambda: self.now
-        )
-        self.random = Random(1)
-        self.configuration = configuration
+        super().__init__(configuration, Registry(), versions, lambda: self.now)
+        self.fail, self.random = _fail, Random(1)
         self.counts = QueryCounts(self.metrics)
         self._versions = versions
         self._twin = twin
@@ -44,7 +41,6 @@ class ScriptedRuntime(ServerRuntime):
 
     def make_processors(self) -> None:
         """Make the processors, as the server does once the plugins have started."""
-        assert self.configuration is not None
         twin, configuration = self._twin, self.configuration
         tables = patch.object(writer, "AnswerTable", twin.AnswerTable) if twin else nullcontext()
         with tables:
@@ -77,10 +73,6 @@ class ScriptedRuntime(ServerRuntime):
         """End all tasks."""
         await self.queries.cancel()
         await self.tasks.cancel()
-
-
-async def _reload() -> None:
-    """Do nothing: the Corefile does not change."""
 
 
 def _fail(reason: str) -> None:

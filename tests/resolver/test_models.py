@@ -1,0 +1,141 @@
+"""What the models do where no trace is; lookups.txt has a row for each lookup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from hsdns.resolver import MODELS, USUAL
+from hsdns.resolver.cares import CAres
+from hsdns.resolver.model import (
+    CLOSED,
+    Answer,
+    Ended,
+    Fate,
+    Packet,
+    Received,
+    Sent,
+    candidates,
+    within,
+)
+from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
+from hsdns.wire.iana import Rcode, RRType, rcode_from_text, type_from_text, type_to_text
+from tests.support.resolvers.lookups import steps
+from tests.support.tables import columns
+
+BOTH = (RRType.A, RRType.AAAA)
+KUBE = "nameserver 10.96.0.10\nsearch a.test b.test\noptions ndots:2\n"
+OK = Answer(addresses=("192.0.2.1",))
+FATES: dict[str, Fate] = {
+    "OK": (0.0, OK),
+    "LATE": (60.0, OK),
+    "NODATA": (0.0, Answer()),
+    "MANY": (0.0, Answer(addresses=tuple(f"192.0.2.{each}" for each in range(60)))),
+    "CLOSED": (0.0, CLOSED),
+    "SILENT": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"), columns(Path(__file__).with_name("lookups.txt"), "lookups")
+)
+def test_lookups(row: str, expected: str) -> None:
+    words, _, given = row.partition(" ; ")
+    resolver, name, *rest = words.split()
+    types = [type_from_text(each) for each in rest if each in ("A", "AAAA")] or BOTH
+    text = f"{KUBE}options {' '.join(each for each in rest if each.islower())}\n"
+    answers = dict(each.split("=") for each in given.split())
+
+    def ask(packet: Packet) -> Fate:
+        query = f"{type_to_text(packet.rrtype)}:{packet.name}"
+        word = answers.get(query, answers.get(packet.name, "NXDOMAIN"))
+        return FATES[word] if word in FATES else (0.0, Answer(rcode_from_text(word)))
+
+    found = steps(MODELS[resolver](text, Random(0)), name, types, ask)
+    sent = [
+        f"{type_to_text(each.packet.rrtype)} {each.packet.name}"
+        for each in found
+        if isinstance(each, Sent)
+    ]
+    end = found[-1]
+    assert isinstance(end, Ended)
+    shown = {"queries": ", ".join(sent), "error": end.result.error, "why": end.result.why}
+    kind, _, value = expected.partition(" ")
+    assert shown[kind] == value
+    assert bool(end.result.addresses) is not bool(end.result.error)
+
+
+@pytest.mark.parametrize(
+    ("name", "tried"),
+    [
+        ("web", ["web.a.test", "web.b.test", "web"]),
+        ("web.shop.svc", ["web.shop.svc", "web.shop.svc.a.test", "web.shop.svc.b.test"]),
+        ("web.", ["web."]),
+    ],
+)
+def test_candidates(name: str, tried: list[str]) -> None:
+    assert candidates(read_resolv_conf(KUBE, Reader("any", {})), name) == tried
+
+
+@pytest.mark.parametrize("resolver", USUAL)
+def test_a_slow_answer_takes_virtual_time(resolver: str) -> None:
+    """The steps are in the order of their times, and end with the answer."""
+    found = steps(MODELS[resolver](KUBE, Random(0)), "web.", BOTH, lambda packet: (0.7, OK), 10.0)
+    assert [type(each) for each in found] == [Sent, Sent, Received, Received, Ended]
+    assert found[0].packet.at == 10.0  # type: ignore[union-attr]  # it is Sent
+    last = found[-1]
+    assert isinstance(last, Ended)
+    assert last.at == pytest.approx(10.7)
+    assert set(last.result.addresses) == {"192.0.2.1"}
+
+
+def test_within() -> None:
+    packet = Packet(0.0, "udp", 0, "u1", 1, RRType.A, "h.example.com")
+    answer = Answer(addresses=("192.0.2.1",) * 60)
+    sizes = {size: len(within(answer, packet, size)) for size in (510, 511, 512, 65535)}
+    assert sizes == {510: 29, 511: 30, 512: 30, 65535: 60}, "as many as fit, 31 + 30 * 16 octets"
+
+
+@pytest.mark.parametrize(("resolver", "types", "queries"), [("glibc", BOTH, 8), ("go", BOTH, 8)])
+def test_rotate_asks_all_servers(resolver: str, types: tuple[int, ...], queries: int) -> None:
+    text = "nameserver 1.1.1.1\nnameserver 2.2.2.2\noptions rotate\n"
+    found = steps(MODELS[resolver](text, Random(0)), "web.", types, lambda packet: None)
+    sent = [each.packet.server for each in found if isinstance(each, Sent)]
+    assert (len(sent), sent.count(0)) == (queries, queries // 2)
+
+
+def channel(model: CAres, name: str, fate: Fate) -> tuple[int, Ended]:
+    found = steps(model, name, BOTH, lambda packet: fate, model.now)
+    end = found[-1]
+    assert isinstance(end, Ended)
+    return sum(isinstance(each, Sent) for each in found), end
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [(OK._replace(ttl=30), 30), (Answer(Rcode.NXDOMAIN, ttl=7), 7), (Answer(ttl=5), 3600)],
+)
+def test_cache_of_c_ares(answer: Answer, seconds: int) -> None:
+    model = CAres("", Random(0))
+    first = channel(model, "web.", (0.0, answer))[1].result
+    model.now += seconds - 1
+    sent, end = channel(model, "web.", (0.0, answer))
+    assert (sent, end.result.error, len(end.result.addresses)) == (
+        0,
+        first.error,
+        len(first.addresses),
+    )
+    model.now += 2
+    assert channel(model, "web.", (0.0, answer))[0] == 2
+
+
+def test_c_ares_waits_five_times_as_long_as_its_server_takes() -> None:
+    model = CAres("", Random(0))
+    for name in ("a.", "b."):
+        channel(model, name, (0.2, Answer(Rcode.NXDOMAIN)))
+    first = model.now
+    sent, end = channel(model, "c.", None)
+    assert sent == 6
+    assert 1.0 + 1.0 + 2.0 <= end.at - first <= 1.0 + 2.0 + 4.0

@@ -1,0 +1,394 @@
+"""What holds for each transport: UDP on the loop and with workers, TCP, TLS, HTTPS with HTTP/1.1 and with HTTP/2."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+from hsdns.assemble import ListenAddress
+from hsdns.chain import Request
+from hsdns.query import QueryProcessor
+from hsdns.server.runtime import Tasks
+from hsdns.server.sockets import DEFAULT_LIMITS, Settings, open_udp
+from hsdns.wire.message import RR, Reply
+from tests.support.clients.https import Http1Client, Http2Client, get
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.coroutines.event_loops import LOOPS, until
+from tests.support.servers.function_processor import Answer, asked_address, processor
+from tests.support.servers.stream_serving import (
+    ADDRESS,
+    Serving,
+    client_context,
+    server_context,
+    started,
+)
+from tests.support.servers.udp_listeners import NEEDS_NATIVE, listen_udp
+
+pytestmark = pytest.mark.sockets
+
+SERVERS = {"tcp": "dns://:53", "tls": "tls://:853", "http/1.1": "https://:443", "http/2": "https://:443"}  # fmt: skip
+UDP = [
+    pytest.param("udp", loop, id=f"udp-{loop}") for loop in LOOPS
+] + [pytest.param("udp workers", "uvloop", id="udp-workers", marks=NEEDS_NATIVE)]  # fmt: skip
+STREAMS = [pytest.param(kind, loop, id=f"{kind}-{loop}") for kind in SERVERS for loop in LOOPS]
+each_transport = pytest.mark.parametrize(("kind", "loop"), [*UDP, *STREAMS])
+each_stream = pytest.mark.parametrize(("kind", "loop"), STREAMS)
+
+
+class Door(NamedTuple):
+    """A server, and a client of it: `send` sends queries with these IDs at once, `receive` takes the next reply."""
+
+    server: Any
+    send: Callable[..., object]
+    receive: Callable[[], Any]
+    client: Any
+    serving: Serving | None = None
+
+    async def numbers(self, count: int) -> list[int]:
+        """The IDs of the next replies."""
+        return [int.from_bytes((await self.receive())[:2], "big") for _ in range(count)]
+
+    async def summary(self) -> str:
+        """The next reply."""
+        return summary(await self.receive())
+
+
+@asynccontextmanager
+async def serving_udp(
+    kind: str,
+    answer: Answer | QueryProcessor = asked_address,
+    host: str = ADDRESS,
+    clock: Callable[[], float] = lambda: 100.0,
+) -> AsyncIterator[Any]:
+    """Serve UDP on the loop, or with workers."""
+    tasks, sock = Tasks(), open_udp(ListenAddress(host, 0))
+    answers = answer if isinstance(answer, QueryProcessor) else processor(answer)
+    twin = "workers" if kind.endswith("workers") else "loop"
+    server = listen_udp(twin, [sock], answers, tasks.spawn, clock)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        await tasks.cancel()
+
+
+@asynccontextmanager
+async def opened(
+    kind: str, answer: Answer = asked_address, host: str = ADDRESS, asked: str = ADDRESS
+) -> AsyncIterator[Door]:
+    """A server of a kind, and a client that has connected to it."""
+    async with AsyncExitStack() as stack:
+        if kind.startswith("udp"):
+            server = await stack.enter_async_context(serving_udp(kind, answer, host))
+            family = socket.AF_INET6 if ":" in asked else socket.AF_INET
+            client = stack.enter_context(UdpClient(family))
+            address = asked, server.local.port
+
+            def send_datagrams(*numbers: int) -> None:
+                for number in numbers:
+                    rrtype = "AAAA" if ":" in asked else "A"
+                    client.sock.sendto(query("example.org", rrtype, number).to_wire(), address)
+
+            async def receive_datagram() -> bytes:
+                wire, came_from = await client.receive()
+                assert came_from == asked
+                return wire
+
+            yield Door(server, send_datagrams, receive_datagram, client)
+            return
+        tls = None if kind == "tcp" else server_context()
+        serving = Serving(answer, SERVERS[kind], Settings(tls=tls), host)
+        await stack.enter_async_context(started(serving, waits=False))
+        if kind in ("tcp", "tls"):
+            options = {} if tls is None else {"ssl": client_context(), "server_hostname": ADDRESS}
+            stream = await stack.enter_async_context(TcpClient((asked, serving.port), **options))
+
+            def send_frames(*numbers: int) -> None:
+                rrtype = "AAAA" if ":" in asked else "A"
+                stream.send(*(query("example.org", rrtype, each).to_wire() for each in numbers))
+
+            yield Door(serving.server, send_frames, stream.receive, stream, serving)
+            return
+        http = (Http1Client if kind == "http/1.1" else Http2Client)(serving.port)
+        await stack.enter_async_context(http)
+
+        def send_requests(*numbers: int) -> None:
+            for number in numbers:
+                http.send("GET", get(number))
+
+        async def receive_body() -> bytes:
+            return (await http.receive()).body
+
+        yield Door(serving.server, send_requests, receive_body, http, serving)
+
+
+IPV6 = pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
+
+
+@pytest.mark.parametrize(
+    ("host", "asked"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("127.0.0.2", "127.0.0.2"),
+        pytest.param("::1", "::1", marks=IPV6),
+        ("", "127.0.0.2"),
+        pytest.param("", "::1", marks=IPV6),
+        ("0.0.0.0", "127.0.0.2"),
+        pytest.param("0.0.0.0", "::1", marks=IPV6),
+        pytest.param("::", "127.0.0.2", marks=IPV6),
+        pytest.param("::", "::1", marks=IPV6),
+    ],
+)
+@pytest.mark.parametrize("kind", ["udp", pytest.param("udp workers", marks=NEEDS_NATIVE), "tcp"])
+async def test_answer_leaves_from_the_address_that_was_asked(
+    kind: str, host: str, asked: str
+) -> None:
+    """And the request has both ends, in plain IPv4 where the client has that."""
+    seen: list[Request] = []
+
+    async def note(request: Request) -> Reply:
+        seen.append(request)
+        return await asked_address(request)
+
+    if kind == "tcp" and host in ("0.0.0.0", "::"):
+        pytest.skip("one socket is bound as the Corefile says")
+    async with opened(kind, note, host, asked) as door:
+        door.send(1)
+        rrtype = "AAAA" if ":" in asked else "A"
+        expected = f"1 NOERROR qr aa rd | example.org. 0 IN {rrtype} {asked} |  | "
+        assert await door.summary() == expected
+        (request,) = seen
+        assert request.local.address == asked
+        if kind == "tcp":
+            assert tuple(request.client) == door.client.writer.get_extra_info("sockname")[:2]
+        else:
+            assert request.client.port == door.client.sock.getsockname()[1]
+        assert (
+            request.client.address == asked
+            if ":" in asked
+            else request.client.address[:4] == "127."
+        )
+        assert (request.protocol, request.now) == (kind[:3], 100.0)
+
+
+@each_transport
+async def test_replies_overtake_each_other(kind: str, loop: str) -> None:
+    """A query that waits holds up nobody; only HTTP/1.1 has an order."""
+    opens = asyncio.Event()
+
+    async def hold_first(request: Request) -> Reply:
+        if request.query.id == 1:
+            await opens.wait()
+        return Reply(rcode=3)
+
+    async with opened(kind, hold_first) as door:
+        door.send(1, 2, 3)
+        overtake = [] if kind == "http/1.1" else sorted(await door.numbers(2))
+        await until(lambda: door.server.pending == 1, "a query in work")
+        opens.set()
+        rest = await door.numbers(3 - len(overtake))
+        assert overtake + rest == ([1, 2, 3] if kind == "http/1.1" else [2, 3, 1])
+        await until(lambda: door.server.pending == 0, "no query in work")
+
+
+@each_transport
+async def test_many_at_once_are_answered(kind: str, loop: str) -> None:
+    """More than a batch of datagrams, a record of TLS, or the requests of a turn; none has the place of another."""
+    async with opened(kind) as door:
+        count = 100 if kind == "http/2" else 500
+        door.send(*range(count))
+        assert sorted(await door.numbers(count)) == [*range(count)]
+
+
+@each_transport
+async def test_handler_that_raises_costs_one_query(kind: str, loop: str) -> None:
+    async def fail_first(request: Request) -> Reply:
+        if request.query.id == 1:
+            raise RuntimeError("broken")
+        return Reply()
+
+    async with opened(kind, fail_first) as door:
+        found = []
+        for number in (1, 2):
+            door.send(number)
+            found.append(await door.summary())
+        assert found == ["1 SERVFAIL qr rd |  |  | ", "2 NOERROR qr rd |  |  | "]
+        await until(lambda: door.server.pending == 0, "no query in work")
+
+
+@each_transport
+async def test_dropped_reply_is_silence(kind: str, loop: str) -> None:
+    """HTTP has a status for it."""
+
+    async def drop_first(request: Request) -> Reply:
+        return Reply(dropped=request.query.id == 1)
+
+    async with opened(kind, drop_first) as door:
+        door.send(1)
+        if kind.startswith("http"):
+            found = await door.client.receive()
+            assert (found.status, found.body) == (500, b"No response\n")
+        door.send(2)
+        assert await door.summary() == "2 NOERROR qr rd |  |  | "
+
+
+HEADER = bytes.fromhex("0007 0100 0001 0000 0000 0000")
+QUESTION = bytes.fromhex("07 6578616d706c65 03 6f7267 00 0001 0001")
+
+
+def padded(size: int) -> bytes:
+    """A query of so many octets, made long by one EDNS option."""
+    head = HEADER[:-1] + b"\x01" + QUESTION + bytes.fromhex("00 0029 1000 00000000")
+    room = size - len(head) - 2
+    option = bytes.fromhex("ffde") + (room - 4).to_bytes(2, "big") + bytes(room - 4)
+    return head + room.to_bytes(2, "big") + option
+
+
+@pytest.mark.parametrize(
+    ("sent", "over_udp", "over_tcp"),
+    [
+        pytest.param(HEADER + QUESTION, "0007 8500 0001 0001 0000 0000", "0007 8500 0001 0001 0000 0000", id="query"),
+        pytest.param(padded(4096), "0007 8500 0001 0001 0000 0001", "0007 8500 0001 0001 0000 0001", id="4096-octets"),
+        pytest.param(padded(4097), "0007 8101 0000 0000 0000 0000", "0007 8101 0000 0000 0000 0000", id="4097-octets"),
+        pytest.param(HEADER + QUESTION + bytes(9000), "0007 8101 0000 0000 0000 0000", "0007 8101 0000 0000 0000 0000", id="more-behind"),
+        pytest.param(HEADER, "0007 8101 0000 0000 0000 0000", "0007 8101 0000 0000 0000 0000", id="no-question"),
+        pytest.param(bytes.fromhex("0007 2900 0001 0000 0000 0000"), "0007 a804 0000 0000 0000 0000", "0007 a804 0000 0000 0000 0000", id="update"),
+        pytest.param(b"", "", "", id="empty"),
+        pytest.param(b"\0" * 11, "", "", id="shorter-than-a-header"),
+        pytest.param(b"\0\7\x81\0" + HEADER[4:] + QUESTION, "", "", id="reply"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("kind", "loop"), [*UDP, *STREAMS[:4]])
+async def test_header_of_the_reply(
+    kind: str, loop: str, sent: bytes, over_udp: str, over_tcp: str
+) -> None:
+    """Of an error it is all; what is no query ends nothing, and the next one is answered."""
+    async with opened(kind) as door:
+        if kind.startswith("udp"):
+            door.client.sock.sendto(sent, (ADDRESS, door.server.local.port))
+        else:
+            door.client.send(sent)
+        expected = bytes.fromhex(over_udp if kind.startswith("udp") else over_tcp)
+        if expected:
+            wire = await door.receive()
+            assert wire[:12] == expected
+            assert (len(wire) == 12) is bool(wire[3] & 15)
+        door.send(99)
+        assert (await door.summary()).startswith("99 NOERROR")
+        await until(lambda: door.server.pending == 0, "no query in work")
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "fits"),
+    [
+        *[("udp", payload, fits) for payload, fits in ((None, 30), (100, 29), (512, 29), (1232, 74), (4096, 100))],
+        pytest.param("udp workers", 1232, 74, marks=NEEDS_NATIVE),
+        ("tcp", None, 100),
+        ("tcp", 512, 100),
+    ],
+)  # fmt: skip
+async def test_reply_is_cut_to_the_size_of_the_client(
+    kind: str, payload: int | None, fits: int
+) -> None:
+    async def hundred(request: Request) -> Reply:
+        qname = request.query.qname
+        return Reply(answer=tuple(RR(qname, 1, 5, bytes((10, 0, 0, n))) for n in range(100)))
+
+    async with opened(kind, hundred) as door:
+        options: dict[str, Any] = {} if payload is None else {"use_edns": 0, "payload": payload}
+        wire = query(**options).to_wire()
+        if kind == "tcp":
+            door.client.send(wire)
+        else:
+            door.client.sock.sendto(wire, (ADDRESS, door.server.local.port))
+        found = await door.receive()
+    assert len(found) == 12 + 17 + fits * 16 + (0 if payload is None else 11)
+    assert (int.from_bytes(found[6:8], "big"), found[2] & 2) == (fits, 2 * (fits < 100))
+
+
+# --- of connections ---
+
+
+@each_stream
+async def test_end_of_a_listener(kind: str, loop: str) -> None:
+    """The client is told: a half-close, close_notify or GOAWAY, no reset; what is in work over HTTP is answered."""
+    opens = asyncio.Event()
+
+    async def wait(request: Request) -> Reply:
+        await opens.wait()
+        return Reply(rcode=3)
+
+    async with opened(kind, wait) as door:
+        door.send(1)
+        await until(lambda: door.server.pending == 1, "a query in work")
+        if kind.startswith("http"):
+            door.server.end()
+        opens.set()
+        assert (await door.summary()).startswith("1 NXDOMAIN")
+        door.server.end()
+        if kind == "http/2":
+            assert door.client.is_terminated
+        else:
+            assert await door.client.has_ended()
+        door.client.writer.close()
+        await until(lambda: not door.server.connections, "it closed")
+
+
+@each_stream
+@pytest.mark.parametrize("asks", [False, True])
+async def test_silent_client(kind: str, loop: str, asks: bool) -> None:
+    """Its time is that of a read before the first query, and between queries that of idleness."""
+    async with opened(kind) as door:
+        assert door.serving is not None
+        connection = await door.serving.connection()
+        if asks:
+            door.send(1)
+            await door.receive()
+        limit = DEFAULT_LIMITS.idle if asks else DEFAULT_LIMITS.read
+        connection.expire(door.serving.now + limit)
+        assert door.server.connections
+        connection.expire(door.serving.now + limit + 0.1)
+        assert await door.client.has_ended()
+        await until(lambda: not door.server.connections, "no connection")
+
+
+@pytest.mark.parametrize(("kind", "loop"), STREAMS[:6])
+@pytest.mark.parametrize("trickles", [False, True])
+async def test_client_whose_query_does_not_arrive(kind: str, loop: str, trickles: bool) -> None:
+    """Single octets gain no time."""
+    async with opened(kind) as door:
+        assert door.serving is not None
+        connection = await door.serving.connection()
+        sent = b"GET /" if kind.startswith("http") else b"\0\x1d\0\1\0"
+        for number, octet in enumerate(sent if trickles else b""):
+            door.serving.now += DEFAULT_LIMITS.read / 4 if number else 0.0
+            door.client.writer.write(bytes((octet,)))
+            await asyncio.sleep(0.001)
+            connection.expire(door.serving.now)
+        connection.expire(door.serving.now + (0.1 if trickles else DEFAULT_LIMITS.read + 0.1))
+        assert await door.client.has_ended()
+
+
+@each_stream
+async def test_query_in_work_is_no_silence(kind: str, loop: str) -> None:
+    opens = asyncio.Event()
+
+    async def wait(request: Request) -> Reply:
+        await opens.wait()
+        return Reply()
+
+    async with opened(kind, wait) as door:
+        assert door.serving is not None
+        connection = await door.serving.connection()
+        door.send(1)
+        await until(lambda: connection.pending == 1, "a query in work")
+        connection.expire(door.serving.now + 100)
+        opens.set()
+        assert await door.numbers(1) == [1]

@@ -146,7 +146,8 @@ def test_only_where_all_names_of_a_zone_are_treated_alike(text: str, is_made: bo
 
 def test_not_where_another_block_has_names_below_the_zone() -> None:
     text = block(KUBERNETES) + block("errors", "default.svc.cluster.local:53")
-    server = MemoryServer(text, fastpath, [*OBJECTS, *USUAL])
+    other = service("testns/model", "10.96.1.9")
+    server = MemoryServer(text, fastpath, [*OBJECTS, *USUAL, other])
     server.runtime.now = time.monotonic()
     server.from_chain(ask("model.testns.svc.cluster.local."))
     assert made(server, ask(f"web.{ZONE}")) is None

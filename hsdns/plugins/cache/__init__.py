@@ -37,6 +37,7 @@ from hsdns.corefile.properties import (
     one,
     only_once,
     read_properties,
+    words,
 )
 from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.plugin import Block, Plugin, Runtime, catch_up
@@ -136,20 +137,6 @@ class Stale(NamedTuple):
     recheck: float = 0.0
 
 
-def _read_bounds(line: Line) -> Bounds:
-    """Parse `CAPACITY [TTL] [MINTTL]`."""
-    args = line.args
-    if not 1 <= len(args) <= 3:
-        raise line.error(
-            f'property "{line.name.text}" takes 1 to 3 arguments (capacity, ttl, least ttl), found {len(args)}'
-        )
-    return Bounds(
-        integer(0)(args[0]),
-        read_ttl(args[1]) if len(args) > 1 else None,
-        integer(0, LONGEST_TTL)(args[2]) if len(args) > 2 else None,
-    )
-
-
 def _read_disabled(line: Line) -> Disabled:
     """Parse `success|denial [ZONE...]`; without a zone all."""
     if not line.args:
@@ -158,19 +145,6 @@ def _read_disabled(line: Line) -> Disabled:
         )
     kind = choice(SUCCESS, DENIAL)(line.args[0])
     return Disabled(kind, zones_from_args(line.args[1:]) or (ROOT,))
-
-
-def _read_prefetch(line: Line) -> Prefetch:
-    """Parse `AMOUNT [DURATION [PERCENT%]]`."""
-    args = line.args
-    if not 1 <= len(args) <= 3:
-        raise line.error(
-            f'property "prefetch" takes 1 to 3 arguments (amount, duration, percentage), found {len(args)}'
-        )
-    found = Prefetch(integer(0)(args[0]))
-    if len(args) > 1:
-        found = found._replace(gap=duration()(args[1]))
-    return found._replace(percent=_read_percent(args[2])) if len(args) > 2 else found
 
 
 def _read_percent(token: Token) -> int:
@@ -209,11 +183,19 @@ def _read_policy(token: Token) -> str:
     return choice("prefer_positive")(token._replace(text=token.text.lower()))
 
 
+_BOUNDS: Final = words(
+    Bounds, integer(0), read_ttl, integer(0, LONGEST_TTL), syntax="CAPACITY [TTL] [MINTTL]"
+)
 PROPERTIES: Final[dict[str, Property[Any]]] = {
-    "success": Property(_read_bounds, syntax="CAPACITY [TTL] [MINTTL]"),
-    "denial": Property(_read_bounds, syntax="CAPACITY [TTL] [MINTTL]"),
-    "prefetch": Property(
-        _read_prefetch, default=Prefetch(), syntax="AMOUNT [DURATION [PERCENTAGE%]]"
+    SUCCESS: _BOUNDS,
+    DENIAL: _BOUNDS,
+    "prefetch": words(
+        Prefetch,
+        integer(0),
+        duration(),
+        _read_percent,
+        syntax="AMOUNT [DURATION [PERCENTAGE%]]",
+        default=Prefetch(),
     ),
     "serve_stale": Property(
         _read_stale,

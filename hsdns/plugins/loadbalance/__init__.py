@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, duration, many, one, one_of, read_properties
-from hsdns.corefile.tree import Directive, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.loadbalance.weights import Weights, WeightsFile
 from hsdns.turns import listed
@@ -214,12 +214,7 @@ def _policy(directive: Directive) -> tuple[str, Token | None]:
     if not directive.args:
         return ROUND_ROBIN, None
     policy, *rest = directive.args
-    if policy.text not in _POLICIES:
-        raise policy.error(
-            f'unknown policy "{policy.text}" of loadbalance'
-            + (did_you_mean(policy.text, _POLICIES) or f"; use {ROUND_ROBIN} or {WEIGHTED}")
-        )
-    if policy.text == WEIGHTED:
+    if policy.one_of(_POLICIES) == WEIGHTED:
         if not rest:
             raise policy.error('policy "weighted" needs a weight file')
         if len(rest) > 1:

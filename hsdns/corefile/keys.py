@@ -231,6 +231,16 @@ def split_ip_port(text: str, default: int) -> HostPort | None:
         return None
 
 
+def read_ip(token: Token) -> str:
+    """Read an IP address; raise CorefileError."""
+    try:
+        return str(ip_address(token.text))
+    except ValueError:
+        raise token.error(
+            f'"{token.text}" is not an IP address; write one without a port'
+        ) from None
+
+
 def listen_address(directive: Directive, default: str) -> str:
     """Return the directive's only argument, an address to listen on, or the default; raise CorefileError."""
     token = optional_argument(directive)

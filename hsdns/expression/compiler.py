@@ -362,15 +362,7 @@ def _type_of_result(word: str, left: Type, right: Type) -> Type | None:
     if result is not None:
         return result
     found = (left.kind, right.kind)
-    return (
-        STRING
-        if "string" in found
-        else ANY
-        if "any" in found
-        else FLOAT
-        if "float" in found
-        else INT
-    )
+    return next((type_ for type_ in (STRING, ANY, FLOAT) if type_.kind in found), INT)
 
 
 def _operation(word: str, left: Evaluate, right: Evaluate, node: Node) -> Evaluate:
@@ -390,11 +382,8 @@ def _operation(word: str, left: Evaluate, right: Evaluate, node: Node) -> Evalua
 
 
 def _comparable(left: Type, right: Type) -> bool:
-    if "any" in (left.kind, right.kind) or (left.is_number and right.is_number):
-        return True
-    if "nil" in (left.kind, right.kind):
-        return True
-    return left.kind == right.kind
+    kinds = {left.kind, right.kind}
+    return len(kinds) == 1 or not kinds.isdisjoint(("any", "nil")) or kinds == {"int", "float"}
 
 
 def _count_error(name: str, signature: Signature, found: int) -> str:

@@ -130,15 +130,12 @@ class _Run:
             self.walk(node.otherwise, dot)
         for key, item in pairs:
             self._steps -= 1
+            given = list(zip(reversed(names), (item, key), strict=False))
             if node.pipeline.assigns:
-                for name, found in zip(
-                    names, (key, item) if len(names) == 2 else (item,), strict=True
-                ):
+                for name, found in reversed(given):
                     self._assign(name, found)
-            elif names:
-                self._variables.append((names[-1], item))
-                if len(names) == 2:
-                    self._variables.append((names[0], key))
+            else:
+                self._variables += given
             try:
                 self.walk(node.body, item)
             except _Jump as jump:
@@ -158,15 +155,12 @@ class _Run:
         self._variables = outer
         self._calls -= 1
 
-    def _assign(self, name: str, value: Any) -> None:
-        for at in range(len(self._variables) - 1, -1, -1):
-            if self._variables[at][0] == name:
-                self._variables[at] = (name, value)
-                return
-        raise AssertionError("ensured by the parser")
+    def _place(self, name: str) -> int:
+        """Return where the innermost variable of a name is; the parser ensures that there is one."""
+        return max(at for at, (known, _) in enumerate(self._variables) if known == name)
 
-    def _lookup(self, name: str) -> Any:
-        return next(value for known, value in reversed(self._variables) if known == name)
+    def _assign(self, name: str, value: Any) -> None:
+        self._variables[self._place(name)] = (name, value)
 
     def _pipeline(self, pipeline: tree.Pipeline, dot: Any, *, declare: bool = True) -> Any:
         value: Any = _NOTHING
@@ -184,23 +178,15 @@ class _Run:
         first, *others = command.operands
         if isinstance(first, tree.Function):
             return self._function(first, others, dot, final)
-        if isinstance(first, tree.Constant):
-            if first.value is None:
-                raise TemplateError("nil is not a command", first.at)
-            self._refuse_arguments(first, others, final)
-            return first.value
+        if isinstance(first, tree.Constant) and first.value is None:
+            raise TemplateError("nil is not a command", first.at)
         value = self._value(first, dot)
         if isinstance(value, Method):
             return _invoke(str(first), value, self._arguments(others, dot, final), first.at)
-        self._refuse_arguments(first, others, final)
-        return value
-
-    @staticmethod
-    def _refuse_arguments(first: Node, others: list[Node], final: Any) -> None:
         if others or final is not _NOTHING:
-            raise TemplateError(
-                f"{first} takes no arguments, because it is not a function", first.at
-            )
+            reason = f"{first} takes no arguments, because it is not a function"
+            raise TemplateError(reason, first.at)
+        return value
 
     def _function(self, node: tree.Function, others: list[Node], dot: Any, final: Any) -> Any:
         if node.name in LAZY:
@@ -234,8 +220,6 @@ class _Run:
 
     def _argument(self, node: Node, dot: Any) -> Any:
         """Return the value of an argument; a function as argument is called."""
-        if isinstance(node, tree.Constant):
-            return node.value
         if isinstance(node, tree.Function):
             return self._function(node, [], dot, _NOTHING)
         value = self._value(node, dot)
@@ -247,10 +231,12 @@ class _Run:
         match node:
             case tree.Dot():
                 return dot
+            case tree.Constant(value=value):
+                return value
             case tree.Field(names=names):
                 return _fields(dot, names, node.at)
             case tree.Variable(name=name, names=names):
-                return _fields(self._lookup(name), names, node.at)
+                return _fields(self._variables[self._place(name)][1], names, node.at)
             case tree.Pipeline():
                 return self._pipeline(node, dot)
             case tree.Chain(holder=holder, names=names):

@@ -109,18 +109,14 @@ class Dns64(Plugin):
     def _synthesize(self, reply: Reply, found: Reply) -> Reply:
         """The reply to the A query with its addresses embedded in the prefix; the rcode is NOERROR, as in CoreDNS."""
         limit = min((rr.ttl for rr in reply.authority if rr.rrtype == RRType.SOA), default=MAX_TTL)
-        answer = tuple(
-            RR(
-                rr.owner,
-                RRType.AAAA,
-                min(rr.ttl, limit),
-                embed(self.prefix, rr.rdata),
-                rr.rrclass,
-            )
-            if rr.rrtype == RRType.A
-            else rr
-            for rr in found.answer
-        )
+
+        def embedded(rr: RR) -> RR:
+            if rr.rrtype != RRType.A:
+                return rr
+            rdata = embed(self.prefix, rr.rdata)
+            return rr._replace(rrtype=RRType.AAAA, ttl=min(rr.ttl, limit), rdata=rdata)
+
+        answer = tuple(map(embedded, found.answer))
         return Reply(
             answer=answer, authority=found.authority, additional=found.additional, tc=found.tc
         )
@@ -129,11 +125,7 @@ class Dns64(Plugin):
 def embed(prefix: IPv6Network, address: bytes) -> bytes:
     """Embed an IPv4 address in a prefix; octet 8 stays zero (RFC 6052 section 2.2)."""
     length = prefix.prefixlen // 8
-    front = prefix.network_address.packed[:length]
-    room = max(0, 8 - length)
-    packed = front + address[:room]
+    packed = prefix.network_address.packed[:length] + address
     if length <= 8:
-        packed += b"\0" + address[room:]
-    else:
-        packed += address
+        packed = packed[:8] + b"\0" + packed[8:]
     return packed.ljust(16, b"\0")

@@ -91,9 +91,7 @@ class Erratic(Plugin):
         """
         for directive in directives:
             zones = zones_from_args(directive.args)
-            if zones and not all(
-                any(own.is_at_or_below(zone) for zone in zones) for own in block.zones
-            ):
+            if zones and any(own.longest_of(zones) is None for own in block.zones):
                 block.warn(
                     f"{directive.args[0].position}: the zones of erratic have no effect, as in CoreDNS 1.14.7: "
                     "it answers all names of the server block"

@@ -18,11 +18,10 @@ from asyncio import sleep
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import ip_address
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import read_ip, zones_from_args
 from hsdns.corefile.properties import (
     Property,
     choice,
@@ -161,15 +160,6 @@ def _failover_rcode(token: Token) -> int:
     return rcode
 
 
-def _read_source(token: Token) -> str:
-    try:
-        return str(ip_address(token.text))
-    except ValueError:
-        raise token.error(
-            f'"{token.text}" is not an IP address; write one without a port'
-        ) from None
-
-
 _SECONDS: Final = duration()
 PROPERTIES: Final[dict[str, Property[Any]]] = {
     "except": Property(_zones, syntax="ZONE...", repeat="extend"),
@@ -194,7 +184,7 @@ PROPERTIES: Final[dict[str, Property[Any]]] = {
     "tls": Property(read_tls, default=TlsFiles(), syntax="[CA] | CERT KEY [CA]"),
     "tls_servername": Property(one(text), syntax="NAME"),
     "doh_method": Property(one(choice("POST", "GET")), default="POST", syntax="POST|GET"),
-    "source_address": Property(one(_read_source), syntax="IP"),
+    "source_address": Property(one(read_ip), syntax="IP"),
     "resolver": Property(many(read_address), default=(), syntax="IP[:PORT]..."),
 }
 
@@ -234,14 +224,11 @@ def read_route(directive: Directive, block: Block) -> Route:
                 f"{position}: {target} cannot be reached from source_address {source}, which is of another address "
                 "family; remove one of them"
             )
+    if (name := options["tls_servername"]) is not None:
+        targets = [target._replace(server_name=name) for target in targets]
     return Route(
         zone=zones[0],
-        targets=tuple(
-            target
-            if options["tls_servername"] is None
-            else target._replace(server_name=options["tls_servername"])
-            for target in targets
-        ),
+        targets=tuple(targets),
         resolvers=options["resolver"],
         excepted=tuple(options["except"]),
         settings=UpstreamSettings(

@@ -25,7 +25,7 @@ from hsdns.corefile.tree import Directive, Line
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.transfer import ZonePlugin, is_from, read_endpoint
 from hsdns.wire.message import RR, Reply
-from hsdns.wire.name import Name
+from hsdns.wire.name import ROOT, Name
 
 log = logging.getLogger("hsdns.plugin.secondary")
 
@@ -156,12 +156,8 @@ class Secondary(ZonePlugin[SecondaryZone]):
         """Add the member zones that a catalog lists, and remove those that it no longer lists."""
         catalog = wanted.zone
         self._catalogs[catalog] = members
-        allowed = [
-            member
-            for member in members
-            if not wanted.members
-            or any(member.zone.is_at_or_below(zone) for zone in wanted.members)
-        ]
+        within = wanted.members or (ROOT,)
+        allowed = [member for member in members if member.zone.longest_of(within) is not None]
         if len(allowed) < len(members):
             log.warning(
                 "plugin/secondary: Skipped %d member zones from catalog %s: outside configured member zones",
@@ -174,25 +170,21 @@ class Secondary(ZonePlugin[SecondaryZone]):
         for zone, dynamic in list(self._dynamic.items()):
             if dynamic.catalog == catalog and zone not in listed:
                 self._remove_member(zone)
-                log.info(
-                    "plugin/secondary: Removed catalog member zone %s from catalog %s",
-                    zone.to_text(),
-                    catalog.to_text(),
-                )
+                shown = zone.to_text(), catalog.to_text()
+                log.info("plugin/secondary: Removed catalog member zone %s from catalog %s", *shown)
 
     def _add_member(self, member: Member, wanted: Wanted) -> None:
         """Serve a member zone, unless it is in the Corefile, or in another catalog without a change of ownership."""
         zone, catalog = member.zone, wanted.zone
+        shown = zone.to_text(), catalog.to_text()
         dynamic = self._dynamic.get(zone)
         previous: SecondaryZone | None = None
         if dynamic is not None and dynamic.catalog == catalog:
             if dynamic.label == member.label:
                 return
         elif dynamic is not None:
-            source = next(
-                (each for each in self._catalogs.get(dynamic.catalog, ()) if each.zone == zone),
-                None,
-            )
+            listed = self._catalogs.get(dynamic.catalog, ())
+            source = next((each for each in listed if each.zone == zone), None)
             if source is None or source.new_owner != catalog:
                 dynamic = None
             elif dynamic.label == source.label == member.label:
@@ -200,8 +192,7 @@ class Secondary(ZonePlugin[SecondaryZone]):
         if dynamic is None and zone in self.zones:
             log.warning(
                 "plugin/secondary: Skipping catalog member zone %s from %s: zone already exists",
-                zone.to_text(),
-                catalog.to_text(),
+                *shown,
             )
             return
         if dynamic is not None:
@@ -210,11 +201,7 @@ class Secondary(ZonePlugin[SecondaryZone]):
         if previous is not None:
             found.take_over(previous)
         self._dynamic[zone] = Dynamic(catalog, member.label, self._start_zone(found))
-        log.info(
-            "plugin/secondary: Added catalog member zone %s from catalog %s",
-            zone.to_text(),
-            catalog.to_text(),
-        )
+        log.info("plugin/secondary: Added catalog member zone %s from catalog %s", *shown)
 
     def _remove_member(self, zone: Name) -> None:
         dynamic = self._dynamic.pop(zone)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address
 from itertools import chain
 from typing import (
     Any,
@@ -35,7 +34,7 @@ from hsdns.authority.secondary_zone import SecondaryZone
 from hsdns.authority.transfer import send_notify
 from hsdns.authority.zone import Zone, serial_of
 from hsdns.chain import Endpoint, Handler, Next, Request
-from hsdns.corefile.keys import HostPort, split_ip_port, zones_from_args
+from hsdns.corefile.keys import HostPort, read_ip, split_ip_port, zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime, catch_up
@@ -70,16 +69,6 @@ def _read_secondary(token: Token) -> Endpoint:
     return ANYBODY if token.text == "*" else read_endpoint(token)
 
 
-def _read_source(token: Token) -> str:
-    """Read the address to send from."""
-    try:
-        return str(ip_address(token.text))
-    except ValueError:
-        raise token.error(
-            f'"{token.text}" is not an IP address; "source" is the address that NOTIFY is sent from'
-        ) from None
-
-
 class Secondaries(NamedTuple):
     """One directive: zones, the secondaries that may transfer them, and the source address of NOTIFY."""
 
@@ -107,7 +96,7 @@ class Transfer(Plugin):
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "to": Property(many(_read_secondary), syntax="ADDRESS...", repeat="extend"),
-        "source": Property(one(_read_source), syntax="ADDRESS", repeat="once"),
+        "source": Property(one(read_ip), syntax="ADDRESS", repeat="once"),
     }
 
     def __init__(self, secondaries: Sequence[Secondaries]) -> None:

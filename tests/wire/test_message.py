@@ -16,9 +16,12 @@ from hsdns.wire.encode import encode, is_truncated
 from hsdns.wire.iana import OptCode, Rcode, RRClass, RRType, type_from_text
 from hsdns.wire.message import (
     AA,
+    AD,
     CD,
+    RA,
     RD,
     RR,
+    TC,
     InfoCode,
     Outcome,
     Query,
@@ -82,6 +85,19 @@ def test_copied_flags(flags: int, rd: bool | None, copied: int) -> None:
     assert reply_flags(query, Reply(rd=rd), is_cut=False) == copied
 
 
+@pytest.mark.parametrize(
+    ("reply", "is_cut", "flags"),
+    [
+        (Reply(), False, 0),
+        (Reply(), True, TC),
+        (Reply(tc=True), False, TC),
+        (Reply(aa=True, ra=True, ad=True), False, AA | RA | AD),
+    ],
+)
+def test_flags_of_a_reply(reply: Reply, is_cut: bool, flags: int) -> None:
+    assert reply_flags(Query.ask(QNAME, RRType.A, flags=0), reply, is_cut=is_cut) == flags
+
+
 def test_do_needs_edns() -> None:
     assert Query.ask(QNAME, RRType.A, edns=Edns(1232, do=True)).do
     assert not Query.ask(QNAME, RRType.A, edns=Edns(1232)).do
@@ -98,7 +114,8 @@ def test_many_records_are_made_and_taken_some_at_a_time(count: int) -> None:
     assert all(0 < len(piece) <= AT_ONCE for piece in taken)
 
 
-ERRORS = st.lists(st.tuples(st.integers(0, 65535), st.text(max_size=40)), max_size=3)
+TEXTS = st.text(max_size=40).filter(lambda text: not text.endswith("\0"))  # which dnspython removes
+ERRORS = st.lists(st.tuples(st.integers(0, 65535), TEXTS), max_size=3)
 
 
 def test_the_codes_are_those_of_iana() -> None:

@@ -142,7 +142,6 @@ class Entry:
     """
 
     __slots__ = (
-        "_hits",
         "_is_refreshing",
         "_last_hit",
         "_packed",
@@ -152,6 +151,7 @@ class Entry:
         "counters",
         "frame",
         "full_ttl",
+        "hits",
         "is_positive",
         "is_servfail",
         "last_good",
@@ -174,7 +174,7 @@ class Entry:
         self._shown: Reply | None = None
         self._shown_ttl = -1
         self._last_hit = -1e18
-        self._hits = 0
+        self.hits = 0
         self._is_refreshing = False
         self._retry_after = -1e18
 
@@ -227,19 +227,14 @@ class Entry:
         return self.hit(now, gap) >= amount and self.ttl(now) <= left
 
     def hit(self, now: float, gap: float) -> int:
-        """Count a hit; return the number of hits less than `gap` seconds apart."""
-        self._hits = 1 if self._last_hit < now - gap else self._hits + 1
+        """Count a hit; return `hits`, the number of hits less than `gap` seconds apart."""
+        self.hits = 1 if self._last_hit < now - gap else self.hits + 1
         self._last_hit = now
-        return self._hits
-
-    @property
-    def hits(self) -> int:
-        """The number of hits less than `gap` seconds apart, as counted by hit()."""
-        return self._hits
+        return self.hits
 
     def take_hits(self, other: Entry, now: float) -> None:
         """Continue with the hits of the entry that this one replaces."""
-        self._hits, self._last_hit = other._hits, now
+        self.hits, self._last_hit = other.hits, now
 
     def begin_refresh(self, now: float, recheck: float = 0.0) -> bool:
         """Begin a refresh, unless one is running or has failed less than `recheck` seconds ago; tell whether."""

@@ -430,12 +430,8 @@ class _Unloaded(UserHandler):
 
 def _class_of(token: Token, block: Block) -> tuple[type[UserHandler], SourceFile | None]:
     """Return the class that MODULE:CLASS names, and the file to watch; raise CorefileError."""
-    module_name, colon, class_name = token.text.partition(":")
-    if (
-        not colon
-        or not class_name.isidentifier()
-        or not all(part.isidentifier() for part in module_name.split("."))
-    ):
+    module_name, _, class_name = token.text.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
         raise token.error(f'"{token.text}" is not MODULE:CLASS; write one such as preview:Preview')
     if not block.runs_code:
         block.warn(f'{token.position}: "{token.text}" is not checked, because of -no-code')

@@ -134,6 +134,8 @@ def test_what_zones_tell_of_absent_names() -> None:
     below = Name.from_text("a.clusterset.local")
     assert plugin.answers.lookup.is_multicluster(below)
     assert not plugin.tells_absence(below)
+    passing = Cluster(fallthrough=(Name.from_text("svc.cluster.local"),)).plugin
+    assert not passing.tells_absence(passing.zones[0])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The servers of an audit, and the clusters that define the right answers.
 
-Path: cli/audit.py -> here -> load/cli/cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
+Path: audit/cli.py -> here -> load/cli/cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
 Rule 1: the clusters are read again for each pass, so new names are queried.
 Rule 2: all servers of a cluster are queried at the same time, so differences between them exist at one moment.
 
@@ -43,7 +43,7 @@ from hsdns.wire.encode import encode_query
 from hsdns.wire.message import TC
 
 if TYPE_CHECKING:
-    from hsdns.cli.audit import Audit
+    from hsdns.audit.cli import Audit
 
 TIMEOUT: Final = 2.0  # seconds until a query is lost
 EDNS: Final = 1232  # octets, the default of most servers

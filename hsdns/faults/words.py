@@ -316,7 +316,7 @@ class _Reader:
         return Fact(
             f"client {shown}",
             found,
-            lambda asked, age: ip_address(asked.client.address.partition("%")[0]) in found,
+            lambda asked, age: ip_address(asked.client.address) in found,
         )
 
     def pod(self) -> Selector:

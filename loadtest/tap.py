@@ -21,7 +21,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any, Final
 
-from hsdns.fastpath.tap import CLOSED, FAIR_SHARE, LAST_QUERIES
+from hsdns.fastpath.hit_records import CLOSED, FAIR_SHARE, LAST_QUERIES
 from hsdns.fastpath.terms import Terms
 from hsdns.wire.encode import encode, encode_query
 from hsdns.wire.iana import RRType

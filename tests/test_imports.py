@@ -13,7 +13,7 @@ HSDNS = {
     "apiserver apiserver.access apiserver.client apiserver.connections apiserver.redaction apiserver.resource",
     "apiserver.transport",
     "cli cli.command cli.control_path cli.coredns cli.launch",
-    "cluster cluster.objects cluster.selector",
+    "cluster cluster.objects",
     "corefile corefile.keys corefile.lexer corefile.parser corefile.properties corefile.tree",
     "plugins",
     "server server.corefile_files server.query_log server.watch_thread",

@@ -20,47 +20,40 @@ UNBOUNDED = {"hsdns/plugins", "hsdns/rules/checks"}
 
 # Lines with code; a line that is blank, a comment or a part of a docstring is none.
 CODE_LINES = {
-    "hsdns": 1_706,
-    "hsdns/answer_table": 803,
+    "hsdns": 1_657,
+    "hsdns/answer_table": 772,
     "hsdns/apiserver": 2_638,
     "hsdns/ask": 196,
-    "hsdns/audit": 659,
+    "hsdns/audit": 609,
     "hsdns/authority": 791,
-    "hsdns/cli": 6_304,
-    "hsdns/cluster": 4_999,
+    "hsdns/cli": 5_999,
+    "hsdns/cluster": 4_901,
     "hsdns/corefile": 1_064,
-    "hsdns/explanation": 2_874,
-    "hsdns/expression": 1_479,
-    "hsdns/fastpath": 2_018,
-    "hsdns/fault_scenarios": 951,
-    "hsdns/faults": 1_322,
-    "hsdns/gotemplate": 1_012,
-    "hsdns/load": 8_382,
-    "hsdns/plugins": 7_355,
+    "hsdns/explanation": 2_813,
+    "hsdns/expression": 1_427,
+    "hsdns/fastpath": 1_958,
+    "hsdns/fault_scenarios": 899,
+    "hsdns/faults": 1_305,
+    "hsdns/gotemplate": 927,
+    "hsdns/load": 7_910,
+    "hsdns/plugins": 7_353,
     "hsdns/recording": 844,
-    "hsdns/resolver": 1_171,
+    "hsdns/resolver": 1_143,
     "hsdns/rewriting": 605,
-    "hsdns/rules": 3_667,
-    "hsdns/server": 7_204,
-    "hsdns/sources": 2_712,
-    "hsdns/testing": 1_741,
+    "hsdns/rules": 3_854,
+    "hsdns/server": 6_924,
+    "hsdns/sources": 2_716,
+    "hsdns/testing": 1_731,
     "hsdns/upstream": 1_704,
     "hsdns/wire": 1_650,
-    "loadtest": 8_159,
-    "tests": 75_165,
+    "loadtest": 7_809,
+    "tests": 66_884,
 }
 
 FILES = {
     "hsdns/cli": 32,
-    "hsdns/cluster": 26,
-    "hsdns/fastpath": 17,
+    "hsdns/cluster": 21,
     "hsdns/server": 22,
-}
-
-PARAMETERS = {
-    "hsdns/query.py __init__": 9,
-    "hsdns/server/instance.py __init__": 9,
-    "hsdns/server/runtime.py __init__": 10,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -135,4 +128,4 @@ def test_parameters_of_a_function() -> None:
         for path in PACKAGE
         for name, count in parameters_of(path.read_text()).items()
     }
-    assert found == PARAMETERS
+    assert found == {}

@@ -2,6 +2,9 @@
 
 Path: beside step 2; policy.py looks for them in a block, plugins implement them without naming them.
 Rule 1: caching is opt-in: a handler without Cacheable must see every query.
+Rule 2: three attributes need no protocol: `skips_recompute` of a handler without an effect on recomputed replies, as it
+        only counts, logs or reorders; `rotates_addresses` of one that puts addresses in another order each time
+        (`loadbalance`); `max_payload` of one that lowers EDNS payload sizes, in octets (`bufsize`).
 """
 
 from __future__ import annotations
@@ -105,13 +108,6 @@ class AnswersFirst(Protocol):
 
 
 @runtime_checkable
-class SkipsRecompute(Protocol):
-    """A handler without an effect on recomputed replies: it only counts, logs or reorders."""
-
-    skips_recompute: bool  # True
-
-
-@runtime_checkable
 class Recomputes(Protocol):
     """A handler that takes part in recomputing an invalidated reply (recompute.py)."""
 
@@ -131,20 +127,6 @@ class TreatsAlike(Protocol):
 
 
 @runtime_checkable
-class RotatesAddresses(Protocol):
-    """A handler that puts addresses in another order each time (`loadbalance`)."""
-
-    rotates_addresses: bool
-
-
-@runtime_checkable
-class LimitsPayload(Protocol):
-    """A handler that lowers EDNS payload sizes (`bufsize`)."""
-
-    max_payload: int  # the largest that it lets through, in octets
-
-
-@runtime_checkable
 class CountsHits(Protocol):
     """A handler that counts the queries of its block (`prometheus`)."""
 
@@ -154,10 +136,13 @@ class CountsHits(Protocol):
 
 @runtime_checkable
 class CountsCacheHits(Protocol):
-    """A handler that counts the replies of the source as a cache does (`cache`).
+    """A handler that counts the replies of the source as a cache does, and stores replies of its own (`cache`).
 
-    For positive replies it sets Dependencies.mark.
+    For positive replies of the source it sets Dependencies.mark.
     """
+
+    def stored_octets(self) -> int:
+        """The memory of its own replies, for which the answer table makes room."""
 
     def denial_kind(self, zone: Name) -> str | None:
         """The kind under which it counts names of a zone that do not exist; None where it does not count them."""
@@ -177,14 +162,6 @@ class CountsCacheHits(Protocol):
 
         The key is the QNAME in lower case, type and class, DO and CD.
         """
-
-
-@runtime_checkable
-class SharesMemory(Protocol):
-    """A handler that stores replies of its own, for which the answer table makes room (`cache`)."""
-
-    def stored_octets(self) -> int:
-        """The memory of these replies."""
 
 
 @runtime_checkable

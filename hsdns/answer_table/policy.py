@@ -20,16 +20,11 @@ from hsdns.answer_table.capabilities import (
     Cacheable,
     CountsCacheHits,
     CountsHits,
-    LimitsPayload,
     LogsHits,
-    RotatesAddresses,
-    SharesMemory,
-    SkipsRecompute,
     TreatsAlike,
 )
-from hsdns.answer_table.recompute import link_recompute
-from hsdns.block_choice import RequestFilter
-from hsdns.chain import Handler, has
+from hsdns.answer_table.recompute import link_recompute, skips_recompute
+from hsdns.chain import Handler, RequestFilter, has
 from hsdns.cluster.freshness import Dependencies
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
 from hsdns.wire.iana import Rcode, RRType
@@ -61,12 +56,9 @@ class BlockPolicy:
         self.counter = next((each for each in handlers if has(each, CountsHits)), None)
         self.cache = next((each for each in handlers if has(each, CountsCacheHits)), None)
         self.log = next((each for each in handlers if has(each, LogsHits)), None)
-        self.sharers = tuple(each for each in handlers if has(each, SharesMemory))
-        self.rotates_addresses = any(
-            each.rotates_addresses for each in handlers if has(each, RotatesAddresses)
-        )
-        self.max_payload = min(
-            (each.max_payload for each in handlers if has(each, LimitsPayload)),
+        self.rotates_addresses = any(getattr(each, "rotates_addresses", False) for each in handlers)
+        self.max_payload: int = min(
+            (getattr(each, "max_payload", MAX_PAYLOAD_SIZE) for each in handlers),
             default=MAX_PAYLOAD_SIZE,
         )
         self._handlers = tuple(handlers)
@@ -105,7 +97,7 @@ class BlockPolicy:
             return False
         before = takewhile(lambda each: each is not self.source, self._handlers)
         return all(
-            has(each, SkipsRecompute) or (has(each, TreatsAlike) and each.treats_alike(zone))
+            skips_recompute(each) or (has(each, TreatsAlike) and each.treats_alike(zone))
             for each in before
         )
 
@@ -148,17 +140,17 @@ class BlockPolicy:
             return False
         at = next(at for at, each in enumerate(self._handlers) if each is self.cache)
         filters = [each for each in self._handlers[at:] if has(each, RequestFilter)]
-        return all(
-            has(each, Cacheable) and each.cacheable for each in (*self._handlers[:at], *filters)
-        )
+        return all(map(_is_cacheable, (*self._handlers[:at], *filters)))
 
     def _find_reason(self) -> str:
         if self.source is None:
             return "it has no kubernetes plugin"
-        must_see = [
-            each.name for each in self._handlers if not (has(each, Cacheable) and each.cacheable)
-        ]
+        must_see = [each.name for each in self._handlers if not _is_cacheable(each)]
         return f"{', '.join(must_see)} must see every query" if must_see else ""
+
+
+def _is_cacheable(handler: object) -> bool:
+    return has(handler, Cacheable) and handler.cacheable
 
 
 def _rotates_at_most_addresses(reply: Reply) -> bool:

@@ -14,10 +14,11 @@ Rule 4: it may run in the watch thread.  The names belong to one thread; others 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
-from hsdns.answer_table.capabilities import Recomputes, SkipsRecompute
+from hsdns.answer_table.capabilities import Recomputes
 from hsdns.chain import Handler, Next, Request, has
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.fastpath.key import KEY_CD, KEY_DO, KEY_EDNS
@@ -123,22 +124,26 @@ async def _end(request: Request) -> Reply:
     return unwritten(Rcode.SERVFAIL)
 
 
+def skips_recompute(handler: object) -> bool:
+    """Whether a handler has no effect on recomputed replies."""
+    return getattr(handler, "skips_recompute", False)
+
+
 def link_recompute(handlers: Sequence[Handler], source: object) -> Next | None:
     """Link the chain that recomputes replies; None if a handler before the source supports neither protocol."""
     following: Next = _end
     at = next(at for at, each in enumerate(handlers) if each is source)
     for handler in reversed(handlers[: at + 1]):
-        if has(handler, SkipsRecompute):
+        if skips_recompute(handler):
             continue
         if not has(handler, Recomputes):
             return None
-        following = _bind(handler, following)
+        following = partial(_recompute, handler, following)
     return following
 
 
-def _bind(handler: Recomputes, following: Next) -> Next:
-    recompute = handler.recompute
-    return lambda request: recompute(request, following)
+def _recompute(handler: Recomputes, following: Next, request: Request) -> Awaitable[Reply]:
+    return handler.recompute(request, following)
 
 
 def compute(chain: Next, request: Request) -> Reply | None:

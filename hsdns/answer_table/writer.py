@@ -17,13 +17,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from hsdns.answer_table.hits import HitGroups, HitLog
-from hsdns.answer_table.negative_zones import NegativeZones
-from hsdns.answer_table.numerous_names import NumerousNames
+from hsdns.answer_table.negative_zones import NegativeZones, NumerousNames
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.answer_table.recompute import RecomputedNames, compute, key_of
 from hsdns.answer_table.service_replies import Form, MadeReplies
-from hsdns.block_choice import BlockChoice
-from hsdns.chain import Endpoint, Request
+from hsdns.chain import BlockChoice, Endpoint, Request
 from hsdns.cluster.freshness import Dependencies
 from hsdns.fastpath import AnswerTable, ClusterNames, Tap, Terms, Versions
 from hsdns.fastpath.key import KEY_CD, KEY_DO
@@ -78,7 +76,7 @@ class AnswerTableWriter:
         self.hit_log = HitLog(server, self._blocks, blocks.values())
         self._versions = versions
         self._negative_zones = NegativeZones(self.table, self.hits, blocks)
-        self._sharers = {each for policy in blocks.values() for each in policy.sharers}
+        self._caches = {each.cache for each in blocks.values() if each.cache is not None}
         self._capacity = CAPACITY
         self.recomputed = RecomputedNames()
         self._made = MadeReplies(versions, self._blocks, blocks)
@@ -151,7 +149,7 @@ class AnswerTableWriter:
 
     def _share_memory(self) -> None:
         """Subtract the memory of the caches from the table's capacity, step by step."""
-        wanted = max(LEAST, CAPACITY - sum(each.stored_octets() for each in self._sharers))
+        wanted = max(LEAST, CAPACITY - sum(each.stored_octets() for each in self._caches))
         change = min(max(wanted - self._capacity, -STEP), STEP)
         if abs(change) == STEP:
             self._capacity += change

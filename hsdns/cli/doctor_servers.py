@@ -43,7 +43,7 @@ from hsdns.cli.doctor import PodView
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.cli.source import cluster_tokens, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
-from hsdns.cluster.controllers.dns_service import KNOWN, PORT
+from hsdns.cluster.controllers.network_policy import KNOWN, PORT
 from hsdns.cluster.question import SVC
 from hsdns.cluster.value import Key, ServiceValue
 from hsdns.corefile.keys import split_ip_port, zones_from_args

@@ -1,31 +1,51 @@
 """The reply to a question in a cluster zone: one method for each record type.
 
 Path: the kubernetes plugin finds the zone and asks; lookup.py finds the name, schema.py makes the records of Services,
-nameserver.py those of the zone itself.
+and Nameserver those of the zone itself.
 Rule 1: a name that does not exist raises NoSuchName; the plugin turns that into a fallthrough, SERVFAIL or NXDOMAIN.
 Rule 2: every reply is `fresh`: it is computed from the newest event, so `cache` must not store it.
 Rule 3: nothing here waits.  A reply that needs names outside the zone, or the SRV records of a large Service, says so
         (Needs), and who asks resolves them or lets other tasks run.
 Source: CoreDNS 1.14.7 plugin/kubernetes and plugin/backend_lookup.go.
+
+The name servers of a cluster zone: the NS records at the apex and the addresses of `ns.dns.ZONE`:
+Source: CoreDNS 1.14.7 plugin/kubernetes/ns.go, local.go.  If an address of this host is an endpoint of a Service, that
+Service is the name server (kube-dns in a cluster), else `ns.dns.ZONE` with the addresses of this host.
+
+All records of a cluster zone, for zone transfers:
+Rule 1: a transfer has the state of one moment.  The values are collected when it begins and never change, so even a
+        slow client gets the zone with the serial of the SOA record.
+Rule 2: names that are answered but not listed are not transferred: pods, addresses as names of pods, `dns-version`.
+Source: CoreDNS 1.14.7 plugin/kubernetes xfr.go for the order, the weights and the TTL of glue.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hsdns.cluster import question, schema
-from hsdns.cluster.address import address_of
+from hsdns.cluster.address import REVERSE_ZONES, address_of, pack_address
+from hsdns.cluster.earlier import ClusterView
 from hsdns.cluster.freshness import ANYTHING, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName
-from hsdns.cluster.nameserver import Nameserver
-from hsdns.cluster.question import ParsedName
-from hsdns.cluster.value import Node
+from hsdns.cluster.question import SVC, ParsedName
+from hsdns.cluster.value import (
+    CLUSTER_IP,
+    EXTERNAL_NAME,
+    HEADLESS,
+    Node,
+    PackedSlice,
+    Port,
+    ServiceValue,
+    SliceKey,
+)
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, nodata, unwritten
-from hsdns.wire.name import Name
+from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import soa, srv, txt
 
 SOA_TTL_CAP: Final = 300  # seconds (CoreDNS plugin/backend_lookup.go)
@@ -277,3 +297,196 @@ class ClusterAnswers:
         """For other types: raise NoSuchName unless the name exists."""
         if not self.nameserver.is_default(qname, zone):
             self.lookup.find(qname, zone, dependencies)
+
+
+_DEFAULT: Final = b"\2ns\3dns"
+
+
+class Nameserver:
+    """NS records and their addresses, computed from the store for each query."""
+
+    def __init__(self, store: ClusterView, ttl: int, local_addresses: Sequence[str]) -> None:
+        self._services = store.services
+        self._ttl = ttl
+        self._local = [
+            packed for text in local_addresses if (packed := pack_address(text)) is not None
+        ]
+
+    @staticmethod
+    def is_default(qname: Name, zone: Name) -> bool:
+        """Whether a name is `ns.dns.ZONE`."""
+        return qname.lower == _DEFAULT + zone.lower
+
+    def records(self, zone: Name) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
+        """The NS RRset and the addresses of its names: each name once, an address once for each occurrence."""
+        found = list(self._found(zone))
+        names = dict.fromkeys(name for name, _ in found)
+        answer = tuple(RR(zone, RRType.NS, self._ttl, name.wire) for name in names)
+        glue = tuple(
+            RR(name, schema.address_type(address), self._ttl, address) for name, address in found
+        )
+        return answer, glue
+
+    def addresses(self, qname: Name, qtype: int, zone: Name) -> tuple[RR, ...]:
+        """A or AAAA records of `ns.dns.ZONE`."""
+        owner = qname.lowered()
+        addresses = dict.fromkeys(address for _, address in self._found(zone))
+        return tuple(
+            RR(owner, qtype, self._ttl, address)
+            for address in addresses
+            if schema.address_type(address) == qtype
+        )
+
+    def external(self, *, headless: bool) -> list[bytes]:
+        """The external addresses of this server: those of the Services of which it is an endpoint.
+
+        With `headless`, the endpoints of a headless Service count as external.  A server that is not an endpoint of any
+        Service has the addresses of its host.
+        """
+        found, is_endpoint = dict[bytes, None](), False
+        for owner, value in self._endpoints():
+            is_endpoint = True
+            if headless and value.kind == HEADLESS:
+                found.update((host, None) for _, host in _hosts(value, owner))
+            elif value.kind is not None:
+                found.update((each, None) for each in value.external if isinstance(each, bytes))
+        return list(found) if is_endpoint else list(dict.fromkeys(self._local))
+
+    def _endpoints(self) -> Iterator[tuple[SliceKey, ServiceValue]]:
+        """The slices that have an address of this host, and the values of their Services.
+
+        In the middle of an event the index has an address that its slice has no longer.
+        """
+        services = self._services
+        for local in self._local:
+            for owner in services.endpoint_ips.lookup(local):
+                value = services.values.get((owner[0], owner[1]))
+                if value is not None and any(
+                    part.name == owner[2] and local in part.separate for part in value.slices
+                ):
+                    yield owner, value
+
+    def _found(self, zone: Name) -> Iterator[tuple[Name, bytes]]:
+        is_endpoint = False
+        for owner, value in self._endpoints():
+            is_endpoint = True
+            parsed = ParsedName(SVC, owner[0], owner[1])
+            if value.kind == HEADLESS:
+                for label, host in _hosts(value, owner):
+                    name = schema.target_name(label, parsed, zone)
+                    if name is not None:
+                        yield name, host
+            elif value.kind == CLUSTER_IP:
+                name = schema.target_name(None, parsed, zone)
+                if name is not None:
+                    for address in value.cluster_ips:
+                        yield name, address
+        if not is_endpoint:
+            default = Name(_DEFAULT + zone.lower)
+            for address in self._local:
+                yield default, address
+
+
+def _hosts(value: ServiceValue, owner: SliceKey) -> Iterator[tuple[bytes, bytes]]:
+    """The labels and addresses of the endpoints of one slice."""
+    for part in value.slices:
+        if part.name == owner[2]:
+            for index, host in enumerate(part.separate):
+                yield part.label(index), host
+
+
+CLUSTER_IP_WEIGHT: Final = 100
+
+
+def has_records(zone: Name) -> bool:
+    """Whether a zone can be transferred: reverse zones are answered, but not listed."""
+    return not any(zone.is_at_or_below(reverse) for reverse in REVERSE_ZONES)
+
+
+def zone_records(answers: ClusterAnswers, zone: Name) -> Iterator[RR]:
+    """The records of a forward zone without its two SOA records; the values are taken at the call."""
+    servers, glue = answers.nameserver.records(zone)
+    found = list(answers.lookup.values(zone).items())
+    exposed = {
+        namespace
+        for namespace in {key[0] for key, _ in found}
+        if answers.lookup.is_exposed(namespace, None)
+    }
+    values = {
+        (name, namespace): value
+        for (namespace, name), value in found
+        if value.kind is not None and namespace in exposed
+    }
+    head = (*servers, *(record._replace(ttl=0) for record in glue))
+    return _walk(head, values, zone, answers.ttl)
+
+
+def _walk(
+    head: Sequence[RR], values: Mapping[tuple[bytes, bytes], ServiceValue], zone: Name, ttl: int
+) -> Iterator[RR]:
+    """The records in order of names; a heap, because sorting all of them before the first message takes too long."""
+    yield from head
+    names = list(values)
+    heapify(names)
+    while names:
+        name, namespace = heappop(names)
+        value = values[name, namespace]
+        own = schema.target_name(None, ParsedName(SVC, namespace, name), zone)
+        if own is None:  # over 255 octets
+            continue
+        if value.kind == EXTERNAL_NAME:
+            if value.external_name is not None:
+                yield RR(own, RRType.CNAME, ttl, value.external_name.lower)
+        elif value.cluster_ips:
+            yield from _with_address(own, value, ttl)
+        else:
+            yield from _with_endpoints(own, value, ttl)
+
+
+def _with_address(own: Name, value: ServiceValue, ttl: int) -> Iterator[RR]:
+    for address in value.cluster_ips:
+        yield RR(own, schema.address_type(address), ttl, address)
+    for port in value.ports:
+        rdata = srv(0, CLUSTER_IP_WEIGHT, port.number & 0xFFFF, own)
+        yield RR(own, RRType.SRV, ttl, rdata)
+        owner = _port_name(port, own)
+        if owner is not None:
+            yield RR(owner, RRType.SRV, ttl, rdata)
+
+
+def _with_endpoints(own: Name, value: ServiceValue, ttl: int) -> Iterator[RR]:
+    counts: dict[str, int] = {}  # addresses of each slice, of both families
+    for part in value.slices:
+        counts[part.name] = counts.get(part.name, 0) + part.host_count
+    for part in value.slices:
+        weight = max(1, 100 // counts[part.name]) if counts[part.name] else 1
+        yield from _part(own, part, weight, ttl)
+
+
+def _part(own: Name, part: PackedSlice, weight: int, ttl: int) -> Iterator[RR]:
+    for index in range(part.host_count):
+        host = part.host(index)
+        target = _below(own, part.label(index))
+        if isinstance(host, Name) or target is None:
+            continue
+        yield RR(own, schema.address_type(host), ttl, host)
+        yield RR(target, schema.address_type(host), ttl, host)
+        for port in part.ports:
+            owner = _port_name(port, own)
+            if owner is not None:
+                rdata = srv(0, weight, port.number & 0xFFFF, target)
+                yield RR(owner, RRType.SRV, ttl, rdata)
+
+
+def _port_name(port: Port, own: Name) -> Name | None:
+    """`_PORT._PROTOCOL` and the name of the Service; None for a port without a name."""
+    if not port.name:
+        return None
+    protocol = _below(own, b"_" + port.protocol)
+    return None if protocol is None else _below(protocol, b"_" + port.name)
+
+
+def _below(name: Name, label: bytes) -> Name | None:
+    """A name with one more label; None if it is too long."""
+    wire = bytes((len(label),)) + label + name.lower if 0 < len(label) <= 63 else b""
+    return Name(wire) if 0 < len(wire) <= MAX_NAME_LEN else None

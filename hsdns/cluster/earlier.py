@@ -9,9 +9,10 @@ Rule 3: the settings, and whether the cluster can be watched, are those at the t
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
 
-from hsdns.cluster.pods import PodKey, PodsByAddress
+from hsdns.cluster.pods import PodsByAddress
 from hsdns.cluster.replaced import (
     CLUSTER_IPS,
     ENDPOINT_IPS,
@@ -28,76 +29,37 @@ from hsdns.cluster.replaced import (
     Replaced,
     Table,
 )
-from hsdns.cluster.services import ReverseIndex
+from hsdns.cluster.services import AddressOwners
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import Key, ServiceValue, SliceKey
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-Owner = TypeVar("Owner", bound=tuple[object, ...])
-
-
-class Moment(NamedTuple):
-    """The replaced values of a store, and a time in monotonic seconds."""
-
-    replaced: Replaced
-    time: float
-
-    def at(self, table: Table, key: Hashable, newest: Any) -> Any:
-        """The value at that time in place of the newest one."""
-        return self.replaced.at(table, key, self.time, newest)
 
 
 class EarlierTable(Mapping[K, V], Generic[K, V]):
-    """A dict as it was at that time."""
+    """A dict as it was at a time, in monotonic seconds; an index of addresses is one, too."""
 
-    def __init__(self, moment: Moment, table: Table, newest: Mapping[K, V]) -> None:
-        self._moment, self._table, self._newest = moment, table, newest
+    def __init__(
+        self, replaced: Replaced, time: float, table: Table, newest: Mapping[K, V]
+    ) -> None:
+        self._replaced, self._time = replaced, time
+        self._table, self._newest = table, newest
 
     def __getitem__(self, key: K) -> V:
         """The value that a key had; raise KeyError if it had none."""
-        found: V | None = self._moment.at(self._table, key, self._newest.get(key))
+        found: V | None = self._replaced.at(self._table, key, self._time, self._newest.get(key))
         if found is None:
             raise KeyError(key)
         return found
 
     def __iter__(self) -> Iterator[K]:
         """The keys that had a value."""
-        keys = dict.fromkeys([*self._newest, *self._moment.replaced.keys(self._table)])
+        keys = dict.fromkeys([*self._newest, *self._replaced.keys(self._table)])
         return (key for key in keys if key in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-class EarlierAddresses(Generic[Owner]):
-    """An index of addresses as it was at that time."""
-
-    def __init__(self, moment: Moment, table: Table, newest: ReverseIndex[Owner]) -> None:
-        self._moment, self._table, self._newest = moment, table, newest
-
-    def lookup(self, address: bytes) -> tuple[Owner, ...]:
-        """The owners of an address at that time."""
-        found: tuple[Owner, ...] = self._moment.at(
-            self._table, address, self._newest.lookup(address)
-        )
-        return found
-
-    def addresses(self) -> list[bytes]:
-        """All addresses that had an owner at that time."""
-        known = [*self._newest.addresses(), *self._moment.replaced.keys(self._table)]
-        return [each for each in dict.fromkeys(known) if self.lookup(each)]
-
-
-class _Terminating:
-    """The pods that were terminating at that time."""
-
-    def __init__(self, moment: Moment, newest: set[PodKey]) -> None:
-        self._moment, self._newest = moment, newest
-
-    def __contains__(self, key: object) -> bool:
-        assert isinstance(key, tuple), "a pod"
-        return bool(self._moment.at(TERMINATING, key, key in self._newest))
 
 
 class EarlierImports(NamedTuple):
@@ -111,9 +73,9 @@ class EarlierServices(NamedTuple):
     """The Services at that time."""
 
     values: EarlierTable[Key, ServiceValue]
-    cluster_ips: EarlierAddresses[Key]
-    endpoint_ips: EarlierAddresses[SliceKey]
-    external_ips: EarlierAddresses[Key]
+    cluster_ips: AddressOwners[Key]
+    endpoint_ips: AddressOwners[SliceKey]
+    external_ips: AddressOwners[Key]
     external_serial: int
 
 
@@ -121,24 +83,25 @@ class EarlierStore:
     """A store as it was at a time; valid only if its `replaced` keeps the state of that time."""
 
     def __init__(self, store: Store, time: float) -> None:
-        moment, services, pods = Moment(store.replaced, time), store.services, store.pods
+        services, pods, at = store.services, store.pods, store.replaced.at
+        table = partial(EarlierTable, store.replaced, time)
         self.settings, self.serves = store.settings, store.serves
         self.restored, self.lost = store.restored, store.lost
-        self.serial: int = moment.at(SERIALS, OWN_SERIAL, store.serial)
-        self.namespaces = EarlierTable(moment, NAMESPACES, store.namespaces)
+        self.serial: int = at(SERIALS, OWN_SERIAL, time, store.serial)
+        self.namespaces = table(NAMESPACES, store.namespaces)
         self.imports = EarlierImports(
-            EarlierTable(moment, IMPORTS, store.imports.values),
-            moment.at(SERIALS, SHARED_SERIAL, store.imports.serial),
+            table(IMPORTS, store.imports.values),
+            at(SERIALS, SHARED_SERIAL, time, store.imports.serial),
         )
         self.services = EarlierServices(
-            EarlierTable(moment, SERVICES, services.values),
-            EarlierAddresses(moment, CLUSTER_IPS, services.cluster_ips),
-            EarlierAddresses(moment, ENDPOINT_IPS, services.endpoint_ips),
-            EarlierAddresses(moment, EXTERNAL_IPS, services.external_ips),
-            moment.at(SERIALS, EXTERNAL_SERIAL, services.external_serial),
+            table(SERVICES, services.values),
+            AddressOwners(table(CLUSTER_IPS, services.cluster_ips.owners)),
+            AddressOwners(table(ENDPOINT_IPS, services.endpoint_ips.owners)),
+            AddressOwners(table(EXTERNAL_IPS, services.external_ips.owners)),
+            at(SERIALS, EXTERNAL_SERIAL, time, services.external_serial),
         )
         self.pods = PodsByAddress(
-            EarlierTable(moment, PODS, pods.by_address), _Terminating(moment, pods.terminating)
+            table(PODS, pods.by_address), table(TERMINATING, pods.terminating)
         )
 
 

@@ -1,6 +1,6 @@
 """Finds the object that a name in a cluster zone stands for, if the options of the kubernetes block expose it.
 
-Path: answer.py, external.py and transfer.py -> here -> the store's values.
+Path: answer.py and external.py -> here -> the store's values.
 Rule: the counter of everything that is read is added to `dependencies` first: the reply is valid until one of them
       changes.
 Source: CoreDNS 1.14.7 plugin/kubernetes (Records, namespaceExposed, Reverse).

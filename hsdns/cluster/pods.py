@@ -60,10 +60,10 @@ class Pods(PodsByAddress):
     """
 
     by_address: dict[bytes, tuple[PodKey, ...]]
-    terminating: set[PodKey]
+    terminating: dict[PodKey, bool]  # each True
 
     def __init__(self, rejected: RejectedObjects, *, labels: bool, replaced: Replaced) -> None:
-        super().__init__({}, set())
+        super().__init__({}, {})
         self._replaced = replaced
         self.labels: dict[PodKey, dict[str, str]] | None = {} if labels else None
         self.changes = 0
@@ -81,12 +81,12 @@ class Pods(PodsByAddress):
         if not gone and meta.deletion_timestamp:
             if old is not None:
                 if key not in self.terminating:
-                    self._note_terminating(key, False)
-                self.terminating.add(key)
+                    self._note_terminating(key)
+                self.terminating[key] = True
             return False  # CoreDNS keeps a terminating pod as it was until it is deleted
         if key in self.terminating:
-            self._note_terminating(key, True)
-            self.terminating.discard(key)
+            self._note_terminating(key)
+            del self.terminating[key]
         ended = gone or pod.status.phase in ("Succeeded", "Failed", "Unknown")
         new = None if ended or not pod.status.pod_ip else pack_address(pod.status.pod_ip)
         if new is None and pod.status.pod_ip and not ended:
@@ -117,9 +117,9 @@ class Pods(PodsByAddress):
             self._address[key] = new
         return True
 
-    def _note_terminating(self, key: PodKey, before: bool) -> None:
+    def _note_terminating(self, key: PodKey) -> None:
         if self._replaced.is_kept:
-            self._replaced.note(TERMINATING, key, before)
+            self._replaced.note(TERMINATING, key, self.terminating.get(key))
 
 
 def address_in(label: bytes) -> bytes | None:

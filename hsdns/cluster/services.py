@@ -13,7 +13,7 @@ plugin/kubernetes/object/{serviceimport,multicluster_endpoint}.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
@@ -65,40 +65,13 @@ ADDED, CHANGED, DELETED = "added", "changed", "deleted"
 _NOTHING: Final = ServiceValue(None)  # never changed, as no name is looked up in it
 
 
-class ReverseIndex(Generic[Owner]):
-    """Addresses (4 or 16 octets) and the keys of the objects that have them, in the order of their addition.
+class AddressOwners(Generic[Owner]):
+    """Addresses (4 or 16 octets) and the keys of the objects that have them, in the order of their addition."""
 
-    `owners` is for compiled code, which changes it as move() does.  `replaced` records what changes replace, under
-    `table`.  A change replaces one value, so that a lookup in another thread finds the owners before or after it.
-    """
-
-    __slots__ = ("_replaced", "_table", "owners")
-
-    def __init__(self, replaced: Replaced, table: Table) -> None:
-        self._replaced, self._table = replaced, table
+    def __init__(self, owners: Mapping[bytes, Owner | list[Owner]]) -> None:
         # Nearly every address has one owner; a tuple around it would cost 48 octets for each endpoint.  Several are a
         # list, which is never changed.
-        self.owners: dict[bytes, Owner | list[Owner]] = {}
-
-    def move(
-        self, gone: Sequence[bytes], come: Sequence[bytes], owner: Owner, counters: Counters
-    ) -> None:
-        """Remove an owner of some addresses, add it to others, then increment the counters of all of them."""
-        versions, is_kept = versions_of(counters), self._replaced.is_kept
-        if move_addresses is not None and versions is not None and not is_kept:
-            move_addresses(self.owners, gone, come, owner, versions)
-            return
-        for address in gone:
-            known = self.lookup(address)
-            if owner in known:
-                self._put(address, known, [each for each in known if each != owner])
-        for address in come:
-            if address not in self.owners and not is_kept:
-                self.owners[address] = owner
-            elif owner not in (known := self.lookup(address)):
-                self._put(address, known, [*known, owner])
-        for address in (*gone, *come):
-            counters.bump(address_counter(address))
+        self.owners = owners
 
     def lookup(self, address: bytes) -> tuple[Owner, ...]:
         """The owners of an address."""
@@ -111,9 +84,42 @@ class ReverseIndex(Generic[Owner]):
         """All addresses that have an owner."""
         return list(self.owners)
 
-    def _put(self, address: bytes, known: tuple[Owner, ...], owners: list[Owner]) -> None:
+
+class ReverseIndex(AddressOwners[Owner]):
+    """The newest owners; compiled code changes them as move() does, and `replaced` records them under `table`.
+
+    A change replaces one value, so that a lookup in another thread finds the owners before or after it.
+    """
+
+    owners: dict[bytes, Owner | list[Owner]]
+
+    def __init__(self, replaced: Replaced, table: Table) -> None:
+        super().__init__({})
+        self._replaced, self._table = replaced, table
+
+    def move(
+        self, gone: Sequence[bytes], come: Sequence[bytes], owner: Owner, counters: Counters
+    ) -> None:
+        """Remove an owner of some addresses, add it to others, then increment the counters of all of them."""
+        versions, is_kept = versions_of(counters), self._replaced.is_kept
+        if move_addresses is not None and versions is not None and not is_kept:
+            move_addresses(self.owners, gone, come, owner, versions)
+            return
+        for address in gone:
+            known = self.lookup(address)
+            if owner in known:
+                self._put(address, [each for each in known if each != owner])
+        for address in come:
+            if address not in self.owners and not is_kept:
+                self.owners[address] = owner
+            elif owner not in (known := self.lookup(address)):
+                self._put(address, [*known, owner])
+        for address in (*gone, *come):
+            counters.bump(address_counter(address))
+
+    def _put(self, address: bytes, owners: list[Owner]) -> None:
         if self._replaced.is_kept:
-            self._replaced.note(self._table, address, known)
+            self._replaced.note(self._table, address, self.owners.get(address))
         if owners:
             self.owners[address] = owners if len(owners) > 1 else owners[0]
         else:
@@ -137,6 +143,16 @@ class _SliceChange(NamedTuple):
         ]
 
 
+class Shared(NamedTuple):
+    """What the parts of a store share; `wall` gives seconds since the epoch for serials and the history."""
+
+    settings: StoreSettings
+    wall: Callable[[], float]
+    counters: Counters
+    rejected: RejectedObjects
+    replaced: Replaced
+
+
 class SlicedValues:
     """Values by namespace and name, each with its slices; `changes` is a number that grows with every change.
 
@@ -144,24 +160,12 @@ class SlicedValues:
     """
 
     def __init__(
-        self,
-        settings: StoreSettings,
-        table: Table,
-        counter: Callable[[bytes, bytes], int],
-        *,
-        wall: Callable[[], float],
-        counters: Counters,
-        rejected: RejectedObjects,
-        replaced: Replaced,
+        self, shared: Shared, table: Table, counter: Callable[[bytes, bytes], int]
     ) -> None:
         self.values: dict[Key, ServiceValue] = {}
         self.changes = 0
-        self._settings = settings
         self._table, self._counter = table, counter
-        self._wall = wall
-        self._counters = counters
-        self._rejected = rejected
-        self._replaced = replaced
+        self._settings, self._wall, self._counters, self._rejected, self._replaced = shared
         # The value of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
 
@@ -245,32 +249,15 @@ class SlicedValues:
 class Services(SlicedValues):
     """Services, and indexes from addresses to their keys.
 
-    `wall` gives seconds since the epoch for `external_serial`, the serial of the zones of k8s_external.  `programmed`
-    takes the kind of Service, the time of the change and the current time for each change of a slice.  `history` has
-    the last changes.  `unlisted` takes off the names what is gone: it is called when the event has been shown, as
-    replies with these names were valid until then.
+    `external_serial` is the serial of the zones of k8s_external, `history` has the last changes.  `programmed` takes
+    the kind of Service, the time of the change and the current time for each change of a slice.  `unlisted` takes off
+    the names what is gone: it is called when the event has been shown, as replies with these names were valid until
+    then.
     """
 
-    def __init__(
-        self,
-        settings: StoreSettings,
-        *,
-        wall: Callable[[], float],
-        counters: Counters,
-        names: ClusterNames,
-        rejected: RejectedObjects,
-        programmed: Programmed | None,
-        replaced: Replaced,
-    ) -> None:
-        super().__init__(
-            settings,
-            SERVICES,
-            service_counter,
-            wall=wall,
-            counters=counters,
-            rejected=rejected,
-            replaced=replaced,
-        )
+    def __init__(self, shared: Shared, names: ClusterNames, programmed: Programmed | None) -> None:
+        super().__init__(shared, SERVICES, service_counter)
+        settings, replaced = shared.settings, shared.replaced
         self.cluster_ips: ReverseIndex[Key] = ReverseIndex(replaced, CLUSTER_IPS)
         self.endpoint_ips: ReverseIndex[SliceKey] = ReverseIndex(replaced, ENDPOINT_IPS)
         self.external_ips: ReverseIndex[Key] = ReverseIndex(replaced, EXTERNAL_IPS)
@@ -280,7 +267,7 @@ class Services(SlicedValues):
         self._names = names
         self._programmed = programmed
         self._compiled = None
-        versions = versions_of(counters)
+        versions = versions_of(shared.counters)
         if SliceStore is not None and versions is not None:
             self._compiled = SliceStore(
                 self.values,
@@ -412,24 +399,8 @@ class Services(SlicedValues):
 class Imports(SlicedValues):
     """ServiceImports; `serial` is that of the zones of `multicluster`."""
 
-    def __init__(
-        self,
-        settings: StoreSettings,
-        *,
-        wall: Callable[[], float],
-        counters: Counters,
-        rejected: RejectedObjects,
-        replaced: Replaced,
-    ) -> None:
-        super().__init__(
-            settings,
-            IMPORTS,
-            import_counter,
-            wall=wall,
-            counters=counters,
-            rejected=rejected,
-            replaced=replaced,
-        )
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared, IMPORTS, import_counter)
         self.serial = 0
 
     def apply(self, found: ServiceImport, gone: bool) -> bool:

@@ -35,6 +35,7 @@ from hsdns.cluster.objects import (
     Namespace,
     Object,
     Pod,
+    Selector,
     Service,
     ServiceImport,
     Synced,
@@ -52,8 +53,7 @@ from hsdns.cluster.read_object import (
 )
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import NAMESPACES, OWN_SERIAL, SERIALS, Replaced
-from hsdns.cluster.selector import Selector
-from hsdns.cluster.services import Imports, Services
+from hsdns.cluster.services import Imports, Services, Shared
 from hsdns.fastpath import ClusterNames
 from hsdns.metrics import Registry
 
@@ -124,22 +124,10 @@ class Store:
         self._wall = wall
         self._counters: Counters = NoCounters() if counters is None else counters
         self._names = ClusterNames() if names is None else names
-        self.services = Services(
-            settings,
-            wall=wall,
-            counters=self._counters,
-            names=self._names,
-            rejected=self.rejected,
-            programmed=None if metrics is None else programming_in(metrics),
-            replaced=replaced,
-        )
-        self.imports = Imports(
-            settings,
-            wall=wall,
-            counters=self._counters,
-            rejected=self.rejected,
-            replaced=replaced,
-        )
+        shared = Shared(settings, wall, self._counters, self.rejected, replaced)
+        programmed = None if metrics is None else programming_in(metrics)
+        self.services = Services(shared, self._names, programmed)
+        self.imports = Imports(shared)
         self.pods = Pods(self.rejected, labels=settings.pod_labels, replaced=replaced)
         self.namespaces: dict[bytes, str] = {}  # name to resourceVersion
         self.synced = False
@@ -180,7 +168,8 @@ class Store:
             finally:
                 if is_read:
                     counters.release(more=left > 0)
-            self._unlist()
+            if self.services.unlisted:
+                self._unlist()
         self._publish(new_serial)
         self._pass_on(events)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
-from hsdns.cluster.not_ready import why_not_ready
+from hsdns.cluster.controllers.kinds import why_not_ready
 from hsdns.cluster.objects import (
     Endpoint,
     EndpointConditions,

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hsdns.fastpath.batch import BatchStatistics, Miss
+from hsdns.fastpath.batch import IS_AVAILABLE, BatchStatistics, Miss
 from hsdns.fastpath.hit_counts import AnswerTableStatistics
-from hsdns.fastpath.log import LogRecord
+from hsdns.fastpath.hit_records import LogRecord, Tap, TapRecord
 from hsdns.fastpath.miss_queue import MissQueue
-from hsdns.fastpath.mmsg import IS_AVAILABLE
 from hsdns.fastpath.table import AnswerTable, Peeked
-from hsdns.fastpath.tap import Tap, TapRecord
 from hsdns.fastpath.versions import ClusterNames, Versions
 
 if TYPE_CHECKING or IS_AVAILABLE:

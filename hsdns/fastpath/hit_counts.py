@@ -3,9 +3,9 @@
 Path: table.py and batch.py add hits; the table's owner takes the counts before each scrape.  Twin of
 native/src/hit_counts.rs.
 Rule 1: a hit is counted by one number, its kind, which contains all counted properties: group << 48 | size << 16 |
-        query length << 5 | cache outcome << 3 | DO << 2 | IPv6 << 1 | TCP.  If the hit is also logged (log.py), LOGGED
-        and the number of answer records are above these bits.  Equal kinds are counted together, so a batch costs one
-        step for each of its kinds, and take_counts() does the rest.
+        query length << 5 | cache outcome << 3 | DO << 2 | IPv6 << 1 | TCP.  If the hit is also logged (hit_records.py),
+        LOGGED and the number of answer records are above these bits.  Equal kinds are counted together, so a batch
+        costs one step for each of its kinds, and take_counts() does the rest.
 Rule 2: memory is bounded: above MAX_KINDS, kinds are added to the rows of their groups.
 Rule 3: durations are those of batches, in nanoseconds; rows are 64-bit counts as in the compiled twin.
 Rule 4: a row has CELLS cells, named by the CELL_ constants: hits over IPv4 and IPv6, hits with DO, histograms of query

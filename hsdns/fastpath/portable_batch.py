@@ -13,22 +13,16 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from hsdns.fastpath.batch import (
-    BATCH_LEN,
-    NOT_A_SOCKET,
-    SLOT_LEN,
-    BatchStatistics,
-    Miss,
-)
+from hsdns.fastpath.batch import BATCH_LEN, NOT_A_SOCKET, SLOT_LEN, BatchStatistics, Miss
 from hsdns.fastpath.control import (
     family_of,
+    fragments_allowed,
     is_ipv6,
     read_address,
     reply_messages,
     write_address,
     write_messages,
 )
-from hsdns.fastpath.fragments import fragments_allowed
 from hsdns.fastpath.hit_counts import IPV6
 from hsdns.fastpath.table import AnswerTable
 

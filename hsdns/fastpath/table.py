@@ -8,7 +8,7 @@ Rule 3: memory is bounded: everything counts with Python's overhead.  The oldest
         each use puts one eviction off, so a flood of names that are queried once evicts none that are in use.
 Rule 4: replies that depend on counters, and those of negative zones, are misses after the counters' lease has ended.
 Rule 5: while another thread applies an event, nothing is stored (versions.py, rule 6).
-Rule 6: each hit of a logging block adds a record to the log ring (log.py), over UDP and over TCP.
+Rule 6: each hit of a logging block adds a record to the log ring (hit_records.py), over UDP and over TCP.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from hsdns.fastpath import hit_counts
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import MAX_USES, Entry, Timing, octets_of, write
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, IPV6, LENGTH_SHIFT, TCP, HitCounter
+from hsdns.fastpath.hit_records import LogRecord, LogRing, Tap
 from hsdns.fastpath.key import cut_query, key_of, lower_size, read_query
-from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import NOT_BELOW, NegativeZone
 from hsdns.fastpath.records import read_outline
-from hsdns.fastpath.tap import Tap
 from hsdns.fastpath.terms import Terms
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
 from hsdns.wire.decode import HEADER_LEN

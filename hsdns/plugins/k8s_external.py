@@ -21,13 +21,12 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.address import address_of
-from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.answer import ClusterAnswers, has_records
 from hsdns.cluster.external import ExternalNames, srv_records, target_name
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.question import ParsedName
 from hsdns.cluster.schema import address_type
-from hsdns.cluster.transfer import has_records
 from hsdns.cluster.value import NO_PORT, Entry
 from hsdns.corefile.keys import read_fallthrough, read_name, zones_from_args
 from hsdns.corefile.properties import Property, flag, integer, one, only_once, read_properties

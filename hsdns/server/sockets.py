@@ -28,11 +28,11 @@ from hsdns.chain import Endpoint
 from hsdns.fastpath.control import (
     IP_PKTINFO,
     IPV6_PKTINFO,
+    forbid_fragments,
     read_address,
     read_messages,
     write_address,
 )
-from hsdns.fastpath.fragments import forbid_fragments
 from hsdns.limits import usable_cpus
 from hsdns.plugins.https import DEFAULT_CONNECTIONS, Https
 from hsdns.plugins.multisocket import Multisocket

@@ -21,7 +21,7 @@ from typing import Final
 
 from hsdns.apiserver.client import ApiClient
 from hsdns.apiserver.resource import Scope, accepted
-from hsdns.cluster.selector import Selector
+from hsdns.cluster.objects import Selector
 from hsdns.corefile.tree import Corefile, Directive
 from hsdns.metrics import Registry
 from hsdns.sources.api_access import ApiAccess, ConnectionOptions, WatchOptions

@@ -20,7 +20,7 @@ import yaml
 
 from hsdns.apiserver.reflector import MAX_PAGE_LEN
 from hsdns.apiserver.transport import Transport, Unreachable, read_body
-from hsdns.cluster.controllers.dns_service import KNOWN
+from hsdns.cluster.controllers.network_policy import KNOWN
 from hsdns.cluster.objects import TOLERATE, labels_text
 from hsdns.sources.manifest_yaml import ManifestLoader
 

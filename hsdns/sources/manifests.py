@@ -20,13 +20,18 @@ from importlib import import_module
 from itertools import product
 from typing import Final, NamedTuple, Self
 
-from hsdns.cluster.controllers.dns_service import KNOWN, USUAL, pod_ports
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.kinds import NetworkPolicy
-from hsdns.cluster.controllers.network_policy import NAME_LABEL, Peer, denied
+from hsdns.cluster.controllers.network_policy import (
+    KNOWN,
+    NAME_LABEL,
+    USUAL,
+    Peer,
+    denied,
+    pod_ports,
+)
 from hsdns.cluster.controllers.simulation import running_pods, simulate
 from hsdns.cluster.controllers.workload import RunningPod
-from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import (
     Deleted,
     Event,
@@ -43,6 +48,7 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.source import (
     Deliver,
     Lead,
+    ObjectIndex,
     PodReading,
     PodUnreadable,
     Reading,

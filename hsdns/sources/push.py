@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import Deleted, Event, Identity, Object, Synced, Upserted, identity
-from hsdns.cluster.source import Deliver, Lead, Reading, Report, Surroundings
+from hsdns.cluster.source import Deliver, Lead, ObjectIndex, Reading, Report, Surroundings
 
 
 class PushSource:

@@ -17,9 +17,8 @@ from contextlib import suppress
 from math import inf, isfinite
 from typing import Any, Final, NamedTuple, Self
 
-from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import EndpointSlice, Event, Service
-from hsdns.cluster.source import Deliver, Fault, Lead, Reading, Report, Surroundings
+from hsdns.cluster.source import Deliver, Fault, Lead, ObjectIndex, Reading, Report, Surroundings
 from hsdns.corefile.properties import duration, duration_to_text, number
 from hsdns.corefile.tree import Token
 from hsdns.recording.playback import Playback

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hsdns.answer_table.negative_zones import NEGATIVE_TYPES
-from hsdns.cluster.objects import Deleted
 from hsdns.wire.iana import type_to_text
 from tests.answer_table.corefiles import (
     CACHED,
@@ -22,7 +21,6 @@ from tests.answer_table.corefiles import (
     hosts,
     kubernetes,
 )
-from tests.support.cluster.objects import service
 from tests.support.effort import tries
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 
@@ -150,56 +148,6 @@ def test_template_comes_from_the_block_of_the_negative_zone(twin: ModuleType) ->
         assert_same(memory_server, name, is_fast=True)
 
 
-@pytest.mark.parametrize(
-    "left",
-    [
-        "nope.default.svc",
-        "a.nope.default.svc",
-        "db.nope.svc",
-        "nope.svc",
-        "a.b.c.d.e",
-        "svcs",
-        "x.web.default.svc",
-        "db-2.db.default.svc",
-        "10-0-0-1.db.default.svc",
-        "_x._tcp.web.default.svc",
-        "a.db-0.db.default.svc",
-        "x.here.default.svc",
-        "x.pod",
-        "x.default.pod",
-        "1-2-3-4.x.pod",
-        "1-2-3-x.default.pod",
-        "1-2-3-4.x.default.pod",
-    ],
-)
-def test_names_that_cannot_exist_leave_nothing(twin: ModuleType, left: str) -> None:
-    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
-    memory_server.from_chain(ask(PLAIN))
-    assert_same(memory_server, f"{left}.cluster.local.", is_fast=True)
-    assert memory_server.writer.table.statistics().entries == 0
-
-
-@pytest.mark.parametrize(
-    "left",
-    [
-        "",
-        "svc.",
-        "default.svc.",
-        "db-0.db.default.svc.",
-        "_http._tcp.web.default.svc.",
-        "pod.",
-        "default.pod.",
-        "1-2-3-4.default.pod.",
-        "ns.dns.",
-        "x.dns-version.",
-    ],
-)
-def test_names_left_to_the_chain(twin: ModuleType, left: str) -> None:
-    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
-    memory_server.from_chain(ask(PLAIN))
-    assert memory_server.from_table(ask(f"{left}cluster.local.")) is None
-
-
 LABELS = st.one_of(
     st.sampled_from(["10-0-0-1", "1-2-3", "2001-db8--1", "--1", "1--", "---", "10\\.0\\.0\\.1", "--ffff-1\\.2\\.3\\.4"]),
     st.sampled_from(["1-2-3-4-5", "010-0-0-1", "fe80--1%1", "a-b-c-d", "cafe", "x", "pod", "svc", "_-_-_-_", "1_0-0-0-0"]),
@@ -237,18 +185,3 @@ def test_names_of_pods_are_denied_as_by_the_chain(
                 assert namespace != "gone"
                 assert set(label) <= set("0123456789abcdef-.\\")
                 assert "." in label or label.count("-") > 1
-
-
-def test_nothing_is_denied_before_the_cluster_was_read(twin: ModuleType) -> None:
-    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS, synced=False)
-    assert not memory_server.stores(PLAIN)
-    assert not memory_server.stores("nope.default.svc.cluster.local.")
-    assert memory_server.stores("web.default.svc.cluster.local.")
-
-
-def test_deleted_service_is_denied_at_once(twin: ModuleType) -> None:
-    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
-    assert memory_server.stores(PLAIN)
-    assert memory_server.stores("web.default.svc.cluster.local.")
-    memory_server.apply(Deleted(service("default/web", "10.96.0.1", version="3")))
-    assert_same(memory_server, "web.default.svc.cluster.local.", is_fast=True)

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hsdns.cluster.objects import Deleted, Upserted
 from hsdns.wire.edns import Edns
 from tests.answer_table.corefiles import CACHED, OBJECTS, block, kubernetes
-from tests.support.cluster.objects import endpoint_slice, namespace, service
+from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.effort import tries
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 
@@ -101,19 +100,6 @@ def test_block(compiled: ModuleType, text: str, is_fast: bool) -> None:
         assert_same(memory_server, f"1-2-3-4.default.pod.cluster.local. {qtype}", is_fast=is_fast)
 
 
-@pytest.mark.parametrize(
-    ("qtype", "is_fast"),
-    [("MX", True), ("TXT", True), ("PTR", True), ("CNAME", True), ("SRV", False), ("ANY", False)],
-)
-def test_other_types(compiled: ModuleType, qtype: str, is_fast: bool) -> None:
-    memory_server = taught(KUBERNETES, compiled)
-    for _ in range(2):
-        memory_server.from_chain(ask(f"{V4} {qtype}"))
-    for name in ("1-2-3-4", "fd00--7"):
-        question = f"{name}.default.pod.cluster.local. {qtype}"
-        assert_same(memory_server, question, is_fast=is_fast)
-
-
 def test_what_cache_stores_is_not_made(compiled: ModuleType) -> None:
     """It counts each answer by itself, but no denial."""
     memory_server = taught(CACHED + KUBERNETES, compiled)
@@ -125,48 +111,6 @@ def test_what_cache_stores_is_not_made(compiled: ModuleType) -> None:
     ):
         question = f"{name}.default.pod.cluster.local. {qtype}"
         assert_same(memory_server, question, is_fast=is_fast)
-
-
-def test_explained_replies_are_for_those_without_edns(compiled: ModuleType) -> None:
-    memory_server = taught(kubernetes("cluster.local", "pods insecure", "explain"), compiled)
-    assert_same(memory_server, V4, is_fast=True)
-    assert_same(memory_server, V4, is_fast=False, edns=Edns(1232))
-
-
-def test_namespaces_come_and_go(compiled: ModuleType) -> None:
-    memory_server = taught(KUBERNETES, compiled)
-    question = "1-2-3-4.new.pod.cluster.local."
-    assert_same(memory_server, question, is_fast=False)
-    memory_server.apply(Upserted(namespace("new")))
-    assert_same(memory_server, question, is_fast=True)
-    assert_same(memory_server, f"{question} AAAA", is_fast=True)
-    memory_server.apply(Deleted(namespace("new")))
-    assert_same(memory_server, question, is_fast=False)
-    memory_server.from_chain(ask("x.cluster.local."))
-    assert_same(memory_server, question, is_fast=True)  # denied
-
-
-def test_nothing_is_answered_before_the_cluster_was_read(twin: ModuleType) -> None:
-    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS, synced=False)
-    memory_server.from_chain(ask(V4))
-    assert_same(memory_server, V4, is_fast=False)
-
-
-@pytest.mark.parametrize("text", [KUBERNETES, STOCK])
-def test_they_count_as_in_the_chain(compiled: ModuleType, text: str) -> None:
-    made, chain = (taught(f"prometheus\n{text}", compiled) for _ in range(2))
-    for name in ("1-2-3-4", "2001-db8--1"):
-        for qtype in ("A", "AAAA"):
-            wire = ask(f"{name}.default.pod.cluster.local. {qtype}", edns=Edns(1232, do=True))
-            assert made.from_table(wire) == chain.from_chain(wire)
-    counters = ("coredns_dns_responses_total", "coredns_cache_misses_total", "coredns_cache_requests_total")  # fmt: skip
-    for each in (made, chain):
-        each.writer.hits.count()
-    for counter in counters:
-        found = [each.runtime.metrics.counter(counter, "", ("",)).values for each in (made, chain)]
-        assert {key: value for key, value in found[0].items() if "tcp" not in key} == found[1]
-    assert made.writer.table.statistics().hits == 4
-    assert made.writer.table.statistics().negative_hits == 0
 
 
 @pytest.mark.parametrize(

@@ -20,24 +20,12 @@ from tests.answer_table.corefiles import (
     OBJECTS,
     STOCK,
     block,
-    hosts,
     kubernetes,
     many_endpoints,
 )
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 from tests.support.servers.table_over_udp import TableOverUdp
-
-
-def test_stock_corefile(twin: ModuleType) -> None:
-    memory_server = MemoryServer(STOCK, twin, OBJECTS)
-    assert memory_server.writer.is_needed
-    for question in (
-        "web.default.svc.cluster.local.",
-        "nope.cluster.local.",
-        "1.0.96.10.in-addr.arpa. PTR",
-    ):
-        assert memory_server.stores(question)
 
 
 def test_writer_is_needed_where_any_block_is_cacheable(twin: ModuleType) -> None:
@@ -113,31 +101,6 @@ def test_addresses_of_pods_are_stored_when_asked_for_again(twin: ModuleType) -> 
     assert memory_server.writer.table.statistics().entries == 0
     memory_server.from_chain(wire)
     assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)
-
-
-def test_verified_pods_are_not_stored(twin: ModuleType) -> None:
-    memory_server = MemoryServer(block(kubernetes("cluster.local", "pods verified")), twin, OBJECTS)
-    assert not memory_server.stores("1-2-3-4.default.pod.cluster.local.")
-
-
-def test_replies_of_hosts_are_not_stored(twin: ModuleType) -> None:
-    memory_server = MemoryServer(
-        block(hosts("192.0.2.9 web.default.svc.cluster.local")), twin, OBJECTS
-    )
-    assert not memory_server.stores("web.default.svc.cluster.local.")
-    assert memory_server.stores("db.default.svc.cluster.local.")
-
-
-def test_reply_that_is_truncated_for_a_client_is_stored_whole(twin: ModuleType) -> None:
-    memory_server = MemoryServer(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(1)])
-    question = "db.default.svc.cluster.local."
-    for edns in (None, Edns(512), Edns(700), Edns(4096)):
-        wire = ask(question, edns=edns)
-        memory_server.from_chain(wire)
-        for protocol in ("udp", "tcp"):
-            found = memory_server.from_table(wire, protocol)
-            assert found is not None
-            assert found == memory_server.from_chain(wire, protocol, stores=False)
 
 
 SIZES = (
@@ -239,26 +202,6 @@ def test_addresses_take_turns_where_a_handler_says_so(twin: ModuleType, rotates:
     found = [memory_server.from_table(wire) for _ in range(4)]
     assert len(set(found)) == (2 if rotates else 1)
     assert found[:2] == found[2:]
-
-
-def test_event_between_answering_and_storing(twin: ModuleType) -> None:
-    """A reply that was put by before an event is not given after it."""
-    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
-    wire = ask("db.default.svc.cluster.local.")
-    writer = memory_server.writer
-    held: list[tuple[Any, ...]] = []
-    enqueue = writer.enqueue
-    writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # stored later
-    memory_server.from_chain(wire)
-    memory_server.apply(Upserted(endpoint_slice("default/db-1", "db", "10.0.0.3", version="2")))
-    writer.enqueue = enqueue  # type: ignore[method-assign]  # as it was
-    (found,) = held
-    enqueue(*found)
-    writer.flush()
-    assert memory_server.from_table(wire) is None
-    assert writer.table.statistics().entries == 0
-    memory_server.from_chain(wire)
-    assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)
 
 
 @pytest.mark.parametrize(

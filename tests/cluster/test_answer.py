@@ -85,20 +85,6 @@ def test_is_missing_says_what_an_answer_would(qname: str, qtype: int, missing: b
     assert answers.is_missing(Name.from_text(qname), qtype, ZONE) is missing
 
 
-def test_targets_that_lead_to_one_record_show_it_once() -> None:
-    answers = chain_of(1)
-    targets = ("web.ns.svc.cluster.local", "c0.ns.svc.cluster.local")
-    found = endpoint_slice("ns/db-1", "db", *targets, address_type="FQDN")
-    store_of(answers).apply(upserts(service("ns/db"), found))
-    reply = ask(answers, "db.ns.svc.cluster.local")
-    assert section(reply.answer) == [
-        "db.ns.svc.cluster.local. 5 IN CNAME web.ns.svc.cluster.local.",
-        "web.ns.svc.cluster.local. 5 IN A 10.0.0.1",
-        "db.ns.svc.cluster.local. 5 IN CNAME c0.ns.svc.cluster.local.",
-        "c0.ns.svc.cluster.local. 5 IN CNAME web.ns.svc.cluster.local.",
-    ]
-
-
 def test_names_that_fan_out_at_every_step_are_followed_only_so_often() -> None:
     """Eleven Services with four targets each would be four million CNAMEs."""
     answers = chain_of(0)

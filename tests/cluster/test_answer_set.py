@@ -55,54 +55,6 @@ def lines(found: Iterable[tuple[RR, ...]]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("objects", "expected"),
-    [
-        pytest.param([], [], id="empty"),
-        pytest.param(
-            [service("testns/web", "10.0.0.1", "2001:db8::1", ports=["http/TCP/80", "/UDP/53"])],
-            [
-                "web.@ A 10.0.0.1",
-                "web.@ AAAA 2001:db8::1",
-                "web.@ SRV 0 25 80 web.@",
-                "web.@ SRV 0 25 53 web.@",
-                "_http._tcp.web.@ A 10.0.0.1",
-                "_http._tcp.web.@ AAAA 2001:db8::1",
-                "_http._tcp.web.@ SRV 0 50 80 web.@",
-                "1.0.0.10.in-addr.arpa. PTR web.@",
-                f"1.{'0.' * 23}8.b.d.0.1.0.0.2.ip6.arpa. PTR web.@",
-            ],
-            id="cluster-ip",
-        ),
-        pytest.param(
-            [service("testns/db"), endpoint_slice("testns/db-1", "db", "172.16.0.1 host=db-0", "172.16.0.2", "172.16.0.3 ready=false")],
-            [
-                "db.@ A 172.16.0.1",
-                "db.@ A 172.16.0.2",
-                "db.@ SRV 0 50 80 db-0.db.@",
-                "db.@ SRV 0 50 80 172-16-0-2.db.@",
-                "_http._tcp.db.@ A 172.16.0.1",
-                "_http._tcp.db.@ A 172.16.0.2",
-                "_http._tcp.db.@ SRV 0 50 80 db-0.db.@",
-                "_http._tcp.db.@ SRV 0 50 80 172-16-0-2.db.@",
-                "db-0.db.@ A 172.16.0.1",
-                "db-0.db.@ SRV 0 100 80 db-0.db.@",
-                "172-16-0-2.db.@ A 172.16.0.2",
-                "172-16-0-2.db.@ SRV 0 100 80 172-16-0-2.db.@",
-                "1.0.16.172.in-addr.arpa. PTR db-0.db.@",
-                "2.0.16.172.in-addr.arpa. PTR 172-16-0-2.db.@",
-            ],
-            id="headless",
-        ),
-        pytest.param([service("testns/ext", external="www.Example.org")], ["ext.@ CNAME www.example.org."], id="external-name"),
-        pytest.param([service("testns/db")], [], id="headless-without-endpoints"),
-        pytest.param([service("gone/web", "10.0.0.1")], ["1.0.0.10.in-addr.arpa. PTR web.gone.svc.cluster.local."], id="without-a-namespace"),
-    ],
-)  # fmt: skip
-def test_records(objects: list[Object], expected: list[str]) -> None:
-    assert lines(listed(Cluster(*objects).plugin)) == expected
-
-
 def test_names_of_topology_zones() -> None:
     near = endpoint_slice("testns/db-1", "db", "172.16.0.1 host=db-0")
     near = replace(near, endpoints=[replace(each, zone="eu.1") for each in near.endpoints or ()])
@@ -130,16 +82,6 @@ def test_names_of_a_clusterset() -> None:
     assert not any("web" in line for line in found)
 
 
-def test_a_name_belongs_to_the_longest_zone() -> None:
-    """`sub` is a namespace of a Service in the outer zone's names, and the apex of the inner zone."""
-    cluster = Cluster(
-        service("testns/web", "10.0.0.1", ports=[]),
-        zones="cluster.local testns.svc.cluster.local",
-    )
-    owners = {rrset[0].owner.to_text() for rrset in listed(cluster.plugin)}
-    assert "web.testns.svc.cluster.local." not in owners
-
-
 @pytest.mark.parametrize(
     ("mode", "names", "sentences"),
     [
@@ -163,14 +105,6 @@ def test_pods(mode: str, names: list[str], sentences: list[str]) -> None:
     plugin = Cluster(pod("testns/p", "172.16.0.9"), namespace("testns"), pods=mode).plugin
     assert lines(listed(plugin)) == names
     assert plugin.answer_set().open_ended() == sentences
-
-
-def test_nothing_is_added_to_the_store() -> None:
-    plugin = Cluster(WEB, service("testns/db"), endpoint_slice("testns/s", "db", "10.0.0.2")).plugin
-    values = plugin.store.services.values.values()
-    assert len(listed(plugin)) > 5
-    assert [len(value.nodes) for value in values] == [0, 0]
-    assert all(value._labels is None for value in values)
 
 
 @CLUSTERS

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from hsdns.cluster.objects import (
-    Event,
-    Synced,
-)
+from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.store import Store, StoreSettings
 from tests import strategies
 from tests.support.cluster.differences import differences

@@ -10,11 +10,11 @@ from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
     EndpointSlice,
+    Selector,
     ServiceImport,
     ServiceImportSpec,
     ServicePort,
 )
-from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store, StoreSettings
 from tests.support.cluster.objects import deletes, endpoint_slice, meta, upserts
 

@@ -36,6 +36,9 @@ def make_lookup(**options: Any) -> NameLookup:
             service("ns/db"),
             endpoint_slice("ns/db-1", "db", "172.0.0.1 host=a"),
             service("lost/web", "10.0.0.2"),
+            endpoint_slice(
+                "ns/odd-1", "odd", "0.11.11.0 host=x", "0.11.11.0 host=y", "11.11.0.0 host=z"
+            ),
             pod("ns/p", "10.5.0.1"),
             pod("ns/q", "10.5.0.1"),
         )
@@ -87,6 +90,9 @@ class Moving(NoCounters):
         pytest.param(ONE, frozenset(), ["a.db.ns"], id="endpoint"),
         pytest.param(ONE, frozenset({b"other"}), [], id="not exposed"),
         pytest.param(bytes((10, 0, 0, 2)), frozenset(), ["web.lost"], id="any namespace"),
+        pytest.param(
+            bytes((11, 11, 0, 0)), frozenset(), ["z.odd.ns"], id="not across two packed addresses"
+        ),
     ],
 )
 def test_pointers(address: bytes, namespaces: frozenset[bytes], expected: list[str]) -> None:

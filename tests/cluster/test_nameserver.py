@@ -1,6 +1,6 @@
 """The name server's own names; what it answers in all cases stands in tests/plugins/kubernetes/test_kubernetes.py."""
 
-from hsdns.cluster.nameserver import Nameserver
+from hsdns.cluster.answer import Nameserver
 from hsdns.cluster.objects import (
     LoadBalancerIngress,
     LoadBalancerStatus,

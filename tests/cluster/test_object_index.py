@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import Object
-from hsdns.cluster.source import OTHER_PODS, Lead
+from hsdns.cluster.source import OTHER_PODS, Lead, ObjectIndex
 from tests.support.cluster.explained import named_pod
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 

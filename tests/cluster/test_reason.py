@@ -9,7 +9,7 @@ import pytest
 
 from hsdns.cluster import question
 from hsdns.cluster.lookup import NameLookup, NoSuchName
-from hsdns.cluster.selector import Selector
+from hsdns.cluster.objects import Selector
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import Node, ServiceValue
 from hsdns.wire.iana import RRType

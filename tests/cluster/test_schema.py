@@ -3,7 +3,7 @@
 import pytest
 
 from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.schema import PIECE, find, make_srv, target_name
+from hsdns.cluster.schema import PIECE, find, make_srv
 from hsdns.cluster.value import HEADLESS, Node, PackedSlice, Port, ServiceValue
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -67,9 +67,3 @@ def test_names_with_a_topology_zone_that_a_client_made_up_are_not_cached(prefers
         assert len(node.a) == (1 if topology_zone == "a" else 2 if prefers else 0)
         assert len(srv_records(value, node, asked, qname)[0]) == len(node.a)
     assert list(value.nodes) == [Name.from_text(f"a.{word}._zone.db.ns.svc.cluster.local").lower]
-
-
-def test_a_target_that_would_be_too_long_is_none() -> None:
-    asked = ParsedName(SVC, b"n" * 63, b"s" * 63)
-    assert target_name(b"e" * 63, asked, Name.from_text("cluster.local")) is not None
-    assert target_name(b"e" * 63, asked, Name.from_text("z" * 60 + ".local")) is None

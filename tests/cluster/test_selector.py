@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsdns.cluster.selector import Selector
+from hsdns.cluster.objects import Selector
 
 WEB = {"app": "web", "tier": "front"}
 

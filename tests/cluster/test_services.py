@@ -28,7 +28,7 @@ from loadtest.apiserver.protobuf import write_frame
 from tests import strategies
 from tests.apiserver.test_histories import visible
 from tests.apiserver.test_protobuf import omitted
-from tests.cluster.test_store import FIRST, WEB, addresses, make_store
+from tests.cluster.test_store import FIRST, addresses, make_store
 from tests.support.cluster.objects import endpoint_slice, service, upserts
 from tests.support.effort import tries
 
@@ -42,14 +42,6 @@ def test_a_slice_that_loses_its_label_is_gone() -> None:
     assert said == [
         "EndpointSlice ns/s: it has no usable label kubernetes.io/service-name; it is skipped"
     ]
-
-
-def test_one_event_makes_one_new_value_and_leaves_all_others() -> None:
-    store = make_store(*upserts(service("ns/web"), service("ns/db")))
-    before = dict(store.services.values)
-    store.apply(upserts(endpoint_slice("ns/web-1", "web", "172.0.0.1")))
-    assert store.services.values[WEB] is not before[WEB]
-    assert store.services.values[b"ns", b"db"] is before[b"ns", b"db"]
 
 
 # --- the time that changes take ---

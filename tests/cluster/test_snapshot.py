@@ -10,12 +10,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from hsdns.cluster.answer import ClusterAnswers
-from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.objects import Object, Synced
-from hsdns.cluster.snapshot import BadSnapshot, Header, check, objects, pieces
+from hsdns.cluster.snapshot import BadSnapshot, check, objects, pieces
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
@@ -158,20 +156,6 @@ def test_one_object_a_line() -> None:
     assert sorted(each["kind"] for each in found["items"]) == [
         "EndpointSlice", "EndpointSlice", "EndpointSlice", "Namespace", "Pod", "Service", "Service", "Service",
     ]  # fmt: skip
-
-
-def test_it_works_as_a_file_of_manifests() -> None:
-    store = make_store(PLAIN)
-    file = read_manifest_file(b"".join(lines_of(store)), "snapshot.json")
-    assert file.problems == []
-    again = make_store(simulate(file.documents, pytest.fail))
-    assert state(again) == state(store)
-
-
-def test_an_empty_store() -> None:
-    lines = lines_of(make_store([]))
-    assert check(lines) == Header("1.2.3", 1_700_000_000.25, {"a": "b"})
-    assert list(objects(lines)) == []
 
 
 def test_the_state_is_that_of_the_moment() -> None:

@@ -19,12 +19,12 @@ from hsdns.cluster.objects import (
     Namespace,
     Object,
     ObjectMeta,
+    Selector,
     Service,
     ServiceSpec,
     Synced,
     Upserted,
 )
-from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import ServiceValue
 from hsdns.metrics import Registry

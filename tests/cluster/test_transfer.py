@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.authority.outgoing import ZoneTransfer
-from hsdns.cluster.selector import Selector
+from hsdns.cluster.objects import Selector
 from hsdns.wire.name import Name
 from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.cluster.objects import deletes, namespace, service, upserts

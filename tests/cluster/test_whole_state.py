@@ -62,10 +62,3 @@ def test_a_pod_that_is_being_deleted() -> None:
     )
     found = [each for each in state_of(ending).objects(versioned=True) if each["kind"] == "Pod"]
     assert [each["metadata"].get("deletionTimestamp") for each in found] == [None, "unknown"]
-
-
-def test_what_comes_later_is_not_in_it() -> None:
-    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
-    state = WholeState.of(store)
-    store.apply([*upserts(*OBJECTS), Synced()])
-    assert (list(state.objects(versioned=True)), state.serves) == ([], False)

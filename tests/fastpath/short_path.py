@@ -18,7 +18,7 @@ import struct
 import sys
 import threading
 
-from hsdns.fastpath.fragments import IP_MTU_DISCOVER, IP_PMTUDISC_DO, forbid_fragments
+from hsdns.fastpath.control import IP_MTU_DISCOVER, IP_PMTUDISC_DO, forbid_fragments
 from hsdns.wire.edns import Edns
 from tests.fastpath.servers import DEADLINE, Server
 from tests.fastpath.twins import addresses, ask

@@ -10,7 +10,6 @@ import pytest
 from hsdns.fastpath.control import (
     family_of,
     is_ipv6,
-    lent,
     read_address,
     read_messages,
     reply_messages,
@@ -78,16 +77,6 @@ def test_addresses(family: int, address: tuple[object, ...], ipv6: bool) -> None
     assert len(octets) == (16 if family == socket.AF_INET else 28)
     assert read_address(octets) == address
     assert is_ipv6(octets) is ipv6
-
-
-@pytest.mark.sockets
-@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_a_socket_stays_open(family: socket.AddressFamily) -> None:
-    with socket.socket(family, socket.SOCK_DGRAM) as sock:
-        assert family_of(sock.fileno()) == family
-        with lent(sock.fileno()) as other:
-            assert other.fileno() == sock.fileno()
-        sock.getsockname()
 
 
 @pytest.mark.sockets

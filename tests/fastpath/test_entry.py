@@ -6,14 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.fastpath.entry import header_of, write
-from hsdns.fastpath.key import MAX_PLAIN_LEN, read_query
-from hsdns.fastpath.records import read_outline
+from hsdns.fastpath.key import read_query
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode, encode_query, udp_limit
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import AD, CD, RD, RR, TC, Query, Reply, nodata
+from hsdns.wire.message import AD, CD, RD, RR, TC, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.fastpath.twins import (
@@ -145,21 +143,6 @@ def test_options_without_room_are_left_out(twin: ModuleType, limit: int) -> None
     assert found == to_wire(query, addresses(query), limit)
 
 
-@pytest.mark.parametrize("size", [0, 511, 512, 599, 600, 601, 4096, 65535])
-@pytest.mark.parametrize("options", [(), BIG.options], ids=["bare", "options"])
-def test_a_lowered_size_is_shown_over_tcp_too(
-    twin: ModuleType, size: int, options: tuple[tuple[int, bytes], ...]
-) -> None:
-    query, edns = ask(edns=Edns(1232)), Edns(size, do=False, options=options)
-    under_test = TableUnderTest(twin)
-    assert under_test.store(query, addresses(query, 60), max_payload=600)
-    asked = ask(edns=edns)
-    for _ in range(3):
-        assert under_test.lookup(asked) == to_wire(
-            ask(edns=edns.lowered(600)), addresses(query, 60)
-        )
-
-
 def test_every_serial_is_the_current_one(twin: ModuleType) -> None:
     query = ask("cluster.local.", RRType.SOA)
     reply = Reply(answer=(soa(1),), authority=(soa(2),), additional=(soa(3),), aa=True)
@@ -169,27 +152,3 @@ def test_every_serial_is_the_current_one(twin: ModuleType) -> None:
         under_test.names.serial = serial
         for _ in range(3):
             assert under_test.lookup(query) == to_wire(query, fresh(reply, serial))
-
-
-def test_serial_of_another_store_is_another(twin: ModuleType) -> None:
-    under_test, other = TableUnderTest(twin), twin.ClusterNames()
-    queries = [ask(f"{text}.cluster.local.", 28) for text in "ab"]
-    for query, names in zip(queries, (under_test.names, other), strict=True):
-        assert under_test.store(query, nodata(soa()), names=names)
-    under_test.names.serial, other.serial = 1, 2
-    for query, serial in zip(queries, (1, 2), strict=True):
-        assert under_test.lookup(query) == to_wire(query, nodata(soa(serial)))
-
-
-def test_reply_to_the_longest_plain_query() -> None:
-    """Whatever options a plain query has, they go back whole: the smallest limit has room for them."""
-    room = MAX_PLAIN_LEN - len(ask(edns=Edns(0))) - 4
-    query = ask(edns=Edns(0, options=((12, bytes(room)),)))
-    plain = read_query(query)
-    assert plain is not None
-    outline = read_outline(query[12 : plain.end], to_wire(query, addresses(query)))
-    assert outline is not None
-    form = plain.form
-    header = header_of(outline.flags, outline.counts)
-    found = write(query, plain.end, form, form.limit, header, outline.records)
-    assert found == to_wire(query, addresses(query), 512)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from hsdns.fastpath.fragments import (
+from hsdns.fastpath.control import (
     IP_MTU_DISCOVER,
     IP_PMTUDISC_DO,
     IP_PMTUDISC_WANT,

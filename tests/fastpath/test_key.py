@@ -27,7 +27,6 @@ from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, 
 
 PLAIN = ask()
 EDNS = ask(edns=Edns(1232))
-QUESTION = PLAIN[12:]
 OPT = EDNS[len(PLAIN) :]
 
 

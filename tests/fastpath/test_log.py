@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from hsdns.fastpath.control import write_address
-from hsdns.fastpath.hit_counts import TCP, kind_of
-from hsdns.fastpath.log import MAX_OCTETS, MAX_RECORDS, LogRing
+from hsdns.fastpath.hit_records import MAX_RECORDS
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import reply_size
@@ -121,17 +120,6 @@ def test_a_batch_in_its_order(server: Server) -> None:
 
 
 @sockets
-def test_the_oldest_are_taken_first(server: Server) -> None:
-    server.bind()
-    fill(server.under_test)
-    client = server.client()
-    for number in range(3):
-        serve(server, client, [ask(query_id=10 * number + each) for each in range(5)])
-    found = [[record.query[1] for record in taken(server, most)] for most in (0, 1, 6, 100, 100)]
-    assert found == [[], [0], [1, 2, 3, 4, 10, 11], [12, 13, 14, 20, 21, 22, 23, 24], []]
-
-
-@sockets
 def test_only_hits_of_logging_blocks(server: Server) -> None:
     """Entries and negative zones with and without, in one table; misses are logged by the chain."""
     server.bind()
@@ -152,16 +140,6 @@ def test_only_hits_of_logging_blocks(server: Server) -> None:
     assert under_test.store(logged, addresses(logged), group=3)
     serve(server, client, [logged])
     assert taken(server) == [], "stored again, without"
-
-
-@sockets
-def test_ipv6(server: Server) -> None:
-    server.bind("::1")
-    fill(server.under_test)
-    client = server.client("::1")
-    serve(server, client, [ask()] * 3)
-    address = write_address(socket.AF_INET6, client.getsockname())
-    assert [record.address for record in taken(server)] == [address] * 3
 
 
 @pytest.fixture
@@ -190,26 +168,6 @@ def test_the_ring_is_bounded_by_records(full: tuple[Server, socket.socket]) -> N
     serve(server, client, [query] * (10 + more))
     assert server.under_test.table.log_drops == 2 * more, "it grows only"
     assert len(taken(server)) == MAX_RECORDS
-
-
-@sockets
-def test_the_ring_is_bounded_by_octets(full: tuple[Server, socket.socket]) -> None:
-    server, client = full
-    query = ask(edns=Edns(1232, options=((12, bytes(400)),)))
-    fitting = MAX_OCTETS // len(query)
-    assert fitting < MAX_RECORDS
-    left = fitting + 100
-    while left:
-        count = min(left, 64)
-        serve(server, client, [query] * count)
-        left -= count
-    assert server.under_test.table.log_drops == 100
-    serve(server, client, [ask()])
-    small = (MAX_OCTETS - fitting * len(query)) // len(ask())
-    assert server.under_test.table.log_drops == 100 + (not small), "a shorter one may still fit"
-    assert len(taken(server)) == fitting + bool(small)
-    serve(server, client, [query])
-    assert len(taken(server)) == 1
 
 
 @pytest.mark.parametrize(("query", "reply", "flags"), ROWS.values(), ids=ROWS)
@@ -244,62 +202,6 @@ def test_record_over_tcp(
     assert silent.table.take_log(100) == []
 
 
-@sockets
-def test_records_of_both_doors_in_their_order(server: Server) -> None:
-    server.bind()
-    fill(server.under_test)
-    client = server.client()
-    for number in range(6):
-        asked = ask(query_id=number)
-        if number % 2:
-            assert server.under_test.lookup(asked) is not None
-        else:
-            serve(server, client, [asked])
-    assert [(record.query[1], record.is_tcp) for record in taken(server)] == [
-        (number, bool(number % 2)) for number in range(6)
-    ]
-
-
-def test_only_logged_hits_over_tcp(twin: ModuleType) -> None:
-    under_test = TableUnderTest(twin)
-    logged, silent = ask("logged.org."), ask("silent.org.")
-    assert under_test.store(logged, addresses(logged), dependencies=[(1, 0)], log=True)
-    assert under_test.store(silent, addresses(silent))
-    for query in (silent, logged, ask("unknown.org."), b"not a query", silent):
-        under_test.lookup(query)
-    assert under_test.lookup(logged, limit=len(logged) + 10) is not None
-    whole, cut = under_test.table.take_log(100)
-    assert (whole.query, cut.query) == (logged, logged)
-    assert (whole.flags & TC, cut.flags & TC) == (0, TC)
-    under_test.versions.bump(1)
-    assert under_test.lookup(logged) is None
-    assert under_test.table.take_log(100) == []
-
-
-def test_the_ring_is_bounded_over_tcp(twin: ModuleType) -> None:
-    under_test = TableUnderTest(twin)
-    fill(under_test)
-    for _ in range(MAX_RECORDS + 3):
-        assert under_test.lookup(ask()) is not None
-    assert under_test.table.log_drops == 3
-    assert under_test.table.discard_log() == MAX_RECORDS
-    assert under_test.table.take_log(1 << 20) == []
-    assert under_test.lookup(ask()) is not None
-    assert len(under_test.table.take_log(1 << 20)) == 1
-    assert (under_test.table.discard_log(), under_test.table.log_drops) == (0, 3)
-
-
 def test_a_negative_number_is_refused(twin: ModuleType) -> None:
     with pytest.raises(OverflowError):
         TableUnderTest(twin).table.take_log(-1)
-
-
-def test_the_ring_of_the_pure_twin() -> None:
-    ring = LogRing()
-    kinds = [kind_of(1, 90, 2), kind_of(1, 80), kind_of(2, 70, 65535) | TCP]
-    hits = [(b"%d" % number, b"address", bytes((0, 0, 0x84, number))) for number in range(3)]
-    ring.push(hits, kinds, 1_500_000_000)
-    assert [tuple(record) for record in ring.take(9)] == [
-        (b"0", b"address", 0x8400, 90, 2, 1.5, False),
-        (b"2", b"address", 0x8402, 70, 65535, 1.5, True),
-    ]

@@ -63,16 +63,6 @@ def test_turns_and_drops(
     assert (queue.dropped, len(queue)) == (dropped, 0)
 
 
-def test_who_takes_turns_when_some_are_taken(twin: ModuleType) -> None:
-    queue = twin.MissQueue(8)
-    queue.offer(0, offered("a1 a2 a3 b1"))
-    assert taken(queue, 1) == "a1"
-    queue.offer(0, offered("c1 b2"))
-    assert taken(queue, 3) == "b1 a2 c1"
-    assert taken(queue, 0) == ""
-    assert taken(queue) == "b2 a3"
-
-
 @pytest.mark.parametrize(
     ("offers", "expected"),
     [
@@ -93,17 +83,11 @@ def test_a_turn_is_given_back(twin: ModuleType, offers: str, expected: str) -> N
 
 def test_a_turn_is_not_given_back_when_another_client_has_come(twin: ModuleType) -> None:
     queue = twin.MissQueue(8)
-    queue.offer(0, offered("a1 b1 a2"))
-    assert taken(queue, 1) == "a1"
+    queue.offer(3, offered("a1 b1 a2"))
+    assert queue.take(1) == [(3, b"a1", A, b"")]
     queue.offer(0, offered("c1"))
     queue.give_turn_back()
     assert taken(queue) == "b1 a2 c1"
-
-
-def test_what_is_taken_is_what_was_offered(twin: ModuleType) -> None:
-    queue = twin.MissQueue()
-    queue.offer(3, [(b"query", A, b"control")])
-    assert queue.take(5) == [(3, b"query", A, b"control")]
 
 
 def test_octets_are_bounded(twin: ModuleType) -> None:

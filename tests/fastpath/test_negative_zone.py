@@ -128,37 +128,6 @@ def test_names_come_and_go(twin: ModuleType) -> None:
     assert under_test.lookup(web) == to_wire(web, absent)
 
 
-def test_labels_below_a_service_come_and_go(twin: ModuleType) -> None:
-    under_test = table_with_zone(twin)
-    new = ask("new.web.default.svc.cluster.local.")
-    absent = to_wire(new, nxdomain(soa()))
-    assert under_test.lookup(new) == absent
-    under_test.names.add_labels(b"default", b"web", [b"\3new", b"\3new"])
-    assert under_test.lookup(new) is None
-    under_test.names.remove_labels(b"default", b"web", [b"\3new"])
-    assert under_test.lookup(new) is None, "it was added twice"
-    under_test.names.remove_labels(b"default", b"web", [b"\3new"])
-    assert under_test.lookup(new) == absent
-    under_test.names.remove_service(b"default", b"web")
-    under_test.names.add_service(b"default", b"web")
-    pod = ask("pod-0.web.default.svc.cluster.local.")
-    assert under_test.lookup(pod) == to_wire(pod, nxdomain(soa()))
-
-
-def test_nothing_is_absent_before_all_was_listed(twin: ModuleType) -> None:
-    under_test = table_with_zone(twin)
-    under_test.names.open = False
-    assert under_test.lookup(ask(NX)) is None
-    under_test.names.open = True
-    assert under_test.lookup(ask(NX)) is not None
-
-
-def test_nothing_is_answered_without_template(twin: ModuleType) -> None:
-    under_test = TableUnderTest(twin)
-    under_test.add_negative_zone()
-    assert under_test.lookup(ask(NX)) is None
-
-
 @pytest.mark.parametrize(("qtype", "group"), [(1, 4), (28, 5), (16, None), (255, None), (6, None)])
 def test_types_are_those_with_a_group(twin: ModuleType, qtype: int, group: int | None) -> None:
     under_test = table_with_zone(twin)
@@ -204,14 +173,6 @@ def test_an_entry_takes_precedence(twin: ModuleType) -> None:
     assert under_test.table.statistics().stale == 1
 
 
-def test_clear_leaves_templates(twin: ModuleType) -> None:
-    under_test = table_with_zone(twin)
-    assert under_test.store(ask(), addresses(ask()))
-    under_test.table.clear()
-    assert under_test.lookup(ask()) is None
-    assert under_test.lookup(ask(NX)) is not None
-
-
 LONG = ".".join(["x" * 63] * 3 + ["y" * 40]) + ".cluster.local."
 
 
@@ -255,14 +216,6 @@ def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
                     ("cluster.local.", "ns.dns.cluster.local.", "hostmaster.cluster.local."))  # fmt: skip
         assert cells[34] == len(query) + 10 + 20 + names
         assert (cells[53], cells[54]) == (0, misses)
-
-
-def test_random_names_leave_nothing_behind(twin: ModuleType) -> None:
-    under_test = table_with_zone(twin)
-    for number in range(2000):
-        assert under_test.lookup(ask(f"r{number}.cluster.local.")) is not None
-    statistics = under_test.table.statistics()
-    assert (statistics.negative_hits, statistics.entries, statistics.octets) == (2000, 0, 0)
 
 
 def test_queries_with_edns_can_be_left_to_the_chain(twin: ModuleType) -> None:

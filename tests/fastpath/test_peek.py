@@ -8,7 +8,6 @@ from types import ModuleType
 import pytest
 
 from hsdns.fastpath._python import Peeked
-from hsdns.wire.edns import Edns
 from hsdns.wire.message import Reply
 from tests.fastpath.twins import CAPACITY, TableUnderTest, addresses, ask
 
@@ -18,16 +17,6 @@ ENTRY, DENIAL = Peeked(False, None, None), Peeked(True, None, None)
 def peek(under_test: TableUnderTest, query: bytes, now: float = 0.0) -> Peeked | None:
     found: Peeked | None = under_test.table.peek(query, now=now)
     return found
-
-
-def test_an_entry_until_one_of_its_counters_moves(twin: ModuleType) -> None:
-    under_test, query = TableUnderTest(twin), ask()
-    assert peek(under_test, query) is None
-    under_test.store(query, addresses(query), dependencies=[(3, 0)])
-    assert peek(under_test, query) == ENTRY
-    assert peek(under_test, ask(edns=Edns(1232))) is None, "another entry"
-    under_test.versions.bump(3)
-    assert peek(under_test, query) is None
 
 
 def test_what_needs_the_lease(twin: ModuleType) -> None:
@@ -43,17 +32,6 @@ def test_what_needs_the_lease(twin: ModuleType) -> None:
     assert [peek(under_test, each, 101.0) for each in (free, bound, missing)] == [ENTRY, None, None]
 
 
-def test_a_negative_zone_with_a_template(twin: ModuleType) -> None:
-    under_test = TableUnderTest(twin)
-    under_test.add_negative_zone(no_edns=True)
-    query = ask("x.web.default.svc.cluster.local.")
-    assert peek(under_test, query) is None
-    under_test.set_template()
-    assert peek(under_test, query) == DENIAL
-    assert peek(under_test, ask("x.cluster.local.", edns=Edns(1232))) is None
-    assert peek(under_test, ask("example.org.")) is None
-
-
 def test_a_reply_of_cache_until_it_expires(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
     began = time.monotonic()
@@ -63,11 +41,6 @@ def test_a_reply_of_cache_until_it_expires(twin: ModuleType) -> None:
     assert not found.is_denial
     assert (found.stored, found.expires) == pytest.approx((began, began + 30), abs=1e-6)
     assert peek(under_test, query, began + 30.5) is None
-
-
-@pytest.mark.parametrize("query", [b"", ask()[:-1], ask(flags=0x2800), ask() + b"\0"])
-def test_what_is_no_plain_query(twin: ModuleType, query: bytes) -> None:
-    assert peek(TableUnderTest(twin), query) is None
 
 
 def test_nothing_is_counted_or_turned(twin: ModuleType) -> None:

@@ -93,21 +93,6 @@ def test_many_hits_of_one_client_leave_as_one_message(host: str, wildcard: bool)
         server.close()
 
 
-def test_each_reply_that_the_kernel_refuses_is_counted(server: Server) -> None:
-    server.bind()
-    client = server.client()
-    client.send(b"x")
-    [(_, address, control)] = server.serve()
-    nowhere = write_address(socket.AF_INET, ("127.0.0.1", 0))
-    replies = [
-        (b"%2d" % number, way, control) for number in range(COUNT) for way in (nowhere, address)
-    ]
-    server.batch.send(replies)
-    assert [client.recv(10) for _ in range(COUNT)] == [b"%2d" % number for number in range(COUNT)]
-    statistics = server.batch.statistics()
-    assert (statistics.sent, statistics.send_errors) == (COUNT, {errno.EINVAL: COUNT})
-
-
 def test_refused_replies_do_not_end_segmentation(server: Server) -> None:
     server.bind()
     client = server.client()
@@ -122,21 +107,6 @@ def test_refused_replies_do_not_end_segmentation(server: Server) -> None:
         took += b"".join(client.recv(65535) for _ in range(COUNT - 1))
     assert took == b"sent" * COUNT
     assert server.batch.statistics().send_errors == {errno.EINVAL: COUNT}
-
-
-def test_replies_of_many_lengths_from_the_address_asked(server: Server) -> None:
-    """Pairs of each length: with segmentation each length has control data of its own."""
-    server.bind("0.0.0.0", wildcard=True)
-    client = server.client()
-    client.send(b"x")
-    [(_, address, control)] = server.serve()
-    for start in range(1, 601, 24):
-        wires = [
-            bytes([length % 250]) * length for length in range(start, start + 24) for _ in "ab"
-        ]
-        server.batch.send([(wire, address, control) for wire in wires])
-        assert [client.recv(65535) for _ in wires] == wires
-    assert server.batch.statistics().send_errors == {}
 
 
 @pytest.mark.parametrize("count", [1, LEAST_TO_SEGMENT])

@@ -4,7 +4,6 @@ from types import ModuleType
 
 import pytest
 
-from hsdns.fastpath.entry import Timing
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import AD, RD, RR, Reply, nodata
@@ -35,28 +34,6 @@ def with_ttl(reply: Reply, ttl: int) -> Reply:
     )
 
 
-@pytest.mark.parametrize(
-    ("timing", "now", "left", "change"),
-    [
-        (Timing(100.0, 30, 130.0), 100.0, 30, 101.0),
-        (Timing(100.0, 30, 130.0), 99.0, 30, 101.0),
-        (Timing(100.25, 30, 130.25), 101.0, 30, 101.25),
-        (Timing(100.25, 30, 130.25), 101.25, 29, 102.25),
-        (Timing(100.0, 30, 130.0), 129.5, 1, 130.0),
-        (Timing(100.0, 30, 130.0), 130.0, None, None),
-        (Timing(100.0, 30, 120.5), 120.0, 10, 120.5),
-        (Timing(100.0, 30, 120.5), 120.5, None, None),
-        (Timing(100.0, 30, 200.0), 131.0, None, None),
-        (Timing(100.0, 0, 130.0), 129.0, 0, 130.0),
-        (Timing(100.0, 0, 130.0), 130.0, None, None),
-    ],
-)
-def test_what_is_left(timing: Timing, now: float, left: int | None, change: float | None) -> None:
-    assert timing.left(now) == left
-    if change is not None:
-        assert timing.next_change(now) == change
-
-
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
 @pytest.mark.parametrize("rotate", [False, True])
 def test_ttl_is_counted_down(twin: ModuleType, reply: Reply, rotate: bool) -> None:
@@ -82,17 +59,6 @@ def test_ttl_is_counted_down(twin: ModuleType, reply: Reply, rotate: bool) -> No
         assert under_test.lookup(query, now=107.25) is None
         assert under_test.lookup(query, now=1e9) is None
     assert under_test.table.statistics().stale >= len(forms)
-
-
-def test_rotation_goes_on_while_the_ttl_is_counted_down(twin: ModuleType) -> None:
-    under_test, query = TableUnderTest(twin), ask()
-    reply = REPLIES["alias"]
-    assert under_test.store(query, reply, timed=(0.0, 100, 100.0), rotate=True)
-    alias, *found = reply.answer
-    for step in range(30):
-        turned = reply.replace(answer=(alias, *(found if step % 2 == 0 else found[::-1])))
-        now = step * 0.25
-        assert under_test.lookup(query, now=now) == to_wire(query, with_ttl(turned, 100 - int(now)))
 
 
 def test_it_is_no_hit_before_its_ttl_has_run_out(twin: ModuleType) -> None:
@@ -128,34 +94,6 @@ def test_ad_is_for_those_who_ask_for_it(twin: ModuleType, limit: int) -> None:
         ):
             expected = to_wire(query, reply.replace(ad=ad), limit)
             assert under_test.lookup(query, limit, now=0.5) == expected
-
-
-def test_each_hit_is_a_hit_of_cache(twin: ModuleType) -> None:
-    under_test, query = TableUnderTest(twin), ask()
-    assert under_test.store(query, addresses(query), timed=(0.0, 9, 9.0), group=3)
-    for now in (0.0, 0.5, 0.5, 4.0, 8.5, 9.0):
-        under_test.lookup(query, now=now)
-    assert under_test.cells()[3, True][-2:] == [5, 0]
-
-
-def test_it_is_stale_when_its_counter_moves(twin: ModuleType) -> None:
-    under_test, query = TableUnderTest(twin), ask()
-    assert under_test.store(query, addresses(query), timed=(0.0, 9, 9.0), dependencies=[(7, 0)])
-    assert under_test.lookup(query, now=1.0) is not None
-    under_test.versions.bump(7)
-    assert under_test.lookup(query, now=1.0) is None
-
-
-def test_it_is_replaced_by_one_that_is_not_timed_and_the_other_way_round(twin: ModuleType) -> None:
-    under_test, query = TableUnderTest(twin), ask()
-    for count in (1, 2):
-        assert under_test.store(query, addresses(query, count), timed=(0.0, 9, 9.0))
-        for _ in range(5):
-            expected = to_wire(query, with_ttl(addresses(query, count), 8))
-            assert under_test.lookup(query, now=1.0) == expected
-        assert under_test.store(query, addresses(query, count))
-        for _ in range(5):
-            assert under_test.lookup(query, now=99.0) == to_wire(query, addresses(query, count))
 
 
 @pytest.mark.parametrize("ttl", [-1, 1 << 32])

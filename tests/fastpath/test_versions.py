@@ -98,41 +98,6 @@ def test_a_thread_waits_for_the_events_that_others_have_begun(twin: ModuleType) 
     assert ended == ["impatient", "event", "reply"]
 
 
-def test_names_come_and_go(twin: ModuleType) -> None:
-    names = twin.ClusterNames()
-    assert (names.open, names.serial, len(names)) == (False, 0, 0)
-    names.add_namespace(b"default")
-    names.add_service(b"default", b"web")
-    names.add_service(b"default", b"web")
-    names.add_service(b"default", b"db")
-    assert len(names) == 2
-    names.add_labels(b"default", b"web", [b"\1a", b"\1b"])
-    names.add_labels(b"default", b"web", [b"\1a"])
-    assert names.label_count(b"default", b"web") == 3
-    names.remove_labels(b"default", b"web", [b"\1a"])
-    assert names.label_count(b"default", b"web") == 2
-    assert names.label_count(b"default", b"none") == 0
-    assert names.has_namespace(b"default")
-    assert names.has_service(b"default", b"web")
-    assert not names.has_service(b"web", b"default")
-    assert not names.has_namespace(b"web")
-    names.remove_namespace(b"default")
-    names.remove_namespace(b"never there")
-    names.remove_service(b"default", b"web")
-    names.remove_service(b"default", b"never there")
-    assert not names.has_namespace(b"default")
-    assert not names.has_service(b"default", b"web")
-    assert names.has_service(b"default", b"db")
-
-
-def test_labels_of_no_service_are_ignored(twin: ModuleType) -> None:
-    names = twin.ClusterNames()
-    names.add_labels(b"default", b"web", [b"\1a"])
-    names.remove_labels(b"default", b"web", [b"\1a"])
-    assert not names.has_service(b"default", b"web")
-    assert len(names) == 0
-
-
 labels = st.lists(st.sampled_from([b"\1a", b"\1b", b"\1c", b"\1d"]), max_size=6)
 
 

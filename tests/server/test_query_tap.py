@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.chain import Endpoint
-from hsdns.fastpath.tap import CLOSED, FAIR_SHARE, LAST_QUERIES, SAMPLE
+from hsdns.fastpath.hit_records import CLOSED, FAIR_SHARE, LAST_QUERIES, SAMPLE
 from hsdns.server.query_tap import HISTORY, POLL, QueryTap
 from tests.fastpath.twins import ask
 

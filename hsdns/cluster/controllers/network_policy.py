@@ -2,23 +2,29 @@
 
 Path: sources/manifests.py and rules/checks/network_policy.py -> here; no answer depends on it.
 Source: Kubernetes networking/v1 NetworkPolicy: a Pod that egress policies select may send only what they allow.
+
+The Service of the cluster's own DNS: its name, the labels of its pods, and the ports that these listen on:
+Rule: NetworkPolicies apply to the port of the pods; the Service's port 53 is translated to it before they apply.
+Source: kubeadm's Service kube-dns; OpenShift's DNS operator, whose pods listen on port 5353.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address, ip_network
 from typing import Final, NamedTuple
 
-from hsdns.cluster.controllers.dns_service import PORT
 from hsdns.cluster.controllers.kinds import (
+    ContainerPort,
     LabelExpression,
     LabelSelector,
     NetworkPolicy,
     PolicyPeer,
     PolicyPort,
 )
+from hsdns.cluster.objects import Service, ServiceSpec
 
+PORT: Final = 53  # of the Service
 PORT_NAMES: Final = {"udp": ("dns", "dns-udp"), "tcp": ("dns-tcp", "dns")}
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 Labels = Mapping[str, str]
@@ -127,3 +133,38 @@ def _fulfils(expression: LabelExpression, labels: Labels) -> bool:
             return value is not None
         case _:
             return value is None
+
+
+class DnsService(NamedTuple):
+    """Where a kind of cluster has its DNS; `port` is that of the pods."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    port: int
+
+    def is_named(self, service: Service) -> bool:
+        """Whether a Service has this name."""
+        found = service.metadata.namespace, service.metadata.name
+        return found == (self.namespace, self.name)
+
+
+USUAL: Final = DnsService("kube-system", "kube-dns", {"k8s-app": "kube-dns"}, PORT)
+OPENSHIFT: Final = DnsService(
+    "openshift-dns", "dns-default", {"dns.operator.openshift.io/daemonset-dns": "default"}, 5353
+)
+KNOWN: Final = (USUAL, OPENSHIFT)
+
+
+def pod_ports(
+    spec: ServiceSpec, ports: Iterable[ContainerPort], kind: DnsService
+) -> frozenset[int]:
+    """The target ports of a Service for DNS; `ports` are the ports of the pods' containers."""
+    named = {each.name: each.container_port for each in ports}
+    found = set()
+    for each in spec.ports or ():
+        if each.port != PORT:
+            continue
+        target = each.port if each.target_port is None else each.target_port
+        found.add(named.get(target, kind.port) if isinstance(target, str) else target)
+    return frozenset(found or {kind.port})

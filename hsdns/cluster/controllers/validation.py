@@ -27,13 +27,7 @@ from hsdns.cluster.controllers.defaults import (
     check_port_name,
     check_unique,
 )
-from hsdns.cluster.controllers.kinds import (
-    Endpoints,
-    Manifest,
-    PodManifest,
-    PodSpec,
-    Workload,
-)
+from hsdns.cluster.controllers.kinds import Endpoints, Manifest, PodManifest, PodSpec, Workload
 from hsdns.cluster.objects import (
     EndpointPort,
     EndpointSlice,

@@ -74,22 +74,22 @@ def _limited(whole: Second) -> dict[str, float]:
     return {"": float(bool(told))}
 
 
-# A metric without its prefix, its kind and help, the second label, and its values by that; "" for no such label.
+# A metric, its kind and help, the second label, and its values by that; "" for no such label.
 Values = Callable[[Second], Mapping[str, Any]]
 _FAMILIES: Final[tuple[tuple[str, str, str, str, Values], ...]] = (
-    ("queries_total", "counter", "Queries by what became of them.", "result",
+    ("hsdns_load_queries_total", "counter", "Queries by what became of them.", "result",
      lambda whole: {word: getattr(whole.counts, word) for word in ("answered", "lost", "not_sent")}),
-    ("answers_total", "counter", "Answers by rcode.", "rcode", lambda whole: whole.counts.rcodes),
-    ("truncated_answers_total", "counter", "Answers that were truncated.", "",
+    ("hsdns_load_answers_total", "counter", "Answers by rcode.", "rcode", lambda whole: whole.counts.rcodes),
+    ("hsdns_load_truncated_answers_total", "counter", "Answers that were truncated.", "",
      lambda whole: {"": whole.counts.truncated}),
-    ("latency_seconds", "histogram", "From when a query was due until it was answered.", "",
+    ("hsdns_load_latency_seconds", "histogram", "From when a query was due until it was answered.", "",
      lambda whole: {"": whole.slots}),
-    ("lateness_seconds", "histogram", "From when a query was due until it was sent.", "",
+    ("hsdns_load_lateness_seconds", "histogram", "From when a query was due until it was sent.", "",
      lambda whole: {"": whole.late_slots}),
-    ("generator_limited", "gauge",
+    ("hsdns_load_generator_limited", "gauge",
      "1 if the generator was the limit, so that some latencies say nothing about the server.", "", _limited),
-    ("verdicts_total", "counter", "Answers by verdict.", "verdict", _of_verdicts),
-    ("stale_age_seconds", "gauge", "The age of the stalest answer.", "", _ages),
+    ("hsdns_load_verdicts_total", "counter", "Answers by verdict.", "verdict", _of_verdicts),
+    ("hsdns_load_stale_age_seconds", "gauge", "The age of the stalest answer.", "", _ages),
 )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def _families(
         whole.counts.finish()
     for name, kind, help_text, label, values in _FAMILIES:
         of_kind = getattr(core, f"{kind.title()}MetricFamily")
-        family = of_kind(f"hsdns_load_{name}", help_text, labels=[LABEL, *filter(None, [label])])
+        family = of_kind(name, help_text, labels=[LABEL, *filter(None, [label])])
         for server, whole in wholes.items():
             for word, value in values(whole).items():
                 parts = (buckets(value), sum_of(value)) if kind == "histogram" else (value,)

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import NOWHERE, Earlier, Next, Request
 from hsdns.cluster.address import is_reverse
-from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.answer import ClusterAnswers, has_records, zone_records
 from hsdns.cluster.answer_set import AnswerSet, Changes
 from hsdns.cluster.earlier import ClusterView, EarlierStore
 from hsdns.cluster.freshness import STALENESS, Dependencies
@@ -42,7 +42,6 @@ from hsdns.cluster.pods import Pods
 from hsdns.cluster.question import ParsedName
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.cluster.transfer import has_records, zone_records
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
     Property,

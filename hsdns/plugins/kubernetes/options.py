@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from hsdns.cluster.address import is_reverse
-from hsdns.cluster.selector import Selector
+from hsdns.cluster.objects import Selector
 from hsdns.cluster.source import Source
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import Directive, Line, Token

@@ -9,8 +9,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from hsdns.cluster.controllers.kinds import ContainerPort, Endpoints, PodManifest
-from hsdns.cluster.not_ready import is_ready, pod_of, why_not_ready
+from hsdns.cluster.controllers.kinds import (
+    ContainerPort,
+    Endpoints,
+    PodManifest,
+    is_ready,
+    pod_of,
+    why_not_ready,
+)
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,

@@ -18,9 +18,17 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from hsdns.cluster.controllers.dns_service import KNOWN, USUAL, DnsService, pod_ports
 from hsdns.cluster.controllers.kinds import ContainerPort, EgressRule, NetworkPolicy
-from hsdns.cluster.controllers.network_policy import NAME_LABEL, Peer, denied, names_dns
+from hsdns.cluster.controllers.network_policy import (
+    KNOWN,
+    NAME_LABEL,
+    USUAL,
+    DnsService,
+    Peer,
+    denied,
+    names_dns,
+    pod_ports,
+)
 from hsdns.rules.mesh import INJECT
 from hsdns.rules.objects import Manifest, Objects, PodSet, check, is_near
 from hsdns.rules.rule import Remark

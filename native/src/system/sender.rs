@@ -266,7 +266,7 @@ fn errno_now() -> i32 {
 /// Held while a socket allows fragments; otherwise another thread that sends such a reply could forbid them too early.
 static IN_FRAGMENTS: Mutex<()> = Mutex::new(());
 
-/// Send a reply longer than the path MTU from a socket that forbids fragments (hsdns/fastpath/fragments.py); return
+/// Send a reply longer than the path MTU from a socket that forbids fragments (hsdns/fastpath/control.py); return
 /// whether it was sent.  Replies that other threads send meanwhile are short enough to need no fragments.
 fn send_in_fragments(fd: RawFd, message: &msghdr) -> bool {
     let _alone = lock(&IN_FRAGMENTS);

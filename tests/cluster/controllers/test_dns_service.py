@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hsdns.cluster.controllers.dns_service import OPENSHIFT, USUAL, DnsService, pod_ports
 from hsdns.cluster.controllers.kinds import ContainerPort
+from hsdns.cluster.controllers.network_policy import OPENSHIFT, USUAL, DnsService, pod_ports
 from hsdns.cluster.objects import Service
 
 

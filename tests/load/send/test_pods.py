@@ -139,11 +139,11 @@ class World:
         reporter.lookups = lookups
         scripted = None if waits is None else iter(waits)
         self.sender = PodSender(
-            pods,
-            iter(times),
-            pods.lookups(),
-            reporter,
-            self.connect,
+            pods=pods,
+            times=iter(times),
+            wanted=pods.lookups(),
+            reporter=reporter,
+            open_link=self.connect,
             timeout=timeout,
             clock=self.clock,
             wait=lambda nanoseconds: next(scripted) if scripted else self.wait(nanoseconds),

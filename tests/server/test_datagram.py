@@ -7,14 +7,11 @@ import struct
 
 import pytest
 
-from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO
-from hsdns.server.sockets import asked_endpoint, client_endpoint, open_udp, socket_address
-from tests.support.servers.udp_listeners import KINDS, twin_of
+from hsdns.server.sockets import asked_endpoint, client_endpoint, socket_address
 
 LOCAL = Endpoint("0.0.0.0", 53)
-IPV6 = pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
 MAPPED = bytes(10) + b"\xff\xff"
 
 
@@ -83,32 +80,3 @@ OTHER = message(socket.SOL_SOCKET, socket.SO_TIMESTAMP, bytes(5)) if hasattr(soc
 )  # fmt: skip
 def test_asked(control: bytes, address: str) -> None:
     assert asked_endpoint(control, LOCAL) == (address, LOCAL.port)
-
-
-@pytest.mark.sockets
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("host", "client", "asked"),
-    [
-        pytest.param("127.0.0.1", "127.0.0.9", "127.0.0.1", id="bound"),
-        pytest.param("", "127.0.0.9", "127.0.0.2", id="all-ipv4"),
-        pytest.param("", "::1", "::1", id="all-ipv6", marks=IPV6),
-        pytest.param("::1", "::1", "::1", id="bound-ipv6", marks=IPV6),
-    ],
-)
-def test_what_the_kernel_says(kind: str, host: str, client: str, asked: str) -> None:
-    family = socket.AF_INET6 if ":" in asked else socket.AF_INET
-    with (
-        open_udp(ListenAddress(host, 0)) as server,
-        socket.socket(family, socket.SOCK_DGRAM) as sender,
-    ):
-        sender.bind((client, 0))
-        port = server.getsockname()[1]
-        sender.sendto(b"a question", (asked, port))
-        (found,) = twin_of(kind).Batch(server.fileno(), not host).serve(None)
-        query, address, control = found
-        assert query == b"a question"
-        assert client_endpoint(address) == sender.getsockname()[:2]
-        local = Endpoint(*server.getsockname()[:2])
-        assert asked_endpoint(control, local) == (asked, port)
-        assert bool(control) is not bool(host)

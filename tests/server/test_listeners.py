@@ -233,27 +233,6 @@ def shared(sock: socket.socket) -> bool:
 
 
 @NEEDS_NATIVE
-@pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1), (2, 3)])
-async def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
-    with serving_with("workers"):
-        async with serving(workers=first) as reloadable:
-            await reloadable.change(BOUND)
-            (udp,) = reloadable.listeners.udp.values()
-            assert len(udp.sockets) == first
-            old = await reloadable.change(BOUND.replace("whoami", f"multisocket {second}\nwhoami"))
-            assert [each.parts for each in old] == [[udp]]
-            for _ in range(20):
-                assert await reloadable.ask() == 2
-            await old.drain(never)
-            (udp,) = reloadable.listeners.udp.values()
-            assert len(udp.sockets) == second
-            assert [shared(sock) for sock in udp.sockets] == [second > 1] * second
-            for _ in range(20):
-                assert await reloadable.ask() == 2
-            assert await reloadable.ask("tcp") == 2
-
-
-@NEEDS_NATIVE
 async def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sockets that are open are not closed for it."""
     with serving_with("workers"):

@@ -90,11 +90,6 @@ def test_what_no_block_answers_is_counted() -> None:
     assert responses == {("dns://:53", "dropped", "", "REFUSED", ""): 2}
 
 
-def test_block_without_handlers_refuses() -> None:
-    made = Made(". {\nreload\n}\n")
-    assert finish(made.ask("dns://:53", "a.org")) == "1 REFUSED qr rd |  |  | "
-
-
 @pytest.mark.parametrize("debugs", [False, True])
 def test_handler_that_raises(
     debugs: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

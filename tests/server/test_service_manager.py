@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +13,8 @@ from pathlib import Path
 import pytest
 
 from hsdns.server.host import ServiceManager
-from loadtest.ports import free_port
 from tests.server.loopback import WHOAMI, ReloadableServer, running
 
-ROOT = Path(__file__).resolve().parents[2]
 READY = "READY=1\nSTATUS=Serving"
 RELOADING = "RELOADING=1\nMONOTONIC_USEC=1234567\nSTATUS=Reloading"
 STOPPING = "STOPPING=1\nSTATUS=Stopping"
@@ -147,25 +143,3 @@ async def test_an_end_before_the_start_is_over(inbox: Inbox, tmp_path: Path) -> 
     await starting
     assert await reloadable.server.run() == 0
     assert inbox.all() == [STOPPING]
-
-
-@pytest.mark.slow
-def test_the_process(inbox: Inbox, tmp_path: Path) -> None:
-    """As systemd starts, reloads and stops it."""
-    (tmp_path / "Corefile").write_text(WHOAMI)
-    with subprocess.Popen(
-        [sys.executable, "-m", "hsdns", "-quiet", "-p", str(free_port())],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NOTIFY_SOCKET": inbox.address},
-    ) as started:
-        try:
-            assert inbox.next() == READY
-            started.send_signal(signal.SIGUSR1)
-            assert inbox.next().startswith("RELOADING=1\nMONOTONIC_USEC=")
-            assert inbox.next() == READY
-            started.send_signal(signal.SIGTERM)
-            assert inbox.next() == STOPPING
-            assert started.wait(timeout=60) == 0
-        finally:
-            started.kill()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from typing import Any
 
 import pytest
@@ -11,29 +10,11 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
-from hsdns.server.udp import AGAIN, BATCH_LEN, TURN, UdpServer
-from tests.support.coroutines.event_loops import LOOPS
+from hsdns.server.udp import AGAIN, BATCH_LEN, TURN
 from tests.support.servers.function_processor import asked_address, processor
 from tests.support.servers.udp_listeners import listen_udp
 
 pytestmark = pytest.mark.sockets
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_it_has_one_socket(loop: str) -> None:
-    sockets = [open_udp(ListenAddress("127.0.0.1", 0)) for _ in range(2)]
-    answers = processor(asked_address)
-    server = listen_udp("loop", sockets, answers, Tasks().spawn, lambda: 0.0)
-    assert isinstance(server, UdpServer)
-    assert server.sockets == sockets[:1]
-    assert server.statistics() == (0, {})
-    server._batch.send([(b"reply", b"no address", b"")])
-    dropped, errors = server.statistics()
-    assert dropped == 0
-    assert sum(errors.values()) == 1
-    assert errno.EAGAIN not in errors
-    server.close()
-    sockets[1].close()
 
 
 async def test_the_buffer_is_read_for_most_of_an_iteration_under_a_flood() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hsdns.metrics import Registry
 from hsdns.server.watch_loop import LEASE, PATIENCE, Watchdog, WatchLoop
 from hsdns.server.watch_thread import WatchThread
-from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.coroutines.event_loops import LOOPS, until
 
 
 class Scripted:
@@ -59,18 +59,6 @@ async def test_what_is_spawned_runs_in_another_thread_until_it_is_cancelled(loop
     one.cancel()  # without effect
 
 
-async def test_it_goes_on_while_the_main_loop_stands_still() -> None:
-    turned = threading.Event()
-
-    async def follow() -> None:
-        await asyncio.sleep(0)
-        turned.set()
-
-    async with running() as watch_loop:
-        watch_loop.spawn(follow(), "follow")
-        assert turned.wait(30), "this blocks the main loop"
-
-
 async def test_an_error_is_logged_and_ends_only_its_task(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
 
@@ -88,10 +76,6 @@ async def test_an_error_is_logged_and_ends_only_its_task(caplog: pytest.LogCaptu
             watch_loop.spawn(go_on(), "another")
             await until(lambda: bool(went_on), "the other one")
     assert caplog.messages == ["the source ended with an error"]
-
-
-def test_one_that_has_not_begun_ends_at_once() -> None:
-    run(WatchLoop(lambda end: None, Watchdog(Registry())).close())
 
 
 # --- the lease ---

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import logging
 import socket
 import threading
@@ -143,25 +142,6 @@ def test_stale_and_refused_are_counted(kind: str) -> None:
         labels[1]: count for labels, count in values(metrics, "hsdns_table_changes_total").items()
     }
     assert changes == {"learned": 1, "refused": 1, "stale": 1}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
-    """A new table may stand where an old one stood in memory."""
-    metrics = Registry()
-    listening = Listening(metrics)
-    total = 0
-    for turn in range(8):
-        memory_server = make_memory_server(kind)
-        listening.use(memory_server.writer)
-        memory_server.from_chain(WEB)
-        for _ in range(40 - turn):
-            assert memory_server.from_table(WEB) is not None
-        total += 40 - turn
-        metrics.fold()
-        assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == total
-        del memory_server
-        gc.collect()
 
 
 @pytest.mark.sockets

@@ -8,7 +8,6 @@ import gc
 import logging
 import os
 import signal
-import socket
 import ssl
 import threading
 import weakref
@@ -24,7 +23,7 @@ from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
-from hsdns.server.instance import Instance, StartError
+from hsdns.server.instance import Instance
 from hsdns.server.lifecycle import Phase
 from hsdns.upstream.exchange import Upstream
 from loadtest.ports import free_port
@@ -119,25 +118,6 @@ async def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_
     assert other_tasks() == set()
     assert reloadable.server.addresses == {}
     assert is_free(reloadable.port)
-
-
-@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM], ids=["udp", "tcp"])
-async def test_taken_port_starts_nothing(kind: socket.SocketKind, tmp_path: Path) -> None:
-    http, free = free_port(), free_port()
-    reloadable = ReloadableServer(
-        tmp_path,
-        f"a.org:{free} .:PORT {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n",
-    )
-    with socket.socket(type=kind) as other:
-        other.bind(("127.0.0.1", reloadable.port))
-        if kind == socket.SOCK_STREAM:
-            other.listen()
-        with pytest.raises(StartError, match="another program has the port"):
-            await reloadable.server.start()
-        assert other_tasks() == set()
-        assert is_free(free)
-    assert is_free(reloadable.port)
-    assert is_free(http)
 
 
 async def test_probes_are_answered_while_a_plugin_starts(

@@ -23,7 +23,7 @@ from hsdns.server.udp import AGAIN, BATCH_LEN, KNOWN, TURN
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
 from tests.server.test_transports import serving_udp
-from tests.support.clients.messages import query, summary
+from tests.support.clients.messages import query
 from tests.support.clients.sockets import UdpClient
 from tests.support.coroutines.event_loops import until
 from tests.support.servers.function_processor import Answer, asked_address, processor
@@ -278,24 +278,6 @@ async def test_what_waits_is_bounded_and_shared(kind: str) -> None:
             server._waiting[1].offer(0, misses(host, count))
             server._take()
             assert (server.pending, server.statistics()[0]) == (pending, dropped)
-
-
-@each_kind
-async def test_processor_is_exchanged_between_two_datagrams(kind: str) -> None:
-
-    async def old(request: Request) -> Reply:
-        return Reply(rcode=3)
-
-    async with serving(old, kind=kind) as server:
-        with UdpClient() as client:
-            address = ("127.0.0.1", server.local.port)
-            first, _ = await client.ask(query(number=1).to_wire(), address)
-            server.processor = processor(asked_address)
-            second, _ = await client.ask(query(number=2).to_wire(), address)
-            assert [summary(first), summary(second)] == [
-                "1 NXDOMAIN qr rd |  |  | ",
-                "2 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | ",
-            ]
 
 
 # --- what goes wrong ---

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from hsdns.plugin import Block, Plugin
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
-from tests.support.plugins.corefiles import KUBEADM
 from tests.support.tables import Row, rows
 
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
@@ -25,7 +23,6 @@ DATA = Path(__file__).parent / "data" / "tls"
 ERRORS = Path(__file__).with_name("assemble_errors.txt")
 WARNINGS = Path(__file__).with_name("assemble_warnings.txt")
 LISTENERS = Path(__file__).with_name("assemble_listeners.txt")
-TLS = f"tls {DATA}/server.pem {DATA}/server.key"
 
 
 def build(text: str, path: str = "Corefile", **options: Any) -> Configuration:
@@ -213,26 +210,3 @@ def test_warnings(
 
 
 # --- nothing is touched ---
-
-
-def test_kubeadm_corefile_is_set_up_without_a_socket(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    warnings: list[str] = []
-    resolv = tmp_path / "resolv.conf"
-    resolv.write_text("nameserver 192.0.2.53\n")
-
-    def no_socket(*args: Any, **options: Any) -> None:
-        raise AssertionError("a socket was opened")
-
-    monkeypatch.setattr(socket, "socket", no_socket)
-    monkeypatch.setattr(socket, "create_connection", no_socket)
-    monkeypatch.setattr(socket, "getaddrinfo", no_socket)
-    text = KUBEADM.replace("/etc/resolv.conf", str(resolv))
-    configuration = build(text, warn=warnings.append, validating=True)
-    assert warnings == []
-    assert [plugin.name for plugin in configuration.plugins] == [
-        "reload", "ready", "health", "prometheus", "errors", "loadbalance", "cache", "kubernetes", "loop", "forward",
-    ]  # fmt: skip
-    assert listeners(configuration) == {"dns://:53": ["."]}
-    assert configuration.listeners[0].any_class

@@ -123,42 +123,6 @@ def test_refused(wire: bytes, expected: str) -> None:
 # --- steps 3 and 6 ---
 
 
-@pytest.mark.parametrize(
-    ("sent", "protocol", "replied"),
-    [
-        pytest.param("", "udp", None, id="nothing"),
-        pytest.param("0007 8100 0001 0000 0000 0000 00 0001 0001", "udp", None, id="reply"),
-        pytest.param("0007 2900 0001 0000 0000 0000 00 0006 0001", "udp", "0007 a804 0000 0000 0000 0000", id="update"),
-        pytest.param("0007 0110 0000 0000 0000 0000", "tcp", "0007 8101 0000 0000 0000 0000", id="no-question"),
-        pytest.param("0007 0100 0001 0000 0000 0000 03 777777 00 0001", "udp", "0007 8101 0000 0000 0000 0000", id="cut"),
-    ],
-)  # fmt: skip
-def test_what_is_no_query_reaches_no_chain(sent: str, protocol: str, replied: str | None) -> None:
-    chain = Recorder(FOUND)
-    observed = ObservedProcessor({".": chain})
-    expected = None if replied is None else bytes.fromhex(replied)
-    assert observed.answer(bytes.fromhex(sent), protocol) == expected
-    assert not chain.requests
-    assert not observed.refused
-
-
-def test_badvers() -> None:
-    """Question and OPT with rcode 16, version 0 and size 0; no chain is asked, whatever the zone."""
-    chain = Recorder(FOUND)
-    observed = ObservedProcessor({"example.org": chain})
-    for qname in ("www.example.org", "example.net"):
-        wire = query(qname, use_edns=1, payload=1232, want_dnssec=True).to_wire()
-        found = observed.answer(wire)
-        assert found is not None
-        message = dns.message.from_wire(found)
-        assert message.rcode() == dns.rcode.BADVERS
-        assert (message.edns, message.payload, message.options) == (0, 0, ())
-        assert summary(found) == "1 BADVERS qr rd |  |  | "
-        assert message.question == dns.message.from_wire(wire).question
-    assert not chain.requests
-    assert not observed.refused
-
-
 def test_class_is_judged_before_the_edns_version() -> None:
     observed = ObservedProcessor({".": Recorder(FOUND)})
     wire = query("version.bind", "TXT", rdclass="CH", use_edns=1).to_wire()

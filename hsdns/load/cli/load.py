@@ -101,7 +101,7 @@ def _run(
     settings: LoadSettings, metrics: Metrics, generator: Generator, termination: Termination
 ) -> tuple[Report, dict[str, Results]]:
     from hsdns.load.cli.questions import questions_of
-    from hsdns.load.report import Run, make_report
+    from hsdns.load.report import FORMAT, Report
 
     with ExitStack() as stack:
         cluster = _cluster(settings)
@@ -124,8 +124,8 @@ def _run(
             knee, servers, plan = find_knee(settings, load)
     slack = settings.flags.slack if settings.flags.verify else None
     at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    run = Run(at, plan, _machine(), slack, settings.limits, knee)
-    report = make_report(run, [each.report() for each in servers])
+    counted = [each.report() for each in servers]
+    report = Report(FORMAT, at, plan, _machine(), counted, knee=knee).finish(slack, settings.limits)
     return report, {each.name: each for each in servers}
 
 

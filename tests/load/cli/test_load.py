@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.load.cli import generator
+from hsdns.load.cli import load
 from hsdns.load.cli.load import Load, Termination
 from hsdns.load.cluster.job import reports_of
 from hsdns.load.report import FORMAT, read_report
@@ -180,7 +180,7 @@ def test_a_pod_of_a_job_that_is_deleted_puts_its_report(
     begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
     started = {**STARTED, "status": {"startTime": begun}}
     with server() as port, api([(200, started), (200, {})]) as (found, asked):
-        monkeypatch.setattr(generator, "_api", lambda: found)
+        monkeypatch.setattr(load, "_api", lambda: found)
         words = f"-p {port} -queries q.txt -rate 800 -time 1m -job load -start-at +10s -fail-if nxdomain<1"
         assert Load.main(words.split()) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err

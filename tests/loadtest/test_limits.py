@@ -14,7 +14,7 @@ from loadtest.door import MOST_P99, Explained, chance, figures
 from loadtest.figures import Spread, Verdict
 from loadtest.generator.knee import Search, told
 from loadtest.generator.measure import Row as GeneratorRow
-from loadtest.generator.measure import lateness_told
+from loadtest.generator.measure import lateness
 from loadtest.pressure import results as pressure
 from loadtest.pressure.clients import Counts
 from loadtest.pressure.results import FIGURES, Outcome
@@ -138,9 +138,9 @@ def test_the_door_is_judged_by_a_sign_test(given: str, is_held: str) -> None:
 @pytest.mark.parametrize(("knees", "good"), columns(TABLES, "searches for a knee of 20,000"))
 def test_all_searches_have_to_find_the_knee(knees: str, good: str) -> None:
     found = [None if each == "none" else float(each) for each in knees.split()]
-    lines, is_held = told([Search(f"said {knee}", knee) for knee in found], 20_000)
+    lines, checked = told([Search(f"said {knee}", knee) for knee in found], 20_000)
     assert sum(line.startswith("found: ") for line in lines) == int(good)
-    assert is_held == (good == "3") == lines[-1].startswith("holds: ")
+    assert checked.holds is (good == "3")
 
 
 def late(generator: str, us: float | None, server: str = "C echo") -> GeneratorRow:
@@ -156,7 +156,8 @@ def late(generator: str, us: float | None, server: str = "C echo") -> GeneratorR
     ],
 )  # fmt: skip
 def test_limits_of_the_lateness(rows: list[GeneratorRow], line: str) -> None:
-    assert lateness_told(rows, {("a", 20_000): 50.0}) == ([line], line.startswith("holds"))
+    (found,) = lateness(rows, {("a", 20_000): 50.0})
+    assert found.line() == line
 
 
 RELOADED = Reloaded(78_000, 0, 0, 0, 0, "[ERROR] Restart failed: Corefile:2:5: ...\n")
@@ -182,7 +183,7 @@ def test_what_the_demonstration_expects(given: str, expected: str) -> None:
     verdicts = {"counts": counts, "stale_age": ages, "changes": 50}
     (subject,) = [each for each in subjects("coredns") if each.name == name]
     found = judged(subject, {"seconds": 10.0, "verdicts": verdicts})
-    assert found[1] is (expected == "as expected")
+    assert found.holds is (expected == "as expected")
 
 
 STARTED = 1_767_268_800.0  # 2026-01-01T12:00:00Z

@@ -221,10 +221,7 @@ def text(results: Results, mixes: Sequence[Mix], verdicts: Sequence[Verdict]) ->
 
 
 def section(
-    results: Results,
-    mixes: Sequence[Mix],
-    verdicts: Sequence[Verdict],
-    context: Mapping[str, str],
+    results: Results, mixes: Sequence[Mix], verdicts: Sequence[Verdict], context: Mapping[str, str]
 ) -> str:
     """The section between the marks of the page."""
     parts = ["The figures are those of this run:", listed(context)]

@@ -103,10 +103,7 @@ PRESSED = Outcome("fair", NATIVE, Counts(0, 0, 0))
     ids=["fast", "slow", "drops", "fails", "none"],
 )
 def test_a_server_that_drops_honest_queries_is_not_fast(
-    clients: tuple[Honest, ...],
-    answered: float | None,
-    slowdown: float | None,
-    worst: float | None,
+    clients: tuple[Honest, ...], answered: float | None, slowdown: float | None, worst: float | None
 ) -> None:
     outcome = PRESSED._replace(clients={str(at): each for at, each in enumerate(clients)})
     figures = ("honest answered", "honest p99 / quiet p99", "honest worst, ms")

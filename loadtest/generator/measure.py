@@ -256,17 +256,8 @@ def table(rows: Sequence[Row], reference: str) -> str:
         peer = peers.get((each.server, each.rate))
         ratio = f"{each.cpu / peer:.2f}" if peer and each.rate else "-"
         times = ["-" if us is None else _time(us) for us in each[6:]]
-        lines.append(
-            [
-                each.server,
-                each.generator,
-                f"{each.reached:,.0f}",
-                f"{each.cpu:.1f}",
-                ratio,
-                str(each.lost),
-                *times,
-            ]
-        )
+        cost = f"{each.reached:,.0f}", f"{each.cpu:.1f}", ratio, str(each.lost)
+        lines.append([each.server, each.generator, *cost, *times])
     return markdown(lines, (0, 1)).rstrip()
 
 

@@ -115,14 +115,8 @@ def _corefiles_of(manifest: Manifest, content: bytes) -> Iterator[CorefileText]:
         node = field_node(manifest.node, f"data[{key}]")
         place = manifest.at(f"data[{key}]")
         if getattr(node, "style", None) != "|":
-            yield CorefileText(
-                manifest.file,
-                text,
-                line=place.line,
-                indent=place.column - 1,
-                owner=str(manifest),
-                is_moved=True,
-            )
+            line, indent, owner = place.line, place.column - 1, str(manifest)
+            yield CorefileText(manifest.file, text, line=line, indent=indent, owner=owner, is_moved=True)  # fmt: skip
             continue
         lines = content.decode("utf-8", "replace").split("\n")
         first = next((at for at, each in enumerate(text.split("\n")) if each.strip()), 0)

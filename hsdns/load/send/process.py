@@ -41,7 +41,7 @@ from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan
 from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.schedule import SECOND, Portion
-from hsdns.load.send.loop import Ready, Reporter, Sender, Transport
+from hsdns.load.send.loop import Ready, Reporter, Sender
 from hsdns.load.send.pods import PodSender
 from hsdns.load.send.sockets import Links, UdpSocket, open_pool, open_socket
 from hsdns.load.send.udp import IDS, UdpTransport
@@ -349,23 +349,7 @@ def _sender(
         )
         reporter.connections = pool.counts
         inputs.watch(links, partial(links.serve, pool))
-    transport: Transport
-    if pool is not None and streams is not None and not streams.for_truncated:
-        transport = pool
-    else:
-        sockets = [UdpSocket(plan.family, plan.address) for _ in first_ids]
-        udp = UdpTransport(
-            sockets,
-            plan.timeout,
-            reporter.ended,
-            clock,
-            first_ids=first_ids,
-            window=plan.window,
-            fallback=pool,
-        )
-        transport = inputs.watch_udp(udp, sockets)
-    return Sender(
-        transport=transport,
+    sender = Sender(
         reporter=reporter,
         queries=plan.queries,
         times=plan.times(),
@@ -374,6 +358,21 @@ def _sender(
         wait=inputs.wait,
         most=plan.most,
     )
+    if pool is not None and streams is not None and not streams.for_truncated:
+        sender.transport = pool
+        return sender
+    sockets = [UdpSocket(plan.family, plan.address) for _ in first_ids]
+    udp = UdpTransport(
+        sockets,
+        plan.timeout,
+        reporter.ended,
+        clock,
+        first_ids=first_ids,
+        window=plan.window,
+        fallback=pool,
+    )
+    sender.transport = inputs.watch_udp(udp, sockets)
+    return sender
 
 
 def read_whole(number: int, length: int) -> bytes:

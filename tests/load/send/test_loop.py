@@ -137,7 +137,6 @@ def run_python(world: World, times: Sequence[int], *, replies: bool = False, mos
         return None if ready is None else [partial(transport.receive, each) for each in ready]
 
     sender = Sender(
-        transport=transport,
         reporter=reporter,
         queries=QUERIES,
         times=iter(times),
@@ -146,6 +145,7 @@ def run_python(world: World, times: Sequence[int], *, replies: bool = False, mos
         wait=wait,
         most=most,
     )
+    sender.transport = transport
     sender.run(BEGIN)
 
 

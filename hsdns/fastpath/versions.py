@@ -5,10 +5,10 @@ native/src/versions.rs and names.rs.
 Rule 1: a reply is computed from the store after its counters were read; an event changes the store and then increments
         the counters.  So a reply is valid as long as its counters have the values that were read.
 Rule 2: many names share a counter: a collision costs a miss, never a wrong answer.
-Rule 3: everything that can invalidate a stored or prepared reply also increments CHANGES, and each counter stores the
-        value of CHANGES after its last increment.  So a reply needs one number: the value of CHANGES when it was found
-        valid.  It is valid until CHANGES is incremented, which costs one comparison for each hit; after that, if none
-        of its counters was incremented since.
+Rule 3: everything that can invalidate a stored reply, and each new serial, also increments CHANGES, and each counter
+        stores the value of CHANGES after its last increment.  So a reply needs one number: the value of CHANGES when it
+        was found valid.  It is valid until CHANGES is incremented, which costs one comparison for each hit; after that,
+        if none of its counters was incremented since.
 Rule 4: threads write while others read.  A change is written before CHANGES is incremented, and CHANGES is read before
         the data that it covers; so a reader may see too old a number, never too new a one.
 Rule 5: counters with a lease are valid for a store only until it ends: the store's writer renews it while it follows
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
 from threading import Condition, Lock, get_ident
 from typing import Final, TypeAlias
@@ -33,12 +33,6 @@ from typing import Final, TypeAlias
 # The number of changes in this process; in a list, so that all modules share it.
 CHANGES: Final = [0]
 _WRITING: Final = Lock()  # held by writers only, for some instructions
-
-
-def count_change() -> None:
-    """Increment CHANGES, after a change has become visible."""
-    with _WRITING:
-        CHANGES[0] += 1
 
 
 # Labels in wire form -> the hashes of those that exist below a Service.
@@ -117,25 +111,14 @@ class ClusterNames:
     case.
     """
 
-    __slots__ = ("_count", "_is_open", "_serial", "namespaces", "services")
+    __slots__ = ("_serial", "namespaces", "open", "services")
 
     def __init__(self) -> None:
-        self._is_open = False
+        self.open = False  # whether an unlisted name is NXDOMAIN
         self._serial = 0
-        self._count = 0
         self.namespaces: set[bytes] = set()
         # namespace -> its Services, with the labels below each
         self.services: dict[bytes, dict[bytes, Hashes]] = {}
-
-    @property
-    def open(self) -> bool:
-        """Whether an unlisted name is NXDOMAIN."""
-        return self._is_open
-
-    @open.setter  # noqa: A003 - it is the property above that is meant
-    def open(self, is_open: bool) -> None:
-        self._is_open = is_open
-        count_change()
 
     @property
     def serial(self) -> int:
@@ -147,17 +130,16 @@ class ClusterNames:
         if not 0 <= serial < 1 << 32:
             raise OverflowError(f"a serial has 32 bits, {serial} does not fit")
         self._serial = serial
-        count_change()
+        with _WRITING:
+            CHANGES[0] += 1  # after the change has become visible
 
     def add_namespace(self, label: bytes) -> None:
         """Add a namespace."""
         self.namespaces.add(label)
-        count_change()
 
     def remove_namespace(self, label: bytes) -> None:
         """Remove a namespace; its Services stay until they are removed themselves."""
         self.namespaces.discard(label)
-        count_change()
 
     def has_namespace(self, label: bytes) -> bool:
         """Return whether there is such a namespace."""
@@ -165,21 +147,12 @@ class ClusterNames:
 
     def add_service(self, namespace: bytes, name: bytes) -> None:
         """Add a Service."""
-        found = self.services.setdefault(namespace, {})
-        if name not in found:
-            found[name] = _NO_HASHES
-            self._count += 1
-        count_change()
+        self.services.setdefault(namespace, {}).setdefault(name, _NO_HASHES)
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
         """Remove a Service, with the labels below it."""
-        found = self.services.get(namespace)
-        if found is None or name not in found:
-            return
-        del found[name]
-        self._count -= 1
-        count_change()
-        if not found:
+        found = self.services.get(namespace, {})
+        if found.pop(name, None) is not None and not found:
             del self.services[namespace]
 
     def add_labels(self, namespace: bytes, name: bytes, labels: Iterable[bytes]) -> None:
@@ -187,29 +160,26 @@ class ClusterNames:
 
         `PORT PROTOCOL`, without underscores, are two labels in one.
         """
-        found = self.services.get(namespace, {})
-        hashes = found.get(name)
-        if hashes is None:
-            return
-        hashes = hashes[:]
-        for label in labels:
-            insort(hashes, hash(label))
-        found[name] = hashes
-        count_change()
+        self._change(namespace, name, labels, insort)
 
     def remove_labels(self, namespace: bytes, name: bytes, labels: Iterable[bytes]) -> None:
         """Remove labels below a Service once each; a label that was added more often stays."""
+        self._change(namespace, name, labels, _remove)
+
+    def _change(
+        self,
+        namespace: bytes,
+        name: bytes,
+        labels: Iterable[bytes],
+        change: Callable[[Hashes, int], None],
+    ) -> None:
+        """Replace the hashes of a Service by changed ones, in one step."""
         found = self.services.get(namespace, {})
-        hashes = found.get(name)
-        if hashes is None:
-            return
-        hashes = hashes[:]
-        for label in labels:
-            at = bisect_left(hashes, wanted := hash(label))
-            if at < len(hashes) and hashes[at] == wanted:
-                del hashes[at]
-        found[name] = hashes
-        count_change()
+        if name in found:
+            hashes = found[name][:]
+            for label in labels:
+                change(hashes, hash(label))
+            found[name] = hashes
 
     def has_service(self, namespace: bytes, name: bytes) -> bool:
         """Return whether there is such a Service."""
@@ -220,7 +190,13 @@ class ClusterNames:
         return len(self.services.get(namespace, {}).get(name, ()))
 
     def __len__(self) -> int:
-        return self._count
+        return sum(map(len, self.services.values()))
+
+
+def _remove(hashes: Hashes, wanted: int) -> None:
+    at = bisect_left(hashes, wanted)
+    if at < len(hashes) and hashes[at] == wanted:
+        del hashes[at]
 
 
 def has_label(hashes: Hashes, label: bytes) -> bool:

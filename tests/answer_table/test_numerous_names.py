@@ -100,19 +100,6 @@ def test_block(compiled: ModuleType, text: str, is_fast: bool) -> None:
         assert_same(memory_server, f"1-2-3-4.default.pod.cluster.local. {qtype}", is_fast=is_fast)
 
 
-@pytest.mark.parametrize(
-    ("qtype", "is_fast"),
-    [("MX", True), ("TXT", True), ("PTR", True), ("CNAME", True), ("SRV", False), ("ANY", False)],
-)
-def test_other_types(compiled: ModuleType, qtype: str, is_fast: bool) -> None:
-    memory_server = taught(KUBERNETES, compiled)
-    for _ in range(2):
-        memory_server.from_chain(ask(f"{V4} {qtype}"))
-    for name in ("1-2-3-4", "fd00--7"):
-        question = f"{name}.default.pod.cluster.local. {qtype}"
-        assert_same(memory_server, question, is_fast=is_fast)
-
-
 def test_what_cache_stores_is_not_made(compiled: ModuleType) -> None:
     """It counts each answer by itself, but no denial."""
     memory_server = taught(CACHED + KUBERNETES, compiled)
@@ -124,23 +111,6 @@ def test_what_cache_stores_is_not_made(compiled: ModuleType) -> None:
     ):
         question = f"{name}.default.pod.cluster.local. {qtype}"
         assert_same(memory_server, question, is_fast=is_fast)
-
-
-@pytest.mark.parametrize("text", [KUBERNETES, STOCK])
-def test_they_count_as_in_the_chain(compiled: ModuleType, text: str) -> None:
-    made, chain = (taught(f"prometheus\n{text}", compiled) for _ in range(2))
-    for name in ("1-2-3-4", "2001-db8--1"):
-        for qtype in ("A", "AAAA"):
-            wire = ask(f"{name}.default.pod.cluster.local. {qtype}", edns=Edns(1232, do=True))
-            assert made.from_table(wire) == chain.from_chain(wire)
-    counters = ("coredns_dns_responses_total", "coredns_cache_misses_total", "coredns_cache_requests_total")  # fmt: skip
-    for each in (made, chain):
-        each.writer.hits.count()
-    for counter in counters:
-        found = [each.runtime.metrics.counter(counter, "", ("",)).values for each in (made, chain)]
-        assert {key: value for key, value in found[0].items() if "tcp" not in key} == found[1]
-    assert made.writer.table.statistics().hits == 4
-    assert made.writer.table.statistics().negative_hits == 0
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,25 @@ def test_nothing_is_counted_or_logged(
     assert (memory_server.runtime.metrics.to_text(), len(caplog.records)) == before
 
 
+def test_the_first_one_who_asks_counts_as_if_the_chain_had_answered(twin: ModuleType) -> None:
+    """A mark of `cache` that has ended is not set by a reply that nobody has asked for."""
+    counted = []
+    for is_first in (True, False):
+        memory_server = MemoryServer(block(f"cache 30\n{KUBERNETES}"), twin, OBJECTS)
+        memory_server.runtime.now = time.monotonic()
+        if not is_first:
+            memory_server.from_chain(ask(WEB))
+        else:
+            assert recomputes(memory_server, ask(WEB))
+            assert memory_server.from_table(ask(WEB)) is not None
+        for _ in range(3):
+            assert memory_server.from_table(ask(WEB)) is not None
+        memory_server.writer.hits.count()
+        text = memory_server.runtime.metrics.to_text().decode()
+        counted.append([line for line in text.splitlines() if "cache_hits" in line or "misses" in line])  # fmt: skip
+    assert counted[0] == counted[1]
+
+
 @pytest.mark.parametrize(
     ("text", "question", "change"),
     [

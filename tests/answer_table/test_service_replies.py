@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hsdns import fastpath
-from hsdns.cluster.objects import Deleted, Object, Upserted
+from hsdns.cluster.objects import Object
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
@@ -144,25 +144,13 @@ def test_only_where_all_names_of_a_zone_are_treated_alike(text: str, is_made: bo
         assert server.from_table(wire) == server.from_chain(wire, stores=False)
 
 
-@pytest.mark.parametrize(
-    ("question", "change"),
-    [
-        (f"web.{ZONE}", Upserted(service("default/web", "10.96.0.9", version="2"))),
-        (f"web.{ZONE}", Deleted(service("default/web"))),
-        (f"db.{ZONE}", Upserted(endpoint_slice("default/db-1", "db", "10.0.0.9", version="2"))),
-        (f"db-0.db.{ZONE}", Deleted(endpoint_slice("default/db-1", "db"))),
-        ("1.0.0.10.in-addr.arpa. PTR", Deleted(endpoint_slice("default/db-1", "db"))),
-    ],
-)
-def test_a_change_ends_it(question: str, change: Upserted | Deleted) -> None:
-    server = prepared(KUBERNETES, USUAL)
-    wire = ask(question)
-    before = made(server, wire)
-    assert before is not None
-    server.apply(change)
-    assert server.from_table(wire) is None
-    after = made(server, wire)
-    assert after is None or after == server.from_chain(wire, stores=False) != before
+def test_not_where_another_block_has_names_below_the_zone() -> None:
+    text = block(KUBERNETES) + block("errors", "default.svc.cluster.local:53")
+    other = service("testns/model", "10.96.1.9")
+    server = MemoryServer(text, fastpath, [*OBJECTS, *USUAL, other])
+    server.runtime.now = time.monotonic()
+    server.from_chain(ask("model.testns.svc.cluster.local."))
+    assert made(server, ask(f"web.{ZONE}")) is None
 
 
 @settings(suppress_health_check=list(HealthCheck), max_examples=tries(60))

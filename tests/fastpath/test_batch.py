@@ -47,6 +47,14 @@ def test_hits_are_answered_and_misses_returned(server: Server) -> None:
     assert (group, is_tcp, cells[0], cells[1], sum(cells[35:52])) == (3, False, 4, 0, 4)
 
 
+def test_without_a_table_everything_is_a_miss(server: Server) -> None:
+    server.bind()
+    assert server.batch.serve(None) == []
+    assert server.batch.statistics().batches == 0
+    server.client().send(ask())
+    assert [query for query, _, _ in server.batch.serve(None)] == [ask()]
+
+
 def test_more_than_a_batch(server: Server) -> None:
     server.bind()
     server.under_test.store(ask(), addresses(ask()))

@@ -11,7 +11,7 @@ from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode, encode_query, udp_limit
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import AD, CD, RD, RR, TC, Query, Reply, nodata
+from hsdns.wire.message import AD, CD, RD, RR, TC, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.fastpath.twins import (
@@ -152,13 +152,3 @@ def test_every_serial_is_the_current_one(twin: ModuleType) -> None:
         under_test.names.serial = serial
         for _ in range(3):
             assert under_test.lookup(query) == to_wire(query, fresh(reply, serial))
-
-
-def test_serial_of_another_store_is_another(twin: ModuleType) -> None:
-    under_test, other = TableUnderTest(twin), twin.ClusterNames()
-    queries = [ask(f"{text}.cluster.local.", 28) for text in "ab"]
-    for query, names in zip(queries, (under_test.names, other), strict=True):
-        assert under_test.store(query, nodata(soa()), names=names)
-    under_test.names.serial, other.serial = 1, 2
-    for query, serial in zip(queries, (1, 2), strict=True):
-        assert under_test.lookup(query) == to_wire(query, nodata(soa(serial)))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hsdns.fastpath.control import write_address
-from hsdns.fastpath.hit_records import MAX_OCTETS, MAX_RECORDS
+from hsdns.fastpath.hit_records import MAX_RECORDS
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import reply_size
@@ -120,17 +120,6 @@ def test_a_batch_in_its_order(server: Server) -> None:
 
 
 @sockets
-def test_the_oldest_are_taken_first(server: Server) -> None:
-    server.bind()
-    fill(server.under_test)
-    client = server.client()
-    for number in range(3):
-        serve(server, client, [ask(query_id=10 * number + each) for each in range(5)])
-    found = [[record.query[1] for record in taken(server, most)] for most in (0, 1, 6, 100, 100)]
-    assert found == [[], [0], [1, 2, 3, 4, 10, 11], [12, 13, 14, 20, 21, 22, 23, 24], []]
-
-
-@sockets
 def test_only_hits_of_logging_blocks(server: Server) -> None:
     """Entries and negative zones with and without, in one table; misses are logged by the chain."""
     server.bind()
@@ -179,26 +168,6 @@ def test_the_ring_is_bounded_by_records(full: tuple[Server, socket.socket]) -> N
     serve(server, client, [query] * (10 + more))
     assert server.under_test.table.log_drops == 2 * more, "it grows only"
     assert len(taken(server)) == MAX_RECORDS
-
-
-@sockets
-def test_the_ring_is_bounded_by_octets(full: tuple[Server, socket.socket]) -> None:
-    server, client = full
-    query = ask(edns=Edns(1232, options=((12, bytes(400)),)))
-    fitting = MAX_OCTETS // len(query)
-    assert fitting < MAX_RECORDS
-    left = fitting + 100
-    while left:
-        count = min(left, 64)
-        serve(server, client, [query] * count)
-        left -= count
-    assert server.under_test.table.log_drops == 100
-    serve(server, client, [ask()])
-    small = (MAX_OCTETS - fitting * len(query)) // len(ask())
-    assert server.under_test.table.log_drops == 100 + (not small), "a shorter one may still fit"
-    assert len(taken(server)) == fitting + bool(small)
-    serve(server, client, [query])
-    assert len(taken(server)) == 1
 
 
 @pytest.mark.parametrize(("query", "reply", "flags"), ROWS.values(), ids=ROWS)

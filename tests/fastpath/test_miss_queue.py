@@ -83,8 +83,8 @@ def test_a_turn_is_given_back(twin: ModuleType, offers: str, expected: str) -> N
 
 def test_a_turn_is_not_given_back_when_another_client_has_come(twin: ModuleType) -> None:
     queue = twin.MissQueue(8)
-    queue.offer(0, offered("a1 b1 a2"))
-    assert taken(queue, 1) == "a1"
+    queue.offer(3, offered("a1 b1 a2"))
+    assert queue.take(1) == [(3, b"a1", A, b"")]
     queue.offer(0, offered("c1"))
     queue.give_turn_back()
     assert taken(queue) == "b1 a2 c1"

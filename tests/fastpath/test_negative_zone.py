@@ -157,6 +157,12 @@ def test_exclusions(twin: ModuleType, text: str, absent: bool) -> None:
     assert (under_test.lookup(ask(text)) is not None) is absent
 
 
+@pytest.mark.parametrize("exclusion", ["cluster.local.", "local.", "."])
+def test_an_exclusion_as_large_as_the_zone(twin: ModuleType, exclusion: str) -> None:
+    under_test = table_with_zone(twin, exclusions=(exclusion,))
+    assert under_test.lookup(ask(NX)) is None
+
+
 def test_an_entry_takes_precedence(twin: ModuleType) -> None:
     under_test = table_with_zone(twin)
     query = ask(NX)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.fastpath.key import read_query
-from hsdns.fastpath.records import cut, read_outline
+from hsdns.fastpath.records import BadRecords, cut, read_outline, walk
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, nodata, nxdomain, unwritten
@@ -150,3 +150,13 @@ def test_any_reply(data: st.DataObject) -> None:
     if HAS_NATIVE:
         under_test = TableUnderTest(pytest.importorskip(NATIVE))
         assert under_test.store(EDNS, wire) is (outline is not None)
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [b"", b"\3ab", b"\xc0", b"\x40", b"\x3f" + bytes(62), b"\1a" * 127 + b"\1a\0"],
+    ids=["nothing", "half a label", "half a pointer", "no label", "cut", "too long"],
+)
+def test_octets_that_are_no_name(wire: bytes) -> None:
+    with pytest.raises(BadRecords):
+        list(walk(wire, 0, 1))

@@ -11,7 +11,7 @@ from hsdns.fastpath.control import read_address
 from hsdns.fastpath.hit_records import CLOSED, FAIR_SHARE, LAST, LAST_QUERIES, MAX_QUERY_LEN, SAMPLE
 from hsdns.wire.message import RD, TC
 from tests.fastpath.servers import Server
-from tests.fastpath.twins import SOURCE, V4, TableUnderTest, addresses, ask
+from tests.fastpath.twins import SOURCE, V4, addresses, ask
 
 sockets = pytest.mark.sockets
 WEB = ask("web.default.svc.cluster.local.")
@@ -51,19 +51,6 @@ def test_hits_of_a_batch(server: Server) -> None:
         assert (record.source, record.is_tcp, record.is_hit) == (SOURCE, False, True)
         assert 0 < record.seconds < record.at
     assert records[0].at <= records[1].at
-
-
-def test_hits_over_tcp(twin: ModuleType) -> None:
-    under_test = TableUnderTest(twin)
-    under_test.store(WEB, addresses(WEB))
-    under_test.tap.mode = FAIR_SHARE
-    reply = under_test.lookup(WEB)
-    assert under_test.lookup(BIG) is None
-    ((seen, (record,)), again) = under_test.tap.take(), under_test.tap.take()
-    assert (seen, again) == (1, (0, []))
-    assert reply is not None
-    assert (record.query, record.address, record.size) == (WEB, V4, len(reply))
-    assert (record.source, record.is_tcp, record.is_hit) == (SOURCE, True, True)
 
 
 def test_answers_of_the_chain(twin: ModuleType) -> None:

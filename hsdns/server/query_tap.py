@@ -1,7 +1,7 @@
 """The recent queries of the process, with their replies.
 
-Path: lifecycle.py makes one; the fast path and query.py add queries after step 7; control/queries.py and control/top.py
-read them.
+Path: lifecycle.py makes one; the fast path and query.py add queries after step 7; control/queries.py
+reads them.
 Rule 1: without a reader, the tap of the fast path is closed, or keeps the last queries if the server was started to
         keep them.  With a reader, it takes a fair sample, and `weight` is the number of queries that each sampled query
         represents.

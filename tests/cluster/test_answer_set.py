@@ -119,6 +119,14 @@ def test_pods(mode: str, names: list[str], sentences: list[str]) -> None:
     assert plugin.answer_set().open_ended() == sentences
 
 
+def test_nothing_is_added_to_the_store() -> None:
+    plugin = Cluster(WEB, service("testns/db"), endpoint_slice("testns/s", "db", "10.0.0.2")).plugin
+    values = plugin.store.services.values.values()
+    assert len(listed(plugin)) > 5
+    assert [len(value.nodes) for value in values] == [0, 0]
+    assert all(value._labels is None for value in values)
+
+
 @CLUSTERS
 @given(seed=strategies.seeds, options=strategies.options(), cluster=strategies.clusters())
 def test_it_is_what_queries_are_answered_with(

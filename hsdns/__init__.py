@@ -6,7 +6,7 @@ The path of a query, from the wire and back; each line is a file or folder of th
         --> fastpath/                      answer table: a hit is sent at once   2
         --> query.py                       on a miss: steps 3 to 6 in order
             --> wire/decode.py             bytes -> Query, or FORMERR            3
-            --> block_choice.py            zone and view -> block, or REFUSED    4
+            --> chain.py                   zone and view -> block, or REFUSED    4
             --> chain.py, plugins/         plugins in ORDER; one returns a Reply 5
             <-- wire/encode.py             Reply -> bytes, truncated to fit      6
     <-- server/udp.py, tcp.py              write                                 7

@@ -15,8 +15,7 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.answer_table.policy import BlockPolicy
-from hsdns.block_choice import BlockChoice, Candidate, RequestFilter
-from hsdns.chain import Handler, Next, has
+from hsdns.chain import BlockChoice, Candidate, Handler, Next, RequestFilter, has
 from hsdns.corefile.keys import HostPort, Key, parse_key
 from hsdns.corefile.tree import (
     Corefile,

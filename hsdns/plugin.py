@@ -6,8 +6,8 @@ Rule 1: every plugin has setup(), start() and stop(); the base class does nothin
 Rule 2: what any plugin may say of itself is an attribute or a method of the base class, with the value of a plugin that
         does not care.
 Rule 3: what only handlers have is an optional capability: a runtime-checkable protocol, declared by the module that
-        uses it, which plugins implement by having its methods.  There are chain.Handler and WaitsInTask;
-        block_choice.RequestFilter; all of answer_table/capabilities.py; ServesTls in assemble.py; Transferer in
+        uses it, which plugins implement by having its methods.  There are chain.Handler, WaitsInTask and
+        RequestFilter; all of answer_table/capabilities.py; ServesTls in assemble.py; Transferer in
         plugins/transfer.py; MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py.
 
 Whether the plugins of a configuration are ready:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 from hsdns.answer_table.writer import AnswerTableWriter
-from hsdns.block_choice import BlockChoice
-from hsdns.chain import Endpoint, Next, Request
+from hsdns.chain import BlockChoice, Endpoint, Next, Request
 from hsdns.fastpath import AnswerTable
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import (
@@ -55,6 +56,7 @@ class Tap(Protocol):
         """Take a query that a listener received at `began` (monotonic seconds), and its reply, None if none is sent."""
 
 
+@dataclass(eq=False, kw_only=True)
 class QueryProcessor:
     """Answers the queries of one listener.
 
@@ -65,28 +67,15 @@ class QueryProcessor:
     `late_watch` says what to wait for before a block is chosen, where filters read the store of a cluster.
     """
 
-    def __init__(
-        self,
-        server: str,
-        blocks: BlockChoice[Next],
-        *,
-        any_class: bool = False,
-        on_refused: Callable[[Request, Reply], None] = lambda request, reply: None,
-        on_panic: Callable[[], None] = lambda: None,
-        writer: AnswerTableWriter | None = None,
-        stacktrace: bool = False,
-        tap: Tap | None = None,
-        late_watch: Callable[[float], Awaitable[None] | None] | None = None,
-    ) -> None:
-        self.server = server
-        self.writer = writer
-        self._blocks = blocks
-        self._any_class = any_class
-        self._on_refused = on_refused
-        self._on_panic = on_panic
-        self._stacktrace = stacktrace
-        self._tap = tap
-        self._late_watch = late_watch
+    server: str = field(kw_only=False)
+    blocks: BlockChoice[Next] = field(kw_only=False)
+    any_class: bool = False
+    on_refused: Callable[[Request, Reply], None] = lambda request, reply: None
+    on_panic: Callable[[], None] = lambda: None
+    writer: AnswerTableWriter | None = None
+    stacktrace: bool = False
+    tap: Tap | None = None
+    late_watch: Callable[[float], Awaitable[None] | None] | None = None
 
     @property
     def table(self) -> AnswerTable | None:
@@ -121,22 +110,10 @@ class QueryProcessor:
         `more` takes the messages that follow the one returned, where it is the first of several: a zone transfer.
         """
         answering = self._answer(wire, client, local, protocol, now, more)
-        if self._tap is None or not self._tap.is_open:
+        if self.tap is None or not self.tap.is_open:
             return answering
-        return self._show(self._tap, answering, wire, client, protocol, now)
-
-    async def _show(
-        self,
-        tap: Tap,
-        answering: Coroutine[Any, Any, bytes | None],
-        wire: bytes,
-        client: Endpoint,
-        protocol: str,
-        now: float,
-    ) -> bytes | None:
-        reply = await answering
-        tap.add(self.server, wire, client, protocol, now, reply)
-        return reply
+        add = partial(self.tap.add, self.server, wire, client, protocol, now)
+        return _show(answering, add)
 
     async def _answer(
         self,
@@ -156,7 +133,7 @@ class QueryProcessor:
         dependencies = writer.dependencies() if writer is not None else None
         request = Request(query, client, local, protocol, self.server, ROOT, now, 0, dependencies)
         # queries that do not reach a block
-        if query.qclass != RRClass.IN and not self._any_class:
+        if query.qclass != RRClass.IN and not self.any_class:
             reply = self._refuse(request)
         elif query.edns is not None and query.edns.version != 0:
             return encode_badvers(query, query.edns)
@@ -208,11 +185,11 @@ class QueryProcessor:
 
     async def resolve(self, request: Request) -> Reply:
         """Answer with the chain of the block for the name."""
-        late = None if self._late_watch is None else self._late_watch(request.now)
+        late = None if self.late_watch is None else self.late_watch(request.now)
         if late is not None:
             await late
         try:
-            chosen = self._blocks.choose(request)
+            chosen = self.blocks.choose(request)
         except Exception as error:  # a filter raised it
             return self._recover(request, error)
         if chosen is None:
@@ -231,21 +208,29 @@ class QueryProcessor:
     def _recover(self, request: Request, error: Exception) -> Reply:
         """Log and count an error of a handler; the query gets SERVFAIL, the server goes on."""
         qname = request.query.qname.to_text()
-        if self._stacktrace:
+        if self.stacktrace:
             log.error("recovered from an error in a handler, asked for %s", qname, exc_info=error)
         else:
             log.error(
                 "recovered from an error in a handler, asked for %s: %s", qname, _raised(error)
             )
-        self._on_panic()
+        self.on_panic()
         reply = unwritten(Rcode.SERVFAIL)
-        self._on_refused(request, reply)
+        self.on_refused(request, reply)
         return reply
 
     def _refuse(self, request: Request) -> Reply:
         reply = unwritten(Rcode.REFUSED)
-        self._on_refused(request, reply)
+        self.on_refused(request, reply)
         return reply
+
+
+async def _show(
+    answering: Coroutine[Any, Any, bytes | None], add: Callable[[bytes | None], None]
+) -> bytes | None:
+    reply = await answering
+    add(reply)
+    return reply
 
 
 def _messages(

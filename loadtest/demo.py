@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from loadtest.generators import HSDNS, churn_words
 from loadtest.ports import free_port
 from loadtest.process import run_benchmark
-from loadtest.programs import ROOT, which
+from loadtest.programs import ROOT, configuration, which
 from loadtest.server import start
 
 # Seconds by which the age of the stalest answer may be lower than the duration of the run.
@@ -59,18 +59,8 @@ def subjects(coredns: str | None) -> list[Subject]:
 
 def corefile(port: int, api: int, directives: Sequence[str]) -> str:
     """The Corefile of a server on a port, with the API server on another port."""
-    lines = [
-        f"cluster.local:{port} in-addr.arpa:{port} {{",
-        "    bind 127.0.0.1",
-        *(f"    {each}" for each in directives),
-        "    kubernetes cluster.local in-addr.arpa {",
-        f"        endpoint http://127.0.0.1:{api}",
-        "        pods insecure",
-        "        ttl 30",
-        "    }",
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
+    lines = "\n    ".join(directives)
+    return configuration("demo.Corefile", port=port, api=api, directives=lines)
 
 
 def judged(subject: Subject, report: dict[str, Any]) -> tuple[str, bool]:

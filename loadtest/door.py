@@ -28,6 +28,7 @@ from loadtest.dns import query_of
 from loadtest.ports import free_port
 from loadtest.pressure.clients import A, Client, Counts, compile_tools
 from loadtest.process import BenchmarkError, InThread, Process, run_benchmark
+from loadtest.programs import configuration
 from loadtest.server import start
 
 RATE: Final = 50_000  # queries a second
@@ -40,18 +41,6 @@ CHANCE: Final = (
     0.05  # the probability of so many turns on one side of the limit, if the median is on the other
 )
 EXPLAINED: Final = ("svc-5.ns-0.svc.cluster.local", "svc-55x.ns-0.svc.cluster.local")
-COREFILE: Final = """\
-cluster.local:{port} {{
-    bind 127.0.0.1
-    {control}
-    kubernetes {{
-        source synthetic services={services} endpoints=10
-        startup_timeout 60s
-    }}
-    cache
-    loadbalance
-}}
-"""
 
 
 class Explained(NamedTuple):
@@ -160,7 +149,7 @@ def measure(folder: Path, turns: int, seconds: float) -> Figures:
 
         def start_with(name: str, line: str) -> tuple[int, Process]:
             port = free_port()
-            corefile = COREFILE.format(port=port, control=line, services=SERVICES)
+            corefile = configuration("door.Corefile", port=port, control=line, services=SERVICES)
             return port, stack.enter_context(start(folder, name, corefile, port, query))
 
         def ask(server: tuple[int, Process]) -> tuple[Counts, float]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -54,6 +56,17 @@ def median_of_known(values: Sequence[float | None]) -> float | None:
     """The median of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return median(known) if known else None
+
+
+def read_goals(path: Path, count: int) -> list[list[str]]:
+    """The lines of a table of goals, each with so many cells."""
+    lines = [line for line in path.read_text().splitlines() if line[:1] != "#"]
+    return [[*line.split(" | "), *[""] * count][:count] for line in lines]
+
+
+def limit_of(cell: str) -> float | None:
+    """A number of a table of goals, such as 1.25 or 1/3; None for an empty cell."""
+    return float(Fraction(cell)) if cell else None
 
 
 class Verdict(NamedTuple):

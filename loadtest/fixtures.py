@@ -21,56 +21,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from loadtest.figures import Spread
+from loadtest.programs import ROOT, configuration
 
 COUNT: Final = 1_000
 SETTLED: Final = 10
-ROOT: Final = Path(__file__).resolve().parents[1]
-TESTS: Final = """\
-import socket, pytest
-
-@pytest.mark.parametrize("number", range({count}))
-def test_use(hsdns_cluster, number):
-    hsdns_cluster.service("web", headless=True).endpoints("10.0.0.1")
-    with hsdns_cluster.patch(), hsdns_cluster.fault("ttl 1", name="web") as fault:
-        with socket.create_connection((hsdns_cluster.address, hsdns_cluster.port)):
-            assert socket.gethostbyname("web") == "10.0.0.1"
-    assert fault.hits == 1
-
-@pytest.mark.parametrize("number", range({count}))
-def test_without(number):
-    pass
-"""
-CONFTEST: Final = """\
-import gc, json, os, sys, threading, time
-import pytest
-
-settled, left, times, done = {settled}, [], [], 0
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef):
-    began = time.perf_counter()
-    try:
-        return (yield)
-    finally:
-        if fixturedef.argname == "hsdns_cluster":
-            times.append(time.perf_counter() - began)
-
-def pytest_runtest_logfinish():
-    global done
-    done += 1
-    if done in (settled, {count}):
-        gc.collect()
-        objects = [type(each).__module__ or "" for each in gc.get_objects()]
-        left.append({{
-            "files": len(os.listdir("/dev/fd")), "threads": threading.active_count(),
-            "blocks": sys.getallocatedblocks(),
-            "objects": sum(str(each).partition(".")[0] == "hsdns" for each in objects),
-        }})
-
-def pytest_sessionfinish():
-    with open("found.json", "w") as file:
-        json.dump({{"times": times, "left": left}}, file)
-"""
 
 
 class Found(NamedTuple):
@@ -95,8 +49,9 @@ def run(test: str, count: int) -> Found:
     """Run `count` tests of a name; raise subprocess.CalledProcessError if one fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "test_many.py").write_text(TESTS.format(count=count))
-        (folder / "conftest.py").write_text(CONFTEST.format(count=count, settled=SETTLED))
+        for file in ("test_many.py", "conftest.py"):
+            text = configuration(f"{file}.txt", count=count, settled=SETTLED)
+            (folder / file).write_text(text)
         plugins = ["-p", "hsdns.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:logging"]
         environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         command = [sys.executable, "-m", "pytest", "-q", *plugins, "-k", test, "."]

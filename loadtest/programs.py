@@ -55,6 +55,11 @@ TITLES: Final = {
 INSTALLABLE: Final = {"dnsperf": "dnsperf", "knotd": "knot"}  # program: package
 
 
+def configuration(name: str, **words: object) -> str:
+    """A file of configurations/, with its {words} filled in; {{ and }} are braces."""
+    return (ROOT / "loadtest" / "configurations" / name).read_text().format(**words)
+
+
 class Program(NamedTuple):
     """A server under test; `words` is its command without the configuration."""
 

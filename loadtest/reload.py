@@ -29,7 +29,7 @@ from loadtest.generators import counted, dnsperf_words, write_questions
 from loadtest.ports import free_port
 from loadtest.pressure.run import Probes
 from loadtest.process import run_benchmark
-from loadtest.programs import ROOT
+from loadtest.programs import ROOT, configuration
 from loadtest.server import start
 
 RELOADS: Final = 20
@@ -48,27 +48,6 @@ QUESTIONS: Final = [
 ]
 PROBE_EVERY: Final = 0.02  # seconds
 PROBE_TIMEOUT: Final = 2.0
-COREFILE: Final = """\
-.:{port} {{
-    bind 127.0.0.1
-    errors
-    health 127.0.0.1:{health} {{
-        lameduck {lameduck}s
-    }}
-    ready 127.0.0.1:{ready}
-    kubernetes cluster.local {{
-        source manifests {demo}
-        ttl {turn}
-    }}
-    forward . 127.0.0.1:{upstream}
-    cache {turn}
-    loadbalance
-}}
-.:{upstream} {{
-    bind 127.0.0.1
-    whoami
-}}
-"""
 
 
 class Outcome(NamedTuple):
@@ -96,7 +75,7 @@ def measure(dnsperf: str, folder: Path) -> Outcome:
     demo = ROOT / "hsdns" / "demo"
 
     def text(turn: int) -> str:
-        return COREFILE.format(**ports, demo=demo, turn=turn, lameduck=LAMEDUCK)
+        return configuration("reload.Corefile", **ports, demo=demo, turn=turn, lameduck=LAMEDUCK)
 
     seconds = RELOADS * PAUSE + LAMEDUCK / 2
     words = dnsperf_words(dnsperf, ports["port"], questions, seconds, timeout=5)

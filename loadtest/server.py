@@ -20,36 +20,11 @@ from loadtest.dns import ZONE, is_answering, query_of
 from loadtest.generators import HSDNS
 from loadtest.ports import free_port
 from loadtest.process import Opened, Process
-from loadtest.programs import NATIVE, PURE, ROOT, Program
+from loadtest.programs import NATIVE, PURE, ROOT, Program, configuration
 from loadtest.watch.api_servers import Access
 
 POLL: Final = 0.005  # seconds between two questions for /ready
 START_DEADLINE: Final = 120.0
-COREFILE: Final = """\
-.:{dns} {{
-    {bind}
-    errors
-    health 127.0.0.1:{health}
-    ready 127.0.0.1:{ready}
-    kubernetes cluster.local in-addr.arpa ip6.arpa {{
-        {access}
-        pods insecure
-        fallthrough in-addr.arpa ip6.arpa
-        ttl 30
-    }}
-    {outside}
-    prometheus 127.0.0.1:{metrics}
-    forward . 127.0.0.1:{upstream} {{
-        max_concurrent 1000
-    }}
-    cache 30 {{
-        disable success cluster.local
-        disable denial cluster.local
-    }}
-    reload
-    loadbalance
-}}
-"""
 
 
 class Ports(NamedTuple):
@@ -70,7 +45,8 @@ class Ports(NamedTuple):
 
     def corefile(self, access: str, bind: str = "bind 127.0.0.1", outside: str = "") -> str:
         """Kubeadm's Corefile; `access` is the body of the kubernetes directive."""
-        return COREFILE.format(**self._asdict(), access=access, bind=bind, outside=outside)
+        words = {**self._asdict(), "access": access, "bind": bind, "outside": outside}
+        return configuration("kubeadm.Corefile", **words)
 
 
 def serve(

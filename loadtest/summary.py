@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from loadtest.process import BenchmarkError
-from loadtest.programs import COREDNS, ECHO, NATIVE, PURE, ROOT, TITLES
+from loadtest.programs import COREDNS, ECHO, NATIVE, PURE, ROOT, TITLES, configuration
 
 PAGE: Final = ROOT / "docs/performance.md"
 PLOT: Final = "performance.svg"
@@ -29,21 +29,6 @@ SERVICES: Final = "10,000 Services"  # the size of the cluster in the sentences
 _WIDTH, _LEFT, _SCALE = 480, 152, 278  # the plot, the axis's 0 and its length
 _TOP, _ROW, _BAR = 74, 25, 16
 _TICKS = 5  # at most, besides 0
-_STYLE: Final = """
-    .page { fill: #ffffff; }
-    .axis { stroke: #d0d7de; }
-    .bar { fill: #8c959f; } .bar.hsdns { fill: #0969da; } .bar.peer { fill: #cf222e; } .bar.floor { fill: #d0d7de; }
-    text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #424a53; }
-    .title { font-size: 15px; font-weight: 700; fill: #1f2328; }
-    .strong { font-weight: 600; fill: #1f2328; }
-    @media (prefers-color-scheme: dark) {
-      .page { fill: #0d1117; }
-      .axis { stroke: #30363d; }
-      .bar { fill: #6e7681; } .bar.hsdns { fill: #58a6ff; } .bar.peer { fill: #ff7b72; } .bar.floor { fill: #3d444d; }
-      text { fill: #b7bfc8; }
-      .title, .strong { fill: #f0f6fc; }
-    }
-"""
 _KINDS: Final = {
     TITLES[ECHO]: "floor",
     TITLES[NATIVE]: "hsdns",
@@ -144,13 +129,13 @@ def svg(found: Figures) -> str:
             f"<title>{escape(title)}</title></rect>",
             f'<text{strong} x="{_LEFT + width + 5:.2f}" y="{y + 12}">{value}</text>',
         ]
-    body = "\n".join(f"  {part}" for part in parts)
+    body, style = "\n".join(f"  {part}" for part in parts), configuration("performance.css")
     height = bottom + 30
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH * 5 // 4}"'
         f' height="{height * 5 // 4}" role="img">\n'
         "  <title>CPU time of an answer, by server</title>\n"
-        f"  <style>{_STYLE}  </style>\n"
+        f"  <style>\n{style}  </style>\n"
         f'  <rect class="page" width="{_WIDTH}" height="{height}" rx="12"/>\n'
         f"{body}\n</svg>\n"
     )

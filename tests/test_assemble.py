@@ -16,11 +16,14 @@ from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
 from tests.support.plugins.corefiles import KUBEADM
+from tests.support.tables import Row, rows
 
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
 
 
 DATA = Path(__file__).parent / "data" / "tls"
+ERRORS = Path(__file__).with_name("assemble_errors.txt")
+LISTENERS = Path(__file__).with_name("assemble_listeners.txt")
 TLS = f"tls {DATA}/server.pem {DATA}/server.key"
 
 
@@ -40,55 +43,10 @@ def listeners(configuration: Configuration) -> dict[str, list[str]]:
 # --- where blocks listen ---
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param(". {\nwhoami\n}", {"dns://:1053": ["."]}, id="port-of-the-command-line"),
-        pytest.param(".:53 {\nwhoami\n}", {"dns://:53": ["."]}, id="port-of-the-key"),
-        pytest.param("dns://.:53 {\nwhoami\n}", {"dns://:53": ["."]}, id="scheme"),
-        pytest.param("a.org, b.org {\nwhoami\n}", {"dns://:1053": ["a.org.", "b.org."]}, id="two-keys"),
-        pytest.param(
-            "a.org:53 b.org:54 {\nwhoami\n}", {"dns://:53": ["a.org."], "dns://:54": ["b.org."]}, id="two-ports",
-        ),
-        pytest.param(
-            "a.org {\nwhoami\n}\nb.org {\nlog\n}", {"dns://:1053": ["a.org.", "b.org."]}, id="blocks-share-a-socket",
-        ),
-        pytest.param(
-            "10.0.0.0/23 {\nwhoami\n}",
-            {"dns://:1053": ["0.0.10.in-addr.arpa.", "1.0.10.in-addr.arpa."]},
-            id="network",
-        ),
-        pytest.param(
-            ". {\nbind 127.0.0.1 ::1\nwhoami\n}", {"dns://127.0.0.1:1053": ["."], "dns://[::1]:1053": ["."]}, id="bind",
-        ),
-        pytest.param(". {\nbind eth0\nwhoami\n}", {"dns://192.0.2.7:1053": ["."]}, id="bind-interface"),
-        pytest.param(
-            "a.org:53 b.org:54 {\nbind lo\nwhoami\n}",
-            {
-                "dns://127.0.0.1:53": ["a.org."], "dns://[::1]:53": ["a.org."],
-                "dns://127.0.0.1:54": ["b.org."], "dns://[::1]:54": ["b.org."],
-            },
-            id="two-ports-and-bind",
-        ),
-        pytest.param(
-            ". {\nbind 127.0.0.1\nwhoami\n}\n. {\nbind 127.0.0.2\nwhoami\n}",
-            {"dns://127.0.0.1:1053": ["."], "dns://127.0.0.2:1053": ["."]},
-            id="one-zone-on-two-addresses",
-        ),
-        pytest.param(
-            ". {\nbind 127.0.0.1\nwhoami\n}\na.org {\nwhoami\n}",
-            {"dns://127.0.0.1:1053": ["."], "dns://:1053": ["a.org."]},
-            id="bound-and-unbound-of-different-zones",
-        ),
-        pytest.param(
-            ".:53 {\nbind 127.0.0.1\nwhoami\n}\n.:54 {\nwhoami\n}",
-            {"dns://127.0.0.1:53": ["."], "dns://:54": ["."]},
-            id="bound-and-unbound-of-different-ports",
-        ),
-    ],
-)  # fmt: skip
-def test_listeners(text: str, expected: dict[str, list[str]]) -> None:
-    assert listeners(build(text, default_port=1053)) == expected
+@pytest.mark.parametrize("row", rows(LISTENERS))
+def test_listeners(row: Row) -> None:
+    found = listeners(build(row.given, default_port=1053))
+    assert [f"{server} {' '.join(zones)}" for server, zones in found.items()] == row.expected
 
 
 def test_default_port_is_53() -> None:
@@ -227,97 +185,11 @@ def test_source_of_the_command_line_replaces_the_blocks_own(tmp_path: Path) -> N
 # --- faults ---
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(
-            ". {\nwhoami\n}\n. {\nlog\n}",
-            "Corefile:4:1: dns://.:53 is already served by the block at Corefile:1:1; merge the blocks or change one of "
-            "the keys",
-            id="zone-twice",
-        ),
-        pytest.param(
-            "a.org A.ORG:53 {\nwhoami\n}",
-            "Corefile:1:7: dns://a.org.:53 is already served by the block at Corefile:1:1; merge the blocks or change "
-            "one of the keys",
-            id="zone-twice-in-one-block",
-        ),
-        pytest.param(
-            "10.0.0.0/8 {\nwhoami\n}\n10.in-addr.arpa {\nwhoami\n}",
-            "Corefile:4:1: dns://10.in-addr.arpa.:53 is already served by the block at Corefile:1:1; merge the blocks or "
-            "change one of the keys",
-            id="network-twice",
-        ),
-        pytest.param(
-            ". {\nbind 127.0.0.1\nwhoami\n}\n. {\nbind lo\nwhoami\n}",
-            "Corefile:5:1: dns://.:53 is already served by the block at Corefile:1:1; merge the blocks or change one of "
-            "the keys",
-            id="zone-twice-on-one-address",
-        ),
-        pytest.param(
-            ". {\nbind 127.0.0.1\nwhoami\n}\n. {\nwhoami\n}",
-            "Corefile:5:1: dns://.:53 overlaps with the block at Corefile:1:1: one of them is bound to an address and the "
-            "other to all; give both a bind",
-            id="bound-then-unbound",
-        ),
-        pytest.param(
-            ". {\nwhoami\n}\n. {\nbind 127.0.0.1\nwhoami\n}",
-            "Corefile:4:1: dns://.:53 overlaps with the block at Corefile:1:1: one of them is bound to an address and the "
-            "other to all; give both a bind",
-            id="unbound-then-bound",
-        ),
-        pytest.param(
-            ". {\nbind eht0\nwhoami\n}",
-            'Corefile:2:6: "eht0" is neither an IP address nor an interface of this machine; did you mean "eth0"?',
-            id="no-interface",
-        ),
-        *(
-            pytest.param(
-                f"{scheme}://. {{\nwhoami\n}}",
-                f'Corefile:1:1: "{scheme}://.": hsdns has no {scheme}:// listener, since {why}; it has dns://, tls://, https://',
-                id=scheme,
-            )
-            for scheme, why in (
-                ("quic", "Python has no maintained QUIC library that works with its ssl module"),
-                ("https3", "it needs QUIC"),
-                ("grpc", "only CoreDNS itself sends queries over it"),
-            )
-        ),
-        pytest.param(
-            ".:1053 {\nwhoami\n}\ntls://.:1053 {\nwhoami\n}",
-            'Corefile:4:1: "tls://.:1053": port 1053 already speaks dns://; change one of the ports',
-            id="two-schemes",
-        ),
-        pytest.param(
-            "tls://.:1 {\nbind 127.0.0.1\nwhoami\n}\nhttps://.:1 {\nwhoami\n}",
-            'Corefile:5:1: "https://.:1": port 1 already speaks tls://; change one of the ports',
-            id="two-schemes-one-bound",
-        ),
-        pytest.param(
-            "tls://.:1 {\nwhoami\n}\ntls://. tls://.:1 {\nwhoami\n}",
-            "Corefile:4:9: tls://.:1 is already served by the block at Corefile:1:1; merge the blocks or change one of the keys",
-            id="twice-over-tls",
-        ),
-        pytest.param(
-            f"tls://a.org {{\n{TLS}\nwhoami\n}}\ntls://b.org {{\n{TLS} {DATA}/ca.pem\nwhoami\n}}",
-            "Corefile:6:5: another block of this address has other TLS files, at Corefile:2:5; "
-            "an address has one certificate; use the same files or another port",
-            id="two-certificates",
-        ),
-        pytest.param(
-            ". {\nwhoami now\n}", 'Corefile:2:8: "whoami" takes no argument, found "now"', id="of-a-plugin",
-        ),
-        pytest.param(
-            ". {\nkubernetes cluster.local {\nttll 5\n}\n}",
-            'Corefile:3:1: unknown property "ttll" of kubernetes; did you mean "ttl"?',
-            id="property",
-        ),
-    ],
-)  # fmt: skip
-def test_error(text: str, error: str) -> None:
+@pytest.mark.parametrize("row", rows(ERRORS))
+def test_error(row: Row) -> None:
     with pytest.raises(CorefileError) as caught:
-        build(text)
-    assert str(caught.value) == error
+        build(row.given.replace("{DATA}", str(DATA)))
+    assert [str(caught.value)] == row.expected
 
 
 def test_faults_come_in_the_order_of_setup() -> None:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.block_choice import BlockChoice, Candidate
-from hsdns.chain import Next, Request
+from hsdns.chain import BlockChoice, Candidate, Next, Request
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import ROOT, Name

@@ -33,6 +33,7 @@ from tests.support.coroutines.eager import finish
 from tests.support.effort import tries
 from tests.support.plugins.requests import make_request
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
+from tests.support.tables import section, sections
 from tests.test_same_metrics import block, shown
 
 ZONE_FILE = Path(__file__).parent / "scenarios" / "transfer" / "db.example.org"
@@ -121,28 +122,11 @@ def scripted_forward(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 FORWARD = "forward . 192.0.2.1"
+FILE = Path(__file__).with_name("cached_answers.txt")
 BLOCKS = {
-    "forward": f"cache 30\n{FORWARD}",
-    "after kubernetes": f"cache 30\n{KUBERNETES}{FORWARD}",
-    "passed on by kubernetes": f"cache 30\nkubernetes org {{\nfallthrough\n}}\n{FORWARD}",
-    "prefetch, passed on by kubernetes": f"cache 30 {{\nprefetch 3 60s 50%\n}}\nkubernetes org {{\nfallthrough\n}}\n{FORWARD}",
-    "keepttl": f"cache 30 {{\nkeepttl\n}}\n{FORWARD}",
-    "prefetch": f"cache 30 {{\nprefetch 3 60s 50%\n}}\n{FORWARD}",
-    "prefetch at once": f"cache {{\nprefetch 1 60s 90%\n}}\n{FORWARD}",
-    "serve_stale": f"cache 5 {{\nserve_stale 10s\n}}\n{FORWARD}",
-    "serve_stale verify": f"cache 5 {{\nserve_stale 10s verify\n}}\n{FORWARD}",
-    "prefer_positive": f"cache 30 {{\nserve_stale 60s\nserve_stale_policy prefer_positive\n}}\n{FORWARD}",
-    "short denial": f"cache {{\nsuccess 5000 7\ndenial 5000 3 2\nservfail 2s\n}}\n{FORWARD}",
-    "no denial": f"cache {{\ndisable denial\n}}\n{FORWARD}",
-    "hosts": f"cache\nhosts /nonexistent {{\n192.0.2.9 one.org\nttl 20\nfallthrough\n}}\n{FORWARD}",
-    "template": f'cache\ntemplate IN A org {{\nmatch ^one\nanswer "{{{{ .Name }}}} 12 IN A 192.0.2.1"\nfallthrough\n}}\n{FORWARD}',
-    "file": f"cache\nfile {ZONE_FILE} org\n{FORWARD}",
-    "handlers that see each query, after cache": f"cache\nerratic\n{FORWARD}",
-    "bufsize and log": f"bufsize 600\nlog\ncache\n{FORWARD}",
-    "around": f"any\nchaos\nerrors\nminimal\nheader {{\nresponse set aa\n}}\ncache 30\n{FORWARD}",
-    "rewrite": f"rewrite name exact one.org alias.org\nrewrite name suffix .test .org answer auto\ncache 30\n{FORWARD}",
-    "rewrite of TTLs": f"rewrite ttl suffix org 8-14\ncache 30\n{FORWARD}",
-}  # fmt: skip
+    name: section(FILE, name).replace("{KUBERNETES}", KUBERNETES).replace("{ZONE}", str(ZONE_FILE))
+    for name in sections(FILE)
+}
 OVER_UDP = ("forward", "short denial", "file", "rewrite")
 WORDS = (
     "one",

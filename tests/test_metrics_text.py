@@ -27,17 +27,20 @@ from tests.support.clients.exchange import PROBE, PROBE_IDS, ask_tcp, ask_udp
 from tests.support.clients.messages import query
 from tests.support.coroutines.event_loops import DEADLINE, run
 from tests.support.peer_replies import PEER, found, hold
+from tests.support.tables import lines
 from tests.support.upstreams.dns_upstream import answer, serve
 
 pytestmark = [pytest.mark.sockets, pytest.mark.slow]  # a process is started
 
 START_DEADLINE = 20.0  # seconds; a start takes half a second on an idle machine
 
-TIMES = tuple(0.00025 * 2**k for k in range(16))
-SLIM_TIMES = tuple(0.00025 * 10**k for k in range(5))
-PROGRAMMING = tuple(0.001 * 2**k for k in range(20))
-GO_DEFAULT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-SIZES = (0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16e3, 32e3, 48e3, 64e3)
+BUCKETS = {
+    "TIMES": tuple(0.00025 * 2**k for k in range(16)),
+    "SLIM_TIMES": tuple(0.00025 * 10**k for k in range(5)),
+    "PROGRAMMING": tuple(0.001 * 2**k for k in range(20)),
+    "GO_DEFAULT": (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+    "SIZES": (0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16e3, 32e3, 48e3, 64e3),
+}
 
 
 class Row(NamedTuple):
@@ -51,54 +54,15 @@ class Row(NamedTuple):
     seen: bool = True
 
 
-TABLE = (
-    Row("prometheus", "coredns_build_info", "gauge", "version revision goversion"),
-    Row("prometheus", "coredns_panics_total", "counter"),
-    Row("prometheus", "coredns_plugin_enabled", "gauge", "server zone view name"),
-    Row("prometheus", "coredns_dns_requests_total", "counter", "server zone view proto family type"),
-    Row("prometheus", "coredns_dns_request_duration_seconds", "histogram", "server zone view", TIMES),
-    Row("prometheus", "coredns_dns_request_size_bytes", "histogram", "server zone view proto", SIZES),
-    Row("prometheus", "coredns_dns_response_size_bytes", "histogram", "server zone view proto", SIZES),
-    Row("prometheus", "coredns_dns_do_requests_total", "counter", "server zone view"),
-    Row("prometheus", "coredns_dns_responses_total", "counter", "server zone view rcode plugin"),
-    Row("https", "coredns_dns_https_responses_total", "counter", "server status", seen=False),
-    Row("https3", "coredns_dns_https3_responses_total", "counter", "server status", seen=False),
-    Row("quic", "coredns_dns_quic_responses_total", "counter", "server status", seen=False),
-    Row("cache", "coredns_cache_entries", "gauge", "server type zones view"),
-    Row("cache", "coredns_cache_requests_total", "counter", "server zones view"),
-    Row("cache", "coredns_cache_hits_total", "counter", "server type zones view"),
-    Row("cache", "coredns_cache_misses_total", "counter", "server zones view"),
-    Row("cache", "coredns_cache_evictions_total", "counter", "server type zones view", seen=False),
-    Row("cache", "coredns_cache_prefetch_total", "counter", "server zones view", seen=False),
-    Row("cache", "coredns_cache_drops_total", "counter", "server zones view", seen=False),
-    Row("cache", "coredns_cache_served_stale_total", "counter", "server zones view", seen=False),
-    Row("forward", "coredns_forward_healthcheck_broken_total", "counter"),
-    Row("forward", "coredns_forward_max_concurrent_rejects_total", "counter"),
-    Row("forward", "coredns_proxy_request_duration_seconds", "histogram", "proxy_name to rcode", TIMES),
-    Row("forward", "coredns_proxy_healthcheck_failures_total", "counter", "proxy_name to", seen=False),
-    Row("forward", "coredns_proxy_conn_cache_hits_total", "counter", "proxy_name to proto"),
-    Row("forward", "coredns_proxy_conn_cache_misses_total", "counter", "proxy_name to proto"),
-    Row("kubernetes", "coredns_kubernetes_dns_programming_duration_seconds", "histogram", "service_kind", PROGRAMMING),
-    Row("kubernetes", "coredns_kubernetes_rest_client_requests_total", "counter", "code method host"),
-    Row("kubernetes", "coredns_kubernetes_rest_client_request_duration_seconds", "histogram", "verb host", GO_DEFAULT, seen=False),
-    Row("kubernetes", "coredns_kubernetes_rest_client_rate_limiter_duration_seconds", "histogram", "verb host", GO_DEFAULT, seen=False),
-    Row("health", "coredns_health_request_duration_seconds", "histogram", "", SLIM_TIMES),
-    Row("health", "coredns_health_request_failures_total", "counter"),
-    Row("hosts", "coredns_hosts_entries", "gauge", "hostsfile"),
-    Row("hosts", "coredns_hosts_reload_timestamp_seconds", "gauge"),
-    Row("reload", "coredns_reload_failed_total", "counter"),
-    Row("reload", "coredns_reload_version_info", "gauge", "hash value", seen=False),
-    Row("autopath", "coredns_autopath_success_total", "counter", "server"),
-    Row("template", "coredns_template_matches_total", "counter", "server zone view class type"),
-    Row("template", "coredns_template_template_failures_total", "counter", "server zone view class type section template", seen=False),
-    Row("template", "coredns_template_rr_failures_total", "counter", "server zone view class type section template"),
-    Row("acl", "coredns_acl_blocked_requests_total", "counter", "server zone view"),
-    Row("acl", "coredns_acl_filtered_requests_total", "counter", "server zone view"),
-    Row("acl", "coredns_acl_dropped_requests_total", "counter", "server zone view"),
-    Row("acl", "coredns_acl_allowed_requests_total", "counter", "server view"),
-    Row("dns64", "coredns_dns64_requests_translated_total", "counter", "server"),
-    Row("local", "coredns_local_localhost_requests_total", "counter"),
-)  # fmt: skip
+def row(line: str) -> Row:
+    """A line of metrics.txt."""
+    found = re.fullmatch(r"(\S+) (\S+) (\S+) \[(.*?)\]( [A-Z_]+)?( unseen)?", line)
+    assert found is not None, line
+    buckets = BUCKETS[found[5].strip()] if found[5] else ()
+    return Row(found[1], found[2], found[3], found[4], buckets, found[6] is None)
+
+
+TABLE = [row(line) for line in lines(Path(__file__).with_name("metrics.txt"))]
 
 # What there is in the block of each plugin; a plugin that a server has not is left out.
 LINES = {
@@ -201,7 +165,7 @@ async def serving(
     async with FakeApi() as api, serve(upstream, upstream) as forwarded:
         for manifest in OBJECTS:
             api.apply(manifest)
-        lines = "\n".join(LINES[name] for name in LINES if name in plugins)
+        text = "\n".join(LINES[name] for name in LINES if name in plugins)
         for word, value in (
             ("HEALTH", str(health)),
             ("METRICS", str(metrics)),
@@ -209,8 +173,8 @@ async def serving(
             ("FOLDER", str(folder)),
             ("API", api.url),
         ):
-            lines = lines.replace(word, value)
-        (folder / "Corefile").write_text(f".:{port} {{\nbind 127.0.0.1\n{lines}\n}}\n")
+            text = text.replace(word, value)
+        (folder / "Corefile").write_text(f".:{port} {{\nbind 127.0.0.1\n{text}\n}}\n")
         with (folder / "log").open("w+") as log:
             process = await asyncio.create_subprocess_exec(
                 *command, "-conf", str(folder / "Corefile"), stdout=log, stderr=log

@@ -13,8 +13,7 @@ import dns.opcode
 import dns.rcode
 import pytest
 
-from hsdns.block_choice import BlockChoice, Candidate
-from hsdns.chain import Endpoint, Next, Request
+from hsdns.chain import BlockChoice, Candidate, Endpoint, Next, Request
 from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.query import MAX_DEPTH, QueryProcessor, Tap
 from hsdns.wire.encode import MANY_RECORDS

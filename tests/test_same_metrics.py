@@ -37,6 +37,7 @@ from tests.support.servers.memory_server import (
     cluster_objects,
 )
 from tests.support.servers.udp_listeners import each_kind
+from tests.support.tables import section, sections
 
 pytestmark = pytest.mark.sockets
 
@@ -176,49 +177,15 @@ def block(lines: str) -> str:
 
 
 STOCK_CACHE = "cache 30 {\ndisable success cluster.local\ndisable denial cluster.local\n}\n"
-COREFILES = [
-    pytest.param(block(f"errors\nloadbalance\n{STOCK_CACHE}{KUBERNETES}"), 4_000, id="stock"),
-    pytest.param(block(KUBERNETES), 2_000, id="no-cache"),
-    pytest.param(block(f"cache\n{KUBERNETES}"), 2_000, id="cache"),
-    pytest.param(block(f"cache 30 {{\ndisable success\n}}\n{KUBERNETES}"), 2_000, id="success-disabled"),
-    pytest.param(block(f"cache 30 default.svc.cluster.local\n{KUBERNETES}"), 2_000, id="cache-of-a-zone-below"),
-    pytest.param(
-        block(f"cache\nhosts /nonexistent {{\n192.0.2.1 web-1.default.svc.cluster.local\nfallthrough\n}}\n{KUBERNETES}"),
-        2_000,
-        id="hosts",
-    ),
-    pytest.param(
-        block(f"any\nchaos\nlog\nminimal\nheader {{\nresponse set ra\n}}\n{STOCK_CACHE}{KUBERNETES}"), 2_000, id="around"
-    ),
-    pytest.param(
-        block(
-            "rewrite name exact web-36.default.svc.cluster.local web-37.default.svc.cluster.local\n"
-            f"rewrite name suffix .nope.svc.cluster.local .default.svc.cluster.local answer auto\n{STOCK_CACHE}{KUBERNETES}"
-        ),
-        2_000,
-        id="rewrite",
-    ),
-    pytest.param(block(f"bufsize 512\nlog\n{STOCK_CACHE}{KUBERNETES}"), 2_000, id="bufsize"),
-    pytest.param(block(f"cache\nk8s_external example.org\n{KUBERNETES}"), 2_000, id="k8s-external"),
-    pytest.param(
-        block(
-            "rewrite continue ttl regex ^db 3\n"
-            "rewrite name suffix .nope.svc.cluster.local .default.svc.cluster.local answer auto\n"
-            f"minimal\nany\nheader {{\nresponse set ra\n}}\n{STOCK_CACHE}{KUBERNETES}"
-        ),
-        2_000,
-        id="rewrite",
-    ),
-    pytest.param(KUBERNETES.join([".:53 {\n", "}\n"]), 2_000, id="no-prometheus"),
-    pytest.param(
-        block(KUBERNETES) + "nope.svc.cluster.local:53 {\nprometheus\nwhoami\n}\n", 2_000, id="another-block-below"
-    ),
-]  # fmt: skip
+COREFILES = Path(__file__).with_name("same_metrics.txt")
 
 
-@pytest.mark.parametrize(("corefile", "count"), COREFILES)
-def test_same_text_with_and_without_table(corefile: str, count: int) -> None:
+@pytest.mark.parametrize("name", sections(COREFILES))
+def test_same_text_with_and_without_table(name: str) -> None:
     """The twins side by side: the chain alone is asked once for both."""
+    count = int(name.rpartition(" ")[2])
+    corefile = section(COREFILES, name).replace("{CACHE}", STOCK_CACHE)
+    corefile = corefile.replace("{KUBERNETES}", KUBERNETES) + "\n"
     # A batch has the machine's clock, the chain one that stands still: no reply may leave the cache during the test.
     corefile = corefile.replace("pods insecure", "pods insecure\nttl 3600")
     corefile = corefile.replace("cache 30 ", "cache 3600 ")

@@ -20,8 +20,8 @@ UNBOUNDED = {"hsdns/plugins", "hsdns/rules/checks"}
 
 # Lines with code; a line that is blank, a comment or a part of a docstring is none.
 CODE_LINES = {
-    "hsdns": 1_672,
-    "hsdns/answer_table": 775,
+    "hsdns": 1_657,
+    "hsdns/answer_table": 772,
     "hsdns/apiserver": 2_638,
     "hsdns/ask": 196,
     "hsdns/audit": 609,
@@ -29,35 +29,31 @@ CODE_LINES = {
     "hsdns/cli": 5_999,
     "hsdns/cluster": 4_901,
     "hsdns/corefile": 1_064,
-    "hsdns/explanation": 2_825,
-    "hsdns/expression": 1_479,
-    "hsdns/fastpath": 1_980,
-    "hsdns/fault_scenarios": 908,
-    "hsdns/faults": 1_322,
-    "hsdns/gotemplate": 1_012,
-    "hsdns/load": 8_063,
+    "hsdns/explanation": 2_813,
+    "hsdns/expression": 1_427,
+    "hsdns/fastpath": 1_958,
+    "hsdns/fault_scenarios": 899,
+    "hsdns/faults": 1_305,
+    "hsdns/gotemplate": 927,
+    "hsdns/load": 7_910,
     "hsdns/plugins": 7_353,
     "hsdns/recording": 844,
-    "hsdns/resolver": 1_164,
+    "hsdns/resolver": 1_143,
     "hsdns/rewriting": 605,
-    "hsdns/rules": 3_873,
-    "hsdns/server": 6_960,
+    "hsdns/rules": 3_854,
+    "hsdns/server": 6_924,
     "hsdns/sources": 2_716,
-    "hsdns/testing": 1_744,
+    "hsdns/testing": 1_731,
     "hsdns/upstream": 1_704,
     "hsdns/wire": 1_650,
-    "loadtest": 8_098,
-    "tests": 69_189,
+    "loadtest": 7_809,
+    "tests": 66_884,
 }
 
 FILES = {
     "hsdns/cli": 32,
     "hsdns/cluster": 21,
     "hsdns/server": 22,
-}
-
-PARAMETERS = {
-    "hsdns/query.py __init__": 9,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -132,4 +128,4 @@ def test_parameters_of_a_function() -> None:
         for path in PACKAGE
         for name, count in parameters_of(path.read_text()).items()
     }
-    assert found == PARAMETERS
+    assert found == {}

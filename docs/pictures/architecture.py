@@ -147,7 +147,7 @@ def _query_path(drawing: Drawing, top: int) -> None:
     drawing.group(QUERY, left - 12, top + 248, width + 24, 318, "query.py", "a miss")
     steps = (
         ("wire/decode.py", "octets to Query, or FORMERR"),
-        ("block_choice.py", "zone and view to server block"),
+        ("chain.py", "zone and view to server block"),
         ("plugins/", "the chain; one returns a Reply"),
         ("wire/encode.py", "Reply to octets, truncated to fit"),
     )

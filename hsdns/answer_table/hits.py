@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 
 from hsdns.answer_table.capabilities import CountsCacheHits, CountsHits, HitCounts, HitLabels
 from hsdns.answer_table.policy import BlockPolicy
-from hsdns.block_choice import BlockChoice
-from hsdns.chain import Endpoint, Request
+from hsdns.chain import BlockChoice, Endpoint, Request
 from hsdns.fastpath import AnswerTable, LogRecord
 from hsdns.wire.decode import decode
 from hsdns.wire.name import Name

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from hsdns.answer_table.capabilities import AnswerSource
 from hsdns.answer_table.hits import HitGroups
 from hsdns.answer_table.policy import BlockPolicy
-from hsdns.block_choice import BlockChoice
+from hsdns.chain import BlockChoice
 from hsdns.cluster.address import REVERSE_ZONES
 from hsdns.cluster.question import POD
 from hsdns.fastpath import AnswerTable

@@ -24,8 +24,7 @@ from hsdns.answer_table.capabilities import (
     TreatsAlike,
 )
 from hsdns.answer_table.recompute import link_recompute, skips_recompute
-from hsdns.block_choice import RequestFilter
-from hsdns.chain import Handler, has
+from hsdns.chain import Handler, RequestFilter, has
 from hsdns.cluster.freshness import Dependencies
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
 from hsdns.wire.iana import Rcode, RRType

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from hsdns.answer_table.policy import BlockPolicy
-from hsdns.block_choice import BlockChoice
+from hsdns.chain import BlockChoice
 from hsdns.cluster.freshness import versions_of
 from hsdns.fastpath import AnswerTable, ServiceReplies, Terms, Versions
 from hsdns.wire.iana import RRType

@@ -21,8 +21,7 @@ from hsdns.answer_table.negative_zones import NegativeZones, NumerousNames
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.answer_table.recompute import RecomputedNames, compute, key_of
 from hsdns.answer_table.service_replies import Form, MadeReplies
-from hsdns.block_choice import BlockChoice
-from hsdns.chain import Endpoint, Request
+from hsdns.chain import BlockChoice, Endpoint, Request
 from hsdns.cluster.freshness import Dependencies
 from hsdns.fastpath import AnswerTable, ClusterNames, Tap, Terms, Versions
 from hsdns.fastpath.key import KEY_CD, KEY_DO

@@ -61,7 +61,7 @@ class Candidates:
         self._parsed, self._scene, self._kept, self._replay = parsed, scene, kept, replay
         self._options = replay.block.options
         self._namespace, self._name = text(parsed.namespace), text(parsed.name)
-        self._endpoint, self._zone = text(parsed.endpoint), text(parsed.topology_zone)
+        self._endpoint = text(parsed.endpoint)
         port, protocol = text(parsed.port), text(parsed.protocol).upper()
         self._service_port = ServicePort(80, port or None, protocol or "TCP")
         self._has_port = bool(port or protocol)
@@ -156,7 +156,7 @@ class Candidates:
         if options["ignore"] and not is_headless:
             cause = f"`ignore empty_service` hides {place}, because it has no ready endpoint"
             yield _option(cause, "`ignore empty_service` is removed", ignore=False)
-        if self._endpoint or is_headless or self._zone:
+        if self._endpoint or is_headless or self._parsed.topology_zone:
             yield from self._of_endpoints()
         if not is_headless:
             yield from self._of_cluster_ip()
@@ -177,26 +177,29 @@ class Candidates:
 
     def _of_cluster_ip(self) -> Changes:
         place, ports = self._place, [self._service_port]
-        has = f"{place} has {_port_names(self._owner.spec.ports or ())}"
         if self._is_import:
-            asked = self._asked_port
-            cause = f"{has}, but no {asked}" if self._owner.spec.ports else f"{place} has no ports"
-            yield self._with_spec(cause, f"{place} has a {asked}", ports=ports)
+            needed = f"{place} has a {self._asked_port}"
+            yield self._with_spec(self._without_port(), needed, ports=ports)
             yield self._with_spec(
                 f"{place} has no IP address", f"{place} has one", ips=[MADE_ADDRESS]
             )
             return
-        if self._zone:
+        if self._parsed.topology_zone:
             yield self._as_headless(f"{place} has a cluster IP, which is in no topology zone")
         if self._has_port:
-            asked = self._asked_port
-            yield self._with_spec(f"{has}, but no {asked}", f"{place} has {asked}", ports=ports)
+            needed = f"{place} has {self._asked_port}"
+            yield self._with_spec(self._without_port(), needed, ports=ports)
         yield self._with_spec(
             f"{place} has neither a cluster IP nor a port",
             f"{place} has a cluster IP",
             cluster_ip=MADE_ADDRESS,
             cluster_ips=[MADE_ADDRESS],
         )
+
+    def _without_port(self) -> str:
+        ports = self._owner.spec.ports or ()
+        other = f", but no {self._asked_port}" if ports else ""
+        return f"{self._place} has {_port_names(ports)}{other}"
 
     def _with_spec(self, cause: str, needed: str, **fields: object) -> Change:
         """Change fields of the owner's spec, in addition to earlier changes."""
@@ -215,7 +218,7 @@ class Candidates:
         return self._with_spec(cause, f"{self._place} is headless", external_name=None, **fields)
 
     def _with_endpoint(self, scene: Scene) -> Scene:
-        """Add a slice with a ready endpoint that has the label, port, cluster and topology zone of the name."""
+        """Add a slice with a ready endpoint that has the label, port and cluster of the name."""
         meta, port = self._owner.metadata, self._service_port
         own = {IMPORT_NAME_LABEL if self._is_import else SERVICE_NAME_LABEL: meta.name}
         if self._parsed.cluster:
@@ -225,7 +228,7 @@ class Candidates:
             EndpointSlice(
                 ObjectMeta(f"{meta.name}-added", meta.namespace, labels=labels),
                 "IPv4",
-                [Endpoint([MADE_ADDRESS], hostname=self._endpoint or None, zone=self._zone or None)],
+                [Endpoint([MADE_ADDRESS], hostname=self._endpoint or None)],
                 [EndpointPort(port.name, port.protocol, 80)],
             )
         )  # fmt: skip
@@ -276,7 +279,7 @@ class Candidates:
             calls = (
                 f"the port names differ: {place} has {_port_names(named)}"
                 if named
-                else f"{place} has {_port_names(own)}, but no {self._asked_port}"
+                else self._without_port()
             )
             has = _port_names(filled[0].ports or ())
             yield Change(
@@ -284,13 +287,6 @@ class Candidates:
                 f"{calls}; EndpointSlice {filled[0].metadata.name} has {has}",
                 f"a port of the EndpointSlice is a {self._asked_port}",
                 self._with_ports,
-            )
-        if self._zone and listed:
-            yield Change(
-                place,
-                f"no endpoint of {place} is in topology zone {self._zone}",
-                "an endpoint is in that topology zone",
-                lambda scene: _with_endpoints(scene, lambda each: True, zone=self._zone),
             )
         if asked:
             near = yield from self._near_labels(known)

@@ -24,11 +24,9 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS, USUAL
 from hsdns.resolver.model import (
     Answer,
-    Ended,
     Fate,
     Packet,
     Result,
-    Sent,
     Unfinished,
     VirtualTransport,
     answer_of,
@@ -110,17 +108,13 @@ class Lookups:
             return fate
 
         transport = VirtualTransport(fate_of)
-        taken = await look_up(model, name or self.name, self.types, transport)
-        last = taken[-1]
+        trace = await look_up(model, name or self.name, self.types, transport)
         # No top-level domain has addresses, whichever server is queried.
-        dotted = [
-            each.packet for each in taken if isinstance(each, Sent) and "." in each.packet.name
-        ]
-        missed = [each.name for each in dotted if id(each) in unseen]
-        if missed and isinstance(last, Ended) and last.result.error:
+        missed = [each.name for each in trace.packets if "." in each.name and id(each) in unseen]
+        if missed and trace.result.error:
             why = f"{whom} would answer for {missed[-1]}"
-            taken[-1] = last._replace(result=Result((), UNSEEN, why))
-        return report_of(model, taken, unseen)
+            trace = trace._replace(result=Result((), UNSEEN, why))
+        return report_of(model, trace, unseen)
 
     async def _fate(self, packet: Packet, server: str, setting: Setting) -> tuple[Fate, str]:
         if packet.transport in dict(setting.blocked):

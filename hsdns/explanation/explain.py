@@ -102,7 +102,9 @@ def cause_of(
             )
         return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {_listed(service.cluster_ips)}"
     if not reply.answer:
-        return f"{place} has no {type_to_text(qtype)} record{_why_no_record(endpoints, qtype)}"
+        return (
+            f"{place} has no {type_to_text(qtype)} record{_why_no_record(endpoints, parsed, qtype)}"
+        )
     if parsed.endpoint:
         label = parsed.endpoint.decode("utf-8", "replace")
         return f"endpoint {label} of {place}{_notable(endpoints)}"
@@ -129,7 +131,10 @@ def _notable(endpoints: Sequence[EndpointReport]) -> str:
     return found
 
 
-def _why_no_record(endpoints: Sequence[EndpointReport], qtype: int) -> str:
+def _why_no_record(endpoints: Sequence[EndpointReport], parsed: ParsedName, qtype: int) -> str:
+    outside = ("not ready", "its topology zone")
+    if parsed.topology_zone and all(each.why.startswith(outside) for each in endpoints):
+        return f": none of its ready endpoints is in topology zone {text(parsed.topology_zone)}"
     if qtype in (RRType.A, RRType.AAAA) and endpoints:
         family = "IPv4" if qtype == RRType.A else "IPv6"
         return f": none of its ready endpoints has an {family} address"

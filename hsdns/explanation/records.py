@@ -100,12 +100,9 @@ class _Ttls:
     """The origin of each record's TTL, found from the replies of the handlers, which are read once."""
 
     def __init__(self, visits: Sequence[Visit], source: Visit | None) -> None:
-        self._visits, self._source = visits, source
-        self._made: dict[bytes, int] = {}
-        for record in (
-            source.reply.answer if source is not None and source.reply is not None else ()
-        ):
-            self._made.setdefault(record.rdata, record.ttl)
+        self._visits, self._handler = visits, source.handler if source is not None else None
+        made = source.reply.answer if source is not None and source.reply is not None else ()
+        self._made = {record.rdata: record.ttl for record in reversed(made)}
 
     @cached_property
     def _passed(self) -> list[tuple[Visit, dict[bytes, set[int]], dict[bytes, set[int]]]]:
@@ -118,16 +115,13 @@ class _Ttls:
 
     def rules(self, record: RR) -> list[str]:
         """The origin of a record's TTL, if the handler that created it is known."""
-        if self._source is None:
+        handler, own = self._handler, self._made.get(record.rdata, record.ttl)
+        if handler is None:
             return []
-        handler, own = self._source.handler, self._made.get(record.rdata)
-        if own is None:
-            return [f"TTL {record.ttl} from {handler.name}"]
         is_option = isinstance(handler, Kubernetes) and own == handler.options["ttl"]
+        is_option = is_option and record.rdata in self._made
         rule = f"TTL {own} from {'`ttl` of kubernetes' if is_option else handler.name}"
-        if own == record.ttl:
-            return [rule]
-        for visit, below, above in self._passed:
+        for visit, below, above in self._passed if own != record.ttl else ():
             if below.get(record.rdata) != above.get(record.rdata):
                 return [f"{rule}, changed to {record.ttl} by {visit.handler.name}"]
         return [rule]

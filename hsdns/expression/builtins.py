@@ -20,10 +20,12 @@ from __future__ import annotations
 import base64
 import json
 import math
+import operator
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from hsdns.expression.tree import (
@@ -36,24 +38,12 @@ from hsdns.expression.tree import (
     ExpressionError,
     Signature,
     Type,
+    kind_of,
     signature,
 )
 
-_NAMES: Final[tuple[tuple[type, str], ...]] = (
-    (bool, "bool"),
-    (int, "int"),
-    (float, "float"),
-    (str, "string"),
-    (list, "array"),
-    (dict, "map"),
-)
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-
-def kind_of(value: object) -> str:
-    """Return the name of a value's kind."""
-    return next((name for kind, name in _NAMES if isinstance(value, kind)), "nil")
 
 
 def is_number(value: object) -> bool:
@@ -221,28 +211,10 @@ def apply_predicate(
         return _reduce(scope, items, predicate, third)
     found = _each(scope, items, predicate)
     match name:
-        case "all":
-            return all(_truth(name, value) for value in found)
-        case "none":
-            return not any(_truth(name, value) for value in found)
-        case "any":
-            return any(_truth(name, value) for value in found)
-        case "one":
-            return sum(_truth(name, value) for value in found) == 1
-        case "count":
-            return sum(_truth(name, value) for value in found)
-        case "filter":
-            return [item for item, value in zip(items, found, strict=True) if _truth(name, value)]
         case "map":
             return list(found)
         case "sum":
             return _sum(found)
-        case "find" | "findIndex":
-            return _find(name, items, enumerate(found), name == "findIndex")
-        case "findLast" | "findLastIndex":
-            backward = _each(scope, items[::-1], predicate)
-            places = ((len(items) - 1 - at, value) for at, value in enumerate(backward))
-            return _find(name, items, places, name == "findLastIndex")
         case "groupBy":
             return _group_by(items, found)
         case "sortBy":
@@ -250,7 +222,24 @@ def apply_predicate(
             if not isinstance(order, str):
                 raise ExpressionError(f"the order must be a string, found {kind_of(order)}")
             return sort_by(items, list(found), order)
-    raise AssertionError(name)
+        case "filter":
+            return [item for item, value in zip(items, found, strict=True) if _truth(name, value)]
+        case "all" | "none" | "any" | "one" | "count":
+            return _CONDITIONS[name](_truth(name, value) for value in found)
+    places = range(len(items))
+    if name.startswith("findLast"):
+        places, found = places[::-1], _each(scope, items[::-1], predicate)
+    at = next((at for at, value in zip(places, found, strict=True) if _truth(name, value)), None)
+    return at if at is None or name.endswith("Index") else items[at]
+
+
+_CONDITIONS: Final[dict[str, Callable[[Iterator[bool]], object]]] = {
+    "all": all,
+    "none": lambda found: not any(found),
+    "any": any,
+    "one": lambda found: sum(found) == 1,
+    "count": sum,
+}
 
 
 def _each(scope: Scope, items: list[Any], predicate: Evaluate | None) -> Iterator[Any]:
@@ -281,13 +270,6 @@ def _sum(values: Iterator[Any]) -> int | float:
             raise ExpressionError(f"sum takes numbers, found {kind_of(value)}")
         total += value
     return wrap(total) if isinstance(total, int) else total
-
-
-def _find(name: str, items: list[Any], places: Iterator[tuple[int, Any]], index: bool) -> object:
-    for at, value in places:
-        if _truth(name, value):
-            return at if index else items[at]
-    return None
 
 
 def _group_by(items: list[Any], keys: Iterator[Any]) -> dict[Any, list[Any]]:
@@ -329,23 +311,7 @@ class Builtin(NamedTuple):
     run: Callable[..., object]
 
 
-def _len(value: Any) -> int:
-    return len(value)
-
-
-def _trim(text: str, chars: str | None = None) -> str:
-    return text.strip(chars) if chars is not None else text.strip()
-
-
-def _split(text: str, separator: str, count: int = -1) -> list[str]:
-    return _cut(text, separator, count, keep=False)
-
-
-def _split_after(text: str, separator: str, count: int = -1) -> list[str]:
-    return _cut(text, separator, count, keep=True)
-
-
-def _cut(text: str, separator: str, count: int, *, keep: bool) -> list[str]:
+def _cut(text: str, separator: str, count: int = -1, *, keep: bool) -> list[str]:
     if count == 0:
         return []
     if not separator:
@@ -401,24 +367,14 @@ def _numbers(what: str, values: Iterable[Any], depth: int = 0) -> list[int | flo
     return found
 
 
-def _max(*values: Any) -> object:
-    found = _numbers("max", values)
-    return max(found) if found else None
-
-
-def _min(*values: Any) -> object:
-    found = _numbers("min", values)
-    return min(found) if found else None
-
-
-def _mean(*values: Any) -> float:
-    found = _numbers("mean", values)
-    return sum(found) / len(found) if found else 0.0
-
-
-def _median(*values: Any) -> float:
-    found = _numbers("median", values)
-    return float(statistics.median(found)) if found else 0.0
+def _of_numbers(name: str, fold: Callable[[list[int | float]], object], empty: object) -> Builtin:
+    """A function of all numbers in its arguments, with its value for none."""
+    result = ANY if empty is None else FLOAT
+    return _of(
+        "number|array ...",
+        result,
+        lambda *values: fold(found) if (found := _numbers(name, values)) else empty,
+    )
 
 
 def _from_json(text: str) -> object:
@@ -433,14 +389,6 @@ def _from_base64(text: str) -> str:
         return base64.b64decode(text, validate=True).decode()
     except ValueError:
         raise ExpressionError(f'fromBase64: "{text[:80]}" is not Base64 of text') from None
-
-
-def _first(items: list[Any]) -> object:
-    return items[0] if items else None
-
-
-def _last(items: list[Any]) -> object:
-    return items[-1] if items else None
 
 
 def _get(holder: Any, key: Any) -> object:
@@ -516,18 +464,12 @@ def sort_by(items: list[Any], keys: list[Any], order: str = "asc") -> list[Any]:
     return [items[place] for place in places]
 
 
-def _shift(value: int, count: int, *, left: bool) -> int:
+def _shift(value: int, count: int, word: str) -> int:
     if count < 0:
         raise ExpressionError(f"cannot shift by {count}")
-    if left:
+    if word == "left":
         return wrap(value << count) if count < 64 else 0
-    return value >> min(count, 63)
-
-
-def _shift_unsigned(value: int, count: int) -> int:
-    if count < 0:
-        raise ExpressionError(f"cannot shift by {count}")
-    return wrap((value & (2**64 - 1)) >> min(count, 64))
+    return wrap((value if word == "right" else value & (2**64 - 1)) >> min(count, 64))
 
 
 def _abs(value: int | float) -> int | float:
@@ -540,7 +482,7 @@ def _of(arguments: str, result: Type, run: Callable[..., object]) -> Builtin:
 
 _ITEMS: Final = Type("array", STRING)
 BUILTINS: Final[dict[str, Builtin]] = {
-    "len": _of("string|array|map", INT, _len),
+    "len": _of("string|array|map", INT, len),
     "type": _of("any", STRING, kind_of),
     "abs": _of("number", ANY, _abs),
     "ceil": _of("number", FLOAT, lambda value: float(math.ceil(value))),
@@ -549,30 +491,30 @@ BUILTINS: Final[dict[str, Builtin]] = {
     "int": _of("number|string", INT, to_int),
     "float": _of("number|string", FLOAT, to_float),
     "string": _of("any", STRING, to_text),
-    "trim": _of("string [string]", STRING, _trim),
+    "trim": _of("string [string]", STRING, str.strip),
     "trimPrefix": _of("string [string]", STRING, lambda text, cut=" ": text.removeprefix(cut)),
     "trimSuffix": _of("string [string]", STRING, lambda text, cut=" ": text.removesuffix(cut)),
-    "upper": _of("string", STRING, lambda text: text.upper()),
-    "lower": _of("string", STRING, lambda text: text.lower()),
-    "split": _of("string string [int]", _ITEMS, _split),
-    "splitAfter": _of("string string [int]", _ITEMS, _split_after),
+    "upper": _of("string", STRING, str.upper),
+    "lower": _of("string", STRING, str.lower),
+    "split": _of("string string [int]", _ITEMS, partial(_cut, keep=False)),
+    "splitAfter": _of("string string [int]", _ITEMS, partial(_cut, keep=True)),
     "replace": _of("string string string [int]", STRING, _replace),
     "repeat": _of("string int", STRING, _repeat),
     "join": _of("array [string]", STRING, _join),
-    "indexOf": _of("string string", INT, lambda text, part: text.find(part)),
-    "lastIndexOf": _of("string string", INT, lambda text, part: text.rfind(part)),
-    "hasPrefix": _of("string string", Type("bool"), lambda text, part: text.startswith(part)),
-    "hasSuffix": _of("string string", Type("bool"), lambda text, part: text.endswith(part)),
-    "max": _of("number|array ...", ANY, _max),
-    "min": _of("number|array ...", ANY, _min),
-    "mean": _of("number|array ...", FLOAT, _mean),
-    "median": _of("number|array ...", FLOAT, _median),
+    "indexOf": _of("string string", INT, str.find),
+    "lastIndexOf": _of("string string", INT, str.rfind),
+    "hasPrefix": _of("string string", Type("bool"), str.startswith),
+    "hasSuffix": _of("string string", Type("bool"), str.endswith),
+    "max": _of_numbers("max", max, None),
+    "min": _of_numbers("min", min, None),
+    "mean": _of_numbers("mean", lambda found: sum(found) / len(found), 0.0),
+    "median": _of_numbers("median", lambda found: float(statistics.median(found)), 0.0),
     "toJSON": _of("any", STRING, to_json),
     "fromJSON": _of("string", ANY, _from_json),
     "toBase64": _of("string", STRING, lambda text: base64.b64encode(text.encode()).decode()),
     "fromBase64": _of("string", STRING, _from_base64),
-    "first": _of("array", ANY, _first),
-    "last": _of("array", ANY, _last),
+    "first": _of("array", ANY, lambda items: items[0] if items else None),
+    "last": _of("array", ANY, lambda items: items[-1] if items else None),
     "get": _of("array|map|string|nil any", ANY, _get),
     "take": _of("array int", ARRAY, _take),
     "keys": _of("map", ARRAY, list),
@@ -584,12 +526,12 @@ BUILTINS: Final[dict[str, Builtin]] = {
     "concat": _of("array ...", ARRAY, _concat),
     "flatten": _of("array", ARRAY, _flatten),
     "sort": _of("array [string]", ARRAY, lambda items, order="asc": sort_by(items, items, order)),
-    "bitand": _of("int int", INT, lambda one, other: one & other),
-    "bitor": _of("int int", INT, lambda one, other: one | other),
-    "bitxor": _of("int int", INT, lambda one, other: one ^ other),
+    "bitand": _of("int int", INT, operator.and_),
+    "bitor": _of("int int", INT, operator.or_),
+    "bitxor": _of("int int", INT, operator.xor),
     "bitnand": _of("int int", INT, lambda one, other: one & ~other),
-    "bitnot": _of("int", INT, lambda value: ~value),
-    "bitshl": _of("int int", INT, lambda value, count: _shift(value, count, left=True)),
-    "bitshr": _of("int int", INT, lambda value, count: _shift(value, count, left=False)),
-    "bitushr": _of("int int", INT, _shift_unsigned),
+    "bitnot": _of("int", INT, operator.invert),
+    "bitshl": _of("int int", INT, partial(_shift, word="left")),
+    "bitshr": _of("int int", INT, partial(_shift, word="right")),
+    "bitushr": _of("int int", INT, partial(_shift, word="unsigned")),
 }

@@ -28,7 +28,6 @@ from hsdns.expression.builtins import (
     contains,
     equal,
     is_number,
-    kind_of,
     less,
     member,
     wrap,
@@ -47,6 +46,7 @@ from hsdns.expression.tree import (
     Node,
     Signature,
     Type,
+    kind_of,
     type_of,
 )
 

@@ -2,39 +2,31 @@
 
 Path: the first step, `parser -> compiler`.
 Source: expr-lang/expr 1.17 parser/lexer, parser/parser.go and parser/operator.
-Rule 1: nesting is limited by MAX_DEPTH and MAX_OPERATORS, so that no text reaches Python's recursion limit.
+Rule 1: nesting and the number of operators are limited, so that no text reaches Python's recursion limit.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from hsdns.expression import tree
+from hsdns.expression.reading import ESCAPE, MAX_LEN, Cursor, Lexeme, read_number, unescape
 from hsdns.expression.tree import ExpressionError, Node
 
-MAX_LEN: Final = 10_000  # characters; an expression in a Corefile is a line
-Kind = Literal["name", "number", "string", "operator", "bracket", "end"]
 WORDS: Final = frozenset("in or and not matches contains startsWith endsWith let if else".split())
-_NUMBER: Final = re.compile(
-    r"0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|(?:[0-9][0-9_]*(?:\.(?!\.)[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9_]+)?"
+_TOKEN: Final = re.compile(
+    r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/)
+    |(?P<string>'(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*"|`(?:[^`]|``)*`(?!`))
+    |(?P<bytes>[bB]['"])
+    |(?P<bracket>[()\[\]{}])
+    |(?P<number>0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+
+        |(?:[0-9][0-9_]*(?:\.(?!\.)[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9_]+)?)(?P<rest>[\w$])?
+    |(?P<name>[^\W\d]\w*|\$\w*)
+    |(?P<operator>\*\*|&&|\|\||==|!=|<=|>=|\.\.|\?\.|\?\?|::|[-+*/%^<>=!|?:.,;\#&])""",
+    re.DOTALL | re.VERBOSE,
 )
-_NAME: Final = re.compile(r"[^\W\d]\w*|\$\w*")
-_OPERATOR: Final = re.compile(r"\*\*|&&|\|\||==|!=|<=|>=|\.\.|\?\.|\?\?|::|[-+*/%^<>=!|?:.,;#&]")
-_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_ESCAPE: Final = re.compile(
-    r"""\\(?:([abfnrtv\\'"])|([0-7]{3})|x([0-9a-fA-F]{2})|u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))"""
-)
-_CONTROL: Final = dict(zip("abfnrtv\\'\"", "\a\b\f\n\r\t\v\\'\"", strict=True))
-
-
-class Lexeme(NamedTuple):
-    """A token at offset `at`; the `text` of a string is its value."""
-
-    kind: Kind
-    text: str
-    at: int
 
 
 def tokenize(text: str) -> list[Lexeme]:
@@ -42,94 +34,64 @@ def tokenize(text: str) -> list[Lexeme]:
     if len(text) > MAX_LEN:
         raise ExpressionError(f"the expression has more than {MAX_LEN} characters", MAX_LEN)
     found: list[Lexeme] = []
-    at, size = 0, len(text)
-    while at < size:
-        char = text[at]
-        if char.isspace():
-            at += 1
-            continue
-        comment = _COMMENT.match(text, at)
-        if comment is not None:
-            at = comment.end()
-            continue
-        lexeme, at = _one(text, at)
-        found.append(lexeme)
-    found.append(Lexeme("end", "", size))
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            is_quote = text[at] in "'\"`"
+            raise ExpressionError(
+                "the string is not closed"
+                if is_quote
+                else f'"{text[at]}" has no meaning in an expression',
+                at,
+            )
+        if match["space"] is None:
+            found.append(_lexeme(match))
+        at = match.end()
+    found.append(Lexeme("end", "", at))
     return found
 
 
-def _one(text: str, at: int) -> tuple[Lexeme, int]:
-    char = text[at]
-    if char in "'\"":
-        return _string(text, at)
-    if char == "`":
-        return _raw_string(text, at)
-    if char in "bB" and text[at + 1 : at + 2] in ("'", '"'):
+def _lexeme(found: re.Match[str]) -> Lexeme:
+    kind, text, at = found.lastgroup or "", found[0], found.start()
+    if kind == "rest":
+        raise ExpressionError(f'"{text}" is not a number', at)
+    if kind == "bytes":
         raise ExpressionError("byte literals are not supported; write a string", at)
-    if char in "()[]{}":
-        return Lexeme("bracket", char, at), at + 1
-    number = _NUMBER.match(text, at) if char.isdigit() or char == "." else None
-    if number is not None:
-        end = number.end()
-        if _NAME.match(text, end) or text[end : end + 1].isdigit():
-            raise ExpressionError(f'"{text[at : end + 1]}" is not a number', at)
-        return Lexeme("number", number[0], at), end
-    name = _NAME.match(text, at)
-    if name is not None:
-        kind: Kind = "operator" if name[0] in WORDS else "name"
-        return Lexeme(kind, name[0], at), name.end()
-    operator = _OPERATOR.match(text, at)
-    if operator is None:
-        raise ExpressionError(f'"{char}" has no meaning in an expression', at)
-    if operator[0] == "/" and text.startswith("/*", at):
+    if text == "/" and found.string.startswith("/*", at):
         raise ExpressionError("the comment is not closed", at)
-    return Lexeme("operator", operator[0], at), operator.end()
+    if kind == "number":
+        return Lexeme(kind, text, at, _number(text, at))
+    if kind == "string":
+        return Lexeme(kind, _string(text, at), at)
+    return Lexeme("operator" if text in WORDS else kind, text, at)
 
 
-def _string(text: str, at: int) -> tuple[Lexeme, int]:
-    parts: list[str] = []
-    quote, here = text[at], at + 1
-    while True:
-        char = text[here : here + 1]
-        if char == quote:
-            return Lexeme("string", "".join(parts), at), here + 1
-        if char in ("", "\n"):
-            raise ExpressionError("the string is not closed", at)
-        if char != "\\":
-            parts.append(char)
-            here += 1
-            continue
-        escape = _ESCAPE.match(text, here)
-        made = _unescape(escape) if escape is not None else None
-        if escape is None or made is None or (escape[1] in ("'", '"') and escape[1] != quote):
+def _number(text: str, at: int) -> int | float:
+    value = read_number(text, 10)
+    if value is None:
+        raise ExpressionError(f'"{text}" is not a number', at)
+    if (isinstance(value, int) and value >= 2**63) or value == float("inf"):
+        raise ExpressionError(f'"{text}" is too large', at)
+    return value
+
+
+def _string(text: str, at: int) -> str:
+    """Return the value of a string; in backticks a double backtick is a backtick."""
+    quote, inside = text[0], text[1:-1]
+
+    def character(found: re.Match[str]) -> str:
+        made = unescape(found)
+        if made is None or (found[1] in ("'", '"') and found[1] != quote):
             raise ExpressionError(
-                f'"{text[here : here + 2]}" is not an escape sequence; write a backslash as "\\\\"',
-                here,
+                f'"{found[0][:2]}" is not an escape sequence; write a backslash as "\\\\"',
+                at + 1 + found.start(),
             )
-        parts.append(made)
-        here = escape.end()
+        return made
+
+    return inside.replace("``", "`") if quote == "`" else ESCAPE.sub(character, inside)
 
 
-def _unescape(escape: re.Match[str]) -> str | None:
-    """Return the character of an escape sequence; None if there is no such character."""
-    if escape[1]:
-        return _CONTROL[escape[1]]
-    if escape[2]:
-        number = int(escape[2], 8)
-        return chr(number) if number < 256 else None
-    number = int(escape[3] or escape[4] or escape[5] or escape[6], 16)
-    return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else None
-
-
-def _raw_string(text: str, at: int) -> tuple[Lexeme, int]:
-    """Read a string in backticks, in which a double backtick is a backtick."""
-    found = re.compile(r"`((?:[^`]|``)*)`(?!`)").match(text, at)
-    if found is None:
-        raise ExpressionError("the string is not closed", at)
-    return Lexeme("string", found[1].replace("``", "`"), at), found.end()
-
-
-MAX_DEPTH: Final = 40  # nested brackets
 MAX_OPERATORS: Final = 300  # in the whole expression
 _UNARY: Final = {"not": 50, "!": 50, "-": 90, "+": 90}
 _BINARY: Final = {
@@ -158,49 +120,13 @@ def parse(text: str) -> Node:
     return node
 
 
-class _Parser:
+class _Parser(Cursor):
+    error = ExpressionError
+
     def __init__(self, lexemes: list[Lexeme]) -> None:
-        self._lexemes = lexemes
-        self._next = 0
-        self._depth = 0
+        super().__init__(lexemes)
         self._predicates = 0
         self._operators = 0
-
-    @property
-    def _current(self) -> Lexeme:
-        return self._lexemes[self._next]
-
-    def _is(self, kind: Kind, *texts: str) -> bool:
-        current = self._current
-        return current.kind == kind and (not texts or current.text in texts)
-
-    def _advance(self) -> Lexeme:
-        current = self._current
-        if current.kind != "end":
-            self._next += 1
-        return current
-
-    def _accept(self, kind: Kind, *texts: str) -> bool:
-        if self._is(kind, *texts):
-            self._advance()
-            return True
-        return False
-
-    def expect(self, kind: Kind, *texts: str) -> Lexeme:
-        """Consume this token; raise ExpressionError if there is another one."""
-        if not self._is(kind, *texts):
-            raise self._unexpected(
-                " or ".join(f'"{text}"' for text in texts) or (f"a {kind}" if kind != "end" else "")
-            )
-        return self._advance()
-
-    def _unexpected(self, wanted: str = "") -> ExpressionError:
-        current = self._current
-        found = f'"{current.text}"' if current.kind != "end" else "the end"
-        return ExpressionError(
-            f"found {found}" + (f", expected {wanted}" if wanted else ", which is not valid here"),
-            current.at,
-        )
 
     def _count_operator(self) -> None:
         self._operators += 1
@@ -218,13 +144,8 @@ class _Parser:
 
     def expression(self, precedence: int = 0) -> Node:
         """Parse operators of at least this precedence, and their operands."""
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise ExpressionError(f"nested more than {MAX_DEPTH} deep", self._current.at)
-        try:
+        with self._nested():
             return self._expression(precedence)
-        finally:
-            self._depth -= 1
 
     def _expression(self, precedence: int) -> Node:
         if precedence == 0 and self._is("operator", "let"):
@@ -300,11 +221,8 @@ class _Parser:
         then = self._braced()
         self.expect("operator", "else")
         if self._is("operator", "if"):
-            self._depth += 1
-            if self._depth > MAX_DEPTH:
-                raise ExpressionError(f"nested more than {MAX_DEPTH} deep", at)
-            otherwise = self._if()
-            self._depth -= 1
+            with self._nested():
+                otherwise = self._if()
         else:
             otherwise = self._braced()
         return tree.Conditional(at, condition, then, otherwise)
@@ -350,7 +268,7 @@ class _Parser:
                 return self._postfix(self._call(lexeme, []))
             return self._postfix(tree.Identifier(lexeme.at, lexeme.text))
         if lexeme.kind == "number":
-            return tree.Literal(self._advance().at, _number(lexeme))
+            return tree.Literal(lexeme.at, self._advance().value)
         if lexeme.kind == "string":
             return self._postfix(tree.Literal(self._advance().at, lexeme.text))
         if self._is("bracket", "["):
@@ -444,19 +362,3 @@ class _Parser:
         end = None if self._is("bracket", "]") else self.expression()
         self.expect("bracket", "]")
         return tree.Slice(at, node, start, end)
-
-
-def _number(lexeme: Lexeme) -> int | float:
-    digits = lexeme.text.replace("_", "").lower()
-    try:
-        if digits.startswith(("0x", "0o", "0b")):
-            value: int | float = int(digits, 0)
-        elif "." in digits or "e" in digits:
-            value = float(digits)
-        else:
-            value = int(digits)
-    except ValueError:
-        raise ExpressionError(f'"{lexeme.text}" is not a number', lexeme.at) from None
-    if (isinstance(value, int) and value >= 2**63) or value == float("inf"):
-        raise ExpressionError(f'"{lexeme.text}" is too large', lexeme.at)
-    return value

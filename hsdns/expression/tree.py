@@ -9,14 +9,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from hsdns.expression.reading import LanguageError
 
-class ExpressionError(Exception):
-    """An error message, and its offset in the text, counted from 0; -1 if unknown."""
 
-    def __init__(self, message: str, at: int = -1) -> None:
-        super().__init__(message)
-        self.message = message
-        self.at = at
+class ExpressionError(LanguageError):
+    """An error of an expression."""
 
 
 class Type(NamedTuple):
@@ -82,23 +79,24 @@ def signature(arguments: str, result: Type) -> Signature:
     )
 
 
+_KINDS: Final[tuple[tuple[type, Type], ...]] = (
+    (bool, BOOL),
+    (int, INT),
+    (float, FLOAT),
+    (str, STRING),
+    (list, ARRAY),
+    (dict, MAP),
+)
+
+
 def type_of(value: object) -> Type:
-    """Return the type of a value; of an array with its element type if all elements have the same."""
-    if value is None:
-        return NIL
-    if isinstance(value, bool):
-        return BOOL
-    if isinstance(value, int):
-        return INT
-    if isinstance(value, float):
-        return FLOAT
-    if isinstance(value, str):
-        return STRING
-    if isinstance(value, list):
-        return ARRAY
-    if isinstance(value, dict):
-        return MAP
-    return ANY
+    """Return the type of a value, without that of an array's elements."""
+    return next((type_ for kind, type_ in _KINDS if isinstance(value, kind)), NIL)
+
+
+def kind_of(value: object) -> str:
+    """Return the name of a value's kind."""
+    return type_of(value).kind
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -35,11 +35,9 @@ from hsdns.resolver.model import (
     CLOSED,
     STILL_WAITING,
     Arrival,
-    Ended,
     Model,
     Packet,
     Result,
-    Sent,
     Unfinished,
     answer_of,
     look_up,
@@ -184,7 +182,7 @@ class Stage:
             self.front = MemoryServer(f". {{\n    {cache}\n}}\n", self._ask_cluster)
             self._servers.append(self.front)
         self._has_objects = behind is None
-        self._truths: dict[bytes, bytes | None] = {}
+        self._truths: dict[str, frozenset[str]] = {}  # by name
         self._timers: list[asyncio.TimerHandle] = []
         self.problems: list[ScenarioError] = []
 
@@ -215,24 +213,17 @@ class Stage:
             return await self.front.answer(message, transport, client, FRONT)
         return await self.cluster.answer(message, transport, client, Endpoint(SERVERS[server], 53))
 
-    async def ask_truth(self, message: bytes) -> bytes | None:
-        """Return the complete reply without faults; it is cached until an object changes."""
-        if message not in self._truths:
-            here = Endpoint(CLIENT, 53)
-            self._truths[message] = await self.truth.answer(message, "tcp", here, here)
-        return self._truths[message]
-
     async def addresses(self, asked: Asked) -> frozenset[str]:
-        """The right addresses at this time."""
-        found: set[str] = set()
-        for rrtype in TYPES:
-            query = Query.ask(Name.from_text(asked.meant), rrtype)
-            reply = await self.ask_truth(encode_query(query, 1))
+        """The right addresses at this time; they are cached until an object changes."""
+        name, here, found = asked.meant, Endpoint(CLIENT, 53), set[str]()
+        for rrtype in TYPES if name not in self._truths else ():
+            query = Query.ask(Name.from_text(name), rrtype)
+            reply = await self.truth.answer(encode_query(query, 1), "tcp", here, here)
             if reply is None:
-                raise ScenarioError(f"there is no reply for {asked.meant}, even without faults")
+                raise ScenarioError(f"there is no reply for {name}, even without faults")
             answer = decode_reply(reply, query).answer
             found |= {address_to_text(each.rdata) for each in answer if each.rrtype == rrtype}
-        return frozenset(found)
+        return self._truths.setdefault(name, frozenset(found))
 
     async def _ask_cluster(self, message: bytes, transport: str) -> bytes | None:
         return await self.cluster.answer(message, transport, FRONT, Endpoint(SERVERS[0], 53))
@@ -344,14 +335,12 @@ class Program:
         right = [await self._truth(asked)] if self._truth else []
         model, network = self._clients[asked.namespace]
         start = network.now()
-        *steps, end = await look_up(model, asked.name, TYPES, network)
-        assert isinstance(end, Ended), "the last step"
-        self.queries += sum(isinstance(step, Sent) for step in steps)
+        packets, _, end, result = await look_up(model, asked.name, TYPES, network)
+        self.queries += len(packets)
         right += [await self._truth(asked)] if self._truth else []
-        ends = end.result.error != STILL_WAITING
-        is_right = not right or (ends and frozenset(end.result.addresses) in right)
-        seconds = end.at - start if ends else inf
-        self.lookups.append(Lookup(start, seconds, end.result, is_right))
+        ends = result.error != STILL_WAITING
+        is_right = not right or (ends and frozenset(result.addresses) in right)
+        self.lookups.append(Lookup(start, end - start if ends else inf, result, is_right))
 
 
 def programs(scenario: Scenario, make: Callable[[int], Program]) -> list[Program]:

@@ -56,54 +56,38 @@ def never_matches(wanted: Wanted, zones: Sequence[Zone], *, knows_addresses: boo
 
 
 def _why_never(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
-    about = wanted.action.about
-    if about in _BEFORE_NAMES:
-        return _never_comes(wanted, zones, local)
+    about, parts = wanted.action.about, wanted.selector.parts()
     if about == "process":
         if wanted.times is not None and wanted.times > (wanted.action.times or wanted.times):
             return f"{wanted.action.text} is done once, not {wanted.times} times"
         ends = wanted.lifetime is not None and wanted.selector.seconds >= wanted.lifetime
         return _EXCLUDE if ends else ""
-    if about not in ("query", "watch"):
-        return ""
-    parts = wanted.selector.parts()
+    servers = sorted({zone.server for zone in zones})
+    early = _BEFORE_NAMES.get(about)
     named = _names(_values(parts, "name"))
     names = [*named, *dict.fromkeys(zone.apex for zone in zones)]
     served = [name for name in names if any(zone.has(name) for zone in zones)]
-    types = {RRType.A, RRType.AAAA, RRType.TXT, RRType.SRV}
-    types.update(_values(parts, "type"))
+    types = {RRType.A, RRType.AAAA, RRType.TXT, RRType.SRV, *_values(parts, "type")}
     transports = TRANSPORTS if _values(parts, "transport") else (UNKNOWN,)
-    clients, owners = _clients(parts), _owners(parts)
-    servers = sorted({zone.server for zone in zones})
-    if not _values(parts, "listener", "asked"):
-        servers = servers[:1]
-    combinations = product(served, types, transports, clients, servers, owners)
-    for tries, (name, qtype, transport, client, server, owner) in enumerate(combinations):
-        end, pod_of = Endpoint(client, 0), {client: owner}.get
-        asked = Asked(name, qtype, transport, end, local(server), server, pod_of)
-        if tries >= MAX_TRIES or (wanted.action.fits(asked) and _may_match(wanted, asked)):
+    asked = servers if early or _values(parts, "listener", "asked") else servers[:1]
+    clients = ["192.0.2.1", *(str(each.network_address) for each in _values(parts, "client"))]
+    owners = [None, *_values(parts, "pod")]
+    questions = product([ROOT], [0], [early]) if early else product(served, types, transports)
+    combinations = product(questions, clients, asked, owners)
+    for tries, ((name, qtype, over), client, server, owner) in enumerate(combinations):
+        transport = transport_of(server, early) if early else over
+        pod_of = {client: owner}.get
+        query = Asked(name, qtype, transport, Endpoint(client, 0), local(server), server, pod_of)
+        if tries >= MAX_TRIES or (wanted.action.fits(query) and _may_match(wanted, query)):
             return ""
+    if early:
+        shown = ", ".join(f"{transport_of(server, early)} at {server}" for server in servers)
+        none = f"{_EXCLUDE}, or there is no such listener; there is {shown}"
+        return _foreign_address(parts, zones, local) or none
     if named and not any(name in served for name in named):
         shown = ", ".join(dict.fromkeys(zone.apex.to_text() for zone in zones))
         return f"no server block has a zone for its names; the zones are {shown}"
     return _foreign_address(parts, zones, local) or _EXCLUDE
-
-
-def _never_comes(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
-    """The same for actions that are decided before a name is known, at the listeners of these zones."""
-    parts, transport = wanted.selector.parts(), _BEFORE_NAMES[wanted.action.about]
-    servers = sorted({zone.server for zone in zones})
-    combinations = product(servers, _clients(parts), _owners(parts))
-    for tries, (server, client, owner) in enumerate(combinations):
-        over, pod_of = transport_of(server, transport), {client: owner}.get
-        asked = Asked(ROOT, 0, over, Endpoint(client, 0), local(server), server, pod_of)
-        if tries >= MAX_TRIES or (wanted.action.fits(asked) and _may_match(wanted, asked)):
-            return ""
-    shown = ", ".join(f"{transport_of(server, transport)} at {server}" for server in servers)
-    return (
-        _foreign_address(parts, zones, local)
-        or f"{_EXCLUDE}, or there is no such listener; there is {shown}"
-    )
 
 
 def _local(server: str) -> str:
@@ -121,16 +105,6 @@ def _foreign_address(parts: Sequence[Selector], zones: Sequence[Zone], local: Lo
     if not foreign or UNKNOWN in known:
         return ""
     return f"no listener has the address {foreign}; they have {', '.join(known)}"
-
-
-def _clients(parts: Sequence[Selector]) -> list[str]:
-    """A client that is in no rule, and one client of each network in the rule."""
-    return ["192.0.2.1", *(str(each.network_address) for each in _values(parts, "client"))]
-
-
-def _owners(parts: Sequence[Selector]) -> list[tuple[bytes, str] | None]:
-    """The Pods of the clients: none, and each Pod in the rule."""
-    return [None, *_values(parts, "pod")]
 
 
 def _values(parts: Sequence[Selector], *words: str) -> list[Any]:

@@ -191,12 +191,7 @@ class _Run:
             return first.value
         value = self._value(first, dot)
         if isinstance(value, Method):
-            arguments = [self._argument(other, dot) for other in others]
-            if final is not _NOTHING:
-                arguments.append(final)
-            return _call(
-                str(first), value.arguments, value.arguments, value.call, arguments, first.at
-            )
+            return _invoke(str(first), value, self._arguments(others, dot, final), first.at)
         self._refuse_arguments(first, others, final)
         return value
 
@@ -211,9 +206,7 @@ class _Run:
         if node.name in LAZY:
             return self._lazy(node, others, dot, final)
         fewest, most, call = FUNCTIONS[node.name]
-        arguments = [self._argument(other, dot) for other in others]
-        if final is not _NOTHING:
-            arguments.append(final)
+        arguments = self._arguments(others, dot, final)
         self._arguments_left -= sum(len(each) for each in arguments if isinstance(each, str))
         if self._arguments_left < 0:
             raise TemplateError(
@@ -232,6 +225,13 @@ class _Run:
                 return value
         return value if final is _NOTHING else final
 
+    def _arguments(self, nodes: list[Node], dot: Any, final: Any) -> list[Any]:
+        """Return the values of arguments; the value of a pipeline is the last one."""
+        return [
+            *(self._argument(node, dot) for node in nodes),
+            *([final] if final is not _NOTHING else []),
+        ]
+
     def _argument(self, node: Node, dot: Any) -> Any:
         """Return the value of an argument; a function as argument is called."""
         if isinstance(node, tree.Constant):
@@ -240,7 +240,7 @@ class _Run:
             return self._function(node, [], dot, _NOTHING)
         value = self._value(node, dot)
         if isinstance(value, Method):
-            return _call(str(node), value.arguments, value.arguments, value.call, [], node.at)
+            return _invoke(str(node), value, [], node.at)
         return None if isinstance(value, Missing) else value
 
     def _value(self, node: Node, dot: Any) -> Any:
@@ -265,7 +265,7 @@ def _fields(value: Any, names: tuple[str, ...], at: int) -> Any:
         if value is None:
             raise TemplateError(f"there is no field {name} in nil", at)
         if isinstance(value, Method):
-            value = _call(name, value.arguments, value.arguments, value.call, [], at)
+            value = _invoke(name, value, [], at)
         try:
             value = field_of(value, name)
         except TemplateError as error:
@@ -284,6 +284,10 @@ def _pairs(value: Any, at: int) -> list[tuple[Any, Any]]:
     if value is None or value is MISSING:
         return []
     raise TemplateError(f"cannot range over {kind_of(value)}", at)
+
+
+def _invoke(name: str, method: Method, arguments: list[Any], at: int) -> Any:
+    return _call(name, method.arguments, method.arguments, method.call, arguments, at)
 
 
 def _call(

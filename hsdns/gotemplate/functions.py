@@ -49,16 +49,16 @@ class Missing:
 MISSING: Final = Missing()
 
 
+_KINDS: Final = (
+    (bool, "bool"), (int, "int"), (float, "float64"), (str, "string"), (list, "slice"), (dict, "map"),
+)  # fmt: skip
+
+
 def kind_of(value: object) -> str:
     """Return the name of a value's kind for error messages."""
     if isinstance(value, Record):
         return value.kind
-    for kind, name in (
-        (bool, "bool"), (int, "int"), (float, "float64"), (str, "string"), (list, "slice"), (dict, "map"),
-    ):  # fmt: skip
-        if isinstance(value, kind):
-            return name
-    return "nil"
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), "nil")
 
 
 def is_true(value: object) -> bool:
@@ -95,7 +95,6 @@ _VERB: Final = re.compile(
     r"(?P<last>\[\d+\])?(?P<verb>.)?",
     re.DOTALL,
 )
-_KINDS: Final = ((bool, "bool"), (int, "int"), (float, "float64"), (str, "string"))
 
 
 def sprintf(form: str, values: Sequence[Any]) -> str:
@@ -146,11 +145,7 @@ def _show(value: Any, verb: str, flags: str, width: int | None, precision: int |
         flags, width = flags + "-", -width
     shown = _verb(value, verb, flags, precision)
     if shown is None:
-        return (
-            f"%!{verb}({_kind(value)}={to_text(value)})"
-            if value is not None
-            else f"%!{verb}(<nil>)"
-        )
+        return f"%!{verb}({'<nil>' if value is None else f'{_kind(value)}={to_text(value)}'})"
     if width is None or len(shown) >= width:
         return shown
     if "-" in flags:
@@ -228,12 +223,9 @@ def _text(value: str, verb: str, flags: str, precision: int | None) -> str | Non
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, Record):
-        return value.kind
-    found = next((name for kind, name in _KINDS if isinstance(value, kind)), "")
-    return found or (
-        "[]interface {}" if isinstance(value, list) else "<nil>" if value is None else "map"
-    )
+    """Return the name of a value's type as fmt writes it."""
+    kind = kind_of(value)
+    return {"slice": "[]interface {}", "nil": "<nil>"}.get(kind, kind)
 
 
 _NUMBERS: Final = ("int", "float64")
@@ -281,7 +273,7 @@ def _len(value: Any) -> int:
 
 def _basic(value: object) -> str:
     kind = kind_of(value)
-    if kind in ("slice", "map") or kind not in ("bool", "int", "float64", "string", "nil"):
+    if kind not in ("bool", "int", "float64", "string", "nil"):
         raise TemplateError(f"cannot compare {kind}")
     return kind
 

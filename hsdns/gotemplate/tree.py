@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
+from hsdns.expression.reading import LanguageError
 
-class TemplateError(Exception):
-    """An error message, and its offset in the text, counted from 0; -1 if unknown."""
 
-    def __init__(self, message: str, at: int = -1) -> None:
-        super().__init__(message)
-        self.message = message
-        self.at = at
+class TemplateError(LanguageError):
+    """An error of a template."""
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Counters that grow while a run goes on, and are added: those that the process that sends keeps itself.
 
-Path: send/pool.py counts connections, send/pods.py lookups -> send/loop.py sends both at the end, as they are ->
+Path: send/connection.py counts connections, send/pods.py lookups -> send/loop.py sends both at the end, as they are ->
       run.py -> results.py, which has all other counters.
 Rule 1: a struct has counters, of which add() makes the sum of two runs without loss, and figures, which finish() makes
         from them.  A field that ends with "slots" is a histogram.

@@ -1,6 +1,6 @@
 """Merges the reports of several generators into one.
 
-Path: cli/merge.py reads reports -> here -> counters.add(), and make_report() as after a run.
+Path: cli/reports.py reads them -> here -> counters.add(), and make_report() as after a run.
 Rule 1: counts and histograms are added slot by slot, without loss: the report is the one that a single generator would
         have written, except for the machines and the begin.
 Rule 2: only reports of one plan are added: the portions of -part, or runs of the same plan.

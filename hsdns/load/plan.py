@@ -20,7 +20,7 @@ from hsdns.corefile.properties import duration_to_text
 from hsdns.load.errors import LoadError
 from hsdns.load.pods import PodPlan
 from hsdns.load.questions import Recorded, order
-from hsdns.load.schedule import Portion, Schedule
+from hsdns.load.schedule import WHOLE, Portion, Schedule
 from hsdns.wire import printable
 
 UDP: Final = "udp"
@@ -97,7 +97,7 @@ class Plan(msgspec.Struct, frozen=True):
     sockets: int
     replies: bool
     recorded: Recorded | None = None
-    portion: tuple[int, int] = (0, 1)
+    portion: Portion = WHOLE
     kinds: list[int] = []
     streams: StreamPlan | None = None
     pods: PodPlan | None = None
@@ -106,17 +106,16 @@ class Plan(msgspec.Struct, frozen=True):
 
     def times(self) -> Iterator[int]:
         """When each query is due, in nanoseconds from the begin; they never fall."""
-        portion = Portion(*self.portion)
         if self.recorded is not None:
-            return portion.of(iter(array("q", self.recorded.times)))
-        return self.schedule.times(portion)
+            return self.portion.of(iter(array("q", self.recorded.times)))
+        return self.schedule.times(self.portion)
 
     def order(self) -> Iterator[int]:
         """The indexes into `queries` in the order of sending; at least as many as there are times."""
         found = order(len(self.queries), self.weights, self.schedule.seed)
         if self.recorded is not None:
             found = iter(array("I", self.recorded.order))
-        return Portion(*self.portion).of(found)
+        return self.portion.of(found)
 
 
 MOST_RATE: Final = 100_000.0  # queries per second

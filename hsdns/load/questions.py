@@ -151,10 +151,6 @@ class Questions(NamedTuple):
             return Question(Name.from_text(meant(target, plan.domain)), RRType.A, target.kind)
         return next((each for each in self.all if each.group != ABSENT), self.all[0])
 
-    def order(self) -> Iterator[int]:
-        """The numbers of the questions in the order of sending, without end."""
-        return order(len(self.all), self.weights, self.seed)
-
 
 def order(length: int, weights: Sequence[float], seed: int) -> Iterator[int]:
     """Numbers below `length` without end: in order, or drawn by `weights` if there are any."""

@@ -139,11 +139,6 @@ class Schedule(msgspec.Struct, frozen=True):
         return sum(stage.seconds for stage in self.stages)
 
     @property
-    def area(self) -> float:
-        """The expected number of queries."""
-        return sum(stage.area for stage in self.stages)
-
-    @property
     def fastest(self) -> float:
         """The highest rate, in queries per second."""
         return max(max(stage.first, stage.last) for stage in self.stages)

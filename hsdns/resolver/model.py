@@ -81,28 +81,15 @@ class Result(NamedTuple):
     why: str
 
 
-class Sent(NamedTuple):
-    """A query is sent."""
+class Trace(NamedTuple):
+    """What a lookup has sent, what has arrived and when, and its result; times in seconds."""
 
-    packet: Packet
-
-
-class Received(NamedTuple):
-    """An answer arrives; `at` in seconds."""
-
-    at: float
-    packet: Packet
-    answer: Answer
-
-
-class Ended(NamedTuple):
-    """The lookup is over; `at` in seconds."""
-
-    at: float
+    packets: list[Packet]
+    answers: list[tuple[float, Packet, Answer]]
+    end: float
     result: Result
 
 
-Step = Sent | Received | Ended
 Arrival = tuple[Packet, Answer]
 Waiting = Generator[float | None, Arrival | None, Result]
 Fate = tuple[float, Answer] | None  # seconds until the answer; None: there is none
@@ -197,11 +184,10 @@ class Transport(ABC):
         """End a lookup."""
 
 
-async def look_up(
-    model: Model, name: str, types: Sequence[int], transport: Transport
-) -> list[Step]:
-    """Run a lookup to its end; the last step is Ended.  Raise ValueError for a name that cannot be in a message."""
-    taken: list[Step] = []
+async def look_up(model: Model, name: str, types: Sequence[int], transport: Transport) -> Trace:
+    """Run a lookup to its end; raise ValueError for a name that cannot be in a message."""
+    packets: list[Packet] = []
+    answers: list[tuple[float, Packet, Answer]] = []
     model.now = transport.now()
     lookup, arrival = model.lookup(name, types), None
     result: Result | None = None
@@ -212,23 +198,23 @@ async def look_up(
                 deadline = lookup.send(arrival)
             except StopIteration as end:
                 result = end.value
-            packets = model.outbox[:]
+            sent = model.outbox[:]
             model.outbox.clear()
-            for packet in packets:
-                taken.append(Sent(packet))
+            for packet in sent:
+                packets.append(packet)
                 await transport.send(packet)
             if result is None:
                 arrival = await transport.receive(deadline)
                 model.now = transport.now()
                 if arrival is not None:
-                    taken.append(Received(model.now, *arrival))
+                    answers.append((model.now, *arrival))
                 elif deadline is not None:
                     model.now = max(model.now, deadline)
     except Unfinished as unfinished:
         result = Result((), unfinished.error, str(unfinished))
     finally:
         await transport.finish()
-    return [*taken, Ended(model.now, result)]
+    return Trace(packets, answers, model.now, result)
 
 
 class VirtualTransport(Transport):

@@ -1,6 +1,6 @@
 """A lookup as data, for `hsdns resolve -o json` and `hsdns explain -from ... -o json`.
 
-Path: the steps of a model -> here -> resolver/report.py, explanation/report.py.
+Path: the trace of a lookup -> here -> resolver/report.py, explanation/report.py.
 Rule: fields are only added; a time is in seconds since the start of the lookup.
 
 Lookups as lines for a terminal: a list of queries, or a table of resolvers.
@@ -9,12 +9,12 @@ Lookups as lines for a terminal: a list of queries, or a table of resolvers.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from hsdns.resolver.model import Ended, Model, Packet, Received, Sent, Step
+from hsdns.resolver.model import Answer, Model, Trace
 from hsdns.wire.iana import rcode_to_text, type_to_text
 
 
@@ -61,22 +61,10 @@ class LookupReport(msgspec.Struct, frozen=True):
         return any(each.answer is not None and each.answer.rcode is not None for each in self.queries)  # fmt: skip
 
 
-def report_of(
-    model: Model, steps: Iterable[Step], unseen: Mapping[int, str] | None = None
-) -> LookupReport:
+def report_of(model: Model, trace: Trace, unseen: Mapping[int, str] | None = None) -> LookupReport:
     """The report of a lookup that has ended; `unseen` by id() of the packets."""
-    packets: list[Packet] = []
-    answers: dict[int, Received] = {}
-    end: Ended | None = None
-    for step in steps:
-        if isinstance(step, Sent):
-            packets.append(step.packet)
-        elif isinstance(step, Received):
-            answers.setdefault(id(step.packet), step)
-        else:
-            end = step
-    assert end is not None, "the last step is Ended"
-    conf, result = model.conf, end.result
+    answers = {id(packet): (at, answer) for at, packet, answer in reversed(trace.answers)}
+    conf, result = model.conf, trace.result
     queries = [
         QueryReport(
             round(each.at, 3),
@@ -87,10 +75,10 @@ def report_of(
             type_to_text(each.rrtype),
             each.name,
             each.edns,
-            _answer(answers.get(id(each))),
+            _answer(*answers[id(each)]) if id(each) in answers else None,
             (unseen or {}).get(id(each), ""),
         )
-        for each in packets
+        for each in trace.packets
     ]
     return LookupReport(
         model.name,
@@ -98,19 +86,16 @@ def report_of(
         conf.ndots,
         list(conf.remarks),
         queries,
-        round(end.at, 3),
+        round(trace.end, 3),
         list(result.addresses),
         result.error or None,
         result.why,
     )
 
 
-def _answer(received: Received | None) -> AnswerReport | None:
-    if received is None:
-        return None
-    answer = received.answer
+def _answer(at: float, answer: Answer) -> AnswerReport:
     rcode = None if answer.is_closed else rcode_to_text(answer.rcode)
-    return AnswerReport(round(received.at, 3), rcode, answer.tc, list(answer.addresses))
+    return AnswerReport(round(at, 3), rcode, answer.tc, list(answer.addresses))
 
 
 WIDTH: Final = 79  # columns

@@ -11,7 +11,7 @@ Rule 3: duplicate objects on one side, and objects that the API server refuses, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import Workload
@@ -178,44 +178,6 @@ def _row(field: str, here: str | None, there: str | None) -> _Row:
     return field, (here, there), (field, field)
 
 
-def _of_services(here: Manifest, there: Manifest) -> Iterator[_Row]:
-    one, other = here.object, there.object
-    assert isinstance(one, Service), "of its kind, and valid"
-    assert isinstance(other, Service), "of its kind, and valid"
-    types = [each.spec.type or "ClusterIP" for each in (one, other)]
-    yield _row("spec.type", types[0], types[1])
-    if "ExternalName" in types:  # it has only a CNAME record
-        yield _row("spec.externalName", _external_name(one), _external_name(other))
-        return
-    yield _row("spec.selector", _selector(one), _selector(other))
-    yield _row("spec.clusterIP", _cluster_ip(one), _cluster_ip(other))
-    yield _row("spec.publishNotReadyAddresses", _published(one), _published(other))
-    yield _row("spec.ipFamilyPolicy", _policy(one), _policy(other))
-    if one.spec.ip_families and other.spec.ip_families:
-        families = [",".join(each.spec.ip_families or ()) for each in (one, other)]
-        yield _row("spec.ipFamilies", families[0], families[1])
-    yield from _of_ports(one.spec.ports or (), other.spec.ports or ())
-
-
-def _external_name(service: Service) -> str | None:
-    return (
-        (service.spec.external_name or "").lower() if service.spec.type == "ExternalName" else None
-    )
-
-
-def _selector(service: Service) -> str | None:
-    selector = service.spec.selector or {}
-    return labels_text(dict(sorted(selector.items()))) or None
-
-
-def _cluster_ip(service: Service) -> str:
-    return "None" if is_headless(service) else "an address"
-
-
-def _published(service: Service) -> str:
-    return "true" if service.spec.publish_not_ready_addresses else "false"
-
-
 def _policy(service: Service) -> str:
     spec = service.spec
     if spec.ip_family_policy:
@@ -224,11 +186,42 @@ def _policy(service: Service) -> str:
     return "SingleStack" if spec.selector or not is_headless(service) else "RequireDualStack"
 
 
+# The fields of Services that are not of type ExternalName, which has only a CNAME record.
+_FIELDS: Final[tuple[tuple[str, Callable[[Service], str | None]], ...]] = (
+    ("spec.selector", lambda it: labels_text(dict(sorted((it.spec.selector or {}).items()))) or None),
+    ("spec.clusterIP", lambda it: "None" if is_headless(it) else "an address"),
+    ("spec.publishNotReadyAddresses", lambda it: str(bool(it.spec.publish_not_ready_addresses)).lower()),
+    ("spec.ipFamilyPolicy", _policy),
+)  # fmt: skip
+
+
+def _of_services(here: Manifest, there: Manifest) -> Iterator[_Row]:
+    one, other = here.object, there.object
+    assert isinstance(one, Service), "of its kind, and valid"
+    assert isinstance(other, Service), "of its kind, and valid"
+    types = [each.spec.type or "ClusterIP" for each in (one, other)]
+    yield _row("spec.type", *types)
+    if "ExternalName" in types:
+        names = (
+            (each.spec.external_name or "").lower() if of == "ExternalName" else None
+            for each, of in zip((one, other), types, strict=True)
+        )
+        yield _row("spec.externalName", *names)
+        return
+    for field, value in _FIELDS:
+        yield _row(field, value(one), value(other))
+    if one.spec.ip_families and other.spec.ip_families:
+        yield _row(
+            "spec.ipFamilies", ",".join(one.spec.ip_families), ",".join(other.spec.ip_families)
+        )
+    yield from _of_ports(one.spec.ports or (), other.spec.ports or ())
+
+
 def _of_ports(here: Sequence[ServicePort], there: Sequence[ServicePort]) -> Iterator[_Row]:
     """The ports by name, then the remaining ones by number and protocol."""
     left = dict(enumerate(there))
     partners: dict[int, int] = {}
-    for key in (_name, _number):
+    for key in (lambda each: each.name or "", _number):
         for at, port in enumerate(here):
             if at not in partners:
                 found = next((one for one, each in left.items() if key(each) == key(port)), None)
@@ -247,10 +240,6 @@ def _of_ports(here: Sequence[ServicePort], there: Sequence[ServicePort]) -> Iter
     for at, port in left.items():
         label = f"spec.ports[{port.name or _number(port)}]"
         yield label, (None, _port(port)), ("spec.ports", f"spec.ports[{at}]")
-
-
-def _name(port: ServicePort) -> str:
-    return port.name or ""
 
 
 def _number(port: ServicePort) -> str:
@@ -276,12 +265,8 @@ def _of_stateful_sets(here: Manifest, there: Manifest) -> Iterator[_Row]:
     assert isinstance(other, Workload), "of its kind, and valid"
     yield _row("spec.serviceName", one.spec.service_name or None, other.spec.service_name or None)
     # If replicas is not set, an autoscaler may set it.
-    if _has_replicas(here) and _has_replicas(there):
+    if all(value_at(each.content, "spec.replicas") is not None for each in (here, there)):
         yield _row("spec.replicas", _pods(here, one), _pods(there, other))
-
-
-def _has_replicas(manifest: Manifest) -> bool:
-    return value_at(manifest.content, "spec.replicas") is not None
 
 
 def _pods(manifest: Manifest, owner: Workload) -> str:

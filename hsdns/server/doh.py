@@ -33,7 +33,7 @@ from hsdns.metrics import Counter
 from hsdns.server.admission import Places
 from hsdns.server.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2
 from hsdns.server.http_request import Malformed, Request, RequestReader, Response
-from hsdns.server.tcp import Connection, TcpListener
+from hsdns.server.tcp import DnsConnection, TcpListener
 from hsdns.wire.decode import BadQuery, decode, outline
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Outcome, Query, outcome
@@ -61,14 +61,14 @@ class DohServer(TcpListener):
     def __init__(self, *args: Any, counters: tuple[Counter, Counter]) -> None:
         super().__init__(*args)
         self._responses, self._excesses = counters
-        self._most = self._places.most
-        self._places = Places(self._most, self._places)
+        self._most = self.places.most
+        self.places = Places(self._most, self.places)
 
     def admit(
-        self, connection: Connection, transport: asyncio.Transport
+        self, connection: DnsConnection, transport: asyncio.Transport
     ) -> tuple[Endpoint, Endpoint] | None:
         """Register a new connection, within the limit of this listener."""
-        self._places.most = self.settings.max_connections or self._most
+        self.places.most = self.settings.max_connections or self._most
         return super().admit(connection, transport)
 
     def make_connection(self) -> DohConnection:
@@ -145,7 +145,7 @@ class Http1:
         return self._reader.octets
 
 
-class DohConnection(Connection):
+class DohConnection(DnsConnection):
     """One client's connection."""
 
     def __init__(self, server: DohServer) -> None:
@@ -187,8 +187,7 @@ class DohConnection(Connection):
         return (
             self._http is not None
             and self._http.has_waiting
-            and self._transport is not None
-            and not self._transport.is_closing()
+            and self._is_open
             and self._blocked_since is None
             and self.pending < self._most
         )
@@ -207,14 +206,16 @@ class DohConnection(Connection):
             self.close()
 
     def _octets(self) -> int:
-        return self._http.octets if self._http is not None else 0
+        return super()._octets() + (self._http.octets if self._http is not None else 0)
 
     def _unsent_since(self, now: float) -> float:
         since = self._http.unsent_since if self._http is not None else None
         return now if since is None else since  # further requests do not widen the client's windows
 
     def _is_busy(self) -> bool:
-        return self.pending >= self._most or (self._http is not None and self._http.has_waiting)
+        if super()._is_busy() or self.pending >= self._most:
+            return True
+        return self._http is not None and self._http.has_waiting
 
     def _choose(self, transport: asyncio.Transport) -> Http1 | Http2:
         """Use HTTP/2 if TLS has negotiated it, else HTTP/1.1, as Go's server does."""
@@ -229,7 +230,7 @@ class DohConnection(Connection):
         server = self._server
         self._has_asked = True
         self._last_used = now = server.clock()
-        server.touch(self)
+        self._places.touch(self)
         try:
             wire, query = read_request(request.method, request.target, request.body)
         except BadRequest as bad:

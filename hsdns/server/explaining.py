@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from hsdns.assemble import Configuration
-from hsdns.cluster.source import Reading
-from hsdns.explanation.client import Tried, client_of
+from hsdns.explanation.client import client_of
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
 from hsdns.explanation.lookup import explain_for_client
@@ -38,10 +37,7 @@ def make_explainer(
     pause: Callable[[], Awaitable[None]],
 ) -> Explainer:
     """Make the Explainer of a configuration; with `asks` it queries other servers; it awaits `pause` between steps."""
-
-    async def in_watch(reading: Coroutine[Any, Any, Reading]) -> Reading:
-        return await runtime.in_watch(reading, WAIT)
-
+    in_watch = partial(runtime.in_watch, seconds=WAIT)
     seeing = {
         id(plugin): LiveObjects(plugin, in_watch)
         for plugin in configuration.plugins
@@ -72,11 +68,7 @@ async def explain_lookup(
     It queries no other server, because the clock of the lookup is virtual.
     """
     explainer = make_explainer(configuration, runtime, asks=False, pause=pause)
-
-    async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
-        return await runtime.in_watch(reading, WAIT)
-
-    asker = await client_of(configuration, asking, in_watch)
+    asker = await client_of(configuration, asking, partial(runtime.in_watch, seconds=WAIT))
     searched = max(len(MODELS[each].read(asker.text).search) for each in asker.resolvers)
     if searched > MOST_SEARCHES:  # each costs the server a lookup
         raise QuestionError(

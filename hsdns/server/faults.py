@@ -50,11 +50,11 @@ from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
 from hsdns.plugins.kubernetes.faults import behind, cluster_zones, hold, why_never
 from hsdns.server.admission import ListenerFaults
+from hsdns.server.connection import Layer
 from hsdns.server.instance import Instance, State
 from hsdns.server.runtime import ServerRuntime
 from hsdns.server.sockets import endpoint_of
-from hsdns.server.tcp import Connection, TcpListener
-from hsdns.server.tls import Layer
+from hsdns.server.tcp import DnsConnection, TcpListener
 
 Decide = Callable[[str, Endpoint, Endpoint], Sequence[Bite]]
 Lifted = Callable[[], bool]
@@ -107,7 +107,7 @@ class FaultyConnection(asyncio.Protocol):
         return lambda: bite.rule.is_lifted(self._listener.clock())
 
 
-class HungConnection(Connection):
+class HungConnection(DnsConnection):
     """Reads from the client, and never replies."""
 
     def __init__(self, listener: TcpListener, lifted: Lifted) -> None:

@@ -55,6 +55,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from hsdns.corefile.keys import split_host_port
 from hsdns.http_page import TEXT, HttpPage, HttpRefusal, HttpStream, PageRequest
 from hsdns.server.admission import Places, Turns, client_of
+from hsdns.server.connection import Connection, TlsConnection
 from hsdns.server.host import PREFIX, UnixSocket
 from hsdns.server.http_request import (
     MAX_BODY,
@@ -66,7 +67,6 @@ from hsdns.server.http_request import (
     head_of,
 )
 from hsdns.server.sockets import BACKLOG
-from hsdns.server.tls import TlsConnection
 from hsdns.turns import Timer
 
 # Connections accepted in one iteration of the loop.  uvloop accepts one for each descriptor of a socket, which is too
@@ -361,22 +361,17 @@ _NOT_ALLOWED: Final = Response.of(405, TEXT, b"method not allowed\n", [("Allow",
 _FAILED: Final = Response.of(500, TEXT, b"internal server error\n")
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(Connection):
     """One client's connection."""
 
     def __init__(self, listener: HttpListener) -> None:
-        self.pending = 0  # requests in progress
-        self.client = b""
+        super().__init__(listener.places, listener.turns)
         self.address = ""
         self.task: asyncio.Task[None] | None = None  # makes a response
         self._listener = listener
         self._reader = RequestReader()
-        self._transport: asyncio.Transport | None = None
         self._timer: Timer | None = None
         self._written: asyncio.Future[None] | None = None  # while the client does not read
-        self._is_over = False  # no more requests are answered
-        self._is_reading = True
-        self._counted = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the connection, if there is a place for it."""
@@ -384,7 +379,7 @@ class HttpConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if self._listener.path is not None:
             peer = ("127.0.0.1", 0)  # all clients of a Unix socket count as one
-        if not peer or not self._listener.places.take(self, self._transport, peer[0]):
+        if not peer or not self._places.take(self, self._transport, peer[0]):
             self._transport.abort()
             return
         self.address = peer[0]
@@ -395,7 +390,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Accept octets of requests."""
-        if not self._is_over:
+        if not self._ended:
             self._reader.feed(data)
             self._go_on()
 
@@ -414,7 +409,7 @@ class HttpConnection(asyncio.Protocol):
             if interim := self._reader.interim():
                 transport.write(interim)
             return False
-        self._listener.places.touch(self)
+        self._places.touch(self)
         self._forget_limit()
         self._answer(request)
         return self._may_step()
@@ -422,6 +417,7 @@ class HttpConnection(asyncio.Protocol):
     def end_turn(self) -> None:
         """Count what waits, and read on."""
         self._count()
+        self._read_or_pause()
 
     def eof_received(self) -> None:
         """Close: a client that sends no more does not wait for a response."""
@@ -430,14 +426,14 @@ class HttpConnection(asyncio.Protocol):
         """Give the client TIMEOUT to read its responses."""
         self._written = asyncio.get_running_loop().create_future()
         self._limit_time(TIMEOUT)
-        self._count()
+        self._go_on()
 
     def resume_writing(self) -> None:
         """Continue to write."""
         written, self._written = self._written, None
         if written is not None and not written.done():
             written.set_result(None)
-        if not self._is_over:
+        if not self._ended:
             self._forget_limit()
             if not self.pending:
                 self._limit_time(TIMEOUT)
@@ -445,61 +441,39 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Free the connection; nobody reads what is being made."""
-        self._is_over, self._transport = True, None
+        self._ended, self._transport = True, None
         self._forget_limit()
         self._listener.clients.discard(self)
-        self._listener.places.release(self)
+        self._places.release(self)
         self._listener.readers.release(self)
         if self.task is not None:
             self.task.cancel()
 
     def end(self) -> None:
         """Close after the response in progress."""
-        self._is_over = True
+        self._ended = True
         if not self.pending:
             self.close()
-
-    def close(self) -> None:
-        """Close after the written data have been sent."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
 
     def _may_step(self) -> bool:
         return (
             self._reader.has_waiting
             and not self.pending
-            and not self._is_over
+            and not self._ended
             and self._written is None
-            and self._transport is not None
-            and not self._transport.is_closing()
+            and self._is_open
         )
 
-    def _go_on(self) -> None:
-        if self._may_step():
-            self._listener.turns.enter(self)
-        self._count()
+    def _is_busy(self) -> bool:
+        return self._reader.has_waiting and self._reader.octets >= MAX_HEAD
 
-    def _count(self) -> None:
-        """Count the octets that wait, and read only while a request may be incomplete."""
-        transport = self._transport
-        if transport is None:
-            return
-        octets = self._reader.octets + transport.get_write_buffer_size()
-        if octets or self._counted:
-            self._counted = octets
-            self._listener.places.hold(self, octets)
-        reads = not self._reader.has_waiting or self._reader.octets < MAX_HEAD
-        if reads != self._is_reading and not self._is_over and not transport.is_closing():
-            self._is_reading = reads
-            if reads:
-                transport.resume_reading()
-            else:
-                transport.pause_reading()
+    def _octets(self) -> int:
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self._reader.octets + unsent
+
+    def _go_on(self) -> None:
+        super()._go_on()
+        self._count()
 
     def _limit_time(self, seconds: float) -> None:
         if self._timer is None and self._transport is not None:
@@ -512,7 +486,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _give_up(self) -> None:
         self._timer = None
-        if self._reader.has_head and not self._is_over and self._written is None:
+        if self._reader.has_head and not self._ended and self._written is None:
             late = f"the body of the request has not arrived after {TIMEOUT:g} s"
             self._end_with(_refusal(408, late).to(None))
         else:
@@ -521,7 +495,7 @@ class HttpConnection(asyncio.Protocol):
     def _end_with(self, last: bytes) -> None:
         """Write the last response; the client can read it before the rest of what it sends resets the connection."""
         transport = self._transport
-        self._is_over = True
+        self._ended = True
         self._forget_limit()
         if transport is not None and not transport.is_closing():
             self._limit_time(LINGER)
@@ -557,10 +531,10 @@ class HttpConnection(asyncio.Protocol):
             self._end_with(last)
             return
         transport.write(last)
-        if request.keeps and not self._is_over:
+        if request.keeps and not self._ended:
             self._limit_time(TIMEOUT)
         else:
-            self._is_over = True
+            self._ended = True
             transport.close()
 
     async def _work(self, page: HttpPage | HttpStream, request: Request) -> None:
@@ -589,7 +563,7 @@ class HttpConnection(asyncio.Protocol):
             if self.task is not None:
                 self._listener.streams.discard(self.task)
                 self.task = None
-            self._listener.places.touch(self)
+            self._places.touch(self)
             self._go_on()
 
     async def _send(self, page: HttpStream, request: Request) -> bytes:

@@ -40,7 +40,7 @@ from hsdns.server.answer_tables import AnswerTables, Recomputation
 from hsdns.server.control.door import Door
 from hsdns.server.faults import StandingFaults, measure_behind
 from hsdns.server.host import ServiceManager
-from hsdns.server.http import HttpListeners
+from hsdns.server.http import HttpListeners, HttpPages
 from hsdns.server.instance import (
     START_FAILURES,
     Instance,
@@ -118,6 +118,7 @@ TRANSITIONS: Final = (
 
 
 log = logging.getLogger("hsdns.server")
+fault_log = logging.getLogger("hsdns.faults")
 
 
 class CorefileReader:
@@ -158,8 +159,6 @@ class CorefileReader:
 
 
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
-
-
 START_INTERVAL: Final = 1.0  # seconds between two attempts to start again
 
 
@@ -414,19 +413,28 @@ class Server:
                 await self.http.close_others(control)
                 await dead()
                 await self._drains.wait()
-                close = partial(self.http.go_back, control)
-                await until_started(self._start_again, close, lambda: self.stopping)
+                await self._start_again(control)
             finally:
                 self.opener.ports = {}
                 self._life.fire(Event.RELOAD_ENDED)
             return True
 
-    async def _start_again(self) -> None:
-        with memory.growing():
-            corefile = await self.in_thread(self._corefile.read)
-            configuration = await self.in_thread(self._build, corefile)
-            await self._change_over(configuration)
-            memory.keep()
+    async def _start_again(self, control: HttpPages) -> None:
+        """Try to start until that succeeds or the process ends; of what an attempt has opened, only `control` stays."""
+        while not self.stopping:
+            try:
+                with memory.growing():
+                    corefile = await self.in_thread(self._corefile.read)
+                    configuration = await self.in_thread(self._build, corefile)
+                    await self._change_over(configuration)
+                    memory.keep()
+            except Exception as error:
+                trace = None if isinstance(error, START_FAILURES) else error
+                fault_log.error("does not start again: %s", error, exc_info=trace)
+                await self.http.go_back(control)
+            else:
+                return
+            await sleep(START_INTERVAL)
 
     async def shut_down(self, status: int = 0) -> None:
         """Report that it is not ready, answer queries through the lameduck period, then end run()."""
@@ -551,26 +559,6 @@ class Server:
         """The listeners of all instances, those of the serving one last."""
         for each in sorted(self.instances, key=lambda each: each.state is State.SERVING):
             yield from each.listeners
-
-
-async def until_started(
-    start: Callable[[], Awaitable[None]],
-    close: Callable[[], Awaitable[None]],
-    ends: Callable[[], bool],
-) -> None:
-    """Try to start again until that succeeds or the process ends; `close` closes what an attempt has opened."""
-    while not ends():
-        try:
-            await start()
-        except Exception as error:
-            trace = None if isinstance(error, START_FAILURES) else error
-            logging.getLogger("hsdns.faults").error(
-                "does not start again: %s", error, exc_info=trace
-            )
-            await close()
-        else:
-            return
-        await sleep(START_INTERVAL)
 
 
 def handle_signals(server: Server) -> None:

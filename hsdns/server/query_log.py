@@ -6,11 +6,9 @@ Rule 1: writing to these streams never blocks and never raises, in any thread: a
         `python` plugin all go through these two streams.
 Rule 2: the queue is written before the process ends, but it waits at most FLUSH_TIMEOUT for this.
 Rule 3: a line that was written in part is completed before the next one begins.
-
-The queue of lines, bounded; without threads and files:
-Rule 1: the order of lines is kept.  If the queue is full, new lines are dropped until half of it is free, so that one
+Rule 4: the order of lines is kept.  If the queue is full, new lines are dropped until half of it is free, so that one
         report covers all lines that are lost while a reader stalls.
-Rule 2: each lost line is counted, and reported once, before the next line that is written.  A piece of a line that was
+Rule 5: each lost line is counted, and reported once, before the next line that is written.  A piece of a line that was
         flushed counts as a line.
 """
 
@@ -50,48 +48,72 @@ class Chunk(NamedTuple):
         return 0 if self.reported else len(self.data)
 
 
-class LogQueue:
-    """The lines of several streams, in order; `lost` is the number of lines that were never written."""
+FLUSH_TIMEOUT: Final = 1.0  # seconds
+MAX_PARTIAL_LINE: Final = 65_536  # characters without an end of line that are collected
 
-    def __init__(self, max_lines: int = MAX_LINES, max_octets: int = MAX_OCTETS) -> None:
+Sink = Callable[[bytes], int]
+"""Writes octets and returns how many were written, which may be fewer; raises OSError or ValueError."""
+
+
+class LogWriter:
+    """Writes the lines of several streams to their sinks in the order in which they came; `lost` were never written.
+
+    start() starts its thread; without it take() has what would be written.
+    """
+
+    def __init__(
+        self, sinks: Sequence[Sink], max_lines: int = MAX_LINES, max_octets: int = MAX_OCTETS
+    ) -> None:
         self.lost = 0
-        self._max_lines = max_lines
-        self._max_octets = max_octets
+        self._sinks = sinks
+        self._max_lines, self._max_octets = max_lines, max_octets
         # Unlike a Chunk, plain tuples of octets and numbers are not tracked by the garbage collector, so a full
         # collection does not visit the thousands that wait while nobody reads.
         self._chunks: deque[tuple[int, bytes, int, int]] = deque()
         self._lines = self._octets = 0
         self._unreported = 0  # of the lost lines
         self._has_overflowed = False
+        # Reentrant: a finalizer that runs while the lock is held may write a warning.
+        self._changed = threading.Condition(threading.RLock())
+        self._is_writing = self._is_closed = False
+        self._breaks_off: set[int] = set()  # streams whose last line is incomplete
+        self._shown = 0
 
-    def __bool__(self) -> bool:
+    @property
+    def has_waiting(self) -> bool:
         """Whether there is anything to write."""
         return bool(self._chunks) or self._has_overflowed
 
-    def put(self, stream: int, data: bytes) -> None:
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._run, name="log", daemon=True).start()
+
+    def write(self, stream: int, data: bytes) -> None:
         """Add complete lines, or drop them."""
         lines = data.count(b"\n") or 1  # a piece of a line takes as much room
-        share = 2 if self._has_overflowed else 1
-        if (
-            self._lines + lines > self._max_lines // share
-            or self._octets + len(data) > self._max_octets // share
-        ):
-            self._has_overflowed = True
-            self._lose(lines)
-            return
-        self._has_overflowed = False
-        if self._unreported:
-            self._add(self._report())
-        self._add(Chunk(stream, data, lines))
+        with self._changed:
+            share = 2 if self._has_overflowed else 1
+            self._has_overflowed = (
+                self._lines + lines > self._max_lines // share
+                or self._octets + len(data) > self._max_octets // share
+            )
+            if self._has_overflowed:
+                self._lose(lines)
+            else:
+                if self._unreported:
+                    self._add(self._report())
+                self._add(Chunk(stream, data, lines))
+            self._changed.notify_all()
 
     def refuses(self, lines: int = 1) -> bool:
         """Count lines as lost if there is no room for any after an overflow, so that they need not be made."""
-        is_full = self._has_overflowed and (
-            self._lines >= self._max_lines // 2 or self._octets >= self._max_octets // 2
-        )
-        if is_full:
-            self._lose(lines)
-        return is_full
+        with self._changed:
+            is_full = self._has_overflowed and (
+                self._lines >= self._max_lines // 2 or self._octets >= self._max_octets // 2
+            )
+            if is_full:
+                self._lose(lines)
+            return is_full
 
     def take(self) -> Chunk:
         """Remove the data of the next write; only if there is any."""
@@ -118,6 +140,30 @@ class LogQueue:
         self._lose(min(chunk.lines, chunk.data.count(b"\n", written)))
         self._unreported += chunk.reported
 
+    def close(self, timeout: float = FLUSH_TIMEOUT) -> bool:
+        """Wait until all is written, at most `timeout` seconds, and end the thread; return whether it was."""
+        with self._changed:
+            done = self._changed.wait_for(
+                lambda: not self.has_waiting and not self._is_writing, timeout=timeout
+            )
+            self._is_closed = True
+            self._changed.notify_all()
+        return done
+
+    def count_in(self, metrics: Registry) -> None:
+        """Add the lost lines to a metric before each scrape."""
+        counter = metrics.counter(
+            "hsdns_log_drops_total",
+            "Lines of the log that were dropped because more came than could be written.",
+        )
+
+        def count() -> None:
+            lost = self.lost
+            counter.inc(amount=lost - self._shown)
+            self._shown = lost
+
+        metrics.before_collect(count)
+
     def _report(self) -> Chunk:
         number, self._unreported = self._unreported, 0
         verb = "line of the log was" if number == 1 else "lines of the log were"
@@ -139,84 +185,20 @@ class LogQueue:
         self._octets -= chunk.size
         return chunk
 
-
-FLUSH_TIMEOUT: Final = 1.0  # seconds
-MAX_PARTIAL_LINE: Final = 65_536  # characters without an end of line that are collected
-
-Sink = Callable[[bytes], int]
-"""Writes octets and returns how many were written, which may be fewer; raises OSError or ValueError."""
-
-
-class LogWriter:
-    """Writes lines to sinks in a thread of its own, in the order in which they came."""
-
-    def __init__(self, sinks: Sequence[Sink], queue: LogQueue | None = None) -> None:
-        self._sinks = sinks
-        self._queue = LogQueue() if queue is None else queue
-        # Reentrant: a finalizer that runs while the lock is held may write a warning.
-        self._changed = threading.Condition(threading.RLock())
-        self._is_writing = self._is_closed = False
-        self._breaks_off: set[int] = set()  # streams whose last line is incomplete
-        self._shown = 0
-
-    @property
-    def lost(self) -> int:
-        """The number of lines that were not written."""
-        return self._queue.lost
-
-    def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, name="log", daemon=True).start()
-
-    def write(self, stream: int, data: bytes) -> None:
-        """Add complete lines to the queue."""
-        with self._changed:
-            self._queue.put(stream, data)
-            self._changed.notify_all()
-
-    def refuses(self, lines: int = 1) -> bool:
-        """Count lines as lost if there is no room for them, so that they need not be made."""
-        with self._changed:
-            return self._queue.refuses(lines)
-
-    def close(self, timeout: float = FLUSH_TIMEOUT) -> bool:
-        """Wait until the queue is written, at most `timeout` seconds, and end the thread; return whether it was."""
-        with self._changed:
-            done = self._changed.wait_for(
-                lambda: not self._queue and not self._is_writing, timeout=timeout
-            )
-            self._is_closed = True
-            self._changed.notify_all()
-        return done
-
-    def count_in(self, metrics: Registry) -> None:
-        """Add the lost lines to a metric before each scrape."""
-        counter = metrics.counter(
-            "hsdns_log_drops_total",
-            "Lines of the log that were dropped because more came than could be written.",
-        )
-
-        def count() -> None:
-            lost = self.lost
-            counter.inc(amount=lost - self._shown)
-            self._shown = lost
-
-        metrics.before_collect(count)
-
     def _run(self) -> None:
         while True:
             with self._changed:
                 self._is_writing = False
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._queue or self._is_closed)
+                self._changed.wait_for(lambda: self.has_waiting or self._is_closed)
                 if self._is_closed:
                     return
                 self._is_writing = True
-                chunk = self._queue.take()
+                chunk = self.take()
             written = self._write(chunk)
             if written < len(chunk.data):
                 with self._changed:
-                    self._queue.fail(chunk, written)
+                    self.fail(chunk, written)
 
     def _write(self, chunk: Chunk) -> int:
         """Write as much as possible; return the number of octets of the chunk that were written."""

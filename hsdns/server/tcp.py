@@ -1,6 +1,6 @@
 """DNS over TCP (RFC 7766): splits the stream with wire/framing.py, and answers queries as their replies become ready.
 
-Path: steps 1 and 7 for TCP, and for TLS inside of tls.py.
+Path: steps 1 and 7 for TCP, and for TLS inside of connection.py.
 Rule 1: queries on one connection are answered concurrently, so that a slow one does not delay the others.  Only the
         messages of one reply are sent without others between them: replies behind a zone transfer wait for its end.
 Rule 2: everything that a client can use is limited: queries in progress, idle time, incomplete messages, unread
@@ -29,8 +29,8 @@ from hsdns.chain import Endpoint
 from hsdns.plugins.timeouts import UNLIMITED
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import FREE_OCTETS, NO_FAULTS, Admission, client_of
+from hsdns.server.connection import Connection, TlsConnection
 from hsdns.server.sockets import BACKLOG, DEFAULT_SETTINGS, Settings, endpoint_of, socket_address
-from hsdns.server.tls import TlsConnection
 from hsdns.turns import Timer
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame
@@ -38,18 +38,14 @@ from hsdns.wire.framing import FrameBuffer, frame
 SWEEP_INTERVAL: Final = 1.0  # seconds
 
 
-class Connection(asyncio.Protocol):
-    """One client's connection: its place, the octets that wait in it, when it is read, and when it is closed.
+class DnsConnection(Connection):
+    """A connection with DNS messages: its place, and when it is closed."""
 
-    A subclass handles what it receives in steps (admission.Turns), and ends it.
-    """
-
-    pending = 0  # queries in progress
+    free = FREE_OCTETS
 
     def __init__(self, server: TcpListener) -> None:
-        self.client = b""
+        super().__init__(server.places, server.turns)
         self._server = server
-        self._transport: asyncio.Transport | None = None
         self._client = self._local = Endpoint("", 0)
         self._address = b""  # the client's address in the kernel's form
         self._last_used = server.clock()
@@ -57,10 +53,7 @@ class Connection(asyncio.Protocol):
         self._partial_since: float | None = None  # since when a message is incomplete
         self._blocked_since: float | None = None  # since when the client does not read its replies
         self._unread = 0  # octets that were written and have not all been sent
-        self._encrypted = 0  # octets that wait for tls.py
-        self._counted = 0  # octets that the server knows of
-        self._is_paused = False
-        self._ended = False  # no more messages are accepted
+        self._encrypted = 0  # octets that wait for TLS
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the new connection."""
@@ -94,27 +87,6 @@ class Connection(asyncio.Protocol):
         self._encrypted = octets
         self._count()
 
-    def step(self) -> bool:
-        """Handle one message; return whether the next one may follow."""
-        return False
-
-    def end_turn(self) -> None:
-        """Write the replies of the steps in this iteration."""
-
-    def end(self) -> None:
-        """Accept no more queries, and close after the replies in progress."""
-        self.close()
-
-    def close(self) -> None:
-        """Close after the written data have been sent."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
     def expire(self, now: float) -> None:
         """Close if the client was silent, sent too slowly or did not read its replies for too long."""
         transport = self._transport
@@ -136,52 +108,22 @@ class Connection(asyncio.Protocol):
             transport.close()
 
     def _octets(self) -> int:
-        """The octets that are kept: of messages, and of replies that are not written."""
-        return 0
+        """The octets that are kept: of messages, and of replies, whether or not they are written."""
+        return self._unread + self._encrypted
 
     def _unsent_since(self, now: float) -> float:
         """When the oldest reply was made that the client does not accept yet, of those that are not written."""
         return now
 
-    def _may_step(self) -> bool:
-        """Whether a step may follow."""
-        return False
-
     def _is_busy(self) -> bool:
-        """Whether nothing more is to be read, because messages wait or enough are in progress."""
-        return False
-
-    def _go_on(self) -> None:
-        """Handle waiting messages, in fair turns with other connections, within the limits."""
-        if self._may_step():
-            self._server.turns.enter(self)
-        self._read_or_pause()
-
-    def _read_or_pause(self) -> None:
-        """Read only while no message waits and the client reads its replies."""
-        transport = self._transport
-        if transport is None or self._ended or transport.is_closing():
-            return
-        is_busy = self._blocked_since is not None or self._is_busy()
-        if is_busy != self._is_paused:
-            self._is_paused = is_busy
-            if is_busy:
-                transport.pause_reading()
-            else:
-                transport.resume_reading()
+        """Whether the client does not read its replies."""
+        return self._blocked_since is not None
 
     def _write_out(self, transport: asyncio.Transport, octets: bytes) -> None:
         transport.write(octets)
         if self._blocked_since is not None:
             self._unread += len(octets)  # all of them, until the last one is sent
             self._count()
-
-    def _count(self) -> None:
-        """Count the octets that wait here, in all directions."""
-        octets = self._octets() + self._unread + self._encrypted
-        if octets > FREE_OCTETS or self._counted:
-            self._counted = octets
-            self._server.hold(self, octets)
 
 
 class TcpListener:
@@ -207,10 +149,10 @@ class TcpListener:
         self.spawn = spawn
         self.clock = clock
         self.turns = admission.turns
-        self.connections: set[Connection] = set()
+        self.connections: set[DnsConnection] = set()
         self._sock = sock
         self._rejected = admission.rejected
-        self._places = admission.places
+        self.places = admission.places
         self._credit = admission.credit
         self._server: asyncio.Server | None = None
         self._sweeper: Timer | None = None
@@ -221,7 +163,7 @@ class TcpListener:
         loop = asyncio.get_running_loop()
         # All waiting connections are accepted in one iteration of the loop; connections that are closed to make room
         # for them only close after it.
-        backlog = min(BACKLOG, max(1, self._places.most // 4))
+        backlog = min(BACKLOG, max(1, self.places.most // 4))
         self._server = await loop.create_server(self._begin, sock=self._sock, backlog=backlog)
         self._sweeper = Timer(loop, SWEEP_INTERVAL, self._sweep)
 
@@ -262,7 +204,7 @@ class TcpListener:
         return sum(connection.pending for connection in self.connections)
 
     def admit(
-        self, connection: Connection, transport: asyncio.Transport
+        self, connection: DnsConnection, transport: asyncio.Transport
     ) -> tuple[Endpoint, Endpoint] | None:
         """Register a new connection and return its endpoints; abort it if there are too many, or if it has ended.
 
@@ -279,7 +221,7 @@ class TcpListener:
             wait: float | None = 0.0
             if self._credit is not None and self.settings.tls is not None:
                 wait = self._credit.connect(address, self.clock())
-            if wait is not None and self._places.take(connection, transport, address):
+            if wait is not None and self.places.take(connection, transport, address):
                 self.connections.add(connection)
                 if wait:
                     transport.pause_reading()
@@ -289,24 +231,16 @@ class TcpListener:
         transport.abort()
         return None
 
-    def touch(self, connection: Connection) -> None:
-        """Record that the client of a connection has just sent data."""
-        self._places.touch(connection)
-
-    def hold(self, connection: Connection, octets: int) -> None:
-        """Record how many octets are kept for a connection, received or not read by its client."""
-        self._places.hold(connection, octets)
-
     def discard(self, connection: Connection) -> None:
         """Free a connection."""
         self.connections.discard(connection)
-        self._places.release(connection)
+        self.places.release(connection)
 
-    def make_connection(self) -> Connection:
+    def make_connection(self) -> DnsConnection:
         """Make the protocol of one connection."""
         return TcpConnection(self)
 
-    def wrap(self, connection: Connection, inside: asyncio.Protocol) -> asyncio.Protocol:
+    def wrap(self, connection: DnsConnection, inside: asyncio.Protocol) -> asyncio.Protocol:
         """Wrap the protocol `inside`, which leads to a connection, in TLS, if the listener has a certificate."""
         tls = self.settings.tls
         if tls is None:
@@ -351,7 +285,7 @@ MAX_OCTETS: Final = 65_536
 MAX_IN_WORK: Final = 128
 
 
-class TcpConnection(Connection):
+class TcpConnection(DnsConnection):
     """One client's connection."""
 
     def __init__(self, server: TcpListener) -> None:
@@ -373,7 +307,7 @@ class TcpConnection(Connection):
         if self._ended:
             return
         now = self._last_used = self._server.clock()
-        self._server.touch(self)
+        self._places.touch(self)
         self._frames.add(data)
         if self._frames.has_message:
             self._partial_since = None  # set when the messages before it are handled
@@ -450,10 +384,11 @@ class TcpConnection(Connection):
         )
 
     def _is_busy(self) -> bool:
-        return self.in_work >= MAX_IN_WORK or self._frames.has_message
+        return super()._is_busy() or self.in_work >= MAX_IN_WORK or self._frames.has_message
 
     def _octets(self) -> int:
-        return self._frames.octets + sum(len(reply) for reply, _ in self._held)
+        held = sum(len(reply) for reply, _ in self._held)
+        return super()._octets() + self._frames.octets + held
 
     def _answer_next(self) -> None:
         """Answer one message in a chain, or up to KNOWN from the answer table."""

@@ -39,7 +39,6 @@ from hsdns.ask.lookup import Sockets
 from hsdns.resolver import glibc, musl
 from hsdns.resolver.model import (
     Answer,
-    Ended,
     Model,
     Packet,
     Result,
@@ -197,9 +196,7 @@ class PodResolver:
         async def ask() -> Result:
             model = self._model(self._conf, Random())
             sockets = Sockets(model, self._find_server(), Random())
-            *_, end = await look_up(model, name, types, sockets)
-            assert isinstance(end, Ended), "the last step"
-            return end.result
+            return (await look_up(model, name, types, sockets)).result
 
         result = Result((), glibc.NONAME, "")
         with (

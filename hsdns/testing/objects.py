@@ -197,43 +197,31 @@ class Objects:
             for key, ready in self._ready_pods.items():
                 document = _with_readiness(pods[key], ready)
                 documents[document.key] = document
-        made = simulate(documents.values(), self._warn)
-        if self._ready_endpoints:
-            self._forget_endpoints(made)
-            made = [self._with_endpoints(each) for each in made]
+        kept: dict[EndpointKey, bool] = {}  # of endpoints that exist
+        made = [
+            self._with_endpoints(each, kept) for each in simulate(documents.values(), self._warn)
+        ]
+        self._ready_endpoints = kept
         before, self._current = self._current, {identity(each): each for each in made}
         events: list[Event] = [
             Upserted(each) for key, each in self._current.items() if before.get(key) != each
         ]
-        events += [Deleted(each) for key, each in before.items() if key not in self._current]
-        return events
+        return events + [Deleted(each) for key, each in before.items() if key not in self._current]
 
     def _add(self, documents: Iterable[Document]) -> None:
         self._documents.update((each.key, each) for each in documents)
 
-    def _forget_endpoints(self, made: Iterable[Object]) -> None:
-        """Forget the readiness of endpoints that no longer exist."""
-        there = {
-            (*_service_of(each), address)
-            for each in made
-            if isinstance(each, EndpointSlice)
-            for endpoint in each.endpoints or ()
-            for address in endpoint.addresses or ()
-        }
-        self._ready_endpoints = {
-            key: ready for key, ready in self._ready_endpoints.items() if key in there
-        }
-
-    def _with_endpoints(self, made: Object) -> Object:
+    def _with_endpoints(self, made: Object, kept: dict[EndpointKey, bool]) -> Object:
         """An EndpointSlice with the readiness set by the test."""
-        if not isinstance(made, EndpointSlice):
+        if not isinstance(made, EndpointSlice) or not self._ready_endpoints:
             return made
-        service = _service_of(made)
         endpoints, changed = [], ""
         for each in made.endpoints or ():
             for address in each.addresses or ():
-                ready = self._ready_endpoints.get((*service, address))
+                key = (*_service_of(made), address)
+                ready = self._ready_endpoints.get(key)
                 if ready is not None:
+                    kept[key] = ready
                     conditions = EndpointConditions(ready=ready, serving=ready, terminating=False)
                     each = msgspec.structs.replace(each, conditions=conditions)
                     changed += f" {address}={ready}"

@@ -76,7 +76,7 @@ class ObservedProcessor(QueryProcessor):
         asking: Asking,
         pod: PodIdentity | None = None,
     ) -> None:
-        super().__init__(answering.server, answering._blocks)
+        super().__init__(answering.server, answering.blocks)
         self.answering = answering
         self._note, self._clock, self._asking, self._pod = note, clock, asking, pod
 

@@ -10,13 +10,14 @@ Rule 3: a goal is judged by the more stable method that both sides have; the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix
 from loadtest.bench import Rows, listed, markdown, plain
-from loadtest.figures import Verdict, median_of_known
-from loadtest.programs import COREDNS, DICT, ECHO, KNOT, NATIVE, PURE, TITLES
+from loadtest.figures import Verdict, limit_of, median_of_known, read_goals
+from loadtest.programs import ECHO, TITLES
 
 NAME: Final = "bench"  # in the marks of the page
 _HEAD = [
@@ -121,27 +122,15 @@ class Goal(NamedTuple):
     aim: float | None = None
 
 
-GOALS: Final = (
-    Goal("compiled, a hit: C echo of equal reply size", ("hot", NATIVE), ("hot", ECHO), 1.25, 1.10),
-    Goal("compiled, a hit: Knot DNS", ("hot", NATIVE), ("hot", KNOT), 0.8, 0.7),
-    Goal("compiled, a hit: CoreDNS", ("hot", NATIVE), ("hot", COREDNS), None, 1 / 20),
-    Goal("compiled, from many ports: C echo", ("ports", NATIVE), ("ports", ECHO), 1.25, 1.1),
-    Goal("compiled, from many ports: Knot DNS", ("ports", NATIVE), ("ports", KNOT), None, 0.8),
-    Goal("compiled, search path: its hit", ("search", NATIVE), ("hot", NATIVE), 1.25, 1.15),
-    Goal("compiled, random names: its hit", ("random", NATIVE), ("hot", NATIVE), 1.25, 1.15),
-    Goal("compiled, cookies and mixed case: its hit", ("cookies", NATIVE), ("hot", NATIVE), None, 1.2),
-    Goal("compiled, a cached external name: its hit", ("cached", NATIVE), ("hot", NATIVE), 1.2),
-    Goal("compiled, 100,000 names: 1,000 names", ("names-100k", NATIVE), ("names-1k", NATIVE), 1.2),
-    Goal("compiled, TCP: CoreDNS", ("tcp", NATIVE), ("tcp", COREDNS), 1 / 3),
-    Goal("pure Python, a hit: dict server", ("hot", PURE), ("hot", DICT), 1.5, 1.2),
-    Goal("pure Python, a hit: CoreDNS", ("hot", PURE), ("hot", COREDNS), 1 / 4, 1 / 8),
-    Goal("pure Python, search path: its hit", ("search", PURE), ("hot", PURE), 2.5, 1.25),
-    Goal("pure Python, random names: its hit", ("random", PURE), ("hot", PURE), 2.5, 1.25),
-    Goal("pure Python, cookies and mixed case: its hit", ("cookies", PURE), ("hot", PURE), None, 1.2),
-    Goal("pure Python, a cached external name: its hit", ("cached", PURE), ("hot", PURE), 1.5),
-    Goal("pure Python, 100,000 names: 1,000 names", ("names-100k", PURE), ("names-1k", PURE), 1.2),
-    Goal("pure Python, TCP: CoreDNS", ("tcp", PURE), ("tcp", COREDNS), 1 / 3),
-)  # fmt: skip
+def _side(words: str) -> Side:
+    mix, server = words.split()
+    return mix, server
+
+
+GOALS: Final = [
+    Goal(what, _side(ours), _side(others), limit_of(limit), limit_of(aim))
+    for what, ours, others, limit, aim in read_goals(Path(__file__).with_name("goals.txt"), 5)
+]
 
 
 def judge(results: Results, mixes: Collection[str], servers: Collection[str]) -> list[Verdict]:

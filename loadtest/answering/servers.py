@@ -37,86 +37,16 @@ from loadtest.programs import (
     UNBOUND,
     Program,
     compile_c,
+    configuration,
 )
 from loadtest.server import START_DEADLINE, Ports, serve
 
-_KNOT_TEXT = """\
-server:
-    rundir: {folder}
-    listen: 127.0.0.1@{port}
-    udp-workers: 1
-    tcp-workers: 1
-    background-workers: 1
-database:
-    storage: {folder}
-log:
-  - target: stderr
-    any: warning
-zone:
-  - domain: {zone}
-    file: {zone_file}
-    zonefile-sync: -1
-    journal-content: none
-"""
-
-_NSD_TEXT = """\
-server:
-    ip-address: 127.0.0.1@{port}
-    server-count: 1
-    username: ""
-    chroot: ""
-    zonesdir: {folder}
-    database: ""
-    zonelistfile: {folder}/zone.list
-    xfrdfile: {folder}/xfrd.state
-    xfrdir: {folder}
-    pidfile: {folder}/nsd.pid
-    rrl-ratelimit: 0
-    verbosity: 0
-remote-control:
-    control-enable: no
-zone:
-    name: {zone}
-    zonefile: {zone_file}
-"""
-
-_UNBOUND_TEXT = """\
-server:
-    interface: 127.0.0.1@{port}
-    access-control: 127.0.0.0/8 allow
-    num-threads: 1
-    incoming-num-tcp: 100
-    do-daemonize: no
-    use-syslog: no
-    username: ""
-    chroot: ""
-    directory: {folder}
-    pidfile: ""
-    so-rcvbuf: 4m
-    module-config: "iterator"
-remote-control:
-    control-enable: no
-auth-zone:
-    name: {zone}
-    zonefile: {zone_file}
-    for-downstream: yes
-    for-upstream: no
-"""
-
-_DNSDIST_TEXT = """\
-setSecurityPollSuffix("")
-setLocal("127.0.0.1:{port}", {{maxInFlight=100}})
-setACL({{"127.0.0.0/8"}})
-newServer({{address="127.0.0.1:{backend}", healthCheckMode="up", maxInFlight=100}})
-getPool(""):setCache(newPacketCache(200000, {{maxTTL=3600}}))
-"""
-
 _PAUSE = 0.02
 _FOREGROUND: Final = {
-    KNOT: (_KNOT_TEXT, ("-c",)),
-    NSD: (_NSD_TEXT, ("-d", "-c")),
-    UNBOUND: (_UNBOUND_TEXT, ("-d", "-c")),
-    DNSDIST: (_DNSDIST_TEXT, ("--supervised", "--disable-syslog", "-C")),
+    KNOT: ("-c",),
+    NSD: ("-d", "-c"),
+    UNBOUND: ("-d", "-c"),
+    DNSDIST: ("--supervised", "--disable-syslog", "-C"),
 }
 BACKENDS: Final = (KNOT, NSD, PURE, NATIVE)  # dnsdist uses the first of these that runs
 
@@ -204,11 +134,18 @@ class Server(Opened):
         if key in (ECHO, DICT):
             words = self._replaying()
         else:
-            template, options = _FOREGROUND[key]
             path = self._folder / "configuration"
-            path.write_text(template.format(folder=self._folder, port=self.port, zone=ZONE,
-                                            zone_file=settings.zone_file, backend=self._backend))  # fmt: skip
-            words = (*words, *options, str(path))
+            path.write_text(
+                configuration(
+                    f"{key}.conf",
+                    folder=self._folder,
+                    port=self.port,
+                    zone=ZONE,
+                    zone_file=settings.zone_file,
+                    backend=self._backend,
+                )
+            )
+            words = (*words, *_FOREGROUND[key], str(path))
         return Process(key, words, self._folder, cwd=ROOT, core=settings.core)
 
     def _replaying(self) -> tuple[str, ...]:

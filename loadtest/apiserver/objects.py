@@ -9,9 +9,13 @@ Source: Kubernetes API, discovery.k8s.io/v1 EndpointSlice; pkg/controller/endpoi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from ipaddress import IPv4Address
+from pathlib import Path
+from string import Template
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -42,69 +46,35 @@ def namespaces(first: int, last: int) -> Iterator[Created]:
     """The Namespaces that Services first to last-1 need in addition to those of earlier Services."""
     before = -1 if first == 0 else (first - 1) // SERVICES_PER_NAMESPACE
     for number in range(before + 1, (last - 1) // SERVICES_PER_NAMESPACE + 1):
-        yield Created(
-            "/api/v1/namespaces",
-            {
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": {"name": namespace_of(number * SERVICES_PER_NAMESPACE)},
-            },
-        )
+        metadata = {"name": namespace_of(number * SERVICES_PER_NAMESPACE)}
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        yield Created("/api/v1/namespaces", manifest)
 
 
 def service(index: int) -> Created:
     """The headless Service with this index."""
     name, namespace = f"web-{index}", namespace_of(index)
-    return Created(
-        f"/api/v1/namespaces/{namespace}/services",
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
-            "spec": {
-                "clusterIP": "None",
-                "selector": {"app": name},
-                "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}],
-            },
-        },
-    )
+    manifest = _manifest("service.json", name=name, namespace=namespace)
+    return Created(f"/api/v1/namespaces/{namespace}/services", manifest)
 
 
 def endpoint_slice(index: int, endpoints: int) -> Created:
     """The EndpointSlice of the Service with this index."""
-    name, namespace = f"web-{index}", namespace_of(index)
-    return Created(
-        f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices",
-        {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {
-                "name": f"{name}-x7k2p",
-                "generateName": f"{name}-",
-                "namespace": namespace,
-                "labels": {
-                    "app": name,
-                    "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-                    "kubernetes.io/service-name": name,
-                    "service.kubernetes.io/headless": "",
-                },
-                "annotations": {CHANGE_TIME: trigger_time(_FIRST_TIME)},
-                "ownerReferences": [
-                    {
-                        "apiVersion": "v1",
-                        "kind": "Service",
-                        "name": name,
-                        "uid": _uid(f"service/{name}"),
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
-            },
-            "addressType": "IPv4",
-            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
-            "endpoints": [_endpoint(index, number, endpoints) for number in range(endpoints)],
-        },
-    )
+    name, namespace, time = f"web-{index}", namespace_of(index), trigger_time(_FIRST_TIME)
+    words = {"uid": _uid(f"service/{name}"), "changed": CHANGE_TIME, "time": time}
+    manifest = _manifest("slice.json", name=name, namespace=namespace, **words)
+    manifest["endpoints"] = [_endpoint(index, number, endpoints) for number in range(endpoints)]
+    return Created(f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", manifest)
+
+
+@cache
+def _template(file: str) -> Template:
+    return Template(Path(__file__).with_name(file).read_text())
+
+
+def _manifest(file: str, **words: str) -> Manifest:
+    found: Manifest = json.loads(_template(file).substitute(words))
+    return found
 
 
 def _endpoint(index: int, number: int, endpoints: int) -> Manifest:

@@ -14,48 +14,13 @@ import marshal
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hsdns.apiserver.resource import PROTOBUF
 
 MAGIC: Final = b"k8s\0"
 _WITHOUT_REFERENCES: Final = 2  # the version of marshal in which equal values are written alike
-
-# Fields by number: "name" of text, a number or a truth value; "name{}" a map; "name[]" texts; "name=TYPE" a message,
-# "name[]=TYPE" several; "name!" is also written if it is missing.
-_TABLE: Final = {
-    "Meta": {
-        1: "name!", 3: "namespace!", 5: "uid!", 6: "resourceVersion!", 8: "creationTimestamp=Time",
-        9: "deletionTimestamp=Time", 11: "labels{}", 12: "annotations{}",
-    },
-    "Service": {1: "metadata=Meta", 2: "spec=ServiceSpec", 3: "status=ServiceStatus"},
-    "ServiceSpec": {
-        1: "ports[]=ServicePort", 2: "selector{}", 3: "clusterIP!", 4: "type!", 5: "externalIPs[]",
-        7: "sessionAffinity!", 10: "externalName!", 13: "publishNotReadyAddresses", 17: "ipFamilyPolicy",
-        18: "clusterIPs[]", 19: "ipFamilies[]",
-    },
-    "ServicePort": {1: "name!", 2: "protocol!", 3: "port", 4: "targetPort=IntOrString", 5: "nodePort"},
-    "ServiceStatus": {1: "loadBalancer=LoadBalancer"},
-    "LoadBalancer": {1: "ingress[]=Ingress"},
-    "Ingress": {1: "ip!", 2: "hostname!"},
-    "EndpointSlice": {1: "metadata=Meta", 2: "endpoints[]=Endpoint", 3: "ports[]=EndpointPort", 4: "addressType!"},
-    "Endpoint": {
-        1: "addresses[]", 2: "conditions=Conditions", 3: "hostname", 4: "targetRef=Reference", 6: "nodeName", 7: "zone",
-    },
-    "Conditions": {1: "ready", 2: "serving", 3: "terminating"},
-    "Reference": {1: "kind!", 2: "namespace!", 3: "name!", 4: "uid!"},
-    "EndpointPort": {1: "name", 2: "protocol", 3: "port", 4: "appProtocol"},
-    "Namespace": {1: "metadata=Meta", 2: "spec=Empty", 3: "status=Empty"},
-    "Pod": {1: "metadata=Meta", 2: "spec=PodSpec", 3: "status=PodStatus"},
-    "PodSpec": {16: "hostname!", 17: "subdomain!"},
-    "PodStatus": {1: "phase!", 2: "conditions[]=PodCondition", 5: "hostIP!", 6: "podIP!"},
-    "PodCondition": {1: "type!", 2: "status!", 5: "reason!"},
-    "Status": {2: "status!", 3: "message!", 4: "reason!", 5: "details=Details", 6: "code"},
-    "Details": {2: "group!", 3: "kind!", 4: "causes[]=Cause", 5: "retryAfterSeconds"},
-    "Cause": {1: "reason!", 2: "message!"},
-    "ListMeta": {2: "resourceVersion!", 3: "continue!", 4: "remainingItemCount"},
-    "Empty": {},
-}  # fmt: skip
 
 
 def accepts_protobuf(accept: str) -> bool:
@@ -93,7 +58,7 @@ def write_frame(line: bytes) -> bytes:
 
 
 class _Field(NamedTuple):
-    """A field of _TABLE; `head` is written before a string or message, `empty` if it is missing."""
+    """A field of protobuf.txt; `head` is written before a string or message, `empty` if it is missing."""
 
     number: int
     name: str
@@ -182,7 +147,17 @@ def _read_field(number: int, text: str) -> _Field:
     )
 
 
-_FIELDS: Final = {
-    kind: [_read_field(number, text) for number, text in fields.items()]
-    for kind, fields in _TABLE.items()
-}
+def _read_table(text: str) -> dict[str, list[_Field]]:
+    """The fields of each message, in the order of their numbers."""
+    table = {}
+    for line in text.splitlines():
+        kind, _, words = line.partition(":")
+        fields = iter(words.split())
+        table[kind] = [
+            _read_field(int(number), name) for number, name in zip(fields, fields, strict=True)
+        ]
+    return table
+
+
+_LINES: Final = Path(__file__).with_name("protobuf.txt").read_text().split("\n", 2)[2]
+_FIELDS: Final = _read_table(_LINES)

@@ -42,7 +42,7 @@ from loadtest.generators import (
 )
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, on_core
-from loadtest.programs import ECHO, find_programs, make_certificate, which
+from loadtest.programs import ECHO, configuration, find_programs, make_certificate, which
 from loadtest.server import start
 
 RATES: Final = (50_000, 100_000)  # queries a second over UDP
@@ -66,16 +66,6 @@ FASTEST: Final = 0  # stands for a rate
 OURS: Final = "hsdns load"
 # Queries of dnsperf in flight, as many as 20 connections with 100 each have.
 _UNDER_WAY: Final = "2000"
-COREFILE: Final = """\
-{scheme}cluster.local:{port} {{
-    bind 127.0.0.1
-    {tls}
-    kubernetes {{
-        source {source}
-    }}
-    cache
-}}
-"""
 _COLUMNS: Final = [
     "server", "generator", "queries/s", "CPU, us a query", "ratio to dnsperf", "lost", "p50", "p99", "late by p50",
     "p99", "p99.9",
@@ -239,7 +229,9 @@ def over_connections(folder: Path, turns: int, seconds: float) -> list[Row]:
         port, is_tls = free_port(), transport == "dot"
         tls = f"tls {files.certificate} {files.key}" if is_tls else ""
         scheme = "tls://" if is_tls else ""
-        text += COREFILE.format(scheme=scheme, port=port, tls=tls, source=cluster.source)
+        text += configuration(
+            "connections.Corefile", scheme=scheme, port=port, tls=tls, source=cluster.source
+        )
         insecure = ("-tls-insecure",) if is_tls else ()
         over = ("-transport", transport, "-connections", str(CLIENTS), *insecure)
         for rate in (*rates, FASTEST):

@@ -14,12 +14,14 @@ Rule 4: terminal and page have the same cells.  On the page each figure has a li
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import chain
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from loadtest.bench import Rows, listed, markdown, plain
-from loadtest.figures import Spread, Verdict, ratio
+from loadtest.figures import Spread, Verdict, ratio, read_goals
 from loadtest.pressure.clients import Counts
-from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.rows import ROWS, Row
 from loadtest.programs import COREDNS, NATIVE, PURE, TITLES
 
@@ -132,7 +134,6 @@ FIGURES = tuple(_FIGURES)
 HIGHEST, LOWEST = "at most", "at least"
 KUBEADM_MB: Final = 178  # 170 MiB, the memory limit in kubeadm's manifest
 _OURS = (NATIVE, PURE)
-_HTTP = ("http-head", "http-heads", "http-bad", "http-streams")
 _UNALIKE = ("corefile", "yaml")  # not the stock Corefile
 
 
@@ -157,6 +158,22 @@ EVERYWHERE: Final = (
     ("event worst, ms", HIGHEST, EVENT_WORST_MS),
     ("stale or wrong answers", HIGHEST, 0.0),
 )
+
+
+def _goals(
+    rows: str, figure: str, sense: str, limit: str, servers: str, instead: str
+) -> list[Goal]:
+    number, _, peers = limit.partition(" ")
+    other, _, share = instead.rpartition(" ")
+    enough = (other, float(share)) if instead else None
+    ours, bound = tuple(servers.split()) or _OURS, float(number)
+    return [
+        Goal(row.key, figure, sense, bound, ours, bool(peers), enough)
+        for row in ROWS
+        if fnmatchcase(row.key, rows)
+    ]
+
+
 GOALS: Final = (
     *(Goal(row.key, *each) for row in ROWS if not row.files for each in EVERYWHERE),
     *(
@@ -164,49 +181,8 @@ GOALS: Final = (
         for row in ROWS
         if row.key not in _UNALIKE
     ),
-    Goal("existing", "answered", LOWEST, 0.95),
-    Goal("existing", "honest answered", LOWEST, 0.99),
-    Goal("new-4k", "answered", LOWEST, 0.99),
-    Goal("new-4k", "CPU µs an answer", HIGHEST, 1.5, peers=True),
-    # A small machine cannot answer all.  What it answers comes soon then, and other clients do not wait.
-    Goal("new-12k", "pressing p99, ms", HIGHEST, 2.0, peers=True, instead=("answered", 0.95)),
-    Goal("new-12k", "honest answered", LOWEST, 0.99),
-    Goal("fair", "answered", LOWEST, 0.99, (NATIVE,)),
-    *(Goal(row, "honest answered", LOWEST, 0.99) for row in ("fair", "misses")),
-    *(Goal(row, "honest p99 / quiet p99", HIGHEST, 3.0) for row in ("fair", "misses")),
-    Goal("unread", "TCP answered", LOWEST, 0.99),
-    Goal("unread", "health answered", LOWEST, 0.99),
-    Goal("unread", "honest answered", LOWEST, 0.99),
-    Goal("descriptors", "health answered", LOWEST, 0.99),
-    Goal("descriptors", "TCP answered", LOWEST, 0.99),
-    *(Goal(f"doh-{kind}", "honest p99 / quiet p99", HIGHEST, 3.0) for kind in ATTACKS),
-    *(Goal(f"doh-{kind}", "honest answered", LOWEST, 0.99) for kind in ATTACKS),
-    *(Goal(f"doh-{kind}", "TCP answered", LOWEST, 0.99) for kind in ATTACKS),
-    # Others have the address of the attackers.
-    *(Goal(f"doh-{kind}", f"{over} answered", LOWEST, 0.95) for kind in ATTACKS for over in ("DoT", "DoH")),
-    *(Goal(f"doh-{kind}", "CPU, s", HIGHEST, 1.2, peers=True) for kind in ATTACKS),
-    Goal("doh-requests", "CPU µs an answer", HIGHEST, 1.2, peers=True),
-    Goal("large", "answered", LOWEST, 0.99),
-    Goal("large", "honest answered", LOWEST, 0.99),
-    Goal("zonal", "answered", LOWEST, 0.99),
-    Goal("zonal", "RSS growth, MB", HIGHEST, 8.0),
-    Goal("corefile", "honest worst, ms", HIGHEST, 20.0),
-    Goal("corefile", "honest answered", LOWEST, 0.99),
-    Goal("silent", "health answered", LOWEST, 0.99),
-    *(Goal(row, "honest p99 / quiet p99", HIGHEST, 3.0) for row in _HTTP[:3]),
-    # A loop that paints the pictures of all readers answers in between, in pure Python the queries as well.
-    Goal("http-streams", "honest p99 / quiet p99", HIGHEST, 3.0, (NATIVE,)),
-    *(Goal(row, "honest answered", LOWEST, 0.99) for row in _HTTP),
-    *(Goal(row, "health answered", LOWEST, 0.99) for row in _HTTP),
-    *(Goal(row, "RSS growth, MB", HIGHEST, 8.0) for row in _HTTP),
-    *(Goal(row, "lines of log", HIGHEST, 2.0) for row in _HTTP),
-    Goal("http-bad", "answered", LOWEST, 0.99),
-    Goal("http-streams", "answered", LOWEST, 0.99),
-    Goal("bare", "honest answered", LOWEST, 0.99),
-    Goal("yaml", "answered", LOWEST, 1.0),
-    Goal("yaml", "CPU, s", HIGHEST, 2.0),
-    Goal("yaml", "peak RSS, MB", HIGHEST, 200.0),
-)  # fmt: skip
+    *chain(*(_goals(*cells) for cells in read_goals(Path(__file__).with_name("goals.txt"), 6))),
+)
 
 
 def judge(

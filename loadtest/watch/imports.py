@@ -19,7 +19,7 @@ from typing import Final
 from loadtest.bench import Progress
 from loadtest.process import BenchmarkError
 from loadtest.programs import HSDNS, Program
-from loadtest.server import COREFILE
+from loadtest.server import Ports
 from loadtest.watch.report import MS, Figure, figures
 
 ROUNDS: Final = 9
@@ -67,7 +67,9 @@ def _measure(python: str, progress: Progress) -> list[Figure]:
 
 def directives() -> list[str]:
     """The directives of the benchmark's Corefile."""
-    return sorted({found for found in _DIRECTIVE.findall(COREFILE) if found != "bind"})
+    return sorted(
+        {found for found in _DIRECTIVE.findall(Ports(*range(7)).corefile("")) if found != "bind"}
+    )
 
 
 def _interpreter(program: Program) -> str:

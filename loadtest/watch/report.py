@@ -10,10 +10,11 @@ Rule 3: a ratio is hsdns divided by CoreDNS; an own figure is hsdns's, in the un
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from loadtest.bench import listed, markdown
-from loadtest.figures import Verdict, median_of_known, ratio
+from loadtest.figures import Verdict, limit_of, median_of_known, ratio, read_goals
 from loadtest.programs import HSDNS, PEER
 
 NAME = "bench-watch"  # in the marks of the page
@@ -100,29 +101,13 @@ class Goal(NamedTuple):
     needs: tuple[str, int | None]
 
 
-_START, _LATENCY, _CHURN, _FLOOD, _RETURN, _IMPORTS = (
-    "start", "latency", "churn", "flood", "return", "imports",
-)  # fmt: skip
-_BEFORE: Final = "before the watches are open, CPU ms"
-_RESIDENT: Final = "resident 10 s after ready, MB"
+def _goal(part: str, figure: str, of: str, limit: str, aim: str, needs: str) -> Goal:
+    name, _, services = needs.partition(" ")
+    needed = name, int(services) if services else None
+    return Goal(part, figure, of, limit_of(limit), limit_of(aim), needed)
 
-GOALS: Final = (
-    Goal("imports", _BEFORE, "all for kubeadm's Corefile, CPU ms", None, 0.5, (_IMPORTS, None)),
-    Goal("empty cluster", _RESIDENT, PEERS, None, 0.6, (_START, 0)),
-    Goal("1,000 Services", "start to ready, s", PEERS, None, 2.5, (_START, 1_000)),
-    Goal("10,000 Services", "start to ready, s", PEERS, 1.3, 1.0, (_START, 10_000)),
-    Goal("10,000 Services", "CPU to ready, s", PEERS, None, 0.8, (_START, 10_000)),
-    Goal("10,000 Services", "API server's CPU meanwhile, s", PEERS, None, 1.1, (_START, 10_000)),
-    Goal("50,000 Services", "start to ready, s", PEERS, None, 0.8, (_START, 50_000)),
-    Goal("50,000 Services", _RESIDENT, PEERS, None, 0.25, (_START, 50_000)),
-    Goal("write to answer", "median, ms", PEERS, 1.3, 1.0, (_LATENCY, None)),
-    Goal("write to answer", "p99, ms", PEERS, None, 0.6, (_LATENCY, None)),
-    Goal("1,000 changes/s", "event to answer, p99, ms", PEERS, None, 1.0, (_CHURN, None)),
-    Goal("5,000 changes/s", "CPU, s", PEERS, None, 0.25, (_FLOOD, None)),
-    Goal("5,000 changes/s", "resident at the end, MB", "resident after 10 s, MB", 1.2, 1.05, (_FLOOD, None)),
-    Goal("5,000 changes/s", "names wrong at the end", ITSELF, 0.0, None, (_FLOOD, None)),
-    Goal("API server away", "from its return until the state is current, s", ITSELF, 2.0, None, (_RETURN, None)),
-)  # fmt: skip
+
+GOALS: Final = [_goal(*cells) for cells in read_goals(Path(__file__).with_name("goals.txt"), 6)]
 
 
 def judge(rows: Sequence[Row], parts: Sequence[str], sizes: Sequence[int]) -> list[Verdict]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -15,7 +14,7 @@ from hsdns import cli
 from hsdns.ask.lookup import Sockets
 from hsdns.resolver import MODELS
 from hsdns.resolver import model as models
-from hsdns.resolver.model import Ended, Result, Sent, Step
+from hsdns.resolver.model import Trace
 from hsdns.wire.iana import RRType
 from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running
@@ -46,10 +45,10 @@ SEARCH = "search b.test a.test\noptions ndots:2\n"
 
 def look_up(
     resolver: str, name: str, port: int, times: int = 1, *, keeps_socket: bool = False
-) -> list[Step]:
-    """The steps of the last of some lookups."""
+) -> Trace:
+    """The last of some lookups."""
 
-    async def ask() -> list[Step]:
+    async def ask() -> Trace:
         model = MODELS[resolver](SEARCH, Random(0))
         sockets = Sockets(model, ("127.0.0.1", port), Random(0), keeps_socket=keeps_socket)
         types = (RRType.A, RRType.AAAA)
@@ -60,28 +59,21 @@ def look_up(
     return asyncio.run(ask())
 
 
-def result(steps: Sequence[Step]) -> Result:
-    assert isinstance(steps[-1], Ended)
-    return steps[-1].result
-
-
 @pytest.mark.sockets
 @pytest.mark.parametrize("resolver", MODELS)
 def test_lookups(resolver: str, tmp_path: Path) -> None:
     async def test() -> None:
         async with running(ReloadableServer(tmp_path, COREFILE)) as server:
             found = await asyncio.to_thread(look_up, resolver, "www", server.port)
-            assert result(found).addresses == ("192.0.2.7",)
-            names = {each.packet.name for each in found if isinstance(each, Sent)}
+            assert found.result.addresses == ("192.0.2.7",)
+            names = {each.name for each in found.packets}
             assert names == {"www.b.test", "www.a.test"}
             missing = await asyncio.to_thread(look_up, resolver, "none", server.port)
-            assert result(missing).error
+            assert missing.result.error
             many = await asyncio.to_thread(look_up, resolver, "many", server.port)
-            uses_tcp = any(
-                each.packet.transport == "tcp" for each in many if isinstance(each, Sent)
-            )
+            uses_tcp = any(each.transport == "tcp" for each in many.packets)
             count = {"musl": 48, "musl-1.2.3": 30}.get(resolver, 60)
-            assert len(result(many).addresses) == count
+            assert len(many.result.addresses) == count
             assert uses_tcp == (resolver in ("glibc", "musl"))
 
     run(test())
@@ -106,7 +98,7 @@ def test_other_ids_and_questions_are_ignored() -> None:
         thread.start()
         found = look_up("glibc", "www.", sock.getsockname()[1])
         thread.join()
-    assert result(found).error == "Name or service not known"
+    assert found.result.error == "Name or service not known"
 
 
 @pytest.mark.sockets

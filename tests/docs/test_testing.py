@@ -23,28 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "testing.md"
 FENCES = [*fences(PAGE)]
 # Classes of Testcontainers with the methods that the example calls, for a compiler without its packages.
-TESTCONTAINERS = {
-    "containers/BindMode": "public enum BindMode { READ_ONLY, READ_WRITE }",
-    "containers/GenericContainer": """
-        public class GenericContainer<T extends GenericContainer<T>> {
-            public GenericContainer(String image) {}
-            public T withFileSystemBind(String host, String path, BindMode mode) { return null; }
-            public T withEnv(String name, String value) { return null; }
-            public T withCommand(String... words) { return null; }
-            public T withExposedPorts(Integer... ports) { return null; }
-            public T waitingFor(org.testcontainers.containers.wait.strategy.WaitStrategy strategy) { return null; }
-            public void setPortBindings(java.util.List<String> bindings) {}
-            public void start() {}
-            public String getHost() { return null; }
-            public Integer getMappedPort(int port) { return null; }
-        }""",
-    "containers/wait/strategy/WaitStrategy": "public interface WaitStrategy {}",
-    "containers/wait/strategy/HttpWaitStrategy": """
-        public class HttpWaitStrategy implements WaitStrategy {
-            public HttpWaitStrategy forPort(int port) { return this; }
-        }""",
-    "containers/wait/strategy/Wait": "public class Wait { public static HttpWaitStrategy forHttp(String path) { return null; } }",
-}  # fmt: skip
+TESTCONTAINERS = ROOT / "tests/data/testcontainers"
 
 pytestmark = [pytest.mark.slow, pytest.mark.sockets]
 
@@ -151,12 +130,7 @@ def test_node(folder: Path, served: Served) -> None:
 def test_java(folder: Path, served: Served) -> None:
     """The container is not started; what is compiled is run against the cluster."""
     javac, java = needs("javac"), needs("java")
-    sources: list[str | Path] = ["LookupTest.java"]
-    for name, text in TESTCONTAINERS.items():
-        path = folder / "org" / "testcontainers" / f"{name}.java"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"package org.testcontainers.{'.'.join(name.split('/')[:-1])};\n{text}\n")
-        sources.append(path)
+    sources: list[str | Path] = ["LookupTest.java", *TESTCONTAINERS.rglob("*.java")]
     assert run([javac, "-Xlint:all", "-d", "classes", *sources], folder) == ""
     printed = run([java, "-cp", "classes", "LookupTest"], folder, **served.environ)
     assert printed == ""

@@ -8,7 +8,7 @@ import pytest
 
 from hsdns.cluster.objects import Selector
 from hsdns.explanation.candidates import PIECE, Candidates, selected
-from hsdns.explanation.nearest import COMPARED, MOST_COMPARED, close_words
+from hsdns.explanation.nearest import COMPARED, FEW, FIRST, MOST_COMPARED, close_words
 from hsdns.explanation.text import lines
 from tests.support.cluster.explained import explain_row, explained, said_of
 from tests.support.cluster.objects import endpoint_slice, namespace, service
@@ -33,7 +33,23 @@ def test_labels_that_a_selector_wants() -> None:
     selector = Selector.from_text("a,b in (y,x),c!=z,!d")
     assert selected(selector, {"e": "1"}) == {"e": "1", "a": "true", "b": "x"}
     assert selector.matches(selected(selector))
+    assert selected(selector, {"b": "y"}) == {"a": "true", "b": "y"}
     assert selected(None) == {}
+
+
+@pytest.mark.parametrize("word", ["wbe", "we", "wxb", "webb", "ewb", "xweb"])
+def test_one_letter_away_among_many(word: str) -> None:
+    many = dict.fromkeys([*map(str, range(FIRST)), "web"])
+    assert list(filter(None, close_words(word, many, 3))) == ["web"]
+
+
+def test_few_of_many_words_that_begin_alike() -> None:
+    many = [f"p{number:02}-{'x' * 30}" for number in range(2 * FEW)]
+    assert list(filter(None, close_words("payments-api", [*many, "payment-apis"], 1))) == [
+        "payment-apis"
+    ]
+    near = ["payments-api1", "payments-api22", "payments-api333"]
+    assert list(filter(None, close_words("payments-api", near, 2))) == near[:2]
 
 
 def test_a_service_import_in_the_tree() -> None:

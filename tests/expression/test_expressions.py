@@ -20,8 +20,9 @@ from hsdns.expression.builtins import (
     wrap,
 )
 from hsdns.expression.compiler import compile_expression
-from hsdns.expression.parser import MAX_DEPTH, MAX_OPERATORS, PREDICATES, parse
+from hsdns.expression.parser import MAX_OPERATORS, PREDICATES, parse
 from hsdns.expression.queries import NAMES, functions_of, read_expression
+from hsdns.expression.reading import MAX_DEPTH
 from hsdns.expression.tree import ANY, INT, ExpressionError, Node, Signature, Type
 from hsdns.wire.edns import Edns
 from tests.support.plugins.requests import make_request

@@ -6,9 +6,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from hsdns.load.plan import StreamPlan
-from hsdns.load.send.connection import Connection, FramedSession
+from hsdns.load.send.connection import Connection, FramedSession, Pool
 from hsdns.load.send.loop import Query
-from hsdns.load.send.pool import Pool
 from hsdns.load.send.udp import UdpTransport
 from hsdns.wire.framing import FrameBuffer, frame
 
@@ -38,7 +37,7 @@ class Link:
         self.queries: list[bytes] = []  # that have no reply yet
         self.replied = b""
         self.given: deque[bytes | OSError] = deque()
-        self.is_closed = False
+        self.is_closed = self.watches = False
 
     def set_up(self) -> bool:
         if self.refuses:
@@ -104,7 +103,7 @@ class Scene:
         self._before: Counter[str] = Counter()
 
         clock: Callable[[], int] = lambda: self.now  # noqa: E731 - a clock is a value here
-        self.pool = Pool(plan, 2000 * MS, FramedSession, self._open, self.ended, clock)
+        self.pool = Pool(self._open, plan, 2000 * MS, FramedSession, self.ended, clock)
         self.sockets = [Socket(), Socket()]
         self.transport: Pool | UdpTransport = self.pool
         if plan.for_truncated:
@@ -178,7 +177,7 @@ class Scene:
             now.update({f"{word}: {why}": n for why, n in getattr(counts, word).items()})
         for at, link in enumerate(self.links):
             now.update({f"link {at}": 1, f"{at} closed": link.is_closed})
-            now[f"{at} has"] = len(link.queries)
+            now.update({f"{at} has": len(link.queries), f"{at} waits for room": link.watches})
         new = [
             f"{word} {count}" if word.endswith("has") or count - self._before[word] > 1 else word
             for word, count in now.items()

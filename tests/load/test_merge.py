@@ -1,25 +1,27 @@
 from __future__ import annotations
 
+from copy import deepcopy
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.load.counters import Lookup
+from hsdns.load.counters import ConnectionsReport, Lookup, add
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits
 from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
 from hsdns.load.report import Report, Run, encode, make_report, read_report
-from hsdns.load.results import PropagationReport, Results
+from hsdns.load.results import EventReport, PropagationReport, Results
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
 from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.load.test_report import MACHINE, PLAN, report, results
-from tests.load.test_results import LOOKUPS
+from tests.load.test_results import CONNECTIONS, LOOKUPS, SHOWN
 from tests.load.verify.test_propagation import shown
 from tests.support.effort import tries
 
@@ -61,16 +63,25 @@ ASKED = st.builds(
 )
 
 
-def measured(found: list[Asked], changes: list[float], lookups: list[Lookup]) -> Results:
-    """What a generator measures of these queries."""
-    whole = Results(QUESTIONS, BEGIN)
-    whole.add([outcome for outcome, _ in found])
-    for (question, _, _, planned, sent, _), verdict in found:
-        if verdict is not None:
-            whole.add_verdict(Judged(question, planned / SECOND, sent / SECOND, verdict))
+# What a generator measures: its queries, its lookups, its connections, and how changes showed to it.
+Part = tuple[list[Asked], list[Lookup], ConnectionsReport, list[EventReport]]
+PART: st.SearchStrategy[Part] = st.tuples(st.lists(ASKED, max_size=8), LOOKUPS, CONNECTIONS, SHOWN)
+
+
+def measured(parts: list[Part], changes: list[float]) -> Results:
+    """What one generator would measure of all that."""
+    whole, changed = Results(QUESTIONS, BEGIN), []
+    for found, lookups, connections, shown_ in parts:
+        whole.add([outcome for outcome, _ in found])
+        for (question, _, _, planned, sent, _), verdict in found:
+            if verdict is not None:
+                whole.add_verdict(Judged(question, planned / SECOND, sent / SECOND, verdict))
+        for each in lookups:
+            whole.lookups.add(each)
+        add(whole.connections, deepcopy(connections))
+        changed += shown_
     whole.add_changes(changes)
-    for each in lookups:
-        whole.lookups.add(each)
+    whole.propagation = PropagationReport.of(changed, len(changed) + len(parts))
     return whole
 
 
@@ -84,22 +95,19 @@ def reported(whole: Results, part: str = "") -> Report:
 
 @settings(max_examples=tries(20))
 @given(
-    parts=st.lists(st.tuples(st.lists(ASKED, max_size=8), LOOKUPS), min_size=1, max_size=4),
+    parts=st.lists(PART, min_size=1, max_size=4),
     changes=st.lists(st.floats(7, 12), max_size=3),
 )
-def test_merged_is_what_one_generator_would_have_written(
-    parts: list[tuple[list[Asked], list[Lookup]]], changes: list[float]
-) -> None:
-    """Bit for bit, through JSON, in whatever order the reports are given."""
-    every = [each for found, _ in parts for each in found]
-    whole = reported(measured(every, changes, [each for _, found in parts for each in found]))
+def test_merged_is_what_one_generator_would_have_written(parts: list[Part], changes: list[float]) -> None:  # fmt: skip
+    """Bit for bit, through JSON, in whatever order the reports are given; but most_open is only a bound."""
+    count = len(parts)
     written = [
-        encode(reported(measured(found, changes, lookups), f"{at}/{len(parts)}" if len(parts) > 1 else ""))
-        for at, (found, lookups) in enumerate(parts)
-    ]  # fmt: skip
+        encode(reported(measured([part], changes), f"{at}/{count}" if count > 1 else ""))
+        for at, part in enumerate(parts)
+    ]
     merged = merge([(f"r{at}", read_report(each, "r")) for at, each in enumerate(written)][::-1])
     merged = msgspec.structs.replace(merged, generators=1)
-    alone = read_report(encode(whole), "r")
+    alone = read_report(encode(reported(measured(parts, changes))), "r")
     assert merged == alone
     assert encode(merged) == encode(alone)
 
@@ -178,12 +186,9 @@ def test_what_cannot_be_added(first: Report, second: Report, sentence: str) -> N
     assert str(error.value) == sentence
 
 
-def test_how_changes_showed_is_added() -> None:
-    """A change counts for each generator that followed it; one that followed none adds nothing."""
-    every = [shown(), shown(None, 0.5, at=101.0), shown(0.3, None, at=102.0)]
-    spread = [PropagationReport.of(each, 4) for each in (every[:1], every[1:])]
-    parts = [part(at, 3, propagation=each) for at, each in enumerate([*spread, None])]
-    (server,) = merge([(f"r{at}", each) for at, each in enumerate(parts)]).servers
-    assert server.propagation == PropagationReport.of(every, 8)
-    (server,) = merge([("a", part(0, 2)), ("b", part(1, 2))]).servers
-    assert server.propagation is None
+def test_a_generator_that_followed_no_changes_adds_nothing() -> None:
+    found = PropagationReport.of([shown()], 1)
+    parts = [part(0, 2, propagation=found), part(1, 2, propagation=None)]
+    for reports in (parts, [part(0, 2), part(1, 2)]):
+        (server,) = merge([(f"r{at}", each) for at, each in enumerate(reports)]).servers
+        assert server.propagation == (found if reports is parts else None)

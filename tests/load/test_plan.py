@@ -16,7 +16,7 @@ from hsdns.load.plan import (
     transport_words,
 )
 from hsdns.load.questions import Recorded
-from hsdns.load.schedule import Schedule, Stage
+from hsdns.load.schedule import Portion, Schedule, Stage
 
 
 def test_what_is_recorded() -> None:
@@ -32,7 +32,7 @@ def test_a_portion_of_it() -> None:
     plan = Plan(
         2, ("127.0.0.1", 53), [b"", b"", b""], [], Schedule((Stage(1.0, 6, 6),)), 10**9, 4, True
     )
-    second = msgspec.structs.replace(plan, portion=(1, 2))
+    second = msgspec.structs.replace(plan, portion=Portion(1, 2))
     assert list(second.times()) == list(plan.times())[1::2]
     assert list(islice(second.order(), 3)) == [1, 0, 2]
 

@@ -47,10 +47,6 @@ def test_a_query_as_it_was_recorded(question: Question, flags: int, edns: Edns |
     assert (query.flags, query.edns) == (flags, edns)
 
 
-def test_without_weights_one_after_the_other() -> None:
-    assert list(islice(Questions([WWW] * 3).order(), 7)) == [0, 1, 2, 0, 1, 2, 0]
-
-
 @given(weights=st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any), seed=st.integers())
 def test_drawn_by_weight(weights: list[int], seed: int) -> None:
     drawn = list(islice(order(len(weights), weights, seed), 1000))

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -118,35 +118,6 @@ def test_watches_that_are_refused(streaming: bool, query: dict[str, str]) -> Non
     assert (status, json.loads(body)["reason"]) == (422, "Invalid")
 
 
-@pytest.mark.parametrize(
-    ("act", "words", "ended"),
-    [
-        pytest.param(FakeCluster.bookmark, ["ADDED b 2", "BOOKMARK 2"], False, id="a bookmark"),
-        pytest.param(FakeCluster.repeat, ["ADDED b 2", "ADDED b 2"], False, id="an event again"),
-        pytest.param(FakeCluster.expire_watches, ["ADDED b 2", "ERROR 410"], True, id="history gone"),
-        pytest.param(FakeCluster.end_watches, ["ADDED b 2"], True, id="its time is up"),
-        pytest.param(FakeCluster.drop_watches, [], True, id="dropped"),
-        pytest.param(FakeCluster.compact, ["ERROR 410"], True, id="fallen behind a compaction"),
-    ],
-)  # fmt: skip
-def test_what_is_done_to_a_watch(
-    act: Callable[[FakeCluster], None], words: list[str], ended: bool
-) -> None:
-    cluster = cluster_of("a")
-    watch = opened(cluster, {"resourceVersion": "1", "allowWatchBookmarks": "true"})
-    cluster.apply(service("b"))
-    act(cluster)
-    assert (told(watch), watch.ended) == (words, ended)
-
-
-def test_a_selector_sees_objects_come_and_go_by_their_labels() -> None:
-    cluster = cluster_of("a")
-    watch = opened(cluster, {"resourceVersion": "1", "labelSelector": "app=web"})
-    for labels in ({"app": "web"}, {"app": "db"}, {"app": "db"}):
-        cluster.apply(service("a", **labels))
-    assert told(watch) == ["ADDED a 2", "DELETED a 3"]
-
-
 @pytest.mark.parametrize(("given", "selected"), columns(TABLES, "selectors"))
 def test_selectors(given: str, selected: str) -> None:
     """A selector, and labels."""
@@ -169,19 +140,6 @@ def test_history_is_bounded_and_a_backup_can_be_put_back() -> None:
     cluster.rewind(11)
     _, page = listed(cluster, {})
     assert (len(page["items"]), page["metadata"]["resourceVersion"]) == (11, "11")
-
-
-@pytest.mark.parametrize("watch", [{}, {"watch": "1"}], ids=["list", "watch"])
-@pytest.mark.parametrize(("target", "status"), columns(TABLES, "rights"))
-def test_rights(target: str, status: str, watch: dict[str, str]) -> None:
-    path, _, text = target.partition("?")
-    query = dict(parse_qsl(text)) | watch
-    cluster = cluster_of("a")
-    cluster.grant("services", "one")
-    cluster.grant("namespaces", "one")
-    assert cluster.answer(path, query).status == int(status)
-    cluster.token = "new"
-    assert [cluster.answer(path, query, token).status for token in ("old", None)] == [401, 401]
 
 
 @pytest.mark.parametrize("fault", [faults.refused(), faults.unavailable(3), faults.html_page()])

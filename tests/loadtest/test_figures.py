@@ -11,7 +11,6 @@ from loadtest.generator.measure import Row, combined
 from loadtest.pressure.clients import Counts
 from loadtest.pressure.machine import lateness, without
 from loadtest.pressure.results import Honest, Outcome
-from loadtest.pressure.soak_result import slope
 from loadtest.programs import NATIVE
 from loadtest.watch.api_servers import Change
 from loadtest.watch.parts import Sample as Watched
@@ -154,14 +153,6 @@ def test_lateness(late: list[float], noted: list[float], gaps: list[tuple[float,
 def test_time_without_gaps(given: str, seconds: str) -> None:
     gaps = [tuple(map(float, each.split("-"))) for each in given.split()]
     assert without(gaps, 2.0, 5.0) == pytest.approx(float(seconds))  # type: ignore[arg-type] # pairs
-
-
-@pytest.mark.parametrize(
-    ("samples", "expected"),
-    [([], 0.0), ([(1, 5)], 0.0), ([(1, 5), (1, 7)], 0.0), ([(0, 1), (1, 3), (2, 5)], 2.0), ([(0, 5), (1, 3), (2, 5), (3, 3)], -0.4)],
-)  # fmt: skip
-def test_slope(samples: list[tuple[float, float]], expected: float) -> None:
-    assert slope(samples) == pytest.approx(expected)
 
 
 def test_the_median_of_what_every_turn_tells() -> None:

@@ -12,17 +12,15 @@ from hsdns.resolver.cares import CAres
 from hsdns.resolver.model import (
     CLOSED,
     Answer,
-    Ended,
     Fate,
     Packet,
-    Received,
-    Sent,
+    Trace,
     candidates,
     within,
 )
 from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
 from hsdns.wire.iana import Rcode, RRType, rcode_from_text, type_from_text, type_to_text
-from tests.support.resolvers.lookups import steps
+from tests.support.resolvers.lookups import trace_of
 from tests.support.tables import columns
 
 BOTH = (RRType.A, RRType.AAAA)
@@ -53,18 +51,12 @@ def test_lookups(row: str, expected: str) -> None:
         word = answers.get(query, answers.get(packet.name, "NXDOMAIN"))
         return FATES[word] if word in FATES else (0.0, Answer(rcode_from_text(word)))
 
-    found = steps(MODELS[resolver](text, Random(0)), name, types, ask)
-    sent = [
-        f"{type_to_text(each.packet.rrtype)} {each.packet.name}"
-        for each in found
-        if isinstance(each, Sent)
-    ]
-    end = found[-1]
-    assert isinstance(end, Ended)
-    shown = {"queries": ", ".join(sent), "error": end.result.error, "why": end.result.why}
+    packets, _, _, result = trace_of(MODELS[resolver](text, Random(0)), name, types, ask)
+    sent = [f"{type_to_text(each.rrtype)} {each.name}" for each in packets]
+    shown = {"queries": ", ".join(sent), "error": result.error, "why": result.why}
     kind, _, value = expected.partition(" ")
     assert shown[kind] == value
-    assert bool(end.result.addresses) is not bool(end.result.error)
+    assert bool(result.addresses) is not bool(result.error)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +73,13 @@ def test_candidates(name: str, tried: list[str]) -> None:
 
 @pytest.mark.parametrize("resolver", USUAL)
 def test_a_slow_answer_takes_virtual_time(resolver: str) -> None:
-    """The steps are in the order of their times, and end with the answer."""
-    found = steps(MODELS[resolver](KUBE, Random(0)), "web.", BOTH, lambda packet: (0.7, OK), 10.0)
-    assert [type(each) for each in found] == [Sent, Sent, Received, Received, Ended]
-    assert found[0].packet.at == 10.0  # type: ignore[union-attr]  # it is Sent
-    last = found[-1]
-    assert isinstance(last, Ended)
-    assert last.at == pytest.approx(10.7)
-    assert set(last.result.addresses) == {"192.0.2.1"}
+    found = trace_of(
+        MODELS[resolver](KUBE, Random(0)), "web.", BOTH, lambda packet: (0.7, OK), 10.0
+    )
+    assert [each.at for each in found.packets] == [10.0, 10.0]
+    times = [*(at for at, _, _ in found.answers), found.end]
+    assert times == [pytest.approx(10.7)] * 3
+    assert set(found.result.addresses) == {"192.0.2.1"}
 
 
 def test_within() -> None:
@@ -101,16 +92,13 @@ def test_within() -> None:
 @pytest.mark.parametrize(("resolver", "types", "queries"), [("glibc", BOTH, 8), ("go", BOTH, 8)])
 def test_rotate_asks_all_servers(resolver: str, types: tuple[int, ...], queries: int) -> None:
     text = "nameserver 1.1.1.1\nnameserver 2.2.2.2\noptions rotate\n"
-    found = steps(MODELS[resolver](text, Random(0)), "web.", types, lambda packet: None)
-    sent = [each.packet.server for each in found if isinstance(each, Sent)]
+    found = trace_of(MODELS[resolver](text, Random(0)), "web.", types, lambda packet: None)
+    sent = [each.server for each in found.packets]
     assert (len(sent), sent.count(0)) == (queries, queries // 2)
 
 
-def channel(model: CAres, name: str, fate: Fate) -> tuple[int, Ended]:
-    found = steps(model, name, BOTH, lambda packet: fate, model.now)
-    end = found[-1]
-    assert isinstance(end, Ended)
-    return sum(isinstance(each, Sent) for each in found), end
+def channel(model: CAres, name: str, fate: Fate) -> Trace:
+    return trace_of(model, name, BOTH, lambda packet: fate, model.now)
 
 
 @pytest.mark.parametrize(
@@ -119,16 +107,12 @@ def channel(model: CAres, name: str, fate: Fate) -> tuple[int, Ended]:
 )
 def test_cache_of_c_ares(answer: Answer, seconds: int) -> None:
     model = CAres("", Random(0))
-    first = channel(model, "web.", (0.0, answer))[1].result
+    first = channel(model, "web.", (0.0, answer)).result
     model.now += seconds - 1
-    sent, end = channel(model, "web.", (0.0, answer))
-    assert (sent, end.result.error, len(end.result.addresses)) == (
-        0,
-        first.error,
-        len(first.addresses),
-    )
+    packets, _, _, result = channel(model, "web.", (0.0, answer))
+    assert (packets, result.error, result.addresses) == ([], first.error, first.addresses)
     model.now += 2
-    assert channel(model, "web.", (0.0, answer))[0] == 2
+    assert len(channel(model, "web.", (0.0, answer)).packets) == 2
 
 
 def test_c_ares_waits_five_times_as_long_as_its_server_takes() -> None:
@@ -136,6 +120,6 @@ def test_c_ares_waits_five_times_as_long_as_its_server_takes() -> None:
     for name in ("a.", "b."):
         channel(model, name, (0.2, Answer(Rcode.NXDOMAIN)))
     first = model.now
-    sent, end = channel(model, "c.", None)
-    assert sent == 6
-    assert 1.0 + 1.0 + 2.0 <= end.at - first <= 1.0 + 2.0 + 4.0
+    found = channel(model, "c.", None)
+    assert len(found.packets) == 6
+    assert 1.0 + 1.0 + 2.0 <= found.end - first <= 1.0 + 2.0 + 4.0

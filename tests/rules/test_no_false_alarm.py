@@ -19,8 +19,8 @@ HERE = Path(__file__).parent
 SERVICE = "{apiVersion: v1, kind: Service, metadata: {name: db, namespace: lab}, spec: %s}\n---\n"
 
 
-def findings(text: str, file: str = "a.yaml") -> list[Finding]:
-    read = read_files([(file, text.encode())])
+def findings(text: str, file: str = "a.yaml", *, is_whole: bool = False) -> list[Finding]:
+    read = read_files([(file, text.encode())], is_whole=is_whole)
     assert read.unread == []
     return judge(read.objects, read.silences, preview=True).findings
 
@@ -35,8 +35,12 @@ def test_nothing_is_found(row: Row, request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.parametrize("row", rows(HERE / "found.txt"))
-def test_what_is_found(row: Row) -> None:
-    assert [str(each) for each in findings(row.given)] == row.expected
+def test_what_is_found(row: Row, request: pytest.FixtureRequest) -> None:
+    said = list[str]()
+    for each in findings(row.given, is_whole="[whole" in request.node.name):
+        edit = each.remark.edit
+        said += [str(each), *([f"edit {edit.text}"] if edit is not None else [])]
+    assert said == row.expected
 
 
 def slice_of(family: str, count: int) -> str:

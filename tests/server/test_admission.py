@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.fastpath.miss_queue import CAPACITY
-from hsdns.metrics import Registry
 from hsdns.server.admission import (
     CONNECTION,
     CREDIT,
@@ -110,14 +109,6 @@ def test_queries_in_progress_end_only_for_a_client_with_fewer(
     assert take(places, added, new) is bool(end)
     assert Counter(each.end for each in connections) == Counter([end, "", ""])
     assert (len(places), places.refused) == (3, 0 if end else 1)
-
-
-def test_an_idle_one_is_found_behind_busy_ones() -> None:
-    places, connections = filled(4, "abcd", pending=1)
-    connections[2].pending = 0
-    added = Connection()
-    assert take(places, added, "e")
-    assert [each.end for each in connections] == ["", "", "closed", ""]
 
 
 def test_the_search_is_bounded() -> None:
@@ -225,23 +216,6 @@ def test_shares(limit: int, clients: int, pages: int) -> None:
     assert limit < 64 or clients + pages <= limit * 3 // 4, "the rest is for upstreams and files"
 
 
-def test_metrics() -> None:
-    metrics, shares = Registry(), Shares.of(64)
-    shares.count_in(metrics)
-    for _ in range(shares.pages.most + 1):
-        connection = Connection()
-        shares.pages.take(connection, connection, "192.0.2.1")
-    metrics.fold()
-    labels = ("clients",), ("pages",)
-    assert metrics.gauge("hsdns_connections", "").values == dict(zip(labels, (0, 16), strict=True))
-    assert metrics.gauge("hsdns_connections_max", "").values == dict(
-        zip(labels, (24, 16), strict=True)
-    )
-    assert metrics.counter("hsdns_connections_closed_total", "").values == dict(
-        zip(labels, (0, 1), strict=True)
-    )
-
-
 class Loop:
     """Turns that the test begins, and a clock that only steps move."""
 
@@ -330,16 +304,6 @@ def test_more_connections_of_a_client_are_no_more_steps(heavy: int) -> None:
     assert max(each.taken for each in busy) <= 2 + 11 // heavy
 
 
-def test_the_budget_of_a_turn_is_that_of_all_connections() -> None:
-    loop = Loop()
-    busy = [Steps(loop, 100, SECONDS / 4) for _ in range(50)]
-    for connection in busy:
-        loop.turns.enter(connection)
-    for turn in range(1, 10):
-        assert sum(each.taken for each in busy) == 4 * turn
-        loop.turn()
-
-
 def test_end_of_a_turn_that_enters_its_connection_waits_for_the_next_turn() -> None:
     loop = Loop()
 
@@ -373,22 +337,6 @@ def test_end_of_a_turn_that_fails_closes_its_connection_only(
     assert caplog.messages == ["a message cannot be handled; its connection is closed"]
 
 
-def test_end_of_a_turn_comes_once_for_all_its_steps() -> None:
-    loop = Loop()
-    connection = Steps(loop, STEPS + 2)
-    loop.turns.enter(connection)
-    assert connection.ended == 1
-    loop.turn()
-    assert connection.ended == 2
-
-
-def test_turns_end_when_no_one_has_anything() -> None:
-    loop = Loop()
-    loop.turns.enter(Steps(loop, 3))
-    loop.turn()
-    assert loop.next == []
-
-
 def test_step_that_fails_closes_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
     class Failing(Steps):
         def step(self) -> bool:
@@ -402,22 +350,6 @@ def test_step_that_fails_closes_its_connection_only(caplog: pytest.LogCaptureFix
     loop.turn()
     assert (failing.taken, failing.is_closed, other.taken, other.is_closed) == (1, True, 1, False)
     assert caplog.messages == ["a message cannot be handled; its connection is closed"]
-
-
-def test_step_may_enter_its_connection() -> None:
-    """As where an answer comes at once."""
-    loop = Loop()
-
-    class Entering(Steps):
-        def step(self) -> bool:
-            has_more = super().step()
-            if has_more:
-                loop.turns.enter(self)
-            return has_more
-
-    connection = Entering(loop, 3)
-    loop.turns.enter(connection)
-    assert connection.taken == 3
 
 
 MUCH = int(10 / FRAME)  # frames: 10 seconds

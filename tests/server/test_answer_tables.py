@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from hsdns.answer_table.policy import BlockPolicy
 from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.objects import Upserted
 from hsdns.fastpath import Versions
@@ -24,7 +23,6 @@ from hsdns.server.answer_tables import (
     SHED_REASONS,
     AnswerTables,
     Recomputation,
-    make_writer,
     shed_drops,
 )
 from hsdns.server.udp import UdpListener
@@ -32,7 +30,7 @@ from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
-from tests.support.servers.udp_listeners import KINDS, each_kind, serving_with, twin_of
+from tests.support.servers.udp_listeners import KINDS, each_kind, twin_of
 
 COREFILE = f".:53 {{\n{KUBERNETES}\n}}\n"
 WEB = ask("web.default.svc.cluster.local.")
@@ -157,23 +155,6 @@ def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
         assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == total
         del memory_server
         gc.collect()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_exchanged_table_is_counted_once_more(kind: str) -> None:
-    """A worker may have been amid a batch."""
-    metrics, old, new = Registry(), make_memory_server(kind), make_memory_server(kind)
-    listening = Listening(metrics)
-    folded: list[str] = []
-    for name, memory_server in (("old", old), ("new", new)):
-        memory_server.writer.hits.count = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
-    listening.use(old.writer)
-    folded.clear()
-    listening.use(new.writer)
-    assert folded == ["old", "new"]
-    for _ in range(2):
-        metrics.fold()
-    assert folded == ["old", "new", "old", "new", "new"]
 
 
 @pytest.mark.sockets
@@ -363,18 +344,6 @@ def test_what_sockets_counted_is_shown_by_server_where_shed_is() -> None:
     }
 
 
-def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
-    metrics = Registry()
-    listening = Listening(metrics)
-    for total in range(1, 20):
-        listener = Statistics()
-        listening.use(udp=[listener])
-        listener.dropped = 1
-        metrics.fold()
-        assert values(metrics, "hsdns_udp_queue_drops_total") == {(): total}
-        del listener
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_listener_that_closes_is_counted_once_more(kind: str) -> None:
     metrics, memory_server, listener = Registry(), make_memory_server(kind), Statistics()
@@ -392,58 +361,6 @@ def test_listener_that_closes_is_counted_once_more(kind: str) -> None:
     assert values(metrics, "hsdns_udp_queue_drops_total") == {(): 6}
     assert values(metrics, "hsdns_udp_send_errors_total") == {("EPERM",): 6}
     assert (listening.tables._tables, listening.tables._sockets) == ({}, {})
-
-
-def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
-    metrics, memory_server = Registry(), make_memory_server("loop")
-    listening = Listening(metrics)
-    listening.use(memory_server.writer)
-    metrics.fold()
-    listening.use(None)
-    metrics.fold()
-    assert values(metrics, "hsdns_table_entries", "gauge") == {}
-    assert values(metrics, "hsdns_table_bytes", "gauge") == {}
-
-
-@pytest.mark.parametrize(("text", "keeps"), [(KUBERNETES, True), ("whoami", False), (f"whoami\n{KUBERNETES}", False)])  # fmt: skip
-def test_make_writer(text: str, keeps: bool) -> None:
-    memory_server = MemoryServer(f".:53 {{\n{text}\n}}\n", None)
-    (listener,) = memory_server.configuration.listeners
-    policies = {zone: BlockPolicy(block.handlers) for zone, block in listener.zones.items()}
-    with serving_with("loop"):
-        versions: Any = twin_of("loop").Versions()
-        found = make_writer("dns://:53", policies, versions)
-    assert (found is not None) is keeps
-
-
-@pytest.mark.parametrize("implementation", ["rust", "python"])
-def test_implementation_is_shown(implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_tables, "IMPLEMENTATION", implementation)
-    metrics = Registry()
-    AnswerTables(metrics, list, idle())
-    assert values(metrics, "hsdns_fastpath_info", "gauge") == {(implementation,): 1}
-
-
-def test_exchanged_tables_go_though_nothing_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory_server = make_memory_server("loop")
-    listening = Listening(Registry())
-    listening.use(memory_server.writer)
-    turns = 0
-
-    async def sleep(seconds: float) -> None:
-        nonlocal turns
-        turns += 1
-        if turns == 1:
-            listening.use(None)  # a worker may still be in the middle of a batch
-        if turns == 2:
-            assert list(listening.tables._tables) == [memory_server.writer]
-        if turns == 3:
-            raise asyncio.CancelledError
-
-    monkeypatch.setattr(answer_tables, "sleep", sleep)
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(listening.tables.write_logs())
-    assert listening.tables._tables == {}
 
 
 def test_lines_about_hits_are_written_some_in_a_turn(

@@ -143,7 +143,7 @@ async def test_malformed_requests_end_the_connection(sent: bytes, status: int, l
         assert (await client.receive()).status == status
         assert await client.has_ended()
         check(await other.ask("GET", get()))
-        assert it.server._places.octets == 0
+        assert it.server.places.octets == 0
 
 
 @pytest.mark.parametrize(
@@ -380,9 +380,9 @@ def test_a_client_with_all_connections_keeps_no_others_out(
         transport.connection.data_received(BEGIN + gets(1))
     found.append(it.connect(f"192.0.2.{ord(new)}"))
     assert [index for index, each in enumerate(found) if each.is_over] == closed
-    within = it.server._places._within
+    within = it.server.places._within
     assert within is not None
-    assert len(it.server._places) == len(within) == len(clients)
+    assert len(it.server.places) == len(within) == len(clients)
     assert within.closed == (closed[0] < len(clients))
 
 
@@ -426,7 +426,7 @@ def test_octets_of_all_connections_are_bounded(
         if transport.is_over:
             transport.connection.connection_lost(None)
     kept = sum(not transport.is_over for transport in found)
-    places = it.server._places._within or it.server._places
+    places = it.server.places._within or it.server.places
     assert MAX_OCTETS * 3 / 4 < (kept - 1) * octets < places.octets <= MAX_OCTETS
     assert not small.is_over
     assert places.closed == len(found) - kept

@@ -19,7 +19,7 @@ from hsdns.server import tcp as tcp_listener
 from hsdns.server.faults import StandingFaults
 from tests.faults.queries import asked
 from tests.server.loopback import fetch
-from tests.server.test_processors import Made, configured
+from tests.server.test_processors import Made
 from tests.support.clients.messages import summary
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import DEADLINE, until
@@ -124,17 +124,6 @@ async def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
         assert await site.server.reload()
         assert await asking.ask(WEB) == ({"REFUSED"}, 0)
         asking.clear()
-        answers, hits = await asking.ask(WEB)
-        assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
-
-
-@pytest.mark.sockets
-async def test_a_spent_rule_gives_the_table_back(tmp_path: Path) -> None:
-    async with served(tmp_path) as (site, asking):
-        asking.add(f"rcode REFUSED name {WEB} times 2")
-        assert await asking.ask(WEB, 2) == ({"REFUSED"}, 0)
-        blocks = site.server.configuration.blocks
-        await until(lambda: all(each.fault is None for each in blocks), "the rule ended")
         answers, hits = await asking.ask(WEB)
         assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
 
@@ -260,14 +249,6 @@ def test_refused(text: str, sentence: str) -> None:
         timed.add(text)
     assert str(caught.value) == sentence
     assert (timed.rebuilt, timed.faults.rules.all) == (0, [])
-
-
-def test_a_rule_of_the_corefile_is_not_removed() -> None:
-    configuration = configured("a.org {\nfault drop named x\nwhoami\n}\n")
-    faults = StandingFaults(Registry(), lambda: 0.0, lambda: None, Random(1))
-    with pytest.raises(RuleError) as caught:
-        faults.remove("x", configuration)
-    assert str(caught.value) == 'the rule "x" is written at Corefile:2:1; remove it there'
 
 
 # --- connections, misses, and the process ---

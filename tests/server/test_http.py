@@ -195,21 +195,6 @@ async def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
     await listeners.close()
 
 
-async def test_keep_only_closes_the_rest() -> None:
-    listeners = await opened(pages(health=page("OK")))
-    where = listeners.bound[LOCAL]
-    other = HttpPages()
-    other.serve("localhost:0", {"/ready": page("OK")})
-    await listeners.open(other)
-    assert (await ask(where)).status == 200
-    await listeners.close_others(other)
-    with pytest.raises(ConnectionError):
-        await ask(where)
-    assert (await ask(listeners.bound["localhost:0"], "/ready")).status == 200
-    await listeners.close()
-    assert listeners.bound == {}
-
-
 async def test_go_back() -> None:
     listeners, before = HttpListeners(Places(64)), pages(health=page("OK"))
     await listeners.open(before)
@@ -219,15 +204,6 @@ async def test_go_back() -> None:
     assert (await ask(where)).body == b"other"
     await listeners.go_back(before)
     assert ((await ask(where)).body, list(listeners.bound)) == (b"OK", [LOCAL])
-    await listeners.close()
-
-
-async def test_pages_may_be_added() -> None:
-    listeners, growing = HttpListeners(Places(64)), pages(health=page("OK"))
-    await listeners.open(growing)
-    growing.serve(LOCAL, {"/ready": page("yes")})
-    await listeners.open(growing)
-    assert (await ask(listeners.bound[LOCAL], "/ready")).body == b"yes"
     await listeners.close()
 
 
@@ -344,24 +320,6 @@ async def connect(where: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio
     return reader, writer
 
 
-async def test_who_is_silent_longest_makes_room() -> None:
-    listeners, wanted = HttpListeners(Places(3)), pages(health=page("OK"))
-    wanted.serve("localhost:0", {"/health": page("OK")})
-    await listeners.open(wanted)
-    one, other = listeners.bound.values()
-    clients = [await connect(each) for each in (one, other, one)]
-    reader, writer = clients[0]  # the first to come, and the last to ask
-    writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-    await reader.readuntil(b"\r\n\r\nOK")
-    for gone in (1, 2, 0):
-        clients.append(await connect(other))
-        assert await clients[gone][0].read() == b""
-    for _, writer in clients:
-        writer.close()
-        await writer.wait_closed()
-    await listeners.close()
-
-
 async def test_who_is_being_answered_makes_no_room() -> None:
     go_on = threading.Event()
 
@@ -384,17 +342,6 @@ async def test_who_is_being_answered_makes_no_room() -> None:
     await event_loops.until(lambda: not len(places), "the connection's end")
     assert (await ask(listeners.bound[LOCAL])).body == b"OK"
     await listeners.close()
-
-
-async def test_a_probe_that_stays_is_closed_with_its_socket() -> None:
-    listeners = HttpListeners(Places(4))
-    await listeners.open(pages(health=page("OK")))
-    reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
-    writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
-    await listeners.close()
-    assert await reader.read() == b"OK"
-    writer.close()
 
 
 def tls_page(name: str) -> HttpPage:
@@ -450,20 +397,6 @@ async def test_page_over_tls() -> None:
     assert (await ask(where, "/metrics")).body == b"plain"
     assert listeners.bound[LOCAL] == where
     await listeners.close()
-
-
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [("/debug/pprof/", 200), ("/debug/pprof/heap?seconds=1", 200), ("/debug/pprofs", 404), ("/debug/pprof/a/b", 404)],
-)  # fmt: skip
-async def test_page_that_ends_in_a_slash_has_all_below(path: str, status: int) -> None:
-    listeners = await opened(
-        {"/debug/pprof/": HttpPage(lambda asked: (200, "text/plain", asked.encode()))}
-    )
-    found = await ask(listeners.bound[LOCAL], path)
-    await listeners.close()
-    assert found.status == status
-    assert found.body == (path.encode() if status == 200 else b"404 page not found\n")
 
 
 @pytest.mark.parametrize("loop", event_loops.LOOPS)

@@ -21,7 +21,6 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugin import Plugin, Runtime
-from hsdns.plugins.errors import Errors
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
@@ -42,8 +41,6 @@ from tests.server.loopback import (
     running,
     serving,
 )
-from tests.support.clients.messages import query
-from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import LOOPS, until
 from tests.support.servers.cluster_server import ClusterServer
@@ -94,17 +91,6 @@ async def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_ins
         assert not await reload
         assert server.instances == [before]
         assert reloadable.failures == 0
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_start_serves_udp_and_tcp(loop: str, tmp_path: Path) -> None:
-    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-        assert (await reloadable.ask()).startswith(NOERROR)
-        assert (await reloadable.ask_tcp()).startswith(NOERROR)
-        assert reloadable.server.addresses == {
-            ListenAddress("127.0.0.1", reloadable.port): ("127.0.0.1", reloadable.port)
-        }
-    assert is_free(reloadable.port)
 
 
 async def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
@@ -173,65 +159,6 @@ async def test_probes_are_answered_while_a_plugin_starts(
 # --- change over ---
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
-    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-        before = [
-            serving(reloadable.server).listeners.udp[listen].sock
-            for listen in reloadable.server.addresses
-        ]
-        answered = 0
-        done = False
-
-        async def ask() -> None:
-            nonlocal answered
-            with UdpClient() as client:
-                while not done:
-                    wire, _ = await client.ask(
-                        query(number=answered).to_wire(), ("127.0.0.1", reloadable.port)
-                    )
-                    assert wire[3] & 15 == 0
-                    answered += 1
-
-        async with (
-            TcpClient(("127.0.0.1", reloadable.port)) as kept,
-            asyncio.TaskGroup() as group,
-        ):
-            for _ in range(4):
-                group.create_task(ask())
-            for turn in range(5):
-                asked = answered
-                await until(lambda asked=asked: answered > asked + 20, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
-                reloadable.write(
-                    WHOAMI.replace("whoami", "log\nwhoami" if turn % 2 else "whoami\nerrors")
-                )
-                assert await reloadable.server.reload()
-                kept.send(query(number=turn).to_wire())
-                assert (await kept.receive())[1] == turn
-            done = True
-        after = [
-            serving(reloadable.server).listeners.udp[listen].sock
-            for listen in reloadable.server.addresses
-        ]
-        assert after == before
-        assert reloadable.failures == 0
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("", "bind 127.0.0.1"), ("bind 127.0.0.1", ""), ("bind 127.0.0.1", "bind 0.0.0.0")],
-    ids=["to-one-address", "to-all", "to-all-ipv4"],
-)
-async def test_reload_changes_the_bound_address(first: str, second: str, tmp_path: Path) -> None:
-    """The old socket is still open while the new one is bound to the same port."""
-    text = ". {\nBIND\nwhoami\n}\n"
-    async with running(ReloadableServer(tmp_path, text.replace("BIND", first))) as reloadable:
-        reloadable.write(text.replace("BIND", second))
-        assert await reloadable.server.reload()
-        assert (await reloadable.ask()).startswith(NOERROR)
-        assert len(reloadable.server.addresses) == 1
-
-
 BROKEN = [
     pytest.param(". {\nwhoam\n}", 'unknown directive "whoam"; did you mean "whoami"?', id="parse"),
     pytest.param(". {\nwhoami x\n}", '"whoami" takes no argument', id="setup"),
@@ -274,53 +201,6 @@ async def test_reload_of_a_broken_file_keeps_the_old_one(
         reloadable.write(WHOAMI)
         assert await reloadable.server.reload()
         assert reloadable.failures == 1
-
-
-@pytest.mark.parametrize(("text", "error"), BROKEN)
-async def test_broken_file_is_tried_once(text: str, error: str, tmp_path: Path) -> None:
-    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-        reloadable.write(text)
-        for _ in range(3):
-            await reloadable.server.reload(only_if_changed=True)
-        assert reloadable.failures == 1
-        reloadable.write(f"# another look\n{text}")
-        await reloadable.server.reload()
-        assert reloadable.failures == 2
-
-
-async def test_fault_of_a_plugin_keeps_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def fail(self: Plugin, runtime: Runtime) -> None:
-        raise RuntimeError("a fault of the plugin")
-
-    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-        monkeypatch.setattr(Errors, "start", fail)
-        reloadable.write(WHOAMI.replace("whoami", "whoami\nerrors"))
-        assert not await reloadable.server.reload(only_if_changed=True)
-        assert reloadable.failures == 1
-        assert caplog.messages[-2:] == [
-            "Restart failed: a fault of the plugin (serving goes on as before)",
-            "plugin/reload: Corefile changed but reload failed: a fault of the plugin",
-        ]
-        assert (await reloadable.ask()).startswith(NOERROR)
-
-
-@pytest.mark.parametrize(
-    ("text", "reloads"),
-    [
-        pytest.param(WHOAMI, 0, id="untouched"),
-        pytest.param("# a comment\n" + WHOAMI, 0, id="comment"),
-        pytest.param(WHOAMI.replace("whoami", "whoami\nlog"), 1, id="changed"),
-    ],
-)
-async def test_reload_if_changed(text: str, reloads: int, tmp_path: Path) -> None:
-    async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
-        before = reloadable.server.configuration
-        reloadable.write(text)
-        runtime = serving(reloadable.server)
-        await runtime.reload_if_changed()
-        assert (reloadable.server.configuration is not before) is bool(reloads)
 
 
 HTTP = ". {\nbind 127.0.0.1\nhealth 127.0.0.1:HTTP\nready 127.0.0.1:HTTP\nprometheus 127.0.0.1:HTTP\nwhoami\n}\n"
@@ -410,12 +290,6 @@ async def test_plugin_that_fails_ends_the_process(
 
 
 # --- what is counted ---
-
-
-@pytest.mark.parametrize(("word", "level"), [("", logging.INFO), ("debug", logging.DEBUG)])
-async def test_log_level(word: str, level: int, tmp_path: Path) -> None:
-    async with running(ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
-        assert logging.getLogger("hsdns").level == level
 
 
 # --- the answer tables ---
@@ -529,3 +403,9 @@ async def test_what_reloads_replace_is_freed_without_a_collection(tmp_path: Path
             assert sorted({repr(each()) for each in old if each() is not None}) == []
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(("word", "level"), [("", logging.INFO), ("debug", logging.DEBUG)])
+async def test_log_level(word: str, level: int, tmp_path: Path) -> None:
+    async with running(ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
+        assert logging.getLogger("hsdns").level == level

@@ -79,7 +79,7 @@ def test_a_processor_for_each_listener() -> None:
 )
 def test_filters_that_read_the_store_wait_for_a_late_watch(lines: str, waits: bool) -> None:
     made = Made(f"a.org {{\n{lines.format('endpoint http://192.0.2.1:8001')}\n}}\n")
-    assert (made.processors["dns://:53"]._late_watch is not None) is waits
+    assert (made.processors["dns://:53"].late_watch is not None) is waits
 
 
 def test_what_no_block_answers_is_counted() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hsdns.answer_table.recompute import RecomputedNames, key_of
-from hsdns.cluster.freshness import ANYTHING, NoCounters, versions_of
+from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.objects import Upserted
 from hsdns.fastpath import IMPLEMENTATION, Versions
 from hsdns.server import answer_tables
@@ -123,37 +123,6 @@ async def test_a_batch_is_recomputed_at_its_end() -> None:
         bench.recomputation.release(more=more)
         assert sorted(bench.writer.made) == made
     assert await bench.turns() == [2], "the end of the batch does not come"
-
-
-async def test_an_event_in_another_thread_is_recomputed_on_the_loop() -> None:
-    bench = Bench((1,))
-
-    def apply() -> None:
-        bench.recomputation.hold()
-        bench.recomputation.bump(1)
-        bench.recomputation.release()
-
-    thread = threading.Thread(target=apply)
-    thread.start()
-    thread.join()
-    assert bench.versions.read(1) == 1
-    await until(lambda: bench.writer.made == [0], "it is made on this loop")
-
-
-def test_compiled_code_increments_the_counters_of_the_answer_tables() -> None:
-    versions = Versions()
-    assert versions_of(Recomputation(versions, lambda: 0.0)) is versions
-    assert versions_of(versions) is versions
-    assert versions_of(NoCounters()) is None
-
-
-async def test_what_is_asked_for_is_made_again_and_again() -> None:
-    bench = Bench((1,))
-    (query,) = bench.writer.queries
-    for _ in range(3):
-        bench.recomputation.bump(1)
-        assert await bench.turns() == [0]
-        bench.writer.used[query] = 3
 
 
 async def test_replies_that_cannot_be_recomputed_are_left_to_the_next_query(

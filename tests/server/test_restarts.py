@@ -276,18 +276,6 @@ async def test_ports_that_the_kernel_has_chosen_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.sockets
-async def test_a_reload_comes_after_it(tmp_path: Path) -> None:
-    async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
-        server = reloadable.server
-        await killed(reloadable, "die 1h named gone")
-        reload = asyncio.create_task(server.reload())
-        assert server.faults is not None
-        server.faults.remove("gone", None)
-        assert await reload
-        assert server.is_serving
-
-
-@pytest.mark.sockets
 async def test_queries_that_wait_are_pending(tmp_path: Path) -> None:
     async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
         faults, configuration = reloadable.server.faults, reloadable.server.configuration

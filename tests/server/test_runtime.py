@@ -16,7 +16,6 @@ from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.parser import parse
 from hsdns.eager import Wait, start
 from hsdns.metrics import Registry
-from hsdns.plugin import Plugin
 from hsdns.plugins import ORDER
 from hsdns.server import runtime
 from hsdns.server import runtime as module
@@ -32,7 +31,7 @@ from hsdns.server.runtime import (
     take_apart,
 )
 from hsdns.wire.message import Reply
-from tests.support.coroutines.event_loops import DEADLINE, LOOPS, run, until
+from tests.support.coroutines.event_loops import DEADLINE, LOOPS, until
 from tests.support.plugins.requests import make_request
 from tests.support.servers.function_processor import processor
 
@@ -66,26 +65,6 @@ async def test_tasks_are_held_until_they_end(loop: str) -> None:
     assert await task == 7
     await asyncio.sleep(0)
     assert len(tasks) == 0
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_cancel_waits_for_the_end(loop: str) -> None:
-    tasks, ended, started = Tasks(), list[str](), asyncio.Event()
-
-    async def wait() -> None:
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0)
-            ended.append("tidied up")
-
-    tasks.spawn(wait())
-    await started.wait()
-    await tasks.cancel()
-    await tasks.cancel()
-    assert len(tasks) == 0
-    assert ended == ["tidied up"]
 
 
 async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -126,12 +105,6 @@ def test_local_addresses(
     assert runtime.local_addresses(servers) == addresses
 
 
-def test_local_addresses_names_an_address_once() -> None:
-    runtime = make_runtime(". .:1053 {\nbind 127.0.0.1\nwhoami\n}")
-    servers = ["dns://127.0.0.1:53", "dns://127.0.0.1:1053"]
-    assert runtime.local_addresses(servers) == ["127.0.0.1"]
-
-
 @pytest.mark.parametrize(
     ("bound", "asked"),
     [
@@ -145,26 +118,6 @@ def test_local_address_can_be_asked_from_here(bound: Endpoint, asked: Endpoint) 
     runtime = make_runtime()
     runtime.bound["dns://:53"] = bound
     assert runtime.local_address("dns://:53") == asked
-
-
-class Unready(Plugin):
-    def __init__(self, name: str) -> None:
-        self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
-
-    def ready(self) -> bool:
-        return False
-
-
-def test_readiness_asks_every_block() -> None:
-    runtime = make_runtime()
-    assert runtime.readiness() == ([], [], [])
-    text = ". {\nwhoami\n}\nexample.org {\nwhoami\n}"
-    runtime.configuration = configuration(text)
-    assert runtime.readiness() == ([], [], [])
-    runtime.configuration = configuration(text)
-    for block, name in zip(runtime.configuration.blocks, ("kubernetes", "hosts"), strict=True):
-        block.plugins = [Unready(name)]
-    assert runtime.readiness().unready == ["hosts", "kubernetes"]
 
 
 async def test_resolve_asks_the_listener_of_the_request() -> None:
@@ -186,17 +139,6 @@ async def test_resolve_asks_the_listener_of_the_request() -> None:
     ] == [0, 3]
 
 
-def test_resolve_asks_the_resolver_of_the_request() -> None:
-    """An observed chain is asked again for what is nested in it."""
-
-    async def answer(request: Request) -> Reply:
-        return Reply(rcode=5)
-
-    request = make_request("example.org").replace(resolver=processor(answer))
-    assert run(make_runtime().resolve(request)).rcode == 5
-    assert request.nested(request.query.qname, 1).resolver is request.resolver
-
-
 async def test_what_runs_where_clusters_are_followed() -> None:
     async def seven() -> int:
         return 7
@@ -211,18 +153,6 @@ async def test_what_runs_where_clusters_are_followed() -> None:
     with pytest.raises(TimeoutError):
         await runtime.in_watch(asyncio.Event().wait(), 0.001)
     await runtime.tasks.wait()
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_wait_until(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "POLL_INTERVAL", 0.0)
-
-    runtime, looks = make_runtime(), iter([False, False, True])
-    assert [
-        await runtime.wait_until(lambda: True, 0),
-        await runtime.wait_until(lambda: False, 0),
-        await runtime.wait_until(lambda: next(looks), DEADLINE),
-    ] == [True, False, True]
 
 
 # --- tasks that outlive a configuration ---
@@ -243,32 +173,6 @@ async def test_what_watches_ends_with_a_configuration_that_no_server_has(loop: s
     await asyncio.sleep(0)
     await alone.tasks.cancel()
     assert ended == ["alone"]
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_what_a_task_does_to_end_is_not_cut_short(loop: str) -> None:
-    tasks, ended, go_on = Tasks(), [], asyncio.Event()
-
-    async def save_at_the_end() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await go_on.wait()
-            ended.append("saved")
-
-    task = tasks.spawn(save_at_the_end())
-    await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.sleep(0)
-    go_on.set()
-    await tasks.cancel()
-    assert ended == ["saved"]
-
-
-def test_clocks_keep_no_configuration() -> None:
-    runtime = make_runtime()
-    assert getattr(runtime.clock, "__self__", None) is not runtime
-    assert not hasattr(runtime.wall, "__self__")
 
 
 async def test_queries_that_wait_without_a_task_are_counted_and_cancelled() -> None:
@@ -309,28 +213,6 @@ async def test_long_work_lets_others_run_in_between() -> None:
         await turn.end_if_long()
     task.cancel()
     assert [round(each / MAX_TURN, 1) for each in ran] == [1.2, 2.4, 3.6]
-
-
-def test_a_turn_that_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each piece of its own length the thread sleeps, for as long as was asked for."""
-    rests: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        rests.append(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    now = 0.0
-
-    async def work() -> None:
-        nonlocal now
-        turn = Turn(lambda: now, 0.25, 0.001)
-        for _ in range(6):
-            now += 0.125
-            await turn.end_if_long()
-
-    with pytest.raises(StopIteration):
-        work().send(None)
-    assert rests == [0.001, 0.001]
 
 
 async def test_a_long_list_is_freed_in_several_turns() -> None:

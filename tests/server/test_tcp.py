@@ -207,7 +207,7 @@ def test_each_message_has_its_own_time(it: MemoryServing) -> None:
 def test_ordinary_messages_and_replies_are_not_counted(
     it: MemoryServing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(it.server, "hold", pytest.fail)
+    monkeypatch.setattr(it.server.places, "hold", pytest.fail)
     it.processor.size, transport = 500, it.connect()
     for part in (QUERY, QUERY[:5], QUERY[5:], QUERY * 10):
         transport.connection.data_received(part)
@@ -222,13 +222,13 @@ def test_replies_behind_a_long_one_are_counted(it: MemoryServing) -> None:
     connection._take_more(iter([bytes(5000)]))
     for _ in range(3):
         connection._send(bytes(60_000))
-    assert it.server._places.octets == 60_002 + 2 * 60_000
+    assert it.server.places.octets == 60_002 + 2 * 60_000
     connection.resume_writing()
-    assert it.server._places.octets == 5002 + 2 * 60_002, "all are written, and unread"
+    assert it.server.places.octets == 5002 + 2 * 60_002, "all are written, and unread"
 
 
 def test_the_connection_that_was_silent_longest_makes_room(it: MemoryServing) -> None:
-    it.server._places.most = 3
+    it.server.places.most = 3
     found = [it.connect() for _ in range(3)]
     found[0].connection.data_received(QUERY)
     for gone in (1, 2, 0):

@@ -88,7 +88,7 @@ def test_connections_of_the_process_are_bounded(is_full: bool) -> None:
 
 def test_a_connection_that_is_forgotten_frees_its_place() -> None:
     listener, places = TcpListener.__new__(TcpListener), Places(1)
-    listener.connections, listener._places = set(), places
+    listener.connections, listener.places = set(), places
     connection: Any = Busy()
     places.take(connection, Transport(), "192.0.2.1")
     listener.discard(connection)

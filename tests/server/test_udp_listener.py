@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import ListenAddress
-from hsdns.block_choice import BlockChoice
-from hsdns.chain import Request
+from hsdns.chain import BlockChoice, Request
 from hsdns.fastpath import Terms
 from hsdns.fastpath.control import write_address
 from hsdns.query import QueryProcessor

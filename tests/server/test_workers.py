@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
 import threading
@@ -15,12 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hsdns.assemble import ListenAddress
-from hsdns.chain import Request
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
-from hsdns.server.sockets import open_all, open_udp
-from hsdns.server.udp import BATCH_LEN
-from hsdns.wire.message import Reply
+from hsdns.server.sockets import open_all
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
 from tests.support.cluster.objects import service
@@ -139,24 +135,6 @@ async def test_every_worker_answers_and_sends_its_own(workers: ModuleType) -> No
         assert [sock.getsockname()[1] for sock in server.sockets] == [server.local.port] * 3
 
 
-async def test_table_is_exchanged_with_the_processor(workers: ModuleType) -> None:
-    first, second = make_memory_server(), make_memory_server()
-
-    with (
-        serving(workers, first.runtime.processors[first.server]) as server,
-        UdpClient() as client,
-    ):
-        for memory_server in (first, second):
-            server.processor = memory_server.runtime.processors[memory_server.server]
-            for _ in range(3):
-                await client.ask(ask(WEB), address_of(server))
-        server.processor = processor(asked_address)
-        wire, _ = await client.ask(query().to_wire(), address_of(server))
-        assert summary(wire).startswith("1 NOERROR")
-    for memory_server in (first, second):
-        assert memory_server.writer.table.statistics().hits == 2
-
-
 async def test_queue_that_is_full_drops_and_counts(
     workers: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,30 +155,6 @@ async def test_queue_that_is_full_drops_and_counts(
             assert wire[1] == number
         assert server.statistics() == (sent - room, {})
         assert server.pending == 0
-
-
-async def test_loop_takes_a_batch_a_turn(workers: ModuleType) -> None:
-    """Timers and TCP get their turns between."""
-    count = 3 * BATCH_LEN
-    turns: list[int] = []
-
-    answered = 0
-
-    async def note(request: Request) -> Reply:
-        nonlocal answered
-        answered += 1
-        return Reply()
-
-    with serving(workers, processor(note)) as server, UdpClient() as client:
-        for number in range(count):
-            client.sock.sendto(query(number=number % 256).to_wire(), address_of(server))
-        spin(lambda: sum(received(server)) == count, "all received")
-        while answered < count:
-            await asyncio.sleep(0)
-            turns.append(answered)
-    steps = [after - before for before, after in zip([0, *turns], turns, strict=False)]
-    assert max(steps) <= BATCH_LEN
-    assert turns[-1] == count
 
 
 async def test_close_while_busy_ends_the_threads(workers: ModuleType) -> None:
@@ -229,14 +183,6 @@ async def test_close_while_busy_ends_the_threads(workers: ModuleType) -> None:
             stop.set()
             thread.join()
             sender.close()
-
-
-async def test_close_before_the_start(workers: ModuleType) -> None:
-    sock = open_udp(ListenAddress("127.0.0.1", 0))
-    port = sock.getsockname()[1]
-    server = workers.UdpWorkers([sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
-    server.close()
-    open_udp(ListenAddress("127.0.0.1", port)).close()
 
 
 async def test_reply_that_cannot_be_sent_is_counted(workers: ModuleType) -> None:

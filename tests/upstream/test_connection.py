@@ -6,11 +6,13 @@ import asyncio
 import socket
 import ssl
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hsdns.upstream.connection import (
-    MAX_IDLE,
     TCP,
     UDP,
     Connection,
@@ -32,6 +34,7 @@ from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import LOOPS
+from tests.support.tables import section, sections
 from tests.support.upstreams.dns_upstream import serve
 
 QUERY = encode_query(Query.ask(Name.from_text("www.example.org."), RRType.A), 0x1234)
@@ -190,112 +193,42 @@ async def test_time_limit(loop: str) -> None:
             await waiting
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+POOL = Path(__file__).with_name("pool.txt")
 
 
-async def test_oldest_first_and_by_protocol() -> None:
-    pool, first, second, stream = Pool(10.0, Clock()), Connection(), Connection(), Connection()
-    pool.give(UDP, first)
-    pool.give(UDP, second)
-    pool.give(TCP, stream)
-    assert len(pool) == 3
-    assert [pool.take(UDP), pool.take(UDP), pool.take(UDP)] == [first, second, None]
-    assert pool.take(TCP) is stream
-    pool.close()
-
-
-async def test_expired_are_closed_at_the_next_take() -> None:
-    clock = Clock()
-    pool, old, young = Pool(10.0, clock), Connection(), Connection()
-    pool.give(UDP, old)
-    clock.now += 5.0
-    pool.give(UDP, young)
-    clock.now += 5.1
-    assert pool.take(UDP) is young
-    assert not old.is_open
-    assert young.is_open
-    pool.close()
-
-
-async def test_sweep_closes_unused_connections() -> None:
-    clock = Clock()
-    pool, old, young, dead = Pool(10.0, clock), Connection(), Connection(), Connection()
-    pool.give(UDP, old)
-    pool.give(TCP, dead)
-    dead.is_open = False
-    clock.now += 5.0
-    pool.give(UDP, young)
-    clock.now += 5.0
-    pool.sweep()
-    assert [old.is_open, young.is_open, len(pool)] == [False, True, 1]
-    clock.now += 5.0
-    pool.sweep()
-    assert [young.is_open, len(pool)] == [False, 0]
-
-
-async def test_closed_connections_are_not_pooled() -> None:
-    pool, gone, going = Pool(10.0, Clock()), Connection(), Connection()
-    gone.close()
-    pool.give(UDP, gone)
-    assert len(pool) == 0
-    pool.give(UDP, going)
-    going.close()
-    assert pool.take(UDP) is None
-    pool.close()
-
-
-async def test_room() -> None:
-    pool, connections = Pool(10.0, Clock()), [Connection() for _ in range(MAX_IDLE + 1)]
-    for connection in connections:
-        pool.give(UDP, connection)
-    assert len(pool) == MAX_IDLE
-    assert [connection.is_open for connection in connections] == [True] * MAX_IDLE + [False]
-    pool.close()
-    assert not any(connection.is_open for connection in connections)
-    late = Connection()
-    pool.give(UDP, late)
-    assert [late.is_open, len(pool)] == [False, 0]
-
-
-async def test_old_ones_are_closed_however_busy() -> None:
-    clock = Clock()
-    pool, old, young = Pool(10.0, clock, max_age=15.0), Connection(), Connection()
-    old.opened, young.opened = 90.0, 99.0
-    for connection in (young, old):
-        pool.give(UDP, connection)
-    clock.now += 6.0
-    assert pool.take(UDP) is young
-    assert pool.take(UDP) is None
-    assert [young.is_open, old.is_open] == [True, False]
-    clock.now += 10.0
-    pool.give(UDP, young)
-    assert [young.is_open, len(pool)] == [False, 0]
-    pool.close()
-
-
-async def test_sweep_closes_old_connections_behind_newer_ones() -> None:
-    clock = Clock()
-    pool, young, old = Pool(10.0, clock, max_age=15.0), Connection(), Connection()
-    young.opened, old.opened = 99.0, 90.0
-    for connection in (young, old):
-        pool.give(TCP, connection)
-    clock.now += 6.0
-    pool.sweep()
-    assert [young.is_open, old.is_open, len(pool)] == [True, False, 1]
-    pool.close()
-
-
-async def test_max_idle_is_for_each_protocol() -> None:
-    pool = Pool(10.0, Clock(), max_idle=1)
-    connections = [Connection() for _ in range(4)]
-    for protocol, connection in zip((UDP, UDP, TCP, TCP), connections, strict=True):
-        pool.give(protocol, connection)
-    assert [connection.is_open for connection in connections] == [True, False, True, False]
+@pytest.mark.parametrize("name", sections(POOL))
+async def test_pool(name: str) -> None:
+    clock = SimpleNamespace(now=100.0)
+    options: dict[str, Any] = {}
+    made: dict[str, Connection] = {}
+    pool: Pool | None = None
+    for line in section(POOL, name).splitlines():
+        words = line.split()
+        if words[0] in ("max_age", "max_idle"):
+            options[words[0]] = int(words[1])
+            continue
+        pool = Pool(10.0, lambda: clock.now, **options) if pool is None else pool
+        match words:
+            case "give", protocol, *names:
+                for each in names:
+                    which, _, opened = each.partition("@")
+                    made.setdefault(which, Connection())
+                    made[which].opened = float(opened or made[which].opened)
+                    pool.give(protocol, made[which])
+            case "take", protocol, "=>", expected:
+                assert pool.take(protocol) is made.get(expected), line
+            case "pass", seconds:
+                clock.now += float(seconds)
+            case ("sweep",):
+                pool.sweep()
+            case ("end",):
+                pool.close()
+            case "close", which:
+                made.setdefault(which, Connection()).is_open = False
+            case "=>", count, *names:
+                assert len(pool) == int(count), line
+                assert [each for each in made if made[each].is_open] == names, line
+    assert pool is not None
     pool.close()
 
 

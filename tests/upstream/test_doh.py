@@ -114,16 +114,6 @@ def test_get() -> None:
     assert pair.ended == {stream: REPLY}
 
 
-def test_replies_come_in_any_order() -> None:
-    pair = Pair()
-    streams = [pair.ask() for _ in range(3)]
-    for stream in reversed(streams):
-        pair.reply(stream, REPLY + bytes([stream]))
-    assert list(pair.ended.items()) == [
-        (stream, REPLY + bytes([stream])) for stream in reversed(streams)
-    ]
-
-
 @pytest.mark.parametrize("size", [1, 7, 1000], ids=["byte-by-byte", "in-sevens", "whole"])
 def test_bytes_may_come_in_any_pieces(size: int) -> None:
     pair = Pair()
@@ -292,15 +282,6 @@ def test_what_is_no_http2(data: bytes, sentence: str, size: int) -> None:
     with pytest.raises(ConnectionClosed, match=sentence):
         receive()
     assert not session.has_room
-
-
-def test_settings_are_waited_for() -> None:
-    session = DohSession("a")
-    assert not session.has_settings
-    session.receive_data(b"\0\0\0\4\0\0\0\0")
-    assert not session.has_settings
-    session.receive_data(b"\0")
-    assert session.has_settings
 
 
 def test_close_sends_one_goaway() -> None:

@@ -656,27 +656,6 @@ async def test_tasks_ask_through_futures() -> None:
 DEADLINE_TICK = 0.5
 
 
-@pytest.mark.parametrize(
-    ("now", "due"),
-    [
-        pytest.param(10.0, [], id="before"),
-        pytest.param(10.4, [], id="never-early"),
-        pytest.param(10.5, ["a", "b"], id="at-the-end-of-the-tick"),
-        pytest.param(99.0, ["a", "b", "c"], id="long-after"),
-    ],
-)
-def test_take_due(now: float, due: list[str]) -> None:
-    deadlines: Deadlines[str] = Deadlines(DEADLINE_TICK)
-    for deadline, item in ((12.0, "c"), (10.2, "a"), (10.4, "b"), (10.1, "removed")):
-        deadlines.add(deadline, item)
-    deadlines.remove(10.1, "removed")
-    deadlines.remove(10.1, "never there")
-    deadlines.remove(50.0, "never there")
-    assert deadlines.take_due(now) == due
-    assert deadlines.take_due(now) == []
-    assert bool(deadlines) == (len(due) < 3)
-
-
 @given(added=st.lists(st.floats(0, 100)), times=st.lists(st.floats(0, 102), min_size=1).map(sorted))
 def test_each_is_due_once_and_at_most_a_tick_late(added: list[float], times: list[float]) -> None:
     deadlines: Deadlines[tuple[int, float]] = Deadlines(DEADLINE_TICK)
@@ -686,6 +665,8 @@ def test_each_is_due_once_and_at_most_a_tick_late(added: list[float], times: lis
     for now in times:
         due = deadlines.take_due(now)
         assert len(set(due)) == len(due)
+        ticks = [int(deadline / DEADLINE_TICK) for _, deadline in due]
+        assert ticks == sorted(ticks)
         assert waiting.issuperset(due)
         waiting.difference_update(due)
         assert all(deadline <= now for _, deadline in due)

@@ -97,30 +97,6 @@ async def test_errors_of_datagrams_are_reported_each_time() -> None:
     sock.close()
 
 
-async def test_others_run_between_errors_that_take_long() -> None:
-    now, failed = 0.0, 0
-
-    def fail(error: OSError) -> None:
-        nonlocal now, failed
-        failed += 1
-        now += TURN
-
-    unused, other = open_both("127.0.0.1", 0)
-    sockets = UdpSockets(Target("dns", *unused.getsockname()), None, lambda: now)
-    unused.close()
-    other.close()
-    opened = [sockets.open(unexpected, fail) for _ in range(2)]
-    assert sockets._selector is not None
-    asyncio.get_running_loop().remove_reader(sockets._selector)
-    for sock in opened:
-        sock.send(b"to no listener")
-    for count in (1, 2, 2):
-        sockets._read()
-        assert failed == count
-    for sock in opened:
-        sock.close()
-
-
 async def test_a_socket_that_cannot_be_opened_leaves_nothing_open() -> None:
     sockets = UdpSockets(Target("dns", "127.0.0.1", 53), "192.0.2.99", no_time_passes)
     with pytest.raises(OSError, match=r"(?i)cannot assign requested"):

@@ -17,7 +17,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.assemble import Configuration
 from hsdns.cli.command import complain
@@ -82,29 +83,24 @@ class LoadCluster:
         self._own: OwnNamespace | None = None
         self.awaited: Question | None = None  # one that a server answers once it has the cluster
         self.failure = ""  # why changes ended
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
+        self._ready: Future[None] = Future()
         self._loop: asyncio.AbstractEventLoop
-        self._over: asyncio.Event
+        self._task: asyncio.Task[None] | None
         self._thread = threading.Thread(target=self._run, name="cluster", daemon=True)
 
     def __enter__(self) -> LoadCluster:
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._thread.start()
         try:
-            self._ready.wait()
+            self._ready.result()
         except BaseException:
-            # Everything created so far is removed.
-            self._loop.call_soon_threadsafe(self._task.cancel)
-            self._thread.join()
+            self.__exit__()  # everything created so far is removed
             raise
-        if self._failure is not None:
-            self._thread.join()
-            raise self._failure
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
+        with contextlib.suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._cancel)
         self._thread.join()
 
     def follow(self, rate: float, ask: Callable[[Event], bool]) -> Follower:
@@ -115,18 +111,20 @@ class LoadCluster:
         self._follower, truth.follow = follower, follower.changed
         return follower
 
-    def begin_churn(self, rate: float) -> None:
-        """From now on, change the cluster `rate` times per second."""
-        self._loop.call_soon_threadsafe(self._begin, rate)
-
-    def end_churn(self) -> None:
-        """Stop changing the cluster."""
-        self._loop.call_soon_threadsafe(self._end)
-
-    def _begin(self, rate: float) -> None:
-        self._changing = self._loop.create_task(self._change(rate))
+    @contextlib.contextmanager
+    def churning(self, rate: float) -> Iterator[None]:
+        """Change the cluster `rate` times per second until the context ends; 0 leaves it alone."""
+        changing = (
+            asyncio.run_coroutine_threadsafe(self._change(rate), self._loop) if rate else None
+        )
+        try:
+            yield
+        finally:
+            if changing is not None:
+                changing.cancel()
 
     async def _change(self, rate: float) -> None:
+        self._changing = asyncio.current_task()
         try:
             if self._own is not None:
                 await self._own.run(rate)
@@ -134,10 +132,6 @@ class LoadCluster:
                 await self._churn.run(self.api, rate)
         except* LoadError as group:
             self.failure = f"the changes ended: {group.exceptions[0]}"
-
-    def _end(self) -> None:
-        if self._changing is not None:
-            self._changing.cancel()
 
     def _written(self, version: str, time: float) -> None:
         if self._follower is not None:
@@ -147,14 +141,15 @@ class LoadCluster:
         try:
             asyncio.run(self._live())
         except BaseException as error:
-            self._failure = error
-            self._ready.set()
+            if not self._ready.done():
+                self._ready.set_exception(error)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
     async def _live(self) -> None:
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        task = asyncio.current_task()
-        assert task is not None, "asyncio.run() makes one"
-        self._task = task
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         blocks = kubernetes_blocks(self._configuration)
         if not blocks:
             raise CannotTell(
@@ -183,12 +178,11 @@ class LoadCluster:
                 )
             if self._api is not None:
                 await self._open_api(_only(blocks), *self._api)
-            self._ready.set()
-            while not self._over.is_set():
+            self._ready.set_result(None)
+            while True:
                 if self.truth is not None:
                     self.truth.beat()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._over.wait(), BEAT)
+                await asyncio.sleep(BEAT)
         finally:
             if self._changing is not None:
                 self._changing.cancel()
@@ -274,24 +268,21 @@ def _only(blocks: Sequence[Kubernetes]) -> Kubernetes:
     return blocks[0]
 
 
-class Following:
+class Following(NamedTuple):
     """Processes the messages of the prober; without one it does nothing."""
 
-    def __init__(
-        self, prober: ProberProcess | None = None, propagation: Propagation | None = None
-    ) -> None:
-        self._prober = prober
-        self._propagation = propagation
+    prober: ProberProcess | None = None
+    propagation: Propagation | None = None
 
     def take(self) -> None:
         """Process new messages."""
-        if self._prober is not None and self._propagation is not None:
-            for kind, content in self._prober.messages(0):
-                self._propagation.take(kind, content)
+        if self.prober is not None and self.propagation is not None:
+            for kind, content in self.prober.messages(0):
+                self.propagation.take(kind, content)
 
     def report(self, server: int, begin: float, seconds: float) -> PropagationReport | None:
         """The report of a server, given by its index, in a run that began at `begin`; None if nothing was followed."""
-        found = self._propagation
+        found = self.propagation
         return None if found is None else found.report(server, begin, begin + seconds)
 
 

@@ -39,70 +39,59 @@ class Metrics:
         self._file = file
         self._gateway = gateway
         self._shown = 0.0
-        self._servers: Mapping[str, Results] = {}
-        self._seconds = 0.0
         self._sending: threading.Thread | None = None
         self._failure = ""
 
     def show(self, servers: Mapping[str, Results], seconds: float) -> None:
-        """Take the results so far; write and send them every EVERY seconds."""
-        self._servers, self._seconds = servers, seconds
-        if seconds - self._shown < EVERY or not (self._file or self._gateway):
+        """Write and send the results so far every EVERY seconds."""
+        if seconds - self._shown >= EVERY:
+            self._shown = seconds
+            with suppress(OSError):  # the run must continue; finish() reports it
+                self._put(servers, seconds)
+
+    def finish(self, servers: Mapping[str, Results], report: Report) -> None:
+        """Write and send the final results; raise LoadError or OSError."""
+        limits = {
+            each.name: {limit.limit: limit.met for limit in each.limits} for each in report.servers
+        }
+        self._wait()
+        self._put(servers, max(each.seconds for each in report.servers), limits)
+        self._wait()
+        if self._failure:
+            raise LoadError(f"-push: {self._gateway} has not taken the metrics: {self._failure}")
+
+    def _wait(self) -> None:
+        if self._sending is not None:
+            self._sending.join()
+
+    def _put(
+        self,
+        servers: Mapping[str, Results],
+        seconds: float,
+        limits: Mapping[str, Mapping[str, bool | None]] | None = None,
+    ) -> None:
+        if not (self._file or self._gateway):
             return
-        self._shown = seconds
-        picture = self._picture()
-        with suppress(OSError):  # the run must continue; finish() reports it
-            self._write(picture)
+        from prometheus_client import write_to_textfile
+
+        from hsdns.load.output.exposition import Picture
+
+        picture = Picture(servers, seconds, limits)
+        if self._file:
+            write_to_textfile(self._file, picture)
         if self._gateway and (self._sending is None or not self._sending.is_alive()):
             self._sending = threading.Thread(target=self._send, args=(picture,), daemon=True)
             self._sending.start()
 
-    def finish(self, servers: Mapping[str, Results], report: Report) -> None:
-        """Write and send the final results; raise LoadError or OSError."""
-        if not (self._file or self._gateway):
-            return
-        limits = {
-            each.name: {limit.limit: limit.met for limit in each.limits} for each in report.servers
-        }
-        self._servers = servers
-        self._seconds = max(each.seconds for each in report.servers)
-        picture = self._picture(limits)
-        self._write(picture)
-        if self._gateway:
-            if self._sending is not None:
-                self._sending.join()
-            self._send(picture)
-            if self._failure:
-                raise LoadError(
-                    f"-push: {self._gateway} has not taken the metrics: {self._failure}"
-                )
-
-    def _picture(self, limits: Mapping[str, Mapping[str, bool | None]] | None = None) -> Picture:
-        from hsdns.load.output.exposition import Picture
-
-        return Picture(self._servers, self._seconds, limits)
-
-    def _write(self, picture: Picture) -> None:
-        if self._file:
-            from prometheus_client import write_to_textfile
-
-            write_to_textfile(self._file, picture)
-
     def _send(self, picture: Picture) -> None:
         from prometheus_client import push_to_gateway
 
+        instance = {"instance": socket.gethostname()}
+        self._failure = ""
         try:
-            push_to_gateway(
-                self._gateway,
-                JOB,
-                picture,
-                grouping_key={"instance": socket.gethostname()},
-                timeout=TIMEOUT,
-            )
+            push_to_gateway(self._gateway, JOB, picture, grouping_key=instance, timeout=TIMEOUT)
         except (OSError, ValueError) as error:
             self._failure = str(error)
-        else:
-            self._failure = ""
 
 
 def check_gateway(url: str) -> str:

@@ -18,17 +18,15 @@ Rule: the soft limit is raised first; the sending process inherits it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,10 +49,7 @@ if TYPE_CHECKING:
     from hsdns.wire.message import Reply
 
 POD_TRANSPORT: Final = "UDP, TCP for what it truncates"
-COMMANDS: Final = {
-    "compare": "Compare",
-    "merge": "Merge",
-}  # the classes in modules of the same name
+COMMANDS: Final = {"compare": "Compare", "merge": "Merge"}  # classes of reports.py
 
 
 class Load(LoadFlags):
@@ -74,8 +69,9 @@ class Load(LoadFlags):
     def main(cls, words: list[str]) -> int:
         """Carry out a load, or another command of its own; return the exit status."""
         if words and words[0] in COMMANDS:
-            module = import_module(f"hsdns.load.cli.{words[0]}")
-            other: type[Command] = getattr(module, COMMANDS[words[0]])
+            from hsdns.load.cli import reports
+
+            other: type[Command] = getattr(reports, COMMANDS[words[0]])
             return other.main(words[1:])
         return super().main(words)
 
@@ -208,7 +204,8 @@ def _load(
             loaded.append(Loaded(target.name, place, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, flags.live))
-        stack.enter_context(_churning(settings, cluster))
+        if cluster is not None:
+            stack.enter_context(cluster.churning(flags.churn))
 
         def show(servers: Mapping[str, Results], seconds: float) -> None:
             shown(servers, seconds)
@@ -264,18 +261,6 @@ def _find(
 
     probe(family, address, query, settings.wait, is_ready, settings.streams)
     return family, address
-
-
-@contextlib.contextmanager
-def _churning(settings: LoadSettings, cluster: LoadCluster | None) -> Iterator[None]:
-    if cluster is None or not settings.flags.churn:
-        yield
-        return
-    cluster.begin_churn(settings.flags.churn)
-    try:
-        yield
-    finally:
-        cluster.end_churn()
 
 
 def _machine() -> Machine:

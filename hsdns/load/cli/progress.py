@@ -85,11 +85,8 @@ def live(length: float, how: str = LINE) -> Iterator[Show]:
     """Show a run of `length` seconds while it runs; `how` is one of WAYS."""
     if how == NONE:
         yield lambda servers, seconds: None
-    elif how == SCREEN:
-        with _screen(length) as show:
-            yield show
-    elif not sys.stderr.isatty():
-        yield _plain(length)
+    elif how == LINE and not sys.stderr.isatty():
+        yield _every(BETWEEN, length, lambda servers, now: complain(*lines(servers, now, length)))
     elif importlib.util.find_spec(LIBRARY) is None:
         progress = Progress()
         yield lambda servers, seconds: progress.show(*lines(servers, seconds, length))
@@ -99,45 +96,34 @@ def live(length: float, how: str = LINE) -> Iterator[Show]:
         from rich.live import Live
         from rich.text import Text
 
-        with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as display:
-            yield lambda servers, seconds: display.update(
-                Text("\n".join(lines(servers, seconds, length)), overflow="ellipsis", no_wrap=True),
-                refresh=True,
-            )
+        from hsdns.load.cli.screen import view
 
+        is_screen = how == SCREEN
+        console = Console(stderr=True, highlight=False, soft_wrap=False)
+        with Live(console=console, auto_refresh=False, transient=True, screen=is_screen) as display:
 
-@contextlib.contextmanager
-def _screen(length: float) -> Iterator[Show]:
-    from rich.console import Console
-    from rich.live import Live
-
-    from hsdns.load.cli.screen import view
-
-    console = Console(stderr=True, highlight=False, soft_wrap=False)
-    last = 0.0
-    with Live(console=console, screen=True, auto_refresh=False) as display:
-
-        def show(servers: Mapping[str, Results], seconds: float) -> None:
-            nonlocal last
-            if seconds - last >= REDRAWN:
-                last = seconds
-                width, height = console.size
-                drawn = view(servers, seconds, length, width, height)
+            def show(servers: Mapping[str, Results], seconds: float) -> None:
+                if is_screen:
+                    drawn = view(servers, seconds, length, *console.size)
+                else:
+                    text = "\n".join(lines(servers, seconds, length))
+                    drawn = Text(text, overflow="ellipsis", no_wrap=True)
                 display.update(drawn, refresh=True)
 
-        yield show
+            yield _every(REDRAWN, float("inf"), show) if is_screen else show
 
 
-def _plain(length: float) -> Show:
+def _every(pause: float, length: float, show: Show) -> Show:
+    """Show at most every `pause` seconds, until `length`."""
     last = 0.0
 
-    def show(servers: Mapping[str, Results], seconds: float) -> None:
+    def shown(servers: Mapping[str, Results], seconds: float) -> None:
         nonlocal last
-        if seconds - last >= BETWEEN and seconds <= length:
+        if seconds - last >= pause and seconds <= length:
             last = seconds
-            complain(*lines(servers, seconds, length))
+            show(servers, seconds)
 
-    return show
+    return shown
 
 
 def _text(us: int | None) -> str:

@@ -15,6 +15,7 @@ from msgspec import field
 
 from hsdns.cli.command import FORMATS, NO_CODE, Command, Flag, FlagError, complain, flag
 from hsdns.cli.source import SERVED
+from hsdns.corefile.keys import split_host_port
 from hsdns.load.cli.export import check_gateway
 from hsdns.load.cli.progress import LINE, WAYS, check_live
 from hsdns.load.cluster.changes import DEFAULT, read_kinds
@@ -88,8 +89,7 @@ def _number(name: str, text: str, argument: str, high: float) -> Flag:
     """A flag that takes any number from 0 on."""
 
     def read(found: str) -> float:
-        number = _float(found)
-        if not 0 <= number <= high:
+        if not 0 <= (number := _float(found)) <= high:
             raise FlagError(f'-{name} needs a number from 0 to {high:g}, found "{found}"')
         return number
 
@@ -142,8 +142,7 @@ def _resolv_options(words: list[str]) -> list[str]:
 
 
 def _speed(text: str) -> float:
-    speed = _float(text)
-    if not 1 / FASTEST <= speed <= FASTEST:
+    if not 1 / FASTEST <= (speed := _float(text)) <= FASTEST:
         raise FlagError(f'-speed needs a number such as 2 or 0.5, found "{text}"')
     return speed
 
@@ -165,10 +164,10 @@ def _method(text: str) -> str:
 
 
 def _host_and_port(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    found = split_host_port(text)
+    if found is None or not found.host:
         raise FlagError(f'-api needs an address and a port such as 127.0.0.1:8001, found "{text}"')
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return found
 
 
 class ReportCommand(Command):

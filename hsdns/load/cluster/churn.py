@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import IPv4Address
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -35,7 +37,7 @@ from hsdns.cluster.source import Deliver
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import READY_CONDITIONS, Changes
 from hsdns.load.cluster.history import ApiHistory
-from hsdns.load.cluster.writer import message_of
+from hsdns.load.cluster.writer import ApiWriter, message_of
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape, SyntheticCluster
 
@@ -75,35 +77,31 @@ class Churn:
         self._kinds, self._seed = kinds, seed
         self._cluster = SyntheticCluster(shape)
         self._slices: list[EndpointSlice] = []
-        self._changes: Changes | None = None
         for found in self._cluster.objects():
             self.history.put(found)
             if isinstance(found, EndpointSlice) and found.address_type == "IPv4":
                 self._slices.append(found)
 
-    def change(self) -> str:
-        """Make one change and return its resourceVersion; raise LoadError if there is nothing to change."""
-        found = self._made().next()
+    def apply(self, found: EndpointSlice) -> str:
+        """Make one change and return its resourceVersion."""
         # The store ignores an object with the version that it already has.
         version = str(self.history.version + 1)
-        changed = structs.replace(
-            found, metadata=structs.replace(found.metadata, resource_version=version)
-        )
+        metadata = structs.replace(found.metadata, resource_version=version)
+        changed = structs.replace(found, metadata=metadata)
         self._deliver([Upserted(changed)])
         self.history.put(changed)
         return version
 
-    def _made(self) -> Changes:
-        if self._changes is None:
-            unused = self._cluster.unused_addresses()
-            self._changes = Changes(self._slices, self._kinds, self._seed, unused)
-        return self._changes
+    @cached_property
+    def changes(self) -> Changes:
+        """The changes to make; raise LoadError if there is nothing to change."""
+        return Changes(self._slices, self._kinds, self._seed, self._cluster.unused_addresses())
 
     async def run(self, api: ClusterApi, rate: float) -> None:
         """Make changes until cancelled."""
-        self._made()  # takes a while, so before the first change is due
+        changes = self.changes  # this takes a while, so before the first change is due
         async for count in due_changes(rate, self._clock):
-            changed = [self.change() for _ in range(count)]
+            changed = [self.apply(changes.next()) for _ in range(count)]
             now = self._clock()
             for version in changed:
                 self._written(version, now)
@@ -123,15 +121,6 @@ _SERVICES: Final = "/api/v1/namespaces/{}/services"
 _NAMESPACES: Final = "/api/v1/namespaces"
 
 
-class Writes(Protocol):
-    """The interface of ApiWriter."""
-
-    async def send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
-    ) -> tuple[int, str]:
-        """Send a request; return status and body of the response."""
-
-
 class Size(NamedTuple):
     """The number of Services, of which every second is headless, and the number of endpoints of each."""
 
@@ -139,27 +128,21 @@ class Size(NamedTuple):
     endpoints: int = 5
 
 
+@dataclass
 class OwnNamespace:
     """A namespace with Services; `name` is unique, `written` as in churn.Churn."""
 
-    def __init__(
-        self,
-        writer: Writes,
-        name: str,
-        size: Size,
-        kinds: Mapping[str, int],
-        seed: int,
-        clock: Callable[[], float],
-        written: Written = lambda version, time: None,
-    ) -> None:
-        self.name = name
-        self._writer = writer
-        self._size = size
-        self._kinds, self._seed = kinds, seed
-        self._clock = clock
-        self._written = written
-        self._exists = False
-        total = size.services * size.endpoints
+    writer: ApiWriter
+    name: str
+    size: Size
+    kinds: Mapping[str, int]
+    seed: int
+    clock: Callable[[], float]
+    written: Written = lambda version, time: None
+    _exists: bool = False
+
+    def __post_init__(self) -> None:
+        total = self.size.services * self.size.endpoints
         self._addresses = [str(IPv4Address(_FIRST + each)) for each in range(total + _SPARES)]
 
     async def make(self) -> None:
@@ -167,7 +150,7 @@ class OwnNamespace:
         try:
             await self._post(_NAMESPACES, _manifest("v1", "Namespace", self.name))
             self._exists = True
-            for number in range(self._size.services):
+            for number in range(self.size.services):
                 await self._post(_SERVICES.format(self.name), self._service(number))
             for each in self._slices():
                 await self._post(_SLICES.format(self.name), _body(each))
@@ -180,8 +163,8 @@ class OwnNamespace:
         if not self._exists:
             return
         for path in (_SLICES, _SERVICES):
-            await self._writer.send("DELETE", path.format(self.name))
-        status, text = await self._writer.send("DELETE", f"{_NAMESPACES}/{self.name}")
+            await self.writer.send("DELETE", path.format(self.name))
+        status, text = await self.writer.send("DELETE", f"{_NAMESPACES}/{self.name}")
         if status not in (200, 202, 404):
             raise LoadError(
                 f"-churn-api: the namespace {self.name} cannot be removed ({status} {text}); "
@@ -191,12 +174,12 @@ class OwnNamespace:
 
     async def run(self, rate: float) -> None:
         """Make changes until cancelled; raise LoadError if one is refused."""
-        spare = self._addresses[self._size.services * self._size.endpoints :]
-        changes = Changes(self._slices(), self._kinds, self._seed, spare)
+        spare = self._addresses[self.size.services * self.size.endpoints :]
+        changes = Changes(self._slices(), self.kinds, self.seed, spare)
         locks: dict[str, asyncio.Lock] = {}
         free = asyncio.Semaphore(WRITERS)
         async with asyncio.TaskGroup() as group:
-            async for count in due_changes(rate, self._clock):
+            async for count in due_changes(rate, self.clock):
                 for _ in range(count):
                     changed = changes.next()
                     lock = locks.setdefault(changed.metadata.name, asyncio.Lock())
@@ -209,18 +192,18 @@ class OwnNamespace:
         path = f"{_SLICES.format(self.name)}/{changed.metadata.name}"
         try:
             async with lock:  # in the order in which they were made
-                began = self._clock()
-                status, text = await self._writer.send("PUT", path, _body(changed))
+                began = self.clock()
+                status, text = await self.writer.send("PUT", path, _body(changed))
             if status != 200:
                 raise LoadError(
                     f"-churn-api: {path} cannot be written: {status} {message_of(text)}"
                 )
-            self._written(msgspec.json.decode(text)["metadata"]["resourceVersion"], began)
+            self.written(msgspec.json.decode(text)["metadata"]["resourceVersion"], began)
         finally:
             free.release()
 
     async def _post(self, path: str, body: dict[str, Any]) -> None:
-        status, text = await self._writer.send("POST", path, body)
+        status, text = await self.writer.send("POST", path, body)
         if status != 201:
             told = message_of(text)
             raise LoadError(
@@ -237,7 +220,7 @@ class OwnNamespace:
 
     def _slices(self) -> Iterator[EndpointSlice]:
         addresses = iter(self._addresses)
-        for number in range(self._size.services):
+        for number in range(self.size.services):
             meta = ObjectMeta(
                 name=f"svc-{number}-load",
                 namespace=self.name,
@@ -249,7 +232,7 @@ class OwnNamespace:
                     READY_CONDITIONS,
                     f"svc-{number}-{each}" if number % 2 else None,
                 )
-                for each in range(self._size.endpoints)
+                for each in range(self.size.endpoints)
             ]
             ports = [EndpointPort("http", "TCP", PORT)]
             yield EndpointSlice(meta, "IPv4", endpoints, ports)

@@ -1,6 +1,6 @@
 """The loop of a process that sends: what is due, a wait, what has arrived, what has expired, a report.  Open loop.
 
-Path: process.py -> Sender, pods.py or verify/follow.py -> here -> a Transport: udp.py, or pool.py for connections.
+Path: process.py -> Sender, pods.py or verify/follow.py -> here -> a Transport: udp.py, or connection.py (a pool).
 Rule 1: a query that is due is sent in the next turn, regardless of earlier replies; none is skipped, and none waits for
         a reply.
 Rule 2: a late query is sent late, and both times are recorded, so that reports separate the generator's lateness from
@@ -19,6 +19,7 @@ Over UDP its twin is native/src/load_sender.rs, which is used if it was compiled
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -98,37 +99,36 @@ class Transport(Protocol):
         """End: no more replies are waited for."""
 
 
+@dataclass
 class Reporter:
     """Collects messages for the process that counts; `replies`: whether they are wanted; `kinds` as in plan.Plan."""
 
-    def __init__(
-        self, emit: Callable[[bytes], None], *, replies: bool, kinds: Sequence[int] = ()
-    ) -> None:
-        self.emit = emit
-        self._wants_replies = replies
-        self._kinds = kinds
-        self._counts: Compiled | None = None
-        self._outcomes = bytearray()  # packed one by one: packing all together would delay queries
-        self.connections = ConnectionsReport()
-        self.lookups = LookupsReport()
-        self._replies = RecentReplies[int]()
-        self._reply_count = 0
-        self._reported = 0
+    emit: Callable[[bytes], None]
+    replies: bool
+    kinds: Sequence[int] = ()
+    connections: ConnectionsReport = field(default_factory=ConnectionsReport)
+    lookups: LookupsReport = field(default_factory=LookupsReport)
+    _counts: Compiled | None = None
+    # Packed one by one: packing all together would delay queries.
+    _outcomes: bytearray = field(default_factory=bytearray)
+    _known: RecentReplies[int] = field(default_factory=RecentReplies)
+    _reply_count: int = 0
+    _reported: int = 0
 
     def begin(self, begin: int) -> None:
         """Set the begin of the schedule, in nanoseconds of the monotonic clock."""
         self._reported = begin
-        if self._kinds and LoadCounts is not None:
-            self._counts = LoadCounts(self._kinds, begin)
+        if self.kinds and LoadCounts is not None:
+            self._counts = LoadCounts(self.kinds, begin)
 
     def ended(self, query: Query, message: bytes, received: int) -> None:
         """Add a query with its reply, or one without; see Ended."""
         question, planned, sent = query.question, query.planned, query.sent
         flags = message[2] << 8 | message[3] if message else 0
         number = 0
-        if message and self._wants_replies:
+        if message and self.replies:
             content = message[2:]
-            number = self._replies.get(content) or self._new_reply(question, content)
+            number = self._known.get(content) or self._new_reply(question, content)
         if self._counts is not None:
             self._counts.add(question, flags, planned, sent, received)
             if not number:
@@ -159,19 +159,19 @@ class Reporter:
 
     def _new_reply(self, question: int, content: bytes) -> int:
         number = self._reply_count = self._reply_count + 1
-        if dropped := self._replies.add(content, number):
+        if dropped := self._known.add(content, number):
             self.report()
             self.emit(forget_frame(dropped))
         self.emit(reply_frame(number, question, content))
         return number
 
 
+@dataclass(kw_only=True)
 class Loop:
     """The loop; `wait` waits for at most the given nanoseconds."""
 
-    def __init__(self, clock: Callable[[], int], wait: Callable[[int], Ready]) -> None:
-        self.clock = clock
-        self._wait = wait
+    clock: Callable[[], int]
+    wait: Callable[[int], Ready]
 
     def send_due(self, now: int) -> int | None:
         """Send what is due; return when something is to be done next, None at the end."""
@@ -183,7 +183,7 @@ class Loop:
     def loop(self) -> None:
         """Go on until the end."""
         while (until := self.send_due(now := self.clock())) is not None:
-            ready = self._wait(min(max(until - now, 0), LONGEST))
+            ready = self.wait(min(max(until - now, 0), LONGEST))
             if ready is None:
                 return
             now = self.clock()
@@ -192,57 +192,45 @@ class Loop:
             self.expire(now)
 
 
+@dataclass(kw_only=True)
 class Sender(Loop):
     """Sends `queries` (without IDs) at `times`, in an `order` of their numbers; `most` wait at once, 0: any number."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        reporter: Reporter,
-        queries: Sequence[bytes],
-        times: Iterator[int],
-        order: Iterator[int],
-        *,
-        clock: Callable[[], int],
-        wait: Callable[[int], Ready],
-        most: int = 0,
-    ) -> None:
-        super().__init__(clock, wait)
-        self._most = most
-        self._transport = transport
-        self._reporter = reporter
-        self._queries = queries
-        self._times = times
-        self._order = order
-        self._begin = 0
-        self._due: int | None = None
+    transport: Transport
+    reporter: Reporter
+    queries: Sequence[bytes]
+    times: Iterator[int]
+    order: Iterator[int]
+    most: int = 0
+    _begin: int = 0
+    _due: int | None = None
 
     def run(self, begin: int) -> None:
         """Send everything, and wait for the last replies; `begin` is the time at which the schedule begins."""
-        self._begin, self._due = begin, next(self._times, None)
-        self._reporter.begin(begin)
+        self._begin, self._due = begin, next(self.times, None)
+        self.reporter.begin(begin)
         self.loop()
-        self._transport.close()
-        self._reporter.finish()
+        self.transport.close()
+        self.reporter.finish()
 
     def send_due(self, now: int) -> int | None:
         """Pass the queries that are due to the transport."""
-        transport, begin, due = self._transport, self._begin, self._due
+        transport, begin, due = self.transport, self._begin, self._due
         if due is None:
             return now + LONGEST if transport.waits else None
         if begin + due > now:
-            return begin + due + (GATHER if self._most else -SPIN)
+            return begin + due + (GATHER if self.most else -SPIN)
         room = transport.turn
-        if self._most:
+        if self.most:
             self._begin = begin = max(begin, now - due - CATCH_UP)
-            room = min(room, self._most - transport.waits)
+            room = min(room, self.most - transport.waits)
             if room <= 0:
                 return now + LONGEST
-        ask, queries = transport.ask, self._queries
+        ask, queries = transport.ask, self.queries
         for _ in range(room):
-            question = next(self._order)
+            question = next(self.order)
             ask(Query(queries[question], question, begin + due, now))
-            due = next(self._times, None)
+            due = next(self.times, None)
             if due is None or begin + due > now:
                 break
         self._due = due
@@ -251,6 +239,6 @@ class Sender(Loop):
 
     def expire(self, now: int) -> None:
         """Give up queries, send what connections have room for, and report."""
-        self._transport.expire(now)
-        self._transport.flush()
-        self._reporter.report_at(now)
+        self.transport.expire(now)
+        self.transport.flush()
+        self.reporter.report_at(now)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
@@ -24,7 +25,7 @@ from hsdns.load.pods import SEARCH, PodLookup, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.send.connection import Connection, Connections, FramedSession, Link, QueryResult
-from hsdns.load.send.loop import Loop, Query, Ready, Reporter, Transport
+from hsdns.load.send.loop import Loop, Query, Reporter, Transport
 from hsdns.resolver import cares, glibc, go, musl
 from hsdns.resolver.model import (
     CLOSED,
@@ -111,6 +112,7 @@ class _LookupConnections(Connections):
             self._sender.disconnected(connection.rest())
 
 
+@dataclass(kw_only=True)
 class PodSender(Loop):
     """Looks up `wanted` for `pods` at `times`; gives up unfinished lookups `timeout` and DRAIN after the last one.
 
@@ -118,42 +120,34 @@ class PodSender(Loop):
     A query is lost `timeout` nanoseconds after it was sent.
     """
 
-    transport: Transport
+    pods: Pods
+    times: Iterator[int]
+    wanted: Iterator[PodLookup]
+    reporter: Reporter
+    open_link: Callable[[Connection], Link]
+    timeout: int
+    transport: Transport = field(init=False)
+    _begin: int = 0
+    _last: int = 0
+    _due: int | None = None
+    # Seconds from the begin, and a number so that no lookups are compared.
+    _timers: list[tuple[float, int, _Running]] = field(default_factory=list)
+    _timer_count: int = 0
+    _running: set[_Running] = field(default_factory=set)
+    _unconnected: deque[PodQuery] = field(default_factory=deque)
+    _questions: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    _octets: dict[tuple[object, ...], bytes] = field(default_factory=dict)
+    _answers: RecentReplies[Answer] = field(default_factory=RecentReplies)
 
-    def __init__(
-        self,
-        pods: Pods,
-        times: Iterator[int],
-        wanted: Iterator[PodLookup],
-        reporter: Reporter,
-        open_link: Callable[[Connection], Link],
-        *,
-        timeout: int,
-        clock: Callable[[], int],
-        wait: Callable[[int], Ready],
-    ) -> None:
-        super().__init__(clock, wait)
-        self._pods = pods
-        self._times = times
-        self._wanted = wanted
-        self._reporter = reporter
-        self.streams = _LookupConnections(open_link, self)
-        self._drain = timeout + DRAIN
-        self._begin = self._last = 0
-        self._due: int | None = None
-        self._timers: list[tuple[float, int, _Running]] = []  # seconds from the begin
-        self._timer_count = 0
-        self._running: set[_Running] = set()
-        self._unconnected: deque[PodQuery] = deque()
-        self._questions: dict[tuple[str, int, str], int] = {}
-        self._octets: dict[tuple[object, ...], bytes] = {}
-        self._answers = RecentReplies[Answer]()
+    def __post_init__(self) -> None:
+        self.streams = _LookupConnections(self.open_link, self)
+        self._drain = self.timeout + DRAIN
 
     def run(self, begin: int) -> None:
         """Run all lookups, and wait until they end; `begin` is the time at which the schedule begins."""
         self._begin = self._last = begin
-        self._reporter.begin(begin)
-        self._due = next(self._times, None)
+        self.reporter.begin(begin)
+        self._due = next(self.times, None)
         self.loop()
         now = self.clock()
         for running in sorted(self._running, key=lambda each: each.figures.planned):
@@ -161,7 +155,7 @@ class PodSender(Loop):
             if running.figures.planned + self._drain <= now:
                 self._end(running, UNFINISHED, now)
         self.transport.close()
-        self._reporter.finish()
+        self.reporter.finish()
 
     def send_due(self, now: int) -> int | None:
         """Begin the lookups that are due; return when there is something to do."""
@@ -170,13 +164,13 @@ class PodSender(Loop):
             if self._due is None or begin + self._due > now:
                 break
             planned = self._last = begin + self._due
-            wanted = next(self._wanted)
-            model = self._pods.take(wanted.pod)
+            wanted = next(self.wanted)
+            model = self.pods.take(wanted.pod)
             figures = Lookup(model.name, wanted.form, planned=planned, began=now)
             running = _Running(wanted, model, model.lookup(wanted.name, TYPES), figures)
             self._running.add(running)
             self._resume(running, None, planned)
-            self._due = next(self._times, None)
+            self._due = next(self.times, None)
             now = self.clock()
         if self._due is None and (not self._running or now > self._last + self._drain):
             return None
@@ -222,7 +216,7 @@ class PodSender(Loop):
                 self._resume(running, None, at, deadline)
         self.streams.flush()
         self.transport.expire(now)
-        self._reporter.report_at(now)
+        self.reporter.report_at(now)
 
     def _send(self, running: _Running, at: int) -> None:
         """Send the packets in a model's outbox, which were due at a time."""
@@ -267,7 +261,7 @@ class PodSender(Loop):
         if number is None:
             number = self._questions[key] = len(self._questions)
             question = Question(Name.from_text(packet.name), packet.rrtype, group)
-            self._reporter.emit(frame(QUESTION, pack_question(number, question)))
+            self.reporter.emit(frame(QUESTION, pack_question(number, question)))
         return number
 
     def disconnected(self, rest: list[Query]) -> None:
@@ -280,7 +274,7 @@ class PodSender(Loop):
 
     def ended(self, query: Query, message: bytes, received: int) -> None:
         """Continue the lookup with a reply; without one, it waits as long as its resolver does."""
-        self._reporter.ended(query, message, received)
+        self.reporter.ended(query, message, received)
         if not message:
             return
         try:
@@ -307,6 +301,6 @@ class PodSender(Loop):
         self._running.discard(running)
         for connection in running.connections.values():
             self.streams.end(connection)
-        self._pods.release(running.wanted.pod, running.model)
+        self.pods.release(running.wanted.pod, running.model)
         running.figures.end, running.figures.ended = end, at
-        self._reporter.lookups.add(running.figures)
+        self.reporter.lookups.add(running.figures)

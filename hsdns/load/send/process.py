@@ -129,11 +129,11 @@ class ChildProcess:
     what = "sends"
 
     def __init__(self, module: str, plan: bytes) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {module} import main; main()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        words = [sys.executable, "-c", f"from {module} import main; main()"]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin is not None, "a pipe"
+        assert process.stdout is not None, "a pipe"
+        self.process, self._stdin, self._stdout = process, process.stdin, process.stdout
         self._frames = Frames()
         self._plan = plan
 
@@ -142,47 +142,42 @@ class ChildProcess:
 
     def __exit__(self, *error: object) -> None:
         self.stop()
-        assert self._process.stdout is not None, "a pipe"
-        self._process.stdout.close()
-        if self._process.poll() is None:
-            self._process.kill()  # it ignores SIGTERM
-        self._process.wait()
+        self._stdout.close()
+        if self.process.poll() is None:
+            self.process.kill()  # it ignores SIGTERM
+        self.process.wait()
 
     def prepare(self) -> None:
         """Send the plan and wait until the process is ready; raise LoadError."""
         self._write(len(self._plan).to_bytes(8, "big") + self._plan)
         if next(self.messages(None), (b"", b""))[0] != READY:
-            raise LoadError(self._not_begun)
+            raise self._not_begun()
 
     def _write(self, octets: bytes) -> None:
-        stdin = self._process.stdin
-        assert stdin is not None, "a pipe"
         try:
-            stdin.write(octets)
-            stdin.flush()
+            self._stdin.write(octets)
+            self._stdin.flush()
         except BrokenPipeError:
-            raise LoadError(self._not_begun) from None
+            raise self._not_begun() from None
 
-    @property
-    def _not_begun(self) -> str:
-        return f"the process that {self.what} has ended before it began; standard error says why"
+    def _not_begun(self) -> LoadError:
+        return LoadError(
+            f"the process that {self.what} has ended before it began; standard error says why"
+        )
 
     def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
         """Kinds and contents of the messages within `timeout` seconds, after at least one read; END at the end."""
-        stdout = self._process.stdout
-        assert stdout is not None, "a pipe"
-        if not select.select([stdout], [], [], timeout)[0]:
+        if not select.select([self._stdout], [], [], timeout)[0]:
             return
-        octets = os.read(stdout.fileno(), _PIPE)
+        octets = os.read(self._stdout.fileno(), _PIPE)
         yield from self._frames.feed(octets)
         if not octets:
             yield END, b""
 
     def stop(self) -> None:
         """End it; its remaining messages can be read."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            with suppress(OSError):
-                self._process.stdin.close()
+        with suppress(OSError):
+            self._stdin.close()
 
 
 class SenderProcess(ChildProcess):
@@ -193,17 +188,12 @@ class SenderProcess(ChildProcess):
 
     def __init__(self, plan: Plan, *, is_alone: bool = False) -> None:
         super().__init__("hsdns.load.send.process", msgspec.msgpack.encode(plan))
-        self._processors = _part(self.pid) if is_alone else None
+        self._processors = _part(self.process.pid) if is_alone else None
 
     def __exit__(self, *error: object) -> None:
         if self._processors is not None:
             os.sched_setaffinity(0, self._processors)
         super().__exit__(*error)
-
-    @property
-    def pid(self) -> int:
-        """The process ID."""
-        return self._process.pid
 
     def start(self, begin: int) -> None:
         """Start the schedule at a time of the monotonic clock, in nanoseconds; raise LoadError."""
@@ -331,11 +321,11 @@ def _pod_sender(
     raise_limit()
     links = Links(plan.family, plan.address)
     sender = PodSender(
-        pods,
-        plan.times(),
-        Portion(*plan.portion).of(pods.lookups()),
-        Reporter(emit, replies=plan.replies),
-        links.open,
+        pods=pods,
+        times=plan.times(),
+        wanted=Portion(*plan.portion).of(pods.lookups()),
+        reporter=Reporter(emit, replies=plan.replies),
+        open_link=links.open,
         timeout=plan.timeout,
         clock=clock,
         wait=inputs.wait,
@@ -375,11 +365,11 @@ def _sender(
         )
         transport = inputs.watch_udp(udp, sockets)
     return Sender(
-        transport,
-        reporter,
-        plan.queries,
-        plan.times(),
-        plan.order(),
+        transport=transport,
+        reporter=reporter,
+        queries=plan.queries,
+        times=plan.times(),
+        order=plan.order(),
         clock=clock,
         wait=inputs.wait,
         most=plan.most,

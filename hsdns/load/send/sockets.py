@@ -1,6 +1,6 @@
 """The sockets of a load: for datagrams, and for connections with one selector for all of them.
 
-Path: process.py, probe.py -> here -> udp.py, pool.py, pods.py.
+Path: process.py, probe.py -> here -> udp.py, connection.py, pods.py.
 Rule 1: a UDP socket is connected, so that the kernel drops datagrams from other addresses.  An error that the kernel
         reports for an earlier query (a closed port) is not an error of the next one.
 Rule 2: a stamped one reports when the kernel received each datagram, if it tells (Linux), so that a slow process does
@@ -27,10 +27,9 @@ from typing import Final, NamedTuple
 from hsdns.load.counters import CLOSED
 from hsdns.load.errors import LoadError
 from hsdns.load.plan import DOH, StreamPlan, authority
-from hsdns.load.send.connection import Connection, Connections, FramedSession, Session
+from hsdns.load.send.connection import Connection, Connections, FramedSession, Pool, Session
 from hsdns.load.send.http2 import Http2Session, Requests
 from hsdns.load.send.loop import Ended
-from hsdns.load.send.pool import Pool
 
 BUFFER: Final = 4 << 20  # octets, as far as the system allows
 STAMPED_BUFFER: Final = 1 << 20  # there are many of these
@@ -313,4 +312,4 @@ def open_pool(
     def open_session() -> Session:
         return Http2Session(requests) if plan.transport == DOH else FramedSession()
 
-    return Pool(plan, timeout, open_session, links.open, ended, clock), links
+    return Pool(links.open, plan, timeout, open_session, ended, clock), links

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.send.connection import Pool
 from hsdns.load.send.loop import HEADER_LEN, Ended, Query
-from hsdns.load.send.pool import Pool
 
 IDS: Final = 65_536
 RUN: Final = 16  # consecutive queries from one socket
@@ -46,53 +47,46 @@ class Datagrams(Protocol):
         """Return some of the datagrams that have arrived, with their times, and whether there may be more."""
 
 
+@dataclass
 class UdpTransport:
     """Queries over sockets; `timeout` in nanoseconds, `first_ids` are the first IDs of sockets, 0 by default.
 
     `window` 0: the number of IDs.
     """
 
-    def __init__(
-        self,
-        sockets: Sequence[Datagrams],
-        timeout: int,
-        ended: Ended,
-        clock: Callable[[], int],
-        *,
-        first_ids: Sequence[int] = (),
-        window: int = 0,
-        run: int = RUN,
-        fallback: Pool | None = None,
-    ) -> None:
-        self.turn = RUN
-        self._sockets = sockets
-        self._timeout = timeout
-        self._ended = ended
-        self._clock = clock
-        self._first_ids = first_ids or [0] * len(sockets)
-        self._ids = len(sockets) * IDS
-        self._window = min(window or self._ids, self._ids)
-        self._run = run
-        self._fallback = fallback
-        self._next = 0
-        # By the number of a query modulo the window, and by socket and ID, which is the key of a query.
-        self._slots: dict[int, Query] = {}
-        self._waiting: dict[int, Query] = {}
-        self._order: deque[Query] = deque()  # in the order of sending
-        self._leaving: list[tuple[int, Query]] = []  # with their numbers, of one socket
+    sockets: Sequence[Datagrams]
+    timeout: int
+    ended: Ended
+    clock: Callable[[], int]
+    first_ids: Sequence[int] = ()
+    window: int = 0
+    run: int = RUN
+    fallback: Pool | None = None
+    turn: int = RUN
+    # By the number of a query modulo the window, and by socket and ID, which is the key of a query.
+    _slots: dict[int, Query] = field(default_factory=dict)
+    _waiting: dict[int, Query] = field(default_factory=dict)
+    _order: deque[Query] = field(default_factory=deque)  # in the order of sending
+    _leaving: list[tuple[int, Query]] = field(default_factory=list)  # with numbers, of one socket
+    _next: int = 0
+
+    def __post_init__(self) -> None:
+        self._ids = len(self.sockets) * IDS
+        self.window = min(self.window or self._ids, self._ids)
+        self.first_ids = self.first_ids or [0] * len(self.sockets)
 
     @property
     def waits(self) -> int:
         """The number of queries that wait for a reply."""
-        return len(self._waiting) + (0 if self._fallback is None else self._fallback.waits)
+        return len(self._waiting) + (0 if self.fallback is None else self.fallback.waits)
 
     def ask(self, query: Query) -> None:
         """Take a query; those of one socket are sent together."""
         number = self._next
         self._next += 1
-        run, within = divmod(number % self._ids, self._run)
-        turn, socket = divmod(run, len(self._sockets))
-        query.key = socket << 16 | (turn * self._run + within + self._first_ids[socket]) % IDS
+        run, within = divmod(number % self._ids, self.run)
+        turn, socket = divmod(run, len(self.sockets))
+        query.key = socket << 16 | (turn * self.run + within + self.first_ids[socket]) % IDS
         if self._leaving and self._leaving[-1][1].key >> 16 != socket:
             self._send()
         self._leaving.append((number, query))
@@ -101,52 +95,52 @@ class UdpTransport:
         """Send what was taken, and what connections have room for."""
         if self._leaving:
             self._send()
-        if self._fallback is not None:
-            self._fallback.flush()
+        if self.fallback is not None:
+            self.fallback.flush()
 
     def receive(self, number: int) -> None:
         """Receive the replies of a socket."""
         is_more = True
         while is_more:
-            found, is_more = self._sockets[number].receive()
-            now = self._clock()
+            found, is_more = self.sockets[number].receive()
+            now = self.clock()
             for octets, received in found:
                 if len(octets) < HEADER_LEN:
                     continue
                 query = self._waiting.pop(number << 16 | octets[0] << 8 | octets[1], None)
                 if query is None:
                     continue
-                if self._fallback is not None and octets[2] & TRUNCATED:
-                    self._fallback.take_truncated(query)
+                if self.fallback is not None and octets[2] & TRUNCATED:
+                    self.fallback.take_truncated(query)
                 else:
                     at = max(received, query.sent) if received else now
-                    self._ended(query, octets, at)
+                    self.ended(query, octets, at)
 
     def expire(self, now: int) -> None:
         """Give up queries after their timeout."""
-        order, before = self._order, now - self._timeout
+        order, before = self._order, now - self.timeout
         while order and order[0].sent <= before:
             self._give_up(order.popleft())
-        if self._fallback is not None:
-            self._fallback.expire(now)
+        if self.fallback is not None:
+            self.fallback.expire(now)
 
     def close(self) -> None:
         """End: queries whose timeout is over are lost, and nothing becomes of the others."""
-        self.expire(self._clock())
-        if self._fallback is not None:
-            self._fallback.close()
+        self.expire(self.clock())
+        if self.fallback is not None:
+            self.fallback.close()
 
     def _send(self) -> None:
         leaving, self._leaving = self._leaving, []
         datagrams = [(each.key & 0xFFFF).to_bytes(2, "big") + each.octets for _, each in leaving]
-        refused = self._sockets[leaving[0][1].key >> 16].send(datagrams)
-        sent = self._clock()
+        refused = self.sockets[leaving[0][1].key >> 16].send(datagrams)
+        sent = self.clock()
         for at, (number, query) in enumerate(leaving):
             query.sent = sent
             if refused and at in refused:
-                self._ended(query, b"", NOT_SENT)
+                self.ended(query, b"", NOT_SENT)
                 continue
-            slot = number % self._window
+            slot = number % self.window
             if slot in self._slots:
                 self._give_up(self._slots[slot])
             self._slots[slot] = self._waiting[query.key] = query
@@ -155,4 +149,4 @@ class UdpTransport:
     def _give_up(self, query: Query) -> None:
         if self._waiting.get(query.key) is query:
             del self._waiting[query.key]
-            self._ended(query, b"", LOST)
+            self.ended(query, b"", LOST)

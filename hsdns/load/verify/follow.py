@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from struct import Struct
 from typing import Final, NamedTuple
@@ -26,7 +27,7 @@ import msgspec
 
 from hsdns.cluster.value import Key
 from hsdns.load.outcome import frame, reply_frame
-from hsdns.load.send.loop import LONGEST, Loop, Query, Ready, Transport
+from hsdns.load.send.loop import LONGEST, Loop, Query, Transport
 from hsdns.load.verify.judge import Answer
 
 _SECOND: Final = 1_000_000_000
@@ -76,29 +77,23 @@ class ProbeQuery(Query, kw_only=True):
     server: int
 
 
+@dataclass(kw_only=True)
 class Prober(Loop):
     """Queries servers in turn, each by one of `transports`, which say to this how each ended.
 
     `queries` are without IDs.  Whoever waits calls obey() for each command.
     """
 
-    transports: Sequence[Transport]
-
-    def __init__(
-        self,
-        queries: Sequence[bytes],
-        *,
-        clock: Callable[[], int],
-        wait: Callable[[int], Ready],
-        emit: Callable[[bytes], None],
-    ) -> None:
-        super().__init__(clock, wait)
-        self._queries = queries
-        self._emit = emit
-        self._due: list[tuple[int, int, int]] = []  # time, event, and index in the series
-        self._events: dict[int, tuple[int, int]] = {}  # question, and when the change was seen
-        self._replies: dict[bytes, int] = {}
-        self._probes = bytearray()
+    queries: Sequence[bytes]
+    emit: Callable[[bytes], None]
+    transports: Sequence[Transport] = ()
+    _due: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # time, event, index in the series
+    # Question, and when the change was seen.
+    _events: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _replies: dict[bytes, int] = field(default_factory=dict)
+    _probes: bytearray = field(default_factory=bytearray)
 
     def obey(self, command: Command) -> None:
         """Follow a change, or stop following it."""
@@ -117,7 +112,7 @@ class Prober(Loop):
     def expire(self, now: int) -> None:
         """Emit the answers that have arrived."""
         if self._probes:
-            self._emit(frame(PROBES, self._probes))
+            self.emit(frame(PROBES, self._probes))
             self._probes.clear()
         for transport in self.transports:
             transport.expire(now)
@@ -130,7 +125,7 @@ class Prober(Loop):
             return
         question, seen = found
         for server, transport in enumerate(self.transports):
-            transport.ask(ProbeQuery(self._queries[question], event, now, now, server=server))
+            transport.ask(ProbeQuery(self.queries[question], event, now, now, server=server))
             transport.flush()
         number += 1
         while number < len(SERIES) and seen + SERIES[number] <= now:
@@ -149,7 +144,7 @@ class Prober(Loop):
         reply = self._replies.get(content)
         if reply is None:
             reply = self._replies[content] = len(self._replies)
-            self._emit(reply_frame(reply, event, content))
+            self.emit(reply_frame(reply, event, content))
         flags = message[2] << 8 | message[3]
         self._probes += PROBE.pack(event, query.server, flags, reply, query.planned, received)
 
@@ -175,38 +170,33 @@ class Event(msgspec.Struct):
     written: float | None = None
 
 
+@dataclass
 class Follower:
     """Follows changes with at most `rate` probes per second; `ask` starts one, or returns False.
 
     `expected` gives the right answer to a question in a state (Truth.expected).
     """
 
-    def __init__(
-        self,
-        expected: Callable[[int, int], Answer | None],
-        by_service: Mapping[Key, Sequence[int]],
-        rate: float,
-        ask: Callable[[Event], bool],
-        clock: Callable[[], float],
-    ) -> None:
-        self.events: list[Event] = []
-        self._expected = expected
-        self._by_service = by_service
-        self._rate = rate
-        self._ask = ask
-        self._clock = clock
-        self._left = self._most = max(rate, len(SERIES))
-        self._filled = clock()
-        self._back: deque[int] = deque()  # probes returned from another thread
-        self._unwritten: dict[str, Event] = {}  # by resourceVersion
-        self._writes: OrderedDict[str, float] = OrderedDict()
+    expected: Callable[[int, int], Answer | None]
+    by_service: Mapping[Key, Sequence[int]]
+    rate: float
+    ask: Callable[[Event], bool]
+    clock: Callable[[], float]
+    events: list[Event] = field(default_factory=list)
+    _back: deque[int] = field(default_factory=deque)  # probes returned from another thread
+    _unwritten: dict[str, Event] = field(default_factory=dict)  # by resourceVersion
+    _writes: OrderedDict[str, float] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        self._left = self._most = max(self.rate, len(SERIES))
+        self._filled = self.clock()
 
     def changed(self, key: Key, state: int, seen: float, version: str) -> None:
         """Record that a Service has a new state, since a resourceVersion of one of its objects was seen."""
-        if key not in self._by_service or not self._has_probes():
+        if key not in self.by_service or not self._has_probes():
             return
-        for question in self._by_service[key][:_TRIED]:
-            before, after = self._expected(question, state - 1), self._expected(question, state)
+        for question in self.by_service[key][:_TRIED]:
+            before, after = self.expected(question, state - 1), self.expected(question, state)
             if before is not None and after is not None and before != after:
                 break
         else:
@@ -216,7 +206,7 @@ class Follower:
         written = self._writes.pop(version, None)
         event = Event(len(self.events), key, question, state, seen, adds, removes, written)
         self.events.append(event)
-        if not self._ask(event):
+        if not self.ask(event):
             self.events.pop()
             return
         self._left -= len(SERIES)
@@ -238,9 +228,9 @@ class Follower:
         self._back.append(probes)
 
     def _has_probes(self) -> bool:
-        now = self._clock()
+        now = self.clock()
         while self._back:
             self._left += self._back.popleft()
-        self._left = min(self._most, self._left + (now - self._filled) * self._rate)
+        self._left = min(self._most, self._left + (now - self._filled) * self.rate)
         self._filled = now
         return self._left > len(SERIES) - 0.001 and len(self.events) < MOST_EVENTS

@@ -53,13 +53,8 @@ class ProberProcess(ChildProcess):
         except LoadError:
             self.__exit__()
             raise
-        os.set_blocking(self._stdin, False)
+        os.set_blocking(self._stdin.fileno(), False)
         return self
-
-    @property
-    def _stdin(self) -> int:
-        assert self._process.stdin is not None, "a pipe"
-        return self._process.stdin.fileno()
 
     def follow(self, event: Event) -> bool:
         """Follow a change; return False if that is not possible now.  Callable from any thread."""
@@ -71,7 +66,7 @@ class ProberProcess(ChildProcess):
 
     def _command(self, command: Command) -> bool:
         try:
-            os.write(self._stdin, COMMAND.pack(*command))
+            os.write(self._stdin.fileno(), COMMAND.pack(*command))
         except (BlockingIOError, BrokenPipeError):
             return False
         return True
@@ -90,7 +85,7 @@ def main() -> None:
         return bool(octets)
 
     inputs = Inputs(stdin, obey)
-    prober = Prober(plan.queries, clock=clock, wait=inputs.wait, emit=pipe.emit)
+    prober = Prober(queries=plan.queries, clock=clock, wait=inputs.wait, emit=pipe.emit)
     prober.transports = [
         inputs.watch_udp(UdpTransport(sockets, TIMEOUT, prober.ended, clock, run=1), sockets)
         for sockets in ([UdpSocket(*place) for _ in range(PORTS)] for place in plan.places)

@@ -11,8 +11,9 @@ Rule 4: a change that did not show, or was still old at the end, counts as slowe
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from hsdns.load.outcome import REPLY, read_reply
@@ -30,57 +31,49 @@ SETTLED: Final = 10  # consecutive new answers of a server after which it gets n
 NEW, OLD, OTHER = 1, -1, 0
 
 
+@dataclass
 class Propagation:
     """The answers of servers about changes.
 
     `done` takes the number of each event that all servers have shown, and how many of its probes are left.
     """
 
-    def __init__(
-        self,
-        truth: Truth,
-        queries: Sequence[Query],
-        events: Sequence[Event],
-        servers: int,
-        slack: float,
-        done: Callable[[int, int], None],
-    ) -> None:
-        self._truth = truth
-        self._queries = queries
-        self._events = events
-        self._servers = servers
-        self._slack = slack
-        self._done = done
-        self._replies: dict[int, tuple[int, bytes]] = {}
-        self._answers: dict[int, Answer | None] = {}
-        # By event and server: its answers, and how many of the last ones are new.
-        self._probes = defaultdict[tuple[int, int], list[Probe]](list)
-        self._new = defaultdict[tuple[int, int], int](int)
-        self._settled = defaultdict[int, set[int]](set)
+    truth: Truth
+    queries: Sequence[Query]
+    events: Sequence[Event]
+    servers: int
+    slack: float
+    done: Callable[[int, int], None]
+    # By number: the answers; by event and server: the probes, and how many of the last ones are new.
+    _answers: dict[int, Answer | None] = field(default_factory=dict)
+    _probes: dict[tuple[int, int], list[Probe]] = field(default_factory=lambda: defaultdict(list))
+    _new: Counter[tuple[int, int]] = field(default_factory=Counter)
+    _settled: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def take(self, kind: bytes, content: bytes) -> None:
         """Process a message of the prober."""
         if kind == REPLY:
             number, event, reply = read_reply(content)
-            self._replies[number] = event, reply
+            query = self.queries[self.events[event].question]
+            self._answers[number] = read_answer(reply, query)
         elif kind == PROBES:
             for fields in PROBE.iter_unpack(content):
                 self._take(Probe(*fields))
 
     def _take(self, probe: Probe) -> None:
-        place, event = (probe.event, probe.server), self._events[probe.event]
+        place, event = (probe.event, probe.server), self.events[probe.event]
         settled = self._settled[probe.event]
         self._probes[place].append(probe)
         self._new[place] = self._new[place] + 1 if self._shows(event, probe) == NEW else 0
         if self._new[place] == SETTLED and probe.server not in settled:
             settled.add(probe.server)
-            if len(settled) == self._servers:
+            if len(settled) == self.servers:
                 asked = sum(each <= probe.sent - round(event.seen * SECOND) for each in SERIES)
-                self._done(event.number, len(SERIES) - asked)
+                self.done(event.number, len(SERIES) - asked)
 
     def report(self, server: int, begin: float, end: float) -> PropagationReport:
         """How the changes in a run (from begin to end in seconds) showed at a server, given by its index."""
-        followed = [each for each in self._events if begin <= each.seen <= end]
+        followed = [each for each in self.events if begin <= each.seen <= end]
         found = (self._shown(each, server, begin, end) for each in followed)
         return PropagationReport.of([each for each in found if each is not None], len(followed))
 
@@ -105,7 +98,7 @@ class Propagation:
             first_new = min(each.received for each in new)
             before = max((each.sent for each in old if each.sent < first_new), default=written)
             resolution = first_new - before
-        query = self._queries[event.question]
+        query = self.queries[event.question]
         return EventReport(
             round(written / SECOND - begin, 6),
             query.qname.to_text(),
@@ -119,8 +112,8 @@ class Propagation:
         )
 
     def _shows(self, event: Event, probe: Probe) -> int:
-        answer = self._answer(probe.reply) if probe.flags & 15 in JUDGED else None
-        states = self._truth.states(event.question)
+        answer = self._answers[probe.reply] if probe.flags & 15 in JUDGED else None
+        states = self.truth.states(event.question)
         if answer is None or states is None:
             return OTHER
         since, base = states
@@ -128,27 +121,21 @@ class Propagation:
         after = range(event.state, base + len(since))
         before = range(event.state - 1, max(base, event.state - 200) - 1, -1)
         for how, numbers in ((NEW, after), (OLD, before)):
-            if any(self._truth.expected(event.question, each) == answer for each in numbers):
+            if any(self.truth.expected(event.question, each) == answer for each in numbers):
                 return how
         return OTHER
 
     def _reverted(self, event: Event) -> float:
         """When a later change restored the old answer, less the slack between server and watch; else infinite."""
-        states = self._truth.states(event.question)
+        states = self.truth.states(event.question)
         if states is None:
             return float("inf")
         since, base = states
-        old = self._truth.expected(event.question, event.state - 1)
+        old = self.truth.expected(event.question, event.state - 1)
         for each in range(event.state + 1, base + len(since)):
-            if self._truth.expected(event.question, each) == old:
-                return since[each - base] - self._slack
+            if self.truth.expected(event.question, each) == old:
+                return since[each - base] - self.slack
         return float("inf")
-
-    def _answer(self, reply: int) -> Answer | None:
-        if reply not in self._answers:
-            event, content = self._replies[reply]
-            self._answers[reply] = read_answer(content, self._queries[self._events[event].question])
-        return self._answers[reply]
 
 
 def _ms(nanoseconds: int) -> float:

@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from hsdns.load.outcome import LOST, PlainOutcome
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
@@ -64,24 +66,14 @@ class Judged(NamedTuple):
     verdict: Verdict
 
 
-class _Reply:
-    """A reply to a question that outcomes refer to; `right` are the last question and state that it matched."""
+class _Reply(msgspec.Struct):
+    """A reply that outcomes refer to; `answer` is None if it is none to its question.
 
-    __slots__ = ("_answer", "_content", "_question", "right")
+    `right` are the last question and state that it matched.
+    """
 
-    def __init__(self, question: Question, content: bytes) -> None:
-        self._question: Question | None = question
-        self._content = content
-        self._answer: Answer | None = None
-        self.right = (-1, 0)
-
-    @property
-    def answer(self) -> Answer | None:
-        """The answer in it; None if it is not a reply to its question."""
-        if self._question is not None:
-            self._answer = read_answer(self._content, self._question.query())
-            self._question, self._content = None, b""  # the answer is stored instead
-        return self._answer
+    answer: Answer | None
+    right: tuple[int, int] = (-1, 0)
 
 
 class _Waiting(NamedTuple):
@@ -112,7 +104,7 @@ class Verifier:
 
     def remember(self, number: int, question: int, content: bytes) -> None:
         """Store a reply, without its ID, that outcomes may refer to."""
-        self._replies[number] = _Reply(self._questions[question], content)
+        self._replies[number] = _Reply(read_answer(content, self._questions[question].query()))
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Drop replies: outcomes no longer refer to them."""

@@ -39,6 +39,7 @@ from hsdns.wire.name import ROOT, Name
 _SCALED: Final = ("Deployment", "StatefulSet", "DaemonSet")
 _ENDED: Final = ("Succeeded", "Failed")
 _NO_MEMORY: Final = "OOMKilled"
+_PODS: Final = "services|pods|pods that run|pods of the cluster's DNS"
 
 
 def dns_pods(objects: Objects) -> Sequence[PodSet]:
@@ -70,7 +71,7 @@ def one_replica(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS212", needs="services|pods|pods that run|pods of the cluster's DNS", of_servers=True)
+@check("HS212", needs=_PODS, of_servers=True)
 def one_node(objects: Objects) -> Iterator[Remark]:
     """DNS pods that are all on one of several nodes."""
     running = [
@@ -101,12 +102,7 @@ def _runs(pods: PodSet) -> bool:
     )
 
 
-@check(
-    "HS213",
-    needs="services|pods|pods that run|pods of the cluster's DNS",
-    each=dns_pods,
-    of_servers=True,
-)
+@check("HS213", needs=_PODS, each=dns_pods, of_servers=True)
 def restarted(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     """DNS containers that have been restarted."""
     if not isinstance(pods.manifest.object, PodManifest):
@@ -165,12 +161,7 @@ def without_probe(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check(
-    "HS215",
-    needs="services|pods|pods that run|pods of the cluster's DNS",
-    each=dns_pods,
-    of_servers=True,
-)
+@check("HS215", needs=_PODS, each=dns_pods, of_servers=True)
 def not_ready(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     """DNS pods that are not ready."""
     found = pods.manifest.object
@@ -221,11 +212,7 @@ _FACTORS: Final = {
 }  # fmt: skip
 
 
-@check(
-    "HS216",
-    needs="services|pods|pods that run|pods of the cluster's DNS|memory of the cluster's DNS",
-    of_servers=True,
-)
+@check("HS216", needs=f"{_PODS}|memory of the cluster's DNS", of_servers=True)
 def near_limit(objects: Objects) -> Iterator[Remark]:
     """DNS containers that use most of the memory that they may."""
     metrics = {(each.namespace, each.name): each for each in objects.written(METRICS)}

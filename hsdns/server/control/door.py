@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,7 @@ from hsdns.server.query_tap import QueryTap
 NOT_SERVING = "the server starts or ends, and has no answers; ask again in a moment"
 
 
+@dataclass(eq=False)
 class Door:
     """The server as its pages see it; `clock` gives monotonic seconds, `wall` seconds since the epoch.
 
@@ -30,26 +32,20 @@ class Door:
     started with support for rules of faults.
     """
 
-    def __init__(
-        self,
-        instance: Callable[[], Instance | None],
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-        queries: QueryTap,
-        metrics: Registry,
-        faults: StandingFaults | None = None,
-    ) -> None:
-        self.instance = instance
-        self.clock = clock
-        self.wall = wall
-        self.queries = queries
-        self.metrics = metrics
-        self.faults = faults
-        self.began = clock()
-        # Held for a picture of top: each takes milliseconds of the loop.
-        self.painting = asyncio.Lock()
-        # The pictures that have readers, by their selection (top.py).
-        self.pictures: dict[Any, Any] = {}
+    instance: Callable[[], Instance | None]
+    clock: Callable[[], float]
+    wall: Callable[[], float]
+    queries: QueryTap
+    metrics: Registry
+    faults: StandingFaults | None = None
+    # Held for a picture of top: each takes milliseconds of the loop.
+    painting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # The pictures that have readers, by their selection (top.py).
+    pictures: dict[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin the time of the server."""
+        self.began = self.clock()
 
     def serving(self) -> Instance:
         """The serving instance; raise HttpRefusal if there is none."""

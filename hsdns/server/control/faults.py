@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +24,7 @@ from hsdns.faults.rules import Rule, RuleError, Rules
 from hsdns.faults.selector import UNKNOWN, Asked, PodOf
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.plugins.fault import pod_finder
-from hsdns.server.control.door import NOT_SERVING, Door, to_line
+from hsdns.server.control.door import NOT_SERVING, Door, time_text, to_line
 from hsdns.server.control.queries import read_count, to_object
 from hsdns.server.faults import StandingFaults, corefile_rules
 from hsdns.server.query_tap import SeenQuery
@@ -164,7 +163,7 @@ async def hits(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     yield b""
     while door.instance() is not None or standing.is_restarting:
         await asyncio.sleep(POLL)
-        time = datetime.fromtimestamp(door.wall(), UTC).isoformat(timespec="milliseconds")
+        time = time_text(door.wall())
         before, seen = seen, {}
         for rules in _sets(door, standing):
             seen[rules], lines = rules.after(before.get(rules, 0))

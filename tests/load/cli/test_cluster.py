@@ -45,10 +45,9 @@ def test_changes_are_in_the_truth_and_in_the_api() -> None:
         assert found.api is not None
         assert not found.truth.changes
         before = version(found.api.url)
-        found.begin_churn(500.0)
-        while len(found.truth.changes) < 3:
-            version(found.api.url)
-        found.end_churn()
+        with found.churning(500.0):
+            while len(found.truth.changes) < 3:
+                version(found.api.url)
         after = version(found.api.url)
         assert after - before == len(found.truth.changes)
 
@@ -93,10 +92,9 @@ def test_changes_through_a_real_api(tmp_path: Path) -> None:
             assert f".{name}." in found.awaited.name.to_text()
             assert found.truth is not None
             follower = found.follow(10_000.0, lambda event: True)
-            found.begin_churn(100.0)
-            while not any(each.written is not None for each in follower.events):
-                names(api, "EndpointSlice")
-            found.end_churn()
+            with found.churning(100.0):
+                while not any(each.written is not None for each in follower.events):
+                    names(api, "EndpointSlice")
             assert found.failure == ""
             for event in follower.events:
                 assert event.key[0] == name.encode()
@@ -131,11 +129,10 @@ def test_changes_of_a_cluster_are_followed() -> None:
         place = socket.AF_INET, ("127.0.0.1", port)
         queries = [each.query() for each in found.questions.all]
         with following_changes(given, found, [place], queries) as following:
-            found.begin_churn(200.0)
             assert found.truth is not None
-            while len(found.truth.changes) < 10:
-                following.take()
-            found.end_churn()
+            with found.churning(200.0):
+                while len(found.truth.changes) < 10:
+                    following.take()
         report = following.report(0, 0.0, float("inf"))
     assert report is not None
     assert 0 < report.followed == report.left_out

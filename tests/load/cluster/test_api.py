@@ -53,7 +53,7 @@ def test_hsdns_watches_it(tmp_path: Path) -> None:
             await wait_for_clusters(runtime, [block])
             before = block.store.changes
             for _ in range(CHANGES):
-                churn.change()
+                churn.apply(churn.changes.next())
             api.changed()
             await runtime.wait_until(lambda: block.store.changes >= before + CHANGES, 10.0)
             return names(block)
@@ -65,7 +65,7 @@ def test_hsdns_watches_it(tmp_path: Path) -> None:
     async def expected(block: Kubernetes) -> list[str]:
         churn = Churn(SHAPE, DEFAULT, 1, block.watch.deliver, lambda: 0.0)
         for _ in range(CHANGES):
-            churn.change()
+            churn.apply(churn.changes.next())
         return names(block)
 
     words = ("synthetic", "services=3", "endpoints=2", "dual_stack=0.5")
@@ -102,18 +102,25 @@ def test_what_a_watch_is_told() -> None:
                 history.put(Service(ObjectMeta(name="web", namespace="shop")))
                 api.changed()
                 told.append(await watch.content.readline())
-            history.put(Namespace(ObjectMeta(name="shop")))
+            everything = f"{api.url}/api/v1/namespaces?watch=1"
+            async with session.get(everything) as watch:
+                told.append(await watch.content.readline())
+                history.put(Namespace(ObjectMeta(name="shop")))
+                api.changed()
+                told.append(await watch.content.readline())
             async with session.get(f"{path}true&resourceVersion=1") as answer:
                 assert (answer.status, (await answer.json())["reason"]) == (410, "Expired")
         await api.stop()
         return told
 
-    told, quiet = asyncio.run(test())
+    told, quiet, *others = asyncio.run(test())
     assert told == (
         b'{"type":"BOOKMARK","object":{"kind":"Service","apiVersion":"v1",'
         b'"metadata":{"resourceVersion":"1","annotations":{}}}}\n'
     )
-    assert quiet.startswith(b'{"type":"ADDED",')
+    assert [each[:16] for each in (quiet, *others)] == [b'{"type":"ADDED",'] * 2 + [
+        b'{"type":"MODIFIE'
+    ]
 
 
 def service(name: str, address: str = "10.96.0.1") -> Service:

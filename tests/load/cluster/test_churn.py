@@ -16,6 +16,7 @@ from hsdns.cluster.objects import Endpoint, EndpointSlice, Event, ObjectMeta, Se
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT, KINDS, Changes
 from hsdns.load.cluster.churn import Churn, OwnNamespace, Size, due_changes
+from hsdns.load.cluster.writer import ApiWriter
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape
 from tests.support.tables import lines, paragraphs
@@ -75,6 +76,7 @@ def test_a_change_is_one_endpoint_of_one_slice(
         assert len(changed.endpoints or ()) <= 4 or "kill" in kinds
         used = [each.addresses for slice_ in found.slices for each in slice_.endpoints or ()]
         assert len(used) == len({address for each in used for address in each or ()})
+        assert len(found._free) + len(used) == 250 + 6
 
 
 def test_nothing_to_change() -> None:
@@ -91,7 +93,7 @@ def test_the_truth_has_a_change_before_the_api() -> None:
 
     churn = Churn(SHAPE, DEFAULT, 1, deliver, lambda: 0.0)
     before = churn.history.version
-    versions = [churn.change(), churn.change()]
+    versions = [churn.apply(churn.changes.next()), churn.apply(churn.changes.next())]
     assert [version for version, _ in delivered] == [before, before + 1]
     slices = [each.object for _, each in delivered if isinstance(each, Upserted)]
     assert [each.metadata.resource_version for each in slices] == versions
@@ -160,17 +162,26 @@ def test_changes_at_a_rate() -> None:
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/hsdns-load-1/endpointslices"
 
 
-class Server:
+class Server(ApiWriter):
     """Takes everything but what `refuses` has, by method and path, with a resourceVersion for each write."""
 
     def __init__(self, *refuses: tuple[str, str]) -> None:
         self.refuses = refuses
         self.sent: list[str] = []
+        self.busy: set[str] = set()
+        self.overlaps = 0
 
     async def send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "",
     ) -> tuple[int, str]:
+        self.overlaps += path in self.busy
+        self.busy.add(path)
         await asyncio.sleep(0)
+        self.busy.discard(path)
         self.sent.append(f"{method} {path}" + (f" {json.dumps(body)}" if body else ""))
         if (method, path) in self.refuses:
             return 403, json.dumps({"kind": "Status", "message": "no rights"})
@@ -224,4 +235,5 @@ def test_changes_are_written_in_order_and_told() -> None:
     own = namespace(server, ALL, clock=run.clock, written=run.wrote)
     run.until_enough(lambda: own.run(400.0))
     begins = {each.partition(" {")[0] for each in server.sent}
+    assert server.overlaps == 0
     assert begins <= {f"PUT {SLICES}/svc-{each}-load" for each in (0, 1)}

@@ -11,15 +11,17 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
+from hpack import Encoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.http2 import GOAWAY, HEADERS, MEDIA_TYPE, PING, WINDOW_UPDATE, frame
-from hsdns.load.plan import GET, POST
-from hsdns.load.send.connection import QueryResult
+from hsdns.http2 import DATA, GOAWAY, HEADERS, MEDIA_TYPE, PING, SETTINGS, WINDOW_UPDATE, frame
+from hsdns.load.plan import GET, POST, StreamPlan
+from hsdns.load.send.connection import Pool, QueryResult
 from hsdns.load.send.http2 import Http2Session, Requests
 from hsdns.load.send.loop import Query
-from tests.load.stream_peers import OCTETS, answer
+from hsdns.wire.framing import FrameBuffer
+from tests.load.stream_peers import OCTETS, Link, answer
 
 OK = [(":status", "200"), ("content-type", MEDIA_TYPE)]
 COMMON = {":scheme": "https", ":authority": "dns.test:8443", "accept": MEDIA_TYPE}
@@ -78,6 +80,13 @@ class Server:
                 self.answers(self, stream, self.bodies[stream])
             elif isinstance(event, StreamReset):
                 self.resets.append(stream)
+
+
+class Octets(FrameBuffer):
+    """Takes octets as they are."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return [data]
 
 
 def silent(server: Server, stream: int, body: bytes) -> None:
@@ -210,6 +219,30 @@ def test_cancelled_and_the_end() -> None:
     for octets in (b"HTTP/1.1 400 Bad Request\r\n", b"220 mail.example.com ESMTP\r\n"):
         session = Http2Session(Requests("dns.test", "/dns-query", POST))
         assert (session.feed(octets), session.broken) == ([], "does not speak HTTP/2")
+
+
+def test_a_reply_that_is_too_long() -> None:
+    session, asked = Http2Session(Requests("dns.test", "/dns-query", POST)), query()
+    stream = session.ask(asked)
+    head = Encoder().encode(OK)
+    found = session.feed(frame(SETTINGS, 0, 0) + frame(HEADERS, 4, stream, head))
+    for _ in range(5):
+        found += session.feed(frame(DATA, 0, stream, bytes(16_384)))
+    assert found == [QueryResult(asked, None, "HTTP reply of more than 65535 octets")]
+
+
+def test_the_end_of_a_connection_is_announced() -> None:
+    pool = Pool(
+        Link, StreamPlan(), 1, lambda: Http2Session(Requests("a", "/", POST)), print, lambda: 0
+    )
+    pool.ask(query())
+    (connection,) = pool._open
+    link = connection.link
+    assert isinstance(link, Link)
+    link.frames = Octets()
+    pool.can_write(connection)
+    pool.close()
+    assert link.queries[-1].endswith(frame(GOAWAY, 0, 0, bytes(8)))
 
 
 @pytest.mark.parametrize(("code", "more"), [(0, ""), (11, ", ENHANCE_YOUR_CALM")])

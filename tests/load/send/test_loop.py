@@ -137,11 +137,11 @@ def run_python(world: World, times: Sequence[int], *, replies: bool = False, mos
         return None if ready is None else [partial(transport.receive, each) for each in ready]
 
     sender = Sender(
-        transport,
-        reporter,
-        QUERIES,
-        iter(times),
-        cycle(range(3)),
+        transport=transport,
+        reporter=reporter,
+        queries=QUERIES,
+        times=iter(times),
+        order=cycle(range(3)),
         clock=world.clock,
         wait=wait,
         most=most,
@@ -304,24 +304,10 @@ def test_replies_that_are_forgotten(run: Run, monkeypatch: pytest.MonkeyPatch) -
     most=st.sampled_from([0, 0, 1, 5, 20]),
 )
 def test_both_twins_tell_the_same(
-    gaps: list[int],
-    delays: list[int | None],
-    stall: int,
-    room: int,
-    sockets: int,
-    contents: int,
-    window: int,
-    replies: bool,
-    most: int,
+    gaps: list[int], delays: list[int | None], replies: bool, most: int, **shape: int
 ) -> None:
     times = [sum(gaps[: at + 1]) for at in range(len(gaps))]
-
-    def world() -> World:
-        return World(
-            delays, room=room, stall=stall, sockets=sockets, contents=contents, window=window
-        )
-
-    python, told, counted = world(), world(), world()
+    python, told, counted = (World(delays, **shape) for _ in range(3))
     run_python(python, times, replies=replies, most=most)
     run_compiled(told, times, replies=replies, most=most)
     assert told.messages == python.messages
@@ -352,18 +338,17 @@ def test_octets_of_any_kind() -> None:
 
 @compiled
 @pytest.mark.parametrize(
-    ("kinds", "first_ids", "times", "questions", "message"),
+    ("row", "message"),
     [
-        ([1], [0], [], [], "each query has a kind, or none has"),
-        ([], [], [], [], "there is no socket"),
-        ([], [0], [1], [], "each time has one question"),
-        ([], [0], [1], [3], "there is no such question"),
+        (([1], [0], [], []), "each query has a kind, or none has"),
+        (([], [], [], []), "there is no socket"),
+        (([], [0], [1], []), "each time has one question"),
+        (([], [0], [1], [3]), "there is no such question"),
     ],
 )
-def test_what_does_not_fit(
-    kinds: list[int], first_ids: list[int], times: list[int], questions: list[int], message: str
-) -> None:
+def test_what_does_not_fit(row: tuple[list[int], ...], message: str) -> None:
     assert LoadSender is not None
+    kinds, first_ids, times, questions = row
     with pytest.raises(ValueError, match=message):
         LoadSender(QUERIES, kinds=kinds, first_ids=first_ids, timeout=1, replies=False).feed(
             array("q", times).tobytes(), array("I", questions).tobytes()

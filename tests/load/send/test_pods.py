@@ -33,7 +33,7 @@ from hsdns.load.send.loop import Ready, Reporter
 from hsdns.load.send.pods import PodSender, end_of
 from hsdns.load.send.udp import UdpTransport
 from hsdns.resolver import USUAL
-from hsdns.resolver.model import Answer, Ended, Fate, Packet, Sent
+from hsdns.resolver.model import Answer, Fate, Packet
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode
 from hsdns.wire.framing import frame
@@ -42,7 +42,7 @@ from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
 from tests.load.pod_plans import OUTSIDE, plan
 from tests.load.stream_peers import Link, Socket
-from tests.support.resolvers.lookups import steps
+from tests.support.resolvers.lookups import trace_of
 
 MS = SECOND // 1000
 BEGIN = 100 * SECOND
@@ -139,11 +139,11 @@ class World:
         reporter.lookups = lookups
         scripted = None if waits is None else iter(waits)
         self.sender = PodSender(
-            pods,
-            iter(times),
-            pods.lookups(),
-            reporter,
-            self.connect,
+            pods=pods,
+            times=iter(times),
+            wanted=pods.lookups(),
+            reporter=reporter,
+            open_link=self.connect,
             timeout=timeout,
             clock=self.clock,
             wait=lambda nanoseconds: next(scripted) if scripted else self.wait(nanoseconds),
@@ -324,12 +324,9 @@ def test_it_does_what_the_model_does(resolver: str, fates: list[str], name: str)
         targets=[OUTSIDE] if "example" in name else plan().targets,
     )  # fmt: skip
     model = Pods(asked).take(0)  # with the same random numbers
-    expected = steps(model, name, (RRType.A, RRType.AAAA), ask)
+    expected = trace_of(model, name, (RRType.A, RRType.AAAA), ask)
     world = World(says, asked, timeout=300 * SECOND)  # so that all ends are seen
     (found,) = world.lookups
-    end = expected[-1]
-    assert isinstance(end, Ended)
-    assert found.end == end_of(end.result)
-    packets = [each.packet for each in expected if isinstance(each, Sent)]
-    assert [(each.name, each.rrtype) for each in packets] == world.packets
-    assert (found.ended - BEGIN) / SECOND == pytest.approx(end.at, abs=1e-6)
+    assert found.end == end_of(expected.result)
+    assert [(each.name, each.rrtype) for each in expected.packets] == world.packets
+    assert (found.ended - BEGIN) / SECOND == pytest.approx(expected.end, abs=1e-6)

@@ -73,7 +73,7 @@ def echo(connection: socket.socket) -> None:
 
 
 def ends(connection: socket.socket) -> None:
-    connection.recv(100)
+    connection.recv(4096)
 
 
 @cache

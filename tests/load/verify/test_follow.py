@@ -137,7 +137,7 @@ class Machine:
         self.emitted: list[tuple[bytes, bytes]] = []
         frames = Frames()
         self.prober = Prober(
-            QUERIES,
+            queries=QUERIES,
             clock=lambda: self.now,
             wait=self.wait,
             emit=lambda octets: self.emitted.extend(frames.feed(octets)),

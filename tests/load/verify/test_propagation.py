@@ -128,6 +128,9 @@ def test_a_change_that_was_taken_back_soon_is_left_out() -> None:
     servers = Servers(Back(10.5))
     servers.say(2, 1)
     assert servers.shown() == []
+    unseen = Servers(Back(12.0))
+    unseen.say(2, 1950)
+    assert unseen.shown() == []
     late = Servers(Back(12.0))
     late.say(2, 1)
     late.say(1, 1950)  # within the slack of the change back

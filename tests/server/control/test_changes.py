@@ -6,20 +6,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
 
-from hsdns.cluster.objects import Object
-from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control import cluster as change_follower
-from hsdns.server.control.cluster import ChangeFollower, to_words
-from hsdns.server.runtime import Turn
-from tests.server.control.served import BLOCK, UNREAD, MemoryDoor, Served, served
+from tests.server.control.served import BLOCK, UNREAD, Served, served
 from tests.support.cluster.objects import deletes, namespace, service, upserts
-from tests.support.coroutines.eager import finish
 from tests.support.coroutines.event_loops import until
 
 pytestmark = pytest.mark.sockets
@@ -96,62 +90,7 @@ async def test_names_of_a_cluster_that_is_read_are_no_changes(
         assert [await reader.line(), await reader.line()] == ADDED
 
 
-async def test_a_reader_that_has_gone_costs_nothing() -> None:
-
-    def streams(server: Served) -> int:
-        return sum(len(each.streams) for each in server.reloadable.server.http._open.values())
-
-    async with served() as server:
-        async with reading(server) as reader:
-            await reader.line()
-            assert streams(server) == 1
-        await until(lambda: streams(server) == 0, "the stream ends")
-
-
 async def test_the_end_of_the_server_does_not_wait_for_readers() -> None:
     async with served() as server, reading(server) as reader:
         await reader.line()
         await asyncio.wait_for(server.reloadable.server.close(), 3)  # http.TIMEOUT is 5
-
-
-OBJECTS: list[Object] = [namespace("shop"), service("shop/web", "10.96.0.1")]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("+ 10.96.0.1 web.shop.svc.cluster.local", ("added", "web.shop.svc.cluster.local.", "10.96.0.1")),
-        ("- port 80 _http._tcp.web.cluster.local", ("removed", "_http._tcp.web.cluster.local.", "port 80")),
-        ("+ CNAME db.example.org mail.cluster.local", ("added", "mail.cluster.local.", "CNAME db.example.org")),
-    ],
-)  # fmt: skip
-def test_words(text: str, words: tuple[str, str, str]) -> None:
-    assert to_words(text) == words
-
-
-def finished(follower: ChangeFollower) -> list[str]:
-    async def look() -> list[str]:
-        return [text async for piece in follower.look(Turn(lambda: 0.0)) for _, text in piece]
-
-    return finish(look())
-
-
-def test_a_reload_goes_on_with_the_state_before() -> None:
-    looked = MemoryDoor(objects=OBJECTS)
-    instance: Any = SimpleNamespace(configuration=looked.server.configuration)
-    looked.door.instance = lambda: instance
-    follower = ChangeFollower(looked.door)
-    assert follower.follow()
-    assert not follower.follow()
-    assert follower.zones == ["cluster.local.", "in-addr.arpa."]
-    assert finished(follower) == []
-    (block,) = follower.blocks
-    assert isinstance(block, Kubernetes)
-    block.store.apply(upserts(service("shop/web", "10.96.0.2", version="2")))
-    instance = SimpleNamespace(configuration=looked.server.configuration)
-    assert follower.follow()
-    assert finished(follower) == [
-        "- 10.96.0.1 web.shop.svc.cluster.local",
-        "+ 10.96.0.2 web.shop.svc.cluster.local",
-    ]
-    assert finished(follower) == []

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from hsdns.cluster.objects import Deleted
-from hsdns.explanation.client import UNREAD_POLICIES
 from hsdns.http_page import PageRequest
 from hsdns.server.control import explain
-from hsdns.server.control.explain import LONGEST, import_explaining, resting
 from loadtest.ports import free_port
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.server.control.served import BLOCK, MORE, Beside, Served, served
@@ -32,22 +28,6 @@ async def ask(server: Served, name: str, rrtype: str = "") -> dict[str, Any]:
     found: dict[str, Any]
     (found,) = (await server.get(f"/v1/explain?name={quote(name)}&type={rrtype}")).lines
     return found
-
-
-async def test_from_manifests() -> None:
-    Path("more.yaml").write_text(MORE)
-
-    async with served(BLOCK.replace("shop.yaml", "shop.yaml more.yaml")) as server:
-        found = await ask(server, WEB)
-        assert (found["outcome"], found["service"]["clusterIps"]) == ("resolves", ["10.96.7.7"])
-        assert found["table"].startswith("stored once it was asked for")
-        found = await ask(server, "db.shop.svc.cluster.local")
-        assert found["cause"] == (
-            "NXDOMAIN: 0 of 1 endpoints of Service shop/db are ready (pod condition Ready is False: "
-            "ContainersNotReady); publishNotReadyAddresses is false"
-        )
-        assert (await ask(server, "10.96.7.7"))["type"] == "PTR"
-        assert (await ask(server, "a.test"))["rcode"] == "REFUSED"
 
 
 async def test_what_the_answer_table_has() -> None:
@@ -88,38 +68,6 @@ async def test_the_lookup_of_a_pod() -> None:
             400,
             [{"error": 'the source has no pod shop/db-1; did you mean "shop/db-0"?'}],
         )
-
-
-def test_the_lookup_of_a_pod_that_an_api_server_has() -> None:
-    pod = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "shop"},
-        "spec": {"dnsPolicy": "Default"}, "status": {"podIP": "10.0.0.1", "phase": "Running"},
-    }  # fmt: skip
-    dns = service("kube-dns", "10.43.0.10")
-    dns["metadata"]["namespace"] = "kube-system"
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
-
-    with ApiThread() as api:
-        api.apply(space, pod, dns, service("db", "10.96.0.1"))
-
-        async def case() -> None:
-            async with served(BLOCK.replace("source manifests shop.yaml", f"endpoint {api.api.url}")) as server:  # fmt: skip
-                await until(lambda: server.block.store.synced, "synced")
-                page = "/v1/explain?name=db&from=shop/web-0&resolver=go"
-                (found,) = (await server.get(page)).lines
-                assert (
-                    "its dnsPolicy is Default, so it asks the nameservers of its node"
-                    in found["cause"]
-                )
-                assert UNREAD_POLICIES in found["asker"]["remarks"]
-                api.api.cluster.revoke("pods")
-                refused = await server.get(page)
-                assert refused.status == 400
-                assert refused.lines[0]["error"].startswith(
-                    "pods may not be read: pods is forbidden"
-                )
-
-        run(case())
 
 
 async def test_it_is_none_of_the_queries_that_are_counted_and_cached() -> None:
@@ -242,36 +190,3 @@ async def test_search_lists_are_bounded(as_search: bool, count: int, status: int
                     "as many as Kubernetes allows a Pod (glibc before 2.26 reads 6)"
                 }
             ]
-
-
-async def test_the_code_is_imported_once_and_beside_the_loop(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    imported: list[tuple[str, bool]] = []
-
-    def import_module(name: str) -> ModuleType:
-        imported.append((name, threading.current_thread() is threading.main_thread()))
-        return explain
-
-    monkeypatch.setattr(explain, "import_module", import_module)
-    monkeypatch.setattr(explain, "_imported", set())
-
-    await import_explaining()
-    await import_explaining()
-    assert imported == [("hsdns.server.explaining", False)]
-
-
-async def test_only_long_pieces_are_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    rests: list[float] = []
-    now = 0.0
-
-    async def sleep(seconds: float) -> None:
-        rests.append(seconds)
-
-    monkeypatch.setattr("asyncio.sleep", sleep)
-    pause = resting(lambda: now)
-
-    for seconds in (LONGEST / 2, LONGEST):
-        now += seconds
-        await pause()
-    assert rests == [explain.REST]

@@ -14,11 +14,10 @@ import msgspec
 import pytest
 
 from hsdns.explanation.report import Explanation
-from hsdns.http_page import PageRequest
 from hsdns.server.control.door import kubernetes_blocks
-from hsdns.server.control.routes import FILE, headers, page
+from hsdns.server.control.routes import FILE, headers
 from tests.server.control.served import BLOCK, write_manifest
-from tests.server.control.shown import NO_DOOR, TIME, Stand, shown
+from tests.server.control.shown import TIME, Stand, shown
 from tests.server.loopback import ReloadableServer, running, serving
 from tests.support.browser.chromium import PROGRAM, Tab, tab
 from tests.support.cluster.objects import service, upserts
@@ -126,10 +125,6 @@ def test_the_file_names_no_other_place() -> None:
     )
 
 
-async def test_it_is_sent_as_it_is() -> None:
-    assert [piece async for piece in page(NO_DOOR, PageRequest())] == [FILE.read_bytes()]
-
-
 # --- in a browser ---
 
 
@@ -160,17 +155,6 @@ class TestBrowser:
             }
             assert await tab.value("document.querySelector('#names option').value") == DB
             assert await tab.value("document.querySelector('#namespaces option').value") == "shop"
-
-        show(case)
-
-    def test_where_there_is_nothing_it_says_what_to_do(self) -> None:
-        async def case(stand: Stand, tab: Tab) -> None:
-            texts = "[...document.querySelectorAll('.empty')].filter((each) => each.checkVisibility()).length"
-            assert await tab.value(texts) == 5
-            stand.show(a_picture())
-            await tab.until(f"{texts} === 0")
-            stand.show({})
-            await tab.until(f"{texts} === 5")
 
         show(case)
 
@@ -237,38 +221,6 @@ class TestBrowser:
             await tab.press("ArrowDown", "Enter")
             await tab.until(EXPLAINED)
             assert await tab.value("location.hash") == f"#{DB}"
-
-        show(case)
-
-    def test_tab_reaches_everything(self) -> None:
-        async def case(stand: Stand, tab: Tab) -> None:
-            stops = []
-            for _ in range(5):
-                await tab.press("Tab")
-                stops.append(
-                    await tab.value(
-                        "document.activeElement.name || document.activeElement.textContent"
-                    )
-                )
-            assert stops == ["name", "type", "Explain", "namespace", "Pause"]
-            parts = "[...document.querySelectorAll('header, main, footer, [role=search], [role=status]')].length"
-            assert await tab.value(parts) == 5
-            unnamed = "[...document.querySelectorAll('input, select')].filter((each) => !each.labels.length).length"
-            assert await tab.value(unnamed) == 0
-
-        show(case)
-
-    def test_the_focus_stays_while_numbers_change(self) -> None:
-        async def case(stand: Stand, tab: Tab) -> None:
-            stand.show(a_picture())
-            await tab.until("document.querySelector('#failing a')")
-            await tab.press("ArrowDown")
-            first = a_picture("a.shop.svc.cluster.local.")["failing"]
-            (second,) = a_picture()["failing"]
-            stand.show(a_picture(failing=[*first, {**second, "per_second": 3}]))
-            await tab.until("document.querySelectorAll('#failing a').length === 2")
-            assert await tab.value(FOCUSED) == DB
-            assert await tab.value("document.querySelectorAll('#failing td')[8].textContent") == "3"
 
         show(case)
 
@@ -357,24 +309,6 @@ class TestBrowser:
             assert not await tab.value(
                 "document.querySelector('#numbers').classList.contains('old')"
             )
-
-        show(case)
-
-    def test_a_namespace_and_a_pause(self) -> None:
-        async def case(stand: Stand, tab: Tab) -> None:
-            await tab.value("namespaceField.focus()")
-            await tab.write("shop")
-            await tab.press("Enter")
-            await tab.value("pauseButton.focus()")
-            await tab.press("Enter")
-            assert await tab.value("state.textContent") == "paused"
-            stand.show(a_picture())
-            stand.show({"uptime_seconds": 3.0})
-            await tab.until(
-                "document.querySelector('#state').textContent.startsWith('paused; the server')"
-            )
-            assert await tab.value("document.querySelectorAll('#failing a').length") == 0
-            assert stand.asked == [("top", {}), ("top", {"namespace": "shop"})]
 
         show(case)
 

@@ -109,10 +109,3 @@ SHOP = QueryFilter(ZONES, b"shop")
 def test_namespaces(name: str, namespace: bytes | None) -> None:
     assert namespace_of(Name.from_text(name), ZONES) == namespace
     assert SHOP.has(Name.from_text(name)) == (namespace is not None)
-
-
-def test_names() -> None:
-    wanted = QueryFilter(name=Name.from_text("svc.cluster.local"))
-    names = ("SVC.cluster.local", "a.svc.cluster.local", "asvc.cluster.local", "cluster.local")
-    assert [wanted.has(Name.from_text(name)) for name in names] == [True, True, False, False]
-    assert QueryFilter().has(Name.from_text("."))

@@ -22,14 +22,13 @@ from hsdns.server import http, runtime
 from hsdns.server import http as http_connection
 from hsdns.server.control import cluster as watch
 from hsdns.server.control import queries, routes
-from hsdns.server.control.door import Door, to_line
+from hsdns.server.control.door import Door
 from hsdns.server.control.faults import NOT_KEPT
 from hsdns.server.control.routes import DASHBOARD, EVENTS, FILE, NO_REPLAY, ROUTES, events, pages
 from tests.server.control.served import (
     BLOCK,
     SOCKET,
     UNREAD,
-    Beside,
     MemoryDoor,
     served,
     write_manifest,
@@ -37,6 +36,7 @@ from tests.server.control.served import (
 from tests.server.control.shown import NO_DOOR
 from tests.server.loopback import ReloadableServer, running
 from tests.support.coroutines.event_loops import until
+from tests.support.tables import columns
 
 pytestmark = pytest.mark.sockets
 LIST = ", ".join(sorted(ROUTES))
@@ -52,73 +52,33 @@ bind 127.0.0.1\nkubernetes {\nsource synthetic services=1\n}
 }
 """
 REPLAY = BLOCK.replace("manifests shop.yaml", "replay no.rec\nstartup_timeout 0s")
-COREFILES = {"": BLOCK, "whoami": WHOAMI, "two": TWO, "replay": REPLAY}
+COREFILES = {"shop": BLOCK, "whoami": WHOAMI, "two": TWO, "replay": REPLAY}
+REFUSALS = Path(__file__).with_name("refusals.txt")
 A_RULE = 'a rule is added with {"rule": "drop type AAAA"}: '
+SENTENCES = {
+    "LIST": LIST,
+    "NOT_KEPT": NOT_KEPT,
+    "QUERIES_NOT_KEPT": queries.NOT_KEPT,
+    "NO_REPLAY": NO_REPLAY,
+    "A_RULE": A_RULE,
+}
 
 
 def is_there() -> bool:
     return Path(SOCKET).exists()
 
 
-@pytest.mark.parametrize(
-    ("corefile", "method", "page", "body", "status", "error"),
-    [
-        ("", "GET", "/v1/nam", "", 404, f"this hsdns has no /v1/nam; it has {LIST}"),
-        ("", "GET", "/nam", "", 404, f"this hsdns has no /nam; it has {LIST}"),
-        ("", "GET", "/v2/server", "", 404, f"this hsdns has no /v2/server; it has {LIST}"),
-        ("", "GET", "/v1/server?all", "", 400, "/v1/server has no parameter all; leave out ?all"),
-        ("", "POST", "/v1/names", "", 405, "/v1/names has no POST; it has GET"),
-        ("whoami", "GET", "/v1/names", "", 404, "Corefile: there is no kubernetes block, so there are no names to list"),
-        ("", "GET", "/v1/explain?name=web&ndots=x", "", 400, 'ndots is a number from 0 to 15, found "x"'),
-        ("", "GET", "/v1/explain", "", 400, "no name is given; ask for /v1/explain?name=NAME&type=TYPE"),
-        ("", "GET", "/v1/explain?name=a..b", "", 400, '"a..b" is not a domain name: a label is empty'),
-        ("", "GET", "/v1/explain?name=a&type=qq", "", 400, '"QQ" is not a record type; try A, AAAA, SRV, PTR or CNAME'),
-        ("", "GET", "/v1/queries?last=7", "", 404, queries.NOT_KEPT),
-        ("", "GET", "/v1/queries?last=0", "", 400, 'last is a number of queries from 1 to 1000, not "0"'),
-        ("", "GET", "/v1/queries?last=1001", "", 400, 'last is a number of queries from 1 to 1000, not "1001"'),
-        ("", "GET", "/v1/queries?last=x", "", 400, 'last is a number of queries from 1 to 1000, not "x"'),
-        ("", "GET", "/v1/queries?first=1", "", 400, "/v1/queries has no parameter first; it has last, namespace, name"),
-        ("", "GET", "/v1/top?once=2", "", 400, 'once is 1 for a single picture, or 0, not "2"'),
-        ("", "GET", "/v1/top?namespace=a.b", "", 400, 'namespace is one label, such as default, not "a.b"'),
-        ("", "GET", "/v1/top?namespace=", "", 400, 'namespace is one label, such as default, not ""'),
-        ("", "GET", "/v1/top?name=a..b", "", 400, 'name: "a..b" is not a domain name: a label is empty'),
-        ("", "GET", "/v1/top?zone=x", "", 400, "/v1/top has no parameter zone; it has once, namespace, name"),
-        ("whoami", "GET", "/v1/watch", "", 404, "this server has no kubernetes block, so there are no objects"),
-        ("two", "GET", "/v1/watch", "", 400, "this server has several kubernetes blocks; choose one by its zone: a.test., b.test."),
-        ("two", "GET", "/v1/watch?zone=c.test", "", 400, 'no kubernetes block has the zone "c.test"; there are a.test., b.test.'),
-        ("", "GET", "/v1/watch?zone=", "", 400, 'no kubernetes block has the zone ""; there are cluster.local., in-addr.arpa.'),
-        ("", "GET", "/v1/watch?name=x", "", 400, "/v1/watch has no parameter name; it has zone"),
-        ("", "GET", "/v1/replay", "", 404, NO_REPLAY),
-        ("replay", "GET", "/v1/replay", "", 404, "no.rec could not be read when the server started"),
-        ("", "POST", "/v1/faults", '{"rule": "dorp"}', 400, '"dorp" is no action of a fault; did you mean "drop"?'),
-        ("", "POST", "/v1/faults", '{"rule": "drop name x.example"}', 400, "the rule can never match: no server block has a zone for its names; the zones are cluster.local., in-addr.arpa."),
-        ("", "POST", "/v1/faults", "drop", 400, f"{A_RULE}JSON is malformed: invalid character (byte 0)"),
-        ("", "POST", "/v1/faults", '{"rules": "drop"}', 400, f"{A_RULE}Object contains unknown field `rules`"),
-        ("", "POST", "/v1/faults?name=x", '{"rule": "drop"}', 400, '/v1/faults takes name with DELETE and GET; a rule that is added has "named"'),
-        ("", "DELETE", "/v1/faults?name=x", "", 400, 'no rule named "x" stands'),
-        ("", "PUT", "/v1/faults", "", 405, "/v1/faults has no PUT; it has GET, POST, DELETE"),
-        ("", "POST", "/v1/faults/hits", "", 405, "/v1/faults/hits has no POST; it has GET"),
-        ("", "POST", "/v1/faults?dry-run=0", '{"rule": "drop"}', 400, 'dry-run is a number of queries from 1 to 1000, not "0"'),
-        ("", "POST", "/v1/faults?dry-run=5", '{"rule": "drop"}', 404, NOT_KEPT),
-        ("", "POST", "/v1/faults?dry-run=5&name=x", '{"rule": "drop"}', 400, '/v1/faults takes name with DELETE and GET; a rule that is added has "named"'),
-        ("", "GET", "/v1/faults?dry-run=5", "", 400, "/v1/faults takes dry-run with POST"),
-        ("", "DELETE", "/v1/faults?dry-run=5", "", 400, "/v1/faults takes dry-run with POST"),
-    ],
-)  # fmt: skip
-async def test_refusals(
-    corefile: str, method: str, page: str, body: str, status: int, error: str
-) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(REFUSALS, "refusals"))
+async def test_refusals(given: str, expected: str) -> None:
+    corefile, method, page, body = [*given.split(" ", 3), ""][:4]
+    status, _, error = expected.partition(" ")
+    for word, sentence in SENTENCES.items():
+        error = error.replace(f"{{{word}}}", sentence)
     async with served(COREFILES[corefile], faults=True) as server:
         found = await server.get(page, method, body.encode())
-        assert found[:2] == (status, "application/json")
+        assert found[:2] == (int(status), "application/json")
         assert found.lines == [{"error": error}]
         assert (await server.get("/v1/faults")).lines == []
-
-
-async def test_head() -> None:
-    async with served() as server:
-        head = await server.get("/v1/names", "HEAD")
-        assert (head.status, head.body) == (200, b"")
 
 
 async def test_a_page_that_fails_is_logged(
@@ -336,25 +296,6 @@ async def test_all_names_are_listed() -> None:
         assert len(names) > 60
         any_pod = "A-B-C-D.NAMESPACE.pod.cluster.local. A A.B.C.D: any address (pods insecure)"
         assert last == {"open_ended": any_pod}
-
-
-async def test_others_run_between_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a turn that is long at once, another task runs before each RRset: it is not kept waiting for the whole."""
-    monkeypatch.setattr(runtime, "MAX_TURN", -1.0)
-    async with served(SYNTHETIC) as server:
-        door = server.reloadable.server.door
-        with Beside() as beside:
-            listed = [piece async for piece in routes.names(door, PageRequest())]
-        lines = sum(piece.count(b"\n") for piece in listed)
-        assert beside.turns >= lines > 60
-        assert max(map(len, listed)) < 2 * routes.PIECE
-
-
-# --- lines and events ---
-
-
-def test_a_line_is_one_line() -> None:
-    assert to_line({"name": "a\nb"}) == b'{"name":"a\\nb"}\n'
 
 
 async def test_each_line_is_an_event() -> None:

@@ -26,17 +26,14 @@ from hsdns.server.control.top import (
     MOST_FAILING,
     MOST_SLOW,
     MOST_WASTED,
-    STEP,
     Causes,
     FailingName,
     Rates,
     ServedChanges,
     Upstreams,
     failing,
-    median,
     search_waste,
     slowest,
-    steps,
     wasted,
 )
 from hsdns.server.query_tap import SeenQuery
@@ -221,15 +218,6 @@ def test_from_the_tap(times: int) -> None:
     }  # fmt: skip
 
 
-def test_one_block_that_is_not_counted_is_enough() -> None:
-    looked = MemoryDoor(COUNTED + "example.org:53 {\nwhoami\n}\n")
-    with looked.queries.looking():
-        rates = Rates(looked.door)
-        looked.asked("web.shop.svc.cluster.local.")
-        looked.now += 1
-        assert rates.take()["queries_per_second"] == 1.0
-
-
 CAUSES = ".:PORT {\nbind 127.0.0.1\ncontrol c.sock\nkubernetes cluster.local {\nsource manifests shop.yaml more.yaml\n}\n}\n"
 FORWARD = CAUSES.replace("}\n}\n", "}\nforward . 192.0.2.1 192.0.2.2\n}\n")
 NARROW = CAUSES.replace(".:PORT", "cluster.local:PORT")
@@ -266,16 +254,6 @@ def causes(server: Served) -> Causes:
 async def test_causes(corefile: str, asked: FailingName, sentence: str) -> None:
     async with served(corefile) as server:
         assert await causes(server).of([asked]) == [sentence]
-
-
-@pytest.mark.usefixtures("_more")
-async def test_the_nearest_name_is_told() -> None:
-    async with served(CAUSES) as server:
-        found = await causes(server).of([a_failing(f"wbe.{SHOP}"), a_failing(f"gone.{SHOP}")])
-        assert found == [
-            'there is no Service shop/wbe; web.shop.svc.cluster.local. exists (Service "wbe" is misspelt)',
-            "there is no Service shop/gone",
-        ]
 
 
 @pytest.mark.usefixtures("_more")
@@ -418,23 +396,6 @@ def test_slowest() -> None:
     assert len(finish(slowest(many, TURN))) == MOST_SLOW
 
 
-class Turns:
-    """Counts where others may run."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def end_if_long(self) -> None:
-        self.count += 1
-
-
-async def test_steps() -> None:
-    turns = Turns()
-    queries = [seen(f"n{number}.example NOERROR") for number in range(2 * STEP + 1)]
-    found = [each async for each in steps(queries, turns)]  # type: ignore[arg-type]  # a stand-in
-    assert (found, turns.count) == (queries, 3)
-
-
 FORWARDS = ".:53 {\nforward example.org 192.0.2.1 192.0.2.2\nforward . 192.0.2.1:53\n}\n"
 
 
@@ -461,15 +422,6 @@ def test_upstreams() -> None:
     assert [each["failures"] for each in upstreams.take()] == [2, 0], (
         "counted from 0 after a reload"
     )
-
-
-@pytest.mark.parametrize(
-    ("buckets", "milliseconds"),
-    [({}, None), ({0: 2}, 0.125), ({2: 4}, 0.75), ({0: 1, 3: 3}, 1.333), ({16: 1}, 8192.0)],
-)
-def test_median(buckets: dict[int, int], milliseconds: float | None) -> None:
-    counts = [float(buckets.get(place, 0)) for place in range(len(TIME_BUCKETS) + 1)]
-    assert median(counts) == milliseconds
 
 
 OBJECTS: list[Object] = [namespace("shop"), service("shop/db"), service("shop/web", "10.96.0.1")]

@@ -149,20 +149,6 @@ async def test_queries_are_answered_between_the_pieces() -> None:
         assert beside.turns > 20
 
 
-async def test_a_reader_that_has_gone_is_forgotten() -> None:
-    async with served() as server:
-        async with reading(server) as reader:
-            await reader.line()
-            await reader.state()
-            assert len(server.block.store._followers) == 1
-
-        def is_forgotten() -> bool:
-            server.apply(*upserts(DB))
-            return not server.block.store._followers
-
-        await until(is_forgotten, "it is forgotten")
-
-
 async def test_a_request_for_the_header_alone_leaves_nothing() -> None:
     async with served() as server:
         async with server.client.head("http://localhost/v1/watch") as response:
@@ -191,24 +177,6 @@ class Case:
         self.follower = EventFollower(self.store, lambda: self.now)
 
 
-def test_what_comes_after_the_state() -> None:
-    case = Case()
-    case.store.apply(upserts(WEB))
-    case.now = 5.0
-    at, state = case.follower.begin()
-    assert (at, [key for key, _ in state.services]) == (5.0, [(b"shop", b"web")])
-    assert case.follower.take() is None
-    case.now = 6.0
-    case.store.apply([*deletes(WEB), *upserts(DB)])
-    case.store.apply([])
-    case.store.apply([Synced()])
-    assert [case.follower.take() for _ in range(3)] == [
-        (6.0, [*deletes(WEB), *upserts(DB)]),
-        (6.0, [Synced()]),
-        None,
-    ]
-
-
 def test_of_too_many_the_first_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until it begins again."""
     monkeypatch.setattr(watch, "MOST", 2)
@@ -226,15 +194,6 @@ def test_of_too_many_the_first_are_noted(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (case.follower.lost, case.follower.take(), len(state.services)) == (0, None, 2)
     case.store.apply(deletes(DB))
     assert case.follower.take() == (0.0, deletes(DB))
-
-
-def test_one_that_has_ended_is_forgotten() -> None:
-    case = Case()
-    case.follower.begin()
-    case.follower.end()
-    case.store.apply(upserts(WEB))
-    assert case.follower.take() is None
-    assert followers(case.store) == 0
 
 
 def test_the_next_one_has_those_forgotten_that_have_ended() -> None:

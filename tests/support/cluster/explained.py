@@ -4,7 +4,7 @@ Path: the tests of explanation/ -> MemoryServer, Explainer.
 
 A row of a table is a question, and a line for each object or part of the configuration:
 `namespace NAME`, `service PATH [ADDRESS...|none] [external=NAME]`, `slice PATH OWNER [IPv6] | ADDRESS [host=H] [pod=P]
-[ready=B] | ...`, `pod PATH [hostname=H] [subdomain=S] [reason=R]`, `import PATH TYPE [ips=ADDRESS]`; all with
+[ready=B] [zone=Z] | ...`, `pod PATH [hostname=H] [subdomain=S] [reason=R]`, `import PATH TYPE [ips=ADDRESS]`; all with
 `[ports=NAME/PROTOCOL/NUMBER,...]`, `[labels:KEY=VALUE,...]`, a Service with `[selector:KEY=VALUE,...]`;
 `option NAME [VALUE]` of kubernetes, `front LINE` and `behind LINE` of the block, `multicluster [OPTION]` for a Corefile
 with clusterset.local.
@@ -181,13 +181,18 @@ def _object(kind: str, path: str = "", *words: str) -> Object | None:
 
 
 def said_of(found: Explanation) -> dict[str, list[str]]:
-    """The sentences of an explanation by the word that they stand behind in a row: the first line behind none."""
+    """The sentences of an explanation by the word that they stand behind in a row: the first line behind none.
+
+    Behind a word without sentences is "none".
+    """
     parts = found.service.slices if found.service is not None else []
     fates = [each for part in parts for each in part.endpoints]
-    return {
+    said = {
         "": [found.cause],
         "need": [each.needed for each in found.needed],
+        "place": [each.place for each in found.needed],
         "near": [f"{each.name} ({each.why})" for each in found.nearest],
         "fate": [f"{each.fate}: {each.why}" if each.why else each.fate for each in fates],
         "did": [f"{each.plugin}: {each.did}" for each in found.plugins],
     }
+    return {word: sentences or ["none"] for word, sentences in said.items()}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hsdns.resolver.model import Fate, Model, Packet, Step, VirtualTransport, look_up
+from hsdns.resolver.model import Fate, Model, Packet, Trace, VirtualTransport, look_up
 from tests.support.coroutines.eager import finish
 
 
-def steps(
+def trace_of(
     model: Model, name: str, types: Sequence[int], ask: Callable[[Packet], Fate], at: float = 0.0
-) -> list[Step]:
-    """All steps of a lookup on a virtual clock."""
+) -> Trace:
+    """A lookup on a virtual clock."""
 
     async def fate(packet: Packet) -> Fate:
         return ask(packet)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from hsdns.block_choice import BlockChoice
-from hsdns.chain import Request
+from hsdns.chain import BlockChoice, Request
 from hsdns.query import QueryProcessor
 from hsdns.wire import rdata
 from hsdns.wire.iana import RRType

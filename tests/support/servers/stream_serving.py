@@ -16,8 +16,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from hsdns.assemble import ListenAddress
-from hsdns.block_choice import BlockChoice
-from hsdns.chain import Endpoint
+from hsdns.chain import BlockChoice, Endpoint
 from hsdns.metrics import Counter, Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.admission import MAX_CLIENTS, Admission, Credit, Places, Turns
@@ -25,7 +24,7 @@ from hsdns.server.doh import DohServer
 from hsdns.server.listeners import Opener
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import DEFAULT_SETTINGS, Settings, client_endpoint, open_tcp
-from hsdns.server.tcp import Connection, TcpListener
+from hsdns.server.tcp import DnsConnection, TcpListener
 from tests.support.coroutines.event_loops import until
 from tests.support.servers.function_processor import Answer, asked_address, processor
 
@@ -132,7 +131,7 @@ class MemoryTransport(asyncio.Transport):
         super().__init__({"peername": (client, 40000, *local[2:]), "sockname": local})
         if alpn:
             self._extra["ssl_object"] = SimpleNamespace(selected_alpn_protocol=lambda: alpn)  # type: ignore[attr-defined]  # asyncio's
-        self.connection: Connection
+        self.connection: DnsConnection
         self.writes: list[bytes] = []
         self.reads = reads
         self.is_over = self.is_aborted = self.is_paused = False

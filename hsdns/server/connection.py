@@ -1,6 +1,7 @@
-"""TLS on a connection, for DNS over TLS (RFC 7858) and HTTPS, the same on each event loop.
+"""What all connections of clients have in common: turns, counts, layers; and TLS (RFC 7858), alike on each event loop.
 
-Path: step 1 and 7, between the socket and the inner protocol of tcp.py, doh.py or http.py.
+Path: steps 1 and 7; tcp.py, doh.py and http.py have the protocols, between which and the socket are layers: TLS, and
+those of faults.py.
 Rule 1: the inner protocol is told of its connection when the client has connected, before the handshake, so that its
         limits and timeouts also apply to clients that never finish one.  The handshake begins when that protocol
         reads.
@@ -18,10 +19,10 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hsdns.server.admission import Turns
+from hsdns.server.admission import Places, Turns
 
 if TYPE_CHECKING:
-    from hsdns.server.tcp import Connection
+    from hsdns.server.tcp import DnsConnection
 
 log = logging.getLogger("hsdns.server.tls")
 
@@ -31,6 +32,89 @@ RECORDS: Final = 32  # in one step
 PLAIN_HTTP: Final = (
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 )
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection: it takes turns, counts the octets that wait in it, and reads as long as little does.
+
+    `pending` are the queries or requests in progress.  A subclass says what it does in a step.
+    """
+
+    pending = 0
+    free = 0  # octets that are not counted
+
+    def __init__(self, places: Places, turns: Turns) -> None:
+        self.client = b""  # as client_of() names it
+        self._places, self._turns = places, turns
+        self._transport: asyncio.Transport | None = None
+        self._counted = 0  # octets that `places` knows of
+        self._is_paused = False
+        self._ended = False  # no more messages are accepted
+
+    def step(self) -> bool:
+        """Handle one message; return whether the next one may follow."""
+        return False
+
+    def end_turn(self) -> None:
+        """Write the replies of the steps in this iteration."""
+
+    def end(self) -> None:
+        """Accept no more messages, and close after the replies in progress."""
+        self.close()
+
+    def close(self) -> None:
+        """Close after the written data have been sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def _is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def _octets(self) -> int:
+        """The octets that are kept for it."""
+        return 0
+
+    def _may_step(self) -> bool:
+        """Whether a step may follow."""
+        return False
+
+    def _is_busy(self) -> bool:
+        """Whether nothing more is to be read for now."""
+        return False
+
+    def _go_on(self) -> None:
+        """Handle waiting messages, in fair turns with other connections, within the limits."""
+        if self._may_step():
+            self._turns.enter(self)
+        self._read_or_pause()
+
+    def _read_or_pause(self) -> None:
+        is_busy = self._is_busy()
+        if (
+            self._transport is None
+            or is_busy == self._is_paused
+            or self._ended
+            or not self._is_open
+        ):
+            return
+        self._is_paused = is_busy
+        if is_busy:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _count(self) -> None:
+        """Count the octets that wait here."""
+        octets = self._octets()
+        if octets > self.free or self._counted:
+            self._counted = octets
+            self._places.hold(self, octets)
 
 
 class Layer(asyncio.Protocol, asyncio.Transport):
@@ -121,7 +205,7 @@ class TlsConnection(Layer):
         *,
         is_http: bool = False,
         turns: Turns | None = None,
-        connection: Connection | None = None,
+        connection: DnsConnection | None = None,
     ) -> None:
         super().__init__(inside)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

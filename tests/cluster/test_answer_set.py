@@ -119,6 +119,16 @@ def test_pods(mode: str, names: list[str], sentences: list[str]) -> None:
     assert plugin.answer_set().open_ended() == sentences
 
 
+def test_a_name_belongs_to_the_longest_zone() -> None:
+    """`sub` is a namespace of a Service in the outer zone's names, and the apex of the inner zone."""
+    cluster = Cluster(
+        service("testns/web", "10.0.0.1", ports=[]),
+        zones="cluster.local testns.svc.cluster.local",
+    )
+    owners = {rrset[0].owner.to_text() for rrset in listed(cluster.plugin)}
+    assert "web.testns.svc.cluster.local." not in owners
+
+
 def test_nothing_is_added_to_the_store() -> None:
     plugin = Cluster(WEB, service("testns/db"), endpoint_slice("testns/s", "db", "10.0.0.2")).plugin
     values = plugin.store.services.values.values()

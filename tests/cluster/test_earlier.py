@@ -152,6 +152,28 @@ VALUES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("need", "kept", "times"),
+    [
+        (Need(0.0), 1, ()),
+        (Need(0.5), 1, (0.5,)),
+        (Need(1.5), 1, (1.5,)),
+        (Need(2.0), 1, (2.0,)),
+        (Need(5.0), 0, (5.0,)),
+        (Need(0.5, 100.0), 5, tuple(VALUES)),
+        (Need(0.5, 2.0), 2, (4.999, 5.0)),
+        (Need(2.5, 100.0), 3, (2.5, 4.999, 5.0)),
+    ],
+)
+def test_what_is_kept(need: Need, kept: int, times: tuple[float, ...]) -> None:
+    found = replaced(need)
+    change(found, *TIMES)
+    assert len(found) == kept
+    assert [found.at("services", "web", each, "newest") for each in times] == [
+        VALUES[each] for each in times
+    ]
+
+
 def test_several_needs() -> None:
     found = replaced(Need(0.5))
     change(found, *TIMES)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
+from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES, Resource
 from hsdns.apiserver.watch_event import ProtobufEvents
 from hsdns.cluster.freshness import ANYTHING, address_counter, service_counter, spec_counter
 from hsdns.cluster.objects import (
@@ -38,7 +38,9 @@ from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import Key
 from hsdns.fastpath import IMPLEMENTATION, ClusterNames, Versions
 from hsdns.metrics import PROGRAMMING_BUCKETS, Histogram, Registry
+from loadtest.apiserver import objects
 from loadtest.apiserver.protobuf import write_frame
+from loadtest.apiserver.watch_cache import Stored
 from tests import strategies
 from tests.apiserver.test_histories import visible
 from tests.apiserver.test_protobuf import omitted
@@ -117,6 +119,20 @@ def test_compiled_code_applies_slices_as_python_does(
         for each in stores:
             each.apply(event)
         assert stores[0].shown() == stores[1].shown()
+
+
+@pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
+@pytest.mark.parametrize(
+    ("made", "resource", "kind"),
+    [(objects.endpoint_slice(1, 3), ENDPOINT_SLICES, EndpointSlice), (objects.service(1), SERVICES, Service)],
+)  # fmt: skip
+def test_an_event_that_compiled_code_has_read_has_the_whole_object(
+    made: Stored, resource: Resource, kind: type[Object]
+) -> None:
+    frame = write_frame(msgspec.json.encode({"type": "ADDED", "object": made.manifest}))
+    (read,) = ProtobufEvents(resource).feed(frame)
+    assert isinstance(read.object, READ)
+    assert upserted(read.object).object == msgspec.convert(made.manifest, kind)
 
 
 class Whole:

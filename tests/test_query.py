@@ -15,7 +15,7 @@ import pytest
 
 from hsdns.chain import BlockChoice, Candidate, Endpoint, Next, Request
 from hsdns.cluster.freshness import Dependencies, NoCounters
-from hsdns.query import MAX_DEPTH, QueryProcessor, Tap
+from hsdns.query import MAX_DEPTH, QueryProcessor, Show
 from hsdns.wire.encode import MANY_RECORDS
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
@@ -52,7 +52,7 @@ class ObservedProcessor:
         any_class: bool = False,
         blocks: BlockChoice[Next] | None = None,
         stacktrace: bool = False,
-        tap: Tap | None = None,
+        tap: Callable[[], Show | None] = lambda: None,
         late_watch: Callable[[float], Awaitable[None] | None] | None = None,
     ) -> None:
         self.refused: list[tuple[Request, Reply]] = []
@@ -425,8 +425,8 @@ class RecordedTap:
         self.is_open = True
         self.shown: list[tuple[Any, ...]] = []
 
-    def add(self, *of: Any) -> None:
-        self.shown.append(of)
+    def taker(self) -> Show | None:
+        return (lambda *of: self.shown.append(of)) if self.is_open else None
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,7 @@ class RecordedTap:
 def test_an_open_tap_is_shown_each_answer(wire: bytes) -> None:
     tap = RecordedTap()
     answer = Recorder(Reply(answer=(rr("example.org. 5 IN A 192.0.2.1"),)))
-    observed = ObservedProcessor({"example.org.": answer}, tap=tap)
+    observed = ObservedProcessor({"example.org.": answer}, tap=tap.taker)
     out = observed.answer(wire, "tcp")
     assert tap.shown == [("dns://:53", wire, CLIENT, "tcp", 5.0, out)]
     tap.is_open = False

@@ -18,16 +18,16 @@ from hsdns.fastpath.hit_records import SAMPLE
 from hsdns.metrics import TIME_BUCKETS
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.control import top as module
-from hsdns.server.control.queries import QueryFilter
-from hsdns.server.control.top import (
+from hsdns.server.control import explain
+from hsdns.server.control import queries as module
+from hsdns.server.control.explain import Causes, FailingName
+from hsdns.server.control.queries import (
     DURATIONS,
     MOST_CHANGES,
     MOST_FAILING,
     MOST_SLOW,
     MOST_WASTED,
-    Causes,
-    FailingName,
+    QueryFilter,
     Rates,
     ServedChanges,
     Upstreams,
@@ -266,13 +266,13 @@ async def test_a_cause_is_found_again_when_the_cluster_changes(
         before = await found.of([gone])
         server.apply(*upserts(service("shop/gone", "10.96.0.9")))
         assert await found.of([gone]) == before
-        monkeypatch.setattr(module, "REFRESH", 0.0)
+        monkeypatch.setattr(explain, "REFRESH", 0.0)
         assert await found.of([gone]) == ["asked from the server's own host, it has an answer now"]  # fmt: skip
 
 
 @pytest.mark.usefixtures("_more")
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_CAUSES", 2)
+    monkeypatch.setattr(explain, "MOST_CAUSES", 2)
 
     async with served(CAUSES) as server:
         found = causes(server)

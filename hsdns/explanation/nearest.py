@@ -211,10 +211,7 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
                 yield (
                     None
                     if match is None
-                    else (
-                        (match.encode(), name, namespace, SVC),
-                        "another endpoint of the Service",
-                    )
+                    else ((match.encode(), name, namespace, SVC), "another endpoint of the Service")
                 )
             if len(before) == 2:
                 named = (port for part in value.slices for port in part.ports if port.name)

@@ -1,6 +1,6 @@
 """Queries the DNS servers of a cluster one by one for the names of its objects; the answers are an object of the dump.
 
-Path: cli/doctor.py -> here -> load/cli/cluster.py (right answers), ask/question.py (sends queries) ->
+Path: doctor/cli.py -> here -> load/cli/cluster.py (right answers), ask/question.py (sends queries) ->
 rules/checks/dns.py.
 Rule 1: the cluster is watched at the same time, as configured in the servers' Corefile.  The query of a wrong answer is
         repeated for a second, because a change takes a moment to reach a server.
@@ -38,8 +38,6 @@ from hsdns.ask.question import NoReply, Refused, ask
 from hsdns.audit.questions import replicas
 from hsdns.audit.report import record_texts
 from hsdns.cli.command import FlagError
-from hsdns.cli.doctor import NotAsked as PodNotAsked
-from hsdns.cli.doctor import PodView
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.cli.source import cluster_tokens, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
@@ -48,6 +46,8 @@ from hsdns.cluster.question import SVC
 from hsdns.cluster.value import Key, ServiceValue
 from hsdns.corefile.keys import split_ip_port, zones_from_args
 from hsdns.corefile.tree import CorefileError
+from hsdns.doctor.cli import NotAsked as PodNotAsked
+from hsdns.doctor.cli import PodView
 from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Questions

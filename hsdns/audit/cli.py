@@ -1,6 +1,6 @@
 """`hsdns audit -server ADDRESS...`: whether servers answer every name of a cluster as its objects define.
 
-Path: argv -> here -> audit_servers.py (sends queries) -> audit/report.py -> standard output.
+Path: argv -> here -> servers.py (sends queries) -> audit/report.py -> standard output.
 Rule 1: exit status 0: all answers are right; 1: some are not; 2: bad input, no cluster, no server, or an interrupted
         pass that found nothing.
 Rule 2: standard output has only the report; progress is on standard error.
@@ -22,7 +22,7 @@ from hsdns.errors import OperatorError
 
 if TYPE_CHECKING:
     from hsdns.audit.report import AuditReport
-    from hsdns.cli.audit_servers import Asked, Targets
+    from hsdns.audit.servers import Asked, Targets
 
 RATE: Final = 1000
 HIGHEST_RATE: Final = 100_000
@@ -119,7 +119,7 @@ class Audit(SourceCommand):
 
     def run(self) -> int:
         """Audit, and show the report of each pass."""
-        from hsdns.cli.audit_servers import Targets
+        from hsdns.audit.servers import Targets
 
         self._check_together()
         targets = Targets(self._clusters(), self)
@@ -129,7 +129,7 @@ class Audit(SourceCommand):
     def _watch(self, targets: Targets) -> int:
         """Audit until Ctrl-C; return the exit status of the last complete pass."""
         from hsdns.audit.report import Gauges
-        from hsdns.cli.audit_servers import serve_metrics
+        from hsdns.audit.servers import serve_metrics
 
         gauges = Gauges()
         status = BAD
@@ -176,7 +176,7 @@ class Audit(SourceCommand):
         return BAD if any(each.ended for each in reports) else 0
 
     def _clusters(self) -> list[Asked]:
-        from hsdns.cli.audit_servers import Asked
+        from hsdns.audit.servers import Asked
         from hsdns.load.plan import read_targets
 
         owned = self.i_own_this

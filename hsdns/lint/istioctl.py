@@ -1,6 +1,6 @@
 """Runs `istioctl analyze` if it is on PATH: its output about a mesh, or the command to run.
 
-Path: cli/lint.py, cli/doctor.py -> here -> rules/mesh.py.
+Path: lint/cli.py, doctor/cli.py -> here -> rules/mesh.py.
 Rule: every error is a sentence with the command to run, and does not affect the rest of the report.
 
 The findings of `istioctl analyze` in the files that `hsdns lint` checks, if they contain a mesh.

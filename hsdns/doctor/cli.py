@@ -1,6 +1,6 @@
 """`hsdns doctor [NAMESPACE[/SERVICE|POD]]`: what makes names fail in a cluster, now or later.
 
-Path: argv -> here -> sources/cluster_dump.py (a cluster) and doctor_servers.py (its DNS), or a file ->
+Path: argv -> here -> sources/cluster_dump.py (a cluster) and servers.py (its DNS), or a file ->
 rules/diagnosis.py -> standard output.
 Rule 1: the cluster is read once, and the dump is checked: a dump from -save gives the same findings with -from.  The
         answers of the DNS servers are in the dump; with -from no queries are sent.
@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from hsdns import __version__
-from hsdns.cli import istioctl
 from hsdns.cli.command import (
     ANY,
     FORMATS,
@@ -39,9 +38,10 @@ from hsdns.cli.command import (
     say,
     say_text,
 )
-from hsdns.cli.rule import FLAG, LEVEL, PREVIEW, read_silences
 from hsdns.cli.source import CONTEXT, DEMO, KUBECONFIG, access_of, find_kubeconfig, options_of
 from hsdns.errors import OperatorError
+from hsdns.lint import istioctl
+from hsdns.lint.rule import FLAG, LEVEL, PREVIEW, read_silences
 from hsdns.wire import counted
 
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ class Doctor(ReadingCommand):
 
     def _compare(self) -> int:
         """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
-        from hsdns.cli.drift import Dump, check_flags, compare_dumps, other_side
+        from hsdns.doctor.against import Dump, compare_dumps, other_side
+        from hsdns.lint.drift import check_flags
 
         of_findings = "level server no-ask from-pod image config preview recording istioctl".split()
         check_flags(self.given, of_findings)
@@ -222,13 +223,13 @@ class Doctor(ReadingCommand):
             return {}
         if not self.preview:
             raise FlagError("-recording is for HS176, which is a new rule; add -preview")
-        from hsdns.cli.doctor_servers import recorded_queries
+        from hsdns.doctor.servers import recorded_queries
 
         return recorded_queries(self.recording)
 
     def _asking(self, recorded: dict[str, Any]) -> Callable[[ClusterDump], None]:
         """A function that adds to a dump the answers of the DNS servers and what is recorded; raise FlagError."""
-        from hsdns.cli.doctor_servers import add_answers, given_servers
+        from hsdns.doctor.servers import add_answers, given_servers
 
         servers, runs_code = given_servers(self.server), self.runs_code
         if servers and self.no_ask:

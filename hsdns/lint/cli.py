@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from hsdns.cli import istioctl
 from hsdns.cli.command import FlagError, ReadingCommand, complain, flag, say
-from hsdns.cli.rule import FLAG, LEVEL, PREVIEW, is_everything, read_silences
+from hsdns.lint import istioctl
+from hsdns.lint.rule import FLAG, LEVEL, PREVIEW, is_everything, read_silences
 
 if TYPE_CHECKING:
     from hsdns.rules.judging import Files, Judgement
@@ -84,7 +84,7 @@ class Lint(ReadingCommand):
                 "hsdns lint needs a file or a folder, or - for standard input: hsdns lint PATH..."
             )
         if against:
-            from hsdns.cli.drift import check_lint_flags
+            from hsdns.lint.drift import check_lint_flags
 
             check_lint_flags(self.given, paths, against, self.o)
         if self.fix and "-" in paths:
@@ -92,7 +92,7 @@ class Lint(ReadingCommand):
         if "stdin-filename" in self.given and "-" not in (*paths, against):
             raise FlagError('-stdin-filename is the name of standard input; add "-" to the paths')
         if against:
-            from hsdns.cli.drift import compare_paths
+            from hsdns.lint.drift import compare_paths
 
             return compare_paths(paths, against, self.o, self.stdin_filename)
         config, patterns = read_silences(self.config)
@@ -133,7 +133,7 @@ def _lint(
     *,
     is_fixing: bool,
 ) -> int:
-    from hsdns.cli.istioctl import mesh_findings
+    from hsdns.lint.istioctl import mesh_findings
     from hsdns.rules.judging import read_files
     from hsdns.rules.mesh import MeshFinding
     from hsdns.rules.output import Report, formatted

@@ -1,6 +1,6 @@
 """The servers of an audit, and the clusters that define the right answers.
 
-Path: cli/audit.py -> here -> load/cli/cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
+Path: audit/cli.py -> here -> load/cli/cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
 Rule 1: the clusters are read again for each pass, so new names are queried.
 Rule 2: all servers of a cluster are queried at the same time, so differences between them exist at one moment.
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.ask.question import NoReply, over_tcp, over_udp
 from hsdns.audit.questions import audit_questions, replicas
-from hsdns.audit.report import AuditReport, Gauges, Limits, Pass, make_report
+from hsdns.audit.report import AuditReport, Gauges, Pass, make_report
 from hsdns.audit.run import Answers, AskAgain, Asking, carry_out
 from hsdns.cli.command import FlagError, Progress
 from hsdns.cli.offline import configure
@@ -43,7 +43,7 @@ from hsdns.wire.encode import encode_query
 from hsdns.wire.message import TC
 
 if TYPE_CHECKING:
-    from hsdns.cli.audit import Audit
+    from hsdns.audit.cli import Audit
 
 TIMEOUT: Final = 2.0  # seconds until a query is lost
 EDNS: Final = 1232  # octets, the default of most servers
@@ -109,8 +109,7 @@ class Targets:
             truth = cluster.truth
             assert truth is not None, "it verifies"
             name = asked.context or _source_name(self._objects, settings.conf)
-            limits = Limits(settings.slow, ttl)
-            return _pass(servers, list(cluster.questions.all), truth, settings, name, limits)
+            return _pass(servers, list(cluster.questions.all), truth, settings, name, ttl)
 
 
 def _source_name(objects: Sequence[Token] | None, conf: object) -> str:
@@ -139,7 +138,7 @@ def _pass(
     truth: Truth,
     settings: Audit,
     cluster: str,
-    limits: Limits,
+    ttl: int | None,
 ) -> AuditReport:
     started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     began = time.monotonic()
@@ -160,9 +159,8 @@ def _pass(
     seconds = time.monotonic() - began
 
     ended = "" if is_whole else INTERRUPTED
-    return make_report(
-        questions, found, Pass(started, ended, seconds, cluster, truth.latest, limits)
-    )
+    done = Pass(started, ended, seconds, cluster, truth.latest, settings.slow, ttl)
+    return make_report(questions, found, done)
 
 
 def _plan(family: int, address: tuple[str | int, ...], wires: list[bytes], settings: Audit) -> Plan:

@@ -21,7 +21,7 @@ from hsdns.cluster.pack import TOPOLOGY, SliceChange, change_in_python, change_o
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.services import Services
 from hsdns.cluster.value import HEADLESS, NO_PORT, NO_PORTS, Key, PackedSlice, Port, ServiceValue
-from hsdns.plugins.kubernetes import state
+from hsdns.plugins.kubernetes import watch
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.cluster.test_reference import serve
@@ -210,7 +210,7 @@ def test_what_exists_is_listed_at_every_step(
 ) -> None:
     """Whatever another thread finds between two steps of an event, it denies nothing that exists."""
     names = CheckedNames()
-    with patch.object(state, "ClusterNames", lambda: names):
+    with patch.object(watch, "ClusterNames", lambda: names):
         plugin = serve(options, [], counters=names, zonal=zonal)
     names.store = plugin.store.services
     for event in history:

@@ -334,3 +334,10 @@ def test_the_histogram_is_that_of_coredns() -> None:
     assert histogram.buckets == PROGRAMMING_BUCKETS
     cells = histogram.values["cluster_ip",]
     assert (sum(cells[:-1]), cells[0], cells[-1]) == (2, 1, -0.25)
+
+
+def test_a_slice_that_changes_keeps_its_place() -> None:
+    parts = [endpoint_slice(f"ns/web-{number}", "web", f"10.0.0.{number}") for number in (1, 2, 3)]
+    changed = endpoint_slice("ns/web-2", "web", "10.0.0.9", version="2")
+    value = make_store(*upserts(service("ns/web"), *parts, changed)).services.values[b"ns", b"web"]
+    assert [part.addresses[3] for part in value.slices] == [1, 9, 3]

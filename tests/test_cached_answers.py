@@ -19,7 +19,7 @@ import pytest
 from hsdns.chain import Next, Request
 from hsdns.cluster.objects import Upserted
 from hsdns.plugins.cache import Cache
-from hsdns.plugins.cache.half import judge
+from hsdns.plugins.cache.store import judge
 from hsdns.plugins.forward import Forward
 from hsdns.server.sockets import client_endpoint
 from hsdns.wire import rdata

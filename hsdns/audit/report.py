@@ -98,22 +98,20 @@ class AuditReport(msgspec.Struct, frozen=True):
         return sum(each.bad for each in self.servers)
 
 
-class Limits(NamedTuple):
-    """The latency above which an answer is slow, in seconds, and the highest allowed TTL, None for any."""
-
-    slow: float
-    ttl: int | None
-
-
 class Pass(NamedTuple):
-    """A pass, with fields as in AuditReport.  `expected` gives the right answer to a question now, None if unknown."""
+    """A pass, with fields as in AuditReport.
+
+    `expected` gives the right answer to a question now, None if unknown.  An answer that takes more than `slow` seconds
+    is slow; `ttl` is the highest allowed TTL, None for any.
+    """
 
     started: str
     ended: str
     seconds: float
     cluster: str
     expected: Callable[[int], Answer | None]
-    limits: Limits
+    slow: float
+    ttl: int | None
 
 
 def make_report(
@@ -156,7 +154,7 @@ def _server(
             worst = max(worst, result.age)
         if result.word not in (RIGHT, UNDECIDED):
             alone += any(other[number].word == RIGHT for other in others)
-        word = _word(result, done.limits)
+        word = _word(result, done)
         if word not in (RIGHT, UNDECIDED) and not (done.ended and word == LOST):
             bad.append((number, word))
     counts = Counter(each.word for each in answers.results)
@@ -177,12 +175,12 @@ def _server(
     )
 
 
-def _word(result: Result, limits: Limits) -> str:
+def _word(result: Result, done: Pass) -> str:
     if result.word != RIGHT:
         return result.word
-    if limits.ttl is not None and result.ttl is not None and result.ttl > limits.ttl:
+    if done.ttl is not None and result.ttl is not None and result.ttl > done.ttl:
         return TTL
-    if result.latency is not None and result.latency > limits.slow:
+    if result.latency is not None and result.latency > done.slow:
         return SLOW
     return RIGHT
 
@@ -195,7 +193,7 @@ def _finding(question: Question, answers: Answers, number: int, word: str, done:
     if word == ERROR:
         reason = rcode_to_text(result.rcode)
     elif word == TTL:
-        reason = f"the TTL is {result.ttl} s, and {done.limits.ttl} s at most are right"
+        reason = f"the TTL is {result.ttl} s, and {done.ttl} s at most are right"
     elif word not in (LOST, SLOW) and (right := done.expected(number)) is not None:
         found = answer_of(result.rcode, answers.records(number))
         lacks = record_texts(right.records - found.records)

@@ -188,6 +188,26 @@ def many(
     return reader
 
 
+def words(
+    make: Callable[..., T],
+    *reads: Callable[[Token], Any],
+    syntax: str,
+    least: int = 1,
+    default: T | None = None,
+) -> Property[T]:
+    """Define a property whose arguments are of different kinds, and all after the `least` ones optional, for `make`."""
+
+    def reader(line: Line) -> T:
+        if not least <= len(line.args) <= len(reads):
+            where = line.args[len(reads)] if len(line.args) > len(reads) else line.name
+            raise where.error(
+                f'property "{line.name.text}" takes {syntax}, found {counted(len(line.args), "argument")}'
+            )
+        return make(*(read(token) for read, token in zip(reads, line.args, strict=False)))
+
+    return Property(reader, default, syntax)
+
+
 def text(token: Token) -> str:
     """Read a word unchanged."""
     return token.text

@@ -11,15 +11,14 @@ Rule 3: not cacheable: it depends on the client, and every query is counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
-from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Line, Token, did_you_mean
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, type_from_text
@@ -29,23 +28,16 @@ from hsdns.wire.name import Name
 BLOCKED: Final = 15  # RFC 8914 section 4.16
 FILTERED: Final = 17  # section 4.18
 _SECTIONS: Final = ("type", "net")
+T = TypeVar("T")
 
 
-class Action(Enum):
-    """What happens to a query."""
-
-    ALLOW = "allow"
-    BLOCK = "block"
-    FILTER = "filter"
-    DROP = "drop"
-
-
-# The metric of each action; the word after `acl` stands in its help too.
+ALLOW: Final = "allow"
+# The actions and their metrics; the word after `acl` stands in the help too.
 _METRICS: Final = {
-    Action.ALLOW: "coredns_acl_allowed_requests_total",
-    Action.BLOCK: "coredns_acl_blocked_requests_total",
-    Action.FILTER: "coredns_acl_filtered_requests_total",
-    Action.DROP: "coredns_acl_dropped_requests_total",
+    ALLOW: "coredns_acl_allowed_requests_total",
+    "block": "coredns_acl_blocked_requests_total",
+    "filter": "coredns_acl_filtered_requests_total",
+    "drop": "coredns_acl_dropped_requests_total",
 }
 
 
@@ -64,7 +56,7 @@ class Network(NamedTuple):
 class Policy(NamedTuple):
     """An action and the queries that it applies to; None means any type or network."""
 
-    action: Action
+    action: str
     types: frozenset[int] | None
     networks: tuple[Network, ...] | None
 
@@ -98,45 +90,34 @@ def read_policy(line: Line) -> Policy:
             )
         else:
             found.setdefault(section.text.lower(), []).append(token)
-    types = [_type(token) for token in found.get("type", ())]
-    networks = [_network(token) for token in found.get("net", ())]
-    return Policy(
-        Action(line.name.text),
-        None if not types or None in types else frozenset(each for each in types if each),
-        None if not networks or None in networks else tuple(each for each in networks if each),
-    )
+    types = _read(found.get("type", ()), lambda token: token.parse(type_from_text))
+    networks = _read(found.get("net", ()), _network)
+    return Policy(line.name.text, frozenset(types) if types else None, networks)
 
 
-def _type(token: Token) -> int | None:
-    return None if token.text == "*" else token.parse(type_from_text)
+def _read(tokens: Sequence[Token], read: Callable[[Token], T]) -> tuple[T, ...] | None:
+    """Read the words of a section; None for any."""
+    found = tuple(read(token) for token in tokens if token.text != "*")
+    return found if found and len(found) == len(tokens) else None
 
 
-def _network(token: Token) -> Network | None:
-    if token.text == "*":
-        return None
+def _network(token: Token) -> Network:
     text, slash, digits = token.text.partition("/")
     try:
         address: IPv4Address | IPv6Address = IPv6Address(text) if ":" in text else IPv4Address(text)
-    except AddressValueError:
-        raise _bad_network(token) from None
-    bits: int = address.max_prefixlen
-    if slash:
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= 3 and int(digits) <= bits):
-            raise _bad_network(token)
-        bits = int(digits)
-    if isinstance(address, IPv6Address):
-        if address.scope_id is not None:
-            raise _bad_network(token)
-        if address.ipv4_mapped is not None and bits >= 96:
-            address, bits = address.ipv4_mapped, bits - 96
+        bits = int(digits) if slash else address.max_prefixlen
+        is_plain = not slash or (digits.isascii() and digits.isdigit() and len(digits) <= 3)
+        if not is_plain or bits > address.max_prefixlen or "%" in text:
+            raise ValueError(text)
+    except ValueError:
+        raise token.error(
+            f'"{token.text}" is not a network; write for example 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *'
+        ) from None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    if mapped is not None and bits >= 96:
+        address, bits = mapped, bits - 96
     shift = address.max_prefixlen - bits
     return Network(address.version, int(address) >> shift, shift)
-
-
-def _bad_network(token: Token) -> CorefileError:
-    return token.error(
-        f'"{token.text}" is not a network; write for example 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *'
-    )
 
 
 class Acl(Plugin):
@@ -144,15 +125,13 @@ class Acl(Plugin):
 
     name: ClassVar[str] = "acl"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        action.value: Property(
-            read_policy, syntax="[type TYPE...] [net NETWORK...]", repeat="collect"
-        )
-        for action in Action
+        action: Property(read_policy, syntax="[type TYPE...] [net NETWORK...]", repeat="collect")
+        for action in _METRICS
     }
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = tuple(rules)
-        self._counters: dict[Action, Counter] = {}
+        self._counters: dict[str, Counter] = {}
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -170,24 +149,24 @@ class Acl(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Create the metrics."""
         for action, name in _METRICS.items():
-            labels = ("server", "view") if action is Action.ALLOW else ("server", "zone", "view")
+            labels = ("server", "view") if action == ALLOW else ("server", "zone", "view")
             text = f"Counter of DNS requests being {name.split('_')[2]}."
             self._counters[action] = runtime.metrics.counter(name, text, labels)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass on allowed queries; refuse, empty or drop the others."""
         action, zone = self._decide(request)
-        if action is Action.ALLOW or zone is None:
-            self._counters[Action.ALLOW].inc((request.server, request.view))
+        if action == ALLOW or zone is None:
+            self._counters[ALLOW].inc((request.server, request.view))
             return await next(request)
         self._counters[action].inc((request.server, zone.to_text(), request.view))
-        if action is Action.BLOCK:
+        if action == "block":
             return with_extended_error(request.query, Reply(rcode=Rcode.REFUSED), BLOCKED)
-        if action is Action.FILTER:
+        if action == "filter":
             return with_extended_error(request.query, Reply(), FILTERED)
         return Reply(dropped=True)
 
-    def _decide(self, request: Request) -> tuple[Action, Name | None]:
+    def _decide(self, request: Request) -> tuple[str, Name | None]:
         query = request.query
         address: IPv4Address | IPv6Address | None = None
         for rule in self._rules:
@@ -199,4 +178,4 @@ class Acl(Plugin):
             for policy in rule.policies:
                 if policy.matches(query.qtype, address):
                     return policy.action, zone
-        return Action.ALLOW, None
+        return ALLOW, None

@@ -16,8 +16,16 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
-from hsdns.corefile.properties import Property, duration, flag, integer, optional, read_properties
-from hsdns.corefile.tree import Directive, Line
+from hsdns.corefile.properties import (
+    Property,
+    duration,
+    flag,
+    integer,
+    optional,
+    read_properties,
+    words,
+)
+from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType
@@ -44,22 +52,11 @@ _SEARCH: Final = (Name.from_text("a.example.org."), Name.from_text("b.example.or
 class Delay(NamedTuple):
     """Every `amount`th query is delayed by `seconds`; 0 delays none."""
 
-    amount: int
+    amount: int = 2
     seconds: float = 0.1
 
 
-def read_delay(line: Line) -> Delay:
-    """Parse `delay [AMOUNT [DURATION]]`."""
-    if len(line.args) > 2:
-        raise line.args[2].error(
-            f'property "delay" takes [AMOUNT [DURATION]], found {len(line.args)} arguments'
-        )
-    if not line.args:
-        return Delay(2)
-    amount = integer(0, _MAX)(line.args[0])
-    return Delay(amount, duration()(line.args[1])) if len(line.args) > 1 else Delay(amount)
-
-
+_AMOUNT: Final = integer(0, _MAX)
 _NO_DELAY: Final = Delay(0)
 
 
@@ -69,9 +66,11 @@ class Erratic(Plugin):
     name: ClassVar[str] = "erratic"
     waits: ClassVar[bool] = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "drop": Property(optional(integer(0, _MAX), 2), syntax="[AMOUNT]"),
-        "truncate": Property(optional(integer(0, _MAX), 2), default=0, syntax="[AMOUNT]"),
-        "delay": Property(read_delay, default=_NO_DELAY, syntax="[AMOUNT [DURATION]]"),
+        "drop": Property(optional(_AMOUNT, 2), syntax="[AMOUNT]"),
+        "truncate": Property(optional(_AMOUNT, 2), default=0, syntax="[AMOUNT]"),
+        "delay": words(
+            Delay, _AMOUNT, duration(), syntax="[AMOUNT [DURATION]]", least=0, default=_NO_DELAY
+        ),
         "large": Property(flag, default=False),
     }
 

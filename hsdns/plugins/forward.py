@@ -107,6 +107,10 @@ class Route:
             return "tcp"
         return "udp" if self.prefer_udp else client_protocol
 
+    def named(self) -> str:
+        """The upstreams, for a message."""
+        return ", ".join(map(str, self.upstreams))
+
     def attempts(self, upstreams: int) -> float:
         """The number of attempts that may fail for one query, with this number of upstreams."""
         if self.max_attempts is None:
@@ -383,7 +387,10 @@ class Forward(Plugin):
         clock = self._runtime.clock
         upstreams = [upstream for upstream in route.upstreams if not upstream.loops]
         if not upstreams:
-            return unwritten(Rcode.REFUSED, _loop_message(route))
+            reason = (
+                f"every upstream of forward sends its queries back to this server: {route.named()}"
+            )
+            return unwritten(Rcode.REFUSED, reason)
         deadline = clock() + BUDGET
         order = route.policy.order(upstreams)
         attempts_left = route.attempts(len(upstreams))
@@ -427,7 +434,9 @@ class Forward(Plugin):
             attempts_left -= 1
             if down >= len(upstreams):
                 break
-        return unwritten(Rcode.SERVFAIL, error or _unhealthy_message(route))
+        # Without an error no upstream was asked.
+        unhealthy = f"no healthy upstream: none of {route.named()} answers its probes"
+        return unwritten(Rcode.SERVFAIL, error or unhealthy)
 
     async def _ask_upstream(
         self, route: Route, upstream: Upstream, request: Request, deadline: float
@@ -445,14 +454,3 @@ def _goes_to_next(route: Route, reply: Reply) -> bool:
     """Whether a reply passes the query to the next `forward`."""
     is_empty = reply.rcode == Rcode.NOERROR and not reply.answer
     return reply.rcode in route.next_rcodes or (route.next_on_nodata and is_empty)
-
-
-def _loop_message(route: Route) -> str:
-    named = ", ".join(map(str, route.upstreams))
-    return f"every upstream of forward sends its queries back to this server: {named}"
-
-
-def _unhealthy_message(route: Route) -> str:
-    """The error if no upstream was asked."""
-    named = ", ".join(map(str, route.upstreams))
-    return f"no healthy upstream: none of {named} answers its probes"

@@ -88,12 +88,8 @@ class Header(Plugin):
         if not reply.written or reply.dropped:
             return reply
         for change in self._response:
-            if change.bits & AA:
-                reply = reply.replace(aa=change.is_set)
-            if change.bits & RA:
-                reply = reply.replace(ra=change.is_set)
-            if change.bits & RD:
-                reply = reply.replace(rd=change.is_set)
+            names = (name for name, bit in _FLAGS.items() if change.bits & bit)
+            reply = reply.replace(**dict.fromkeys(names, change.is_set))
         return reply
 
     recompute = handle  # this plugin only changes the reply

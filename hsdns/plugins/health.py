@@ -80,18 +80,18 @@ class Health(Plugin):
         """Request /health over a socket, as the kubelet does; record the duration and whether it failed."""
         url = f"http://{target}/health"
         begin = self._runtime.clock()
+        reason = ""
         try:
             async with asyncio.timeout(CHECK_TIMEOUT):
                 await _get(*target)
         except (OSError, TimeoutError, ValueError) as error:
-            self._durations.observe(self._runtime.clock() - begin)
-            self._failures.inc()
             reason = str(error) or f"no response within {duration_to_text(CHECK_TIMEOUT)}"
-            _log.warning('plugin/health: Local health request to "%s" failed: %s', url, reason)
-            return
         elapsed = self._runtime.clock() - begin
         self._durations.observe(elapsed)
-        if elapsed > SLOW:
+        if reason:
+            self._failures.inc()
+            _log.warning('plugin/health: Local health request to "%s" failed: %s', url, reason)
+        elif elapsed > SLOW:
             took = duration_to_text(elapsed)
             _log.warning(
                 'plugin/health: Local health request to "%s" took more than 1s: %s', url, took

@@ -22,7 +22,7 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
 from hsdns.cluster.freshness import plugin_counter
@@ -114,12 +114,8 @@ def reverse_to_packed(qname: Name) -> bytes | None:
     labels = [label.decode("latin-1") for label in reversed(qname.labels[:-2])]
     if qname.labels[-2:] == _REVERSE_V4 and len(labels) == 4:
         return parse_address(".".join(labels))
-    if (
-        qname.labels[-2:] == _REVERSE_V6
-        and len(labels) == 32
-        and all(len(label) == 1 for label in labels)
-    ):
-        digits = "".join(labels)
+    digits = "".join(labels)
+    if qname.labels[-2:] == _REVERSE_V6 and len(labels) == len(digits) == 32:
         return parse_address(":".join(digits[at : at + 4] for at in range(0, 32, 4)))
     return None
 
@@ -127,13 +123,6 @@ def reverse_to_packed(qname: Name) -> bytes | None:
 DEFAULT_PATH: Final = "/etc/hosts"
 _COUNTER: Final = plugin_counter(b"hosts")
 _log = logging.getLogger("hsdns.plugin.hosts")
-
-
-class Version(NamedTuple):
-    """Modification time in nanoseconds and size of a file, to detect changes."""
-
-    mtime_ns: int
-    size: int
 
 
 class Hosts(Plugin):
@@ -161,7 +150,7 @@ class Hosts(Plugin):
         self._unsupported_through: bool = options["fallthrough_unsupported"]
         self._inline = HostsTable(inline, self.zones, reverse=self._reverse)
         self._tables: tuple[HostsTable, ...] = (self._inline,)
-        self._version: Version | None = None
+        self._version: tuple[int, int] | None = None  # time in nanoseconds, and size
         self._gauges: tuple[Gauge, Gauge] | None = None  # once it has started
 
     @classmethod
@@ -198,8 +187,7 @@ class Hosts(Plugin):
                 "The timestamp of the last reload of hosts file.",
             ),
         )
-        if self._version is not None:
-            self._report(self._version)
+        self._report()
         if self._reload:
             runtime.look_every(self._reload, self._look)
 
@@ -208,7 +196,7 @@ class Hosts(Plugin):
         found = self._parse()
         return None if found is None else partial(self._change, *found)
 
-    def _change(self, table: HostsTable, version: Version) -> Callable[[], None]:
+    def _change(self, table: HostsTable, version: tuple[int, int]) -> Callable[[], None]:
         self._use(table, version)
         self._runtime.counters.bump(_COUNTER)
         return self._runtime.names_answered_first_changed
@@ -219,12 +207,12 @@ class Hosts(Plugin):
         if found is not None:
             self._use(*found)
 
-    def _parse(self) -> tuple[HostsTable, Version] | None:
+    def _parse(self) -> tuple[HostsTable, tuple[int, int]] | None:
         """Return the content of the file, None if it has not changed.  Runs in a thread and changes no state."""
         try:
             # Before it is read: if it changes meanwhile, it is read again.
             status = os.stat(self.path)
-            version = Version(status.st_mtime_ns, status.st_size)
+            version = status.st_mtime_ns, status.st_size
             if version == self._version:
                 return None
             with open(self.path, encoding="utf-8", errors="replace") as file:
@@ -233,18 +221,18 @@ class Hosts(Plugin):
             _log.debug("plugin/hosts: cannot read %s: %s", self.path, error.strerror)
             return None
 
-    def _use(self, table: HostsTable, version: Version) -> None:
+    def _use(self, table: HostsTable, version: tuple[int, int]) -> None:
         """Answer from a new table, beginning with the next query."""
         self._tables, self._version = (table, self._inline), version
-        if self._gauges is not None:
-            self._report(version)
+        self._report()
 
-    def _report(self, version: Version) -> None:
-        assert self._gauges is not None, "it has started"
+    def _report(self) -> None:
+        if self._gauges is None or self._version is None:
+            return
         of_entries, loaded = self._gauges
         entries = sum(map(len, self._tables))
         of_entries.set(entries, (self.path,))
-        loaded.set(version.mtime_ns / 1e9)
+        loaded.set(self._version[0] / 1e9)
         _log.debug("plugin/hosts: Parsed hosts file into %d entries", entries)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
@@ -274,11 +262,10 @@ class Hosts(Plugin):
             return self._reply(qname, qtype, [target.wire for target in names])
         if not any(qname.is_at_or_below(zone) for zone in self.zones):
             return await next(request)
-        found: list[bytes] = []
-        if qtype in (RRType.A, RRType.AAAA):
-            found = self._addresses(qname, qtype)
-        elif self._unsupported_through and self._passes(qname):
+        is_address = qtype in (RRType.A, RRType.AAAA)
+        if not is_address and self._unsupported_through and self._passes(qname):
             return await next(request)
+        found = self._addresses(qname, qtype) if is_address else []
         if not found and not self._exists(qname):
             if self._passes(qname):
                 return await next(request)
@@ -300,7 +287,7 @@ class Hosts(Plugin):
         return bool(self._addresses(qname, RRType.A) or self._addresses(qname, RRType.AAAA))
 
     def _passes(self, qname: Name) -> bool:
-        return any(qname.is_at_or_below(zone) for zone in self._through)
+        return qname.longest_of(self._through) is not None
 
     def _reply(self, owner: Name, rrtype: int, found: Iterable[bytes]) -> Reply:
         return Reply(answer=tuple(RR(owner, rrtype, self._ttl, rdata) for rdata in found), aa=True)

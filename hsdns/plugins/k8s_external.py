@@ -253,12 +253,12 @@ class K8sExternal(Plugin):
             target_name(None, ParsedName(b"", namespace, name), self.zones[0])
             for namespace, name in self._names(request).pointers(address, request.dependencies)
         )
-        answer = tuple(
-            RR(owner, RRType.PTR, self._ttl, name.lower) for name in names if name is not None
-        )
-        if not answer:
+        found = [name.lower for name in names if name is not None]
+        if not found:
             raise NoSuchName
-        return Reply(answer=answer, aa=True)
+        return Reply(
+            answer=tuple(RR(owner, RRType.PTR, self._ttl, each) for each in found), aa=True
+        )
 
     def _answers(self, request: Request | None) -> ClusterAnswers:
         """The code that answers a request, or a transfer."""

@@ -23,7 +23,7 @@ from hsdns.fastpath import LogRecord
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.encode import MAX_TCP_LEN, is_truncated, reply_size, udp_limit
 from hsdns.wire.iana import Rcode, class_to_text, rcode_to_text, type_to_text
-from hsdns.wire.message import AA, AD, CD, RA, RD, TC, Outcome, Reply, copied_flags, outcome
+from hsdns.wire.message import AA, AD, CD, RA, RD, TC, Outcome, Reply, outcome, reply_flags
 from hsdns.wire.name import ROOT, Name
 
 LOGGER: Final = "hsdns.plugin.log"  # for lines about queries
@@ -57,13 +57,8 @@ _CLASS_OF: Final = {
     outcome: word for word, found in _CLASSES.items() if word != "all" for outcome in found
 }
 _TYPES: Final = {
+    **{outcome: outcome.name.replace("_", "") for outcome in Outcome},
     Outcome.POSITIVE: "NOERROR",
-    Outcome.NODATA: "NODATA",
-    Outcome.NXDOMAIN: "NXDOMAIN",
-    Outcome.DELEGATION: "DELEGATION",
-    Outcome.META: "META",
-    Outcome.SERVER_ERROR: "SERVERERROR",
-    Outcome.OTHER_ERROR: "OTHERERROR",
 }
 
 
@@ -146,9 +141,8 @@ class Log(Plugin):
         sent = None if reply.dropped else reply
         found = outcome(request.query, sent, self._wall)
         if request.metadata is not None:
-            word = _CLASS_OF[found]
             request.metadata["log/type"] = lambda: _TYPES[found]
-            request.metadata["log/class"] = lambda: word
+            request.metadata["log/class"] = lambda: _CLASS_OF[found]
         if found in rule.outcomes and not self.drop_lines():
             _log.info(_Line(rule.line, Exchange(request, sent, self._clock() - request.now)))
         return reply
@@ -238,28 +232,15 @@ def _rcode(exchange: Exchange) -> str:
 
 
 def _rflags(exchange: Exchange) -> str:
+    query, reply = exchange.request.query, exchange.reply
     if exchange.hit is not None:
         flags = exchange.hit.flags
-        return ",".join(["qr", *(word for bit, word in _FLAGS if flags & bit)])
-    reply, request = exchange.reply, exchange.request
-    if reply is None:
+    elif reply is None:
         return EMPTY
-    query = request.query
-    copied = copied_flags(query, reply)
-    words = ["qr"]
-    if reply.aa:
-        words.append("aa")
-    if is_truncated(query, reply, request.protocol):
-        words.append("tc")
-    if copied & RD:
-        words.append("rd")
-    if reply.ra:
-        words.append("ra")
-    if reply.ad:
-        words.append("ad")
-    if copied & CD:
-        words.append("cd")
-    return ",".join(words)
+    else:
+        is_cut = is_truncated(query, reply, exchange.request.protocol)
+        flags = reply_flags(query, reply, is_cut=is_cut)
+    return ",".join(["qr", *(word for bit, word in _FLAGS if flags & bit)])
 
 
 def _rsize(exchange: Exchange) -> str:

@@ -21,7 +21,7 @@ import sys
 import threading
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, Final, NamedTuple, Self
@@ -124,21 +124,16 @@ def _cpu_time(native_id: int) -> int | None:
 # --- profile.proto ---
 
 
-class _Strings:
-    """The string table, whose first string is empty."""
+class _Strings(dict[str, int]):
+    """The string table."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {"": 0}
-
-    def __getitem__(self, text: str) -> int:
-        return self._numbers.setdefault(text, len(self._numbers))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._numbers)
+    def __missing__(self, text: str) -> int:
+        self[text] = number = len(self)
+        return number
 
 
 def _encode(profile: Profile, wall: float) -> bytes:
-    strings = _Strings()
+    strings = _Strings({"": 0})
     functions: dict[tuple[str, str], int] = {}
     locations: dict[Frame, int] = {}
     for stack in profile.counts:
@@ -218,6 +213,7 @@ class Pprof(Plugin):
 
     def __init__(self, address: str = DEFAULT_ADDRESS) -> None:
         self.address = address
+        self._stacks = ""
         self._stopped = threading.Event()
         self._in_use = threading.Lock()
 
@@ -237,22 +233,28 @@ class Pprof(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Serve the pages."""
         self._runtime = runtime
-        profiles = ProfilePage(self)
-        page = HttpPage(profiles, is_slow=True, prepare=profiles.prepare)
+        page = HttpPage(self.answer, is_slow=True, prepare=self.prepare)
         runtime.serve_http(self.address, {PATH: page, f"{PATH}/": page})
 
     async def stop(self) -> None:
         """End a running profile; its client gets what was collected."""
         self._stopped.set()
 
-    def answer(self, name: str, options: dict[str, str], stacks: str) -> Page:
-        """Return a page; blocks for the `seconds` of a profile."""
+    def prepare(self) -> None:
+        """Collect the stacks, in the event loop's thread, because asyncio.all_tasks() needs the running loop."""
+        self._stacks = _stacks()
+
+    def answer(self, path: str) -> Page:
+        """Answer `/debug/pprof/NAME?OPTION=VALUE`; blocks for the `seconds` of a profile."""
+        path, _, query = path.partition("?")
+        options = {name: values[-1] for name, values in parse_qs(query).items()}
+        name = path.removeprefix(PATH).removeprefix("/")
         if name == "":
             return 200, TEXT, INDEX.encode()
         if name == "cmdline":
             return 200, TEXT, "\0".join(sys.orig_argv).encode()
         if name == "goroutine":
-            return 200, TEXT, stacks.encode()
+            return 200, TEXT, self._stacks.encode()
         take = {"profile": self._profile, "heap": self._heap}.get(name)
         return _missing if take is None else self._take(take, options)
 
@@ -290,24 +292,6 @@ class Pprof(Plugin):
             place = each.traceback[0]
             lines.append(f"{each.size:>12} bytes {each.count:>8} blocks {place}\n")
         return 200, TEXT, "".join(lines).encode()
-
-
-class ProfilePage:
-    """The page /debug/pprof/ and all below it."""
-
-    def __init__(self, pprof: Pprof) -> None:
-        self._pprof = pprof
-        self._stacks = ""
-
-    def prepare(self) -> None:
-        """Collect the stacks, in the event loop's thread, because asyncio.all_tasks() needs the running loop."""
-        self._stacks = _stacks()
-
-    def __call__(self, path: str) -> Page:
-        """Answer `/debug/pprof/NAME?OPTION=VALUE`."""
-        path, _, query = path.partition("?")
-        options = {name: values[-1] for name, values in parse_qs(query).items()}
-        return self._pprof.answer(path.removeprefix(PATH).removeprefix("/"), options, self._stacks)
 
 
 def _seconds(options: dict[str, str], default: float) -> float:

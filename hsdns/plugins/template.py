@@ -28,7 +28,9 @@ from hsdns.corefile.properties import (
     one,
     read_pattern,
     read_properties,
+    words,
 )
+from hsdns.corefile.properties import text as word
 from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.expression.builtins import BUILTINS, REFUSED
 from hsdns.expression.compiler import Program
@@ -72,6 +74,13 @@ class Hit(NamedTuple):
     rrtype: str
 
 
+class ExtendedError(NamedTuple):
+    """An extended DNS error."""
+
+    code: int
+    reason: str = ""
+
+
 class Rule(NamedTuple):
     """One `template` directive."""
 
@@ -83,7 +92,7 @@ class Rule(NamedTuple):
     conditions: tuple[Program, ...]
     sections: Mapping[str, tuple[Text, ...]]  # answer, additional, authority
     rcode: int
-    error: tuple[int, str] | None  # an extended DNS error
+    error: ExtendedError | None
     through: tuple[Name, ...]
 
     @property
@@ -238,16 +247,6 @@ def read_text(token: Token) -> Text:
         raise token.error(f"template: {error.message} (at character {error.at + 1})") from None
 
 
-def read_error(line: Line) -> tuple[int, str]:
-    """Read `ederror CODE [TEXT]`."""
-    if not 1 <= len(line.args) <= 2:
-        raise line.error(
-            f'property "ederror" takes CODE [REASON], found {len(line.args)} arguments'
-        )
-    code = integer(0, 65535)(line.args[0])
-    return code, line.args[1].text if len(line.args) > 1 else ""
-
-
 def _line(line: Line) -> Line:
     """Return the line; _read_expressions() reads it, because expressions depend on preceding variables."""
     return line
@@ -267,7 +266,7 @@ class Template(Plugin):
         "rcode": Property(
             one(lambda token: token.parse(rcode_from_text)), default=Rcode.NOERROR, syntax="CODE"
         ),
-        "ederror": Property(read_error, syntax="CODE [REASON]"),
+        "ederror": words(ExtendedError, integer(0, 65535), word, syntax="CODE [REASON]"),
         "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONES...]"),
         "upstream": Property(_line, syntax="[ADDRESS...]"),
     }

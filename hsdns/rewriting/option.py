@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import Enum
 from ipaddress import IPv4Address, ip_address
 from typing import ClassVar, Final
 
@@ -30,13 +29,11 @@ Options = list[tuple[int, bytes]]
 Data = Callable[[Query, Request], bytes | None]  # None: no data, so no option
 
 
-class Action(Enum):
-    """What to do if the option is present or absent."""
-
-    SET = "set"
-    APPEND = "append"
-    REPLACE = "replace"
-    UNSET = "unset"
+# What to do if the option is present or absent.
+SET: Final = "set"
+APPEND: Final = "append"
+REPLACE: Final = "replace"
+UNSET: Final = "unset"
 
 
 @dataclass
@@ -68,7 +65,7 @@ class RewriteOption(Rule):
 
     is_pure: ClassVar[bool] = False
 
-    action: Action
+    action: str
     code: int
     data: Data
     is_single: bool = False
@@ -86,12 +83,12 @@ class RewriteOption(Rule):
         undo: ReplyRule | None = None
         at = _find(options, self.code)
         is_done = True
-        if self.action is Action.UNSET:
+        if self.action == UNSET:
             options = [option for option in options if option[0] != self.code]
-        elif at is not None and self.action in (Action.SET, Action.REPLACE):
+        elif at is not None and self.action in (SET, REPLACE):
             undo = OptionReverted(self.code, options[at][1])
             options[at] = (self.code, data)
-        elif self.action is Action.REPLACE or (at is not None and self.is_single):
+        elif self.action == REPLACE or (at is not None and self.is_single):
             is_done = False
         else:
             undo = OptionReverted(self.code, None)
@@ -170,11 +167,11 @@ def read_option(words: Sequence[Token], stops: bool) -> RewriteOption:
     """Parse `KIND ACTION ...` (at least two words); raise CorefileError."""
     kind, verb, arguments = words[0], words[1], words[2:]
     name = kind.one_of(_EDNS0_ARGUMENTS, ignore_case=True)
-    action = Action(verb.one_of([each.value for each in Action], ignore_case=True))
-    reverts = action is not Action.UNSET and bool(arguments) and arguments[-1].text == "revert"
+    action = verb.one_of((SET, APPEND, REPLACE, UNSET), ignore_case=True)
+    reverts = action != UNSET and bool(arguments) and arguments[-1].text == "revert"
     if reverts:
         arguments = arguments[:-1]
-    wanted = _EDNS0_ARGUMENTS[name][action is Action.UNSET]
+    wanted = _EDNS0_ARGUMENTS[name][action == UNSET]
     if len(arguments) != len(wanted):
         raise verb.error(
             f'"{kind.text} {verb.text}" takes {" ".join(wanted) or "no argument"}, found {len(arguments)} arguments'

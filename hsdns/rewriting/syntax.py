@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from hsdns.corefile.properties import Pattern, read_pattern
-from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
+from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.rewriting.option import read_option
 from hsdns.rewriting.rule import (
     AliasRule,
@@ -42,7 +42,6 @@ MAX_NUMBER: Final = 2**32 - 1
 MAX_RCODE: Final = 23
 MATCHES: Final = ("exact", "prefix", "suffix", "substring", "regex")
 _MATCH: Final = "[exact|prefix|suffix|substring|regex]"
-FIELDS: Final = ("name", "type", "class", "edns0", "ttl", "cname", "rcode")
 
 Warn = Callable[[str], None]
 
@@ -54,23 +53,17 @@ def read_rule(words: Sequence[Token], position: Position, warn: Warn) -> Rule:
     if left and left[0].text.lower() in ("continue", "stop"):
         stops = left.pop(0).text.lower() == "stop"
     if not left:
-        raise position.error(f"rewrite needs a field: {', '.join(FIELDS)}")
+        raise position.error(f"rewrite needs a field: {', '.join(_READERS)}")
     field = left.pop(0)
-    word = field.text.lower()
-    if word == "answer":
+    if field.text.lower() == "answer":
         raise field.error('"answer" must follow a name rule: name exact FROM TO answer auto')
-    reader = _READERS.get(word)
-    if reader is None:
-        raise field.error(
-            f'"{field.text}" is not a field of rewrite; fields are {", ".join(FIELDS)}{did_you_mean(word, FIELDS)}'
-        )
-    return reader(field, left, stops, warn)
+    return _READERS[field.one_of(_READERS, ignore_case=True)](field, left, stops, warn)
 
 
 def _read_name(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
     if len(words) < 2:
         raise _wrong(field, f"{_MATCH} FROM TO [answer ...]", words)
-    kind = "exact" if len(words) == 2 else _match_kind(words.pop(0))
+    kind = "exact" if len(words) == 2 else words.pop(0).one_of(MATCHES, ignore_case=True)
     old, new, options = words[0], words[1], words[2:]
     automatic, undo = _read_answer(options, warn)
     to = absolute(new.text)
@@ -102,14 +95,9 @@ def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule,
             if not left:
                 raise word.error('"answer" needs "auto", "name FROM TO" or "value FROM TO"')
             word = left.pop(0)
-        if word.text == "auto":
+        if word.one_of(("auto", "name", "value")) == "auto":
             automatic = word
             continue
-        if word.text not in ("name", "value"):
-            raise word.error(
-                f'"{word.text}" is not an answer rule; they are auto, name and value'
-                f"{did_you_mean(word.text, ('auto', 'name', 'value'))}"
-            )
         if len(left) < 2:
             raise word.error(f'"answer {word.text}" takes FROM and TO')
         old, new = left.pop(0), left.pop(0)
@@ -125,18 +113,12 @@ def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule,
     return automatic is not None, tuple(undo)
 
 
-def _read_type(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
-    return RewriteNumber("qtype", *_two_numbers(field, words, type_from_text), stops)
-
-
-def _read_class(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
-    return RewriteNumber("qclass", *_two_numbers(field, words, class_from_text), stops)
-
-
-def _two_numbers(field: Token, words: list[Token], read: Callable[[str], int]) -> tuple[int, int]:
+def _read_number(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
     if len(words) != 2:
         raise _wrong(field, "FROM TO", words)
-    return words[0].parse(read), words[1].parse(read)
+    name = field.text.lower()
+    read = type_from_text if name == "type" else class_from_text
+    return RewriteNumber(f"q{name}", words[0].parse(read), words[1].parse(read), stops)
 
 
 def _read_ttl(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
@@ -220,16 +202,7 @@ def _pop_kind(field: Token, words: list[Token], form: str) -> str:
     missing = len(form.split()) - len(words)
     if missing not in (0, -1):
         raise _wrong(field, f"{_MATCH} {form}", words)
-    return _match_kind(words.pop(0)) if missing else "exact"
-
-
-def _match_kind(token: Token) -> str:
-    word = token.text.lower()
-    if word not in MATCHES:
-        raise token.error(
-            f'"{token.text}" is not a kind of match; kinds are {", ".join(MATCHES)}{did_you_mean(word, MATCHES)}'
-        )
-    return word
+    return words.pop(0).one_of(MATCHES, ignore_case=True) if missing else "exact"
 
 
 def _check_groups(pattern: Pattern, to: Token, warn: Warn) -> None:
@@ -268,8 +241,8 @@ def _wrong(field: Token, form: str, words: Sequence[Token]) -> CorefileError:
 
 _READERS: Final[dict[str, Callable[[Token, list[Token], bool, Warn], Rule]]] = {
     "name": _read_name,
-    "type": _read_type,
-    "class": _read_class,
+    "type": _read_number,
+    "class": _read_number,
     "edns0": _read_edns0,
     "ttl": _read_ttl,
     "cname": _read_cname,

@@ -1,6 +1,6 @@
 """The diagnosis of a cluster: what fails, what has passed, and what could not be checked and why.
 
-Path: cli/doctor.py (a dump) -> here -> judging.py.
+Path: doctor/cli.py (a dump) -> here -> judging.py.
 Rule 1: a dump with Services, Pods and workloads is the whole cluster: other objects do not exist.
 Rule 2: a rule about objects that could not be read has not passed, even if it found something.
 """

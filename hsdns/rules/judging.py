@@ -1,6 +1,6 @@
 """Reads files, and runs all checks over their objects: returns the findings, without silenced ones.
 
-Path: cli/lint.py, cli/doctor.py (names and contents of files) -> read_files() -> judge() -> output.py, diagnosis.py.
+Path: lint/cli.py, doctor/cli.py (names and contents of files) -> read_files() -> judge() -> output.py, diagnosis.py.
 Rule 1: findings are sorted by file, line and column.
 Rule 2: a silence without effect or without a reason is itself a finding.
 Rule 3: without `preview`, preview rules find nothing, and silences of them are not checked.

@@ -26,7 +26,7 @@ from typing import Final
 from hsdns.turns import another_turn
 from hsdns.wire.edns import OPT_FIXED_LEN, Edns, with_options
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import AA, AD, CD, QR, RA, RD, RR, TC, Query, Reply, copied_flags, pieces
+from hsdns.wire.message import CD, QR, RD, RR, TC, Query, Reply, pieces, reply_flags
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import COMPRESSIBLE, RECORD_HEAD
 
@@ -96,16 +96,7 @@ def _end(
             is_cut = True
         else:
             opt = with_options(opt, reply.extended_errors)
-    flags = (
-        QR
-        | query.flags & 0x7800
-        | copied_flags(query, reply)
-        | (AA if reply.aa else 0)
-        | (TC if reply.tc or is_cut else 0)
-        | (RA if reply.ra else 0)
-        | (AD if reply.ad else 0)
-        | reply.rcode & 15
-    )
+    flags = QR | query.flags & 0x7800 | reply_flags(query, reply, is_cut=is_cut) | reply.rcode & 15
     answer, authority, additional = counts
     header = _HEADER.pack(query.id, flags, 1, answer, authority, additional + (1 if opt else 0))
     return b"".join((header, query.question_wire, *writer.parts, opt))

@@ -195,12 +195,18 @@ def unwritten(rcode: int, error: str | None = None) -> Reply:
     return Reply(rcode=rcode, error=error, written=False)
 
 
-def copied_flags(query: Query, reply: Reply) -> int:
-    """Return RD and CD of the reply: those of the query (of opcode QUERY only), unless a handler set RD."""
+def reply_flags(query: Query, reply: Reply, *, is_cut: bool) -> int:
+    """Return the bits after the opcode; RD and CD are those of a query of opcode QUERY, unless a handler set RD."""
     copied = query.flags & (RD | CD) if query.opcode == Opcode.QUERY else 0
-    if reply.rd is None:
-        return copied
-    return copied | RD if reply.rd else copied & ~RD
+    if reply.rd is not None:
+        copied = copied | RD if reply.rd else copied & ~RD
+    return (
+        copied
+        | (AA if reply.aa else 0)
+        | (TC if reply.tc or is_cut else 0)
+        | (RA if reply.ra else 0)
+        | (AD if reply.ad else 0)
+    )
 
 
 def nodata(soa: RR) -> Reply:

@@ -26,7 +26,7 @@ from hsdns.cluster.value import HEADLESS, ServiceValue
 from hsdns.corefile.properties import read_properties
 from hsdns.corefile.tree import Position
 from hsdns.plugins.k8s_external import K8sExternal
-from hsdns.plugins.kubernetes import Kubernetes, state
+from hsdns.plugins.kubernetes import Kubernetes, watch
 from hsdns.wire.iana import RRType, type_from_text
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
@@ -151,7 +151,7 @@ def test_an_answer_holds_until_a_counter_moves(
     zone = Name.from_text("cluster.local")
     shared = (zone,) if what == "multicluster" else ()
     counters, names = Counters(), Names()
-    with patch.object(state, "ClusterNames", lambda: names):
+    with patch.object(watch, "ClusterNames", lambda: names):
         plugin = serve(options, [], counters=counters, zonal=what == "zonal", multicluster=shared)
     asked_one: Handler = outside(plugin) if what == "outside" else plugin
     asked = strategies.questions(seed, strategies.remaining(history), options.zones, 25)

@@ -6,12 +6,10 @@ replaced: ports, bound addresses, upstreams, the cluster's manifests and the lam
 """
 
 import asyncio
-import os
 import re
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -26,7 +24,7 @@ from hsdns.corefile.tree import Corefile, Directive, Line, ServerBlock, Token
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.server.lifecycle import Server
 from loadtest.ports import free_port
-from tests.support.clients.command import run_command
+from tests.support.clients.command import ENVIRON, HSDNS, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "hsdns" / "demo"
@@ -224,16 +222,10 @@ class Command(NamedTuple):
     @property
     def serves(self) -> bool:
         """Whether the command goes on until it is told to end."""
-        return self.words[:1] not in (
-            ["names"],
-            ["explain"],
-            ["resolve"],
-            ["lint"],
-            ["doctor"],
-            ["rule"],
-        ) and not any(
-            word.lstrip("-") in {"validate", "version", "plugins", "help", "h"}
-            for word in self.words
+        ends = {"names", "explain", "resolve", "lint", "doctor", "rule"}
+        told = {"-validate", "-version", "-plugins", "-help", "-h"}
+        return not ends.intersection(self.words[:1]) and told.isdisjoint(
+            word.replace("--", "-") for word in self.words
         )
 
 
@@ -277,17 +269,6 @@ def without_stalls(lines: Iterable[str]) -> Iterator[str]:
             yield line
 
 
-@pytest.mark.parametrize(
-    ("lines", "rest"),
-    [
-        (["a\n", " b\n"], ["a\n", " b\n"]),
-        (["a\n", "[WARNING] the event loop main has not\n", "  File x\n", "    y\n", "b\n", " c\n"], ["a\n", "b\n", " c\n"]),
-    ],
-)  # fmt: skip
-def test_without_stalls(lines: list[str], rest: list[str]) -> None:
-    assert list(without_stalls(lines)) == rest
-
-
 def run(command: Command) -> None:
     wanted = as_pattern(command.expected)
     if command.serves:
@@ -305,15 +286,9 @@ def run_server(command: Command, wanted: re.Pattern[str]) -> None:
         words += ["-dns.port", port]
     else:
         shown_port, words[at + 1] = words[at + 1], port
-    environ = {
-        name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")
-    }
+    environ = {name: value for name, value in ENVIRON.items() if not name.startswith("KUBERNETES_")}
     with subprocess.Popen(
-        [sys.executable, "-m", "hsdns", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        [*HSDNS, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ
     ) as process:
         assert process.stdout is not None
         # A server that does not print what it should would be read for ever.

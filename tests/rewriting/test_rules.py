@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.rewriting.option import (
-    Action,
+    APPEND,
+    SET,
     OptionReverted,
     RewriteOption,
     constant,
@@ -135,7 +136,7 @@ TWO: Options = ((9, b"old"), (9, b"older"))
     ],
 )
 def test_what_revert_makes_of_an_action(action: str, before: Options, after: Options) -> None:
-    rule = RewriteOption(Action(action), 9, constant(b"new"), reverts=True)
+    rule = RewriteOption(action, 9, constant(b"new"), reverts=True)
     request = make_request("a.b.", edns=Edns(1400, do=True, options=before))
     step = rule.apply(request.query, request)
     assert step.query.edns is not None
@@ -161,7 +162,7 @@ def test_options_of_an_upstream(
 
 
 def test_a_variable_is_appended_only_where_the_option_is_absent() -> None:
-    rule = RewriteOption(Action.APPEND, 9, constant(b"new"), is_single=True)
+    rule = RewriteOption(APPEND, 9, constant(b"new"), is_single=True)
     request = make_request("a.b.", edns=Edns(1400, options=ONE))
     step = rule.apply(request.query, request)
     assert (step.query.edns, step.is_done) == (Edns(1400, options=ONE), False)
@@ -173,7 +174,7 @@ def test_a_variable_is_appended_only_where_the_option_is_absent() -> None:
 )
 def test_metadata(known: Any, data: bytes | None) -> None:
     request = make_request("a.").replace(metadata=known)
-    step = RewriteOption(Action.SET, 9, metadata("a/b")).apply(request.query, request)
+    step = RewriteOption(SET, 9, metadata("a/b")).apply(request.query, request)
     assert step.is_done is (data is not None)
     assert step.query.edns == (Edns(4096, options=((9, data),)) if data is not None else None), (
         "else it is not touched"

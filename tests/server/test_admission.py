@@ -424,28 +424,6 @@ def test_memory_is_bounded() -> None:
     assert credit.connect("10.0.0.11", 1.0) == pytest.approx(MAX_CREDIT_WAIT)
 
 
-@pytest.mark.parametrize(
-    ("capacity", "asked", "admitted"),
-    [
-        pytest.param(4, "aaaaa", "aa", id="alone-it-gets-half"),
-        pytest.param(1, "aab", "a", id="room-for-one"),
-        pytest.param(9, "aaaaaabbbbbb", "aaaaabb", id="the-second-gets-half-of-the-rest"),
-        pytest.param(4, "aaabcd", "aabc", id="the-first-of-a-client-while-there-is-room"),
-        pytest.param(0, "a", "", id="no-room"),
-        pytest.param(4, "aaa-aab", "aaab", id="room-that-is-free-again"),
-    ],
-)
-def test_who_gets_in(capacity: int, asked: str, admitted: str) -> None:
-    """`-` is the end of a query of client a."""
-    pending, found = PendingQueries(capacity), ""
-    for each in asked:
-        if each == "-":
-            pending.remove(b"a")
-        elif pending.add(each.encode()):
-            found += each
-    assert found == admitted
-
-
 @given(st.integers(0, 20), st.lists(st.tuples(st.booleans(), st.sampled_from(b"abcd"))))
 def test_it_is_bounded_and_leaves_nothing_behind(
     capacity: int, steps: list[tuple[bool, int]]

@@ -23,13 +23,13 @@ from hsdns.wire.message import (
     Outcome,
     Query,
     Reply,
-    copied_flags,
     follow,
     is_answered,
     is_notify,
     make_records,
     outcome,
     pieces,
+    reply_flags,
     to_option,
     unwritten,
     with_extended_error,
@@ -78,7 +78,8 @@ def test_flags(flags: int, rd: bool, cd: bool, opcode: int) -> None:
     ],
 )
 def test_copied_flags(flags: int, rd: bool | None, copied: int) -> None:
-    assert copied_flags(Query.ask(QNAME, RRType.A, flags=flags), Reply(rd=rd)) == copied
+    query = Query.ask(QNAME, RRType.A, flags=flags)
+    assert reply_flags(query, Reply(rd=rd), is_cut=False) == copied
 
 
 def test_do_needs_edns() -> None:

@@ -37,12 +37,26 @@ from hsdns.corefile.properties import (
     one,
     only_once,
     read_properties,
+    words,
 )
 from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.plugin import Block, Plugin, Runtime, catch_up
-from hsdns.plugins.cache.half import Half, Judgement, below, for_client, judge, ttls
 from hsdns.plugins.cache.refresh import wait_for
-from hsdns.plugins.cache.store import DENIAL, MIN_TTL, SUCCESS, Counts, Entry, Key, Store
+from hsdns.plugins.cache.store import (
+    DENIAL,
+    MIN_TTL,
+    SUCCESS,
+    Counts,
+    Entry,
+    Half,
+    Judgement,
+    Key,
+    Store,
+    below,
+    for_client,
+    judge,
+    ttls,
+)
 from hsdns.turns import another_turn
 from hsdns.wire.encode import is_big
 from hsdns.wire.iana import Rcode
@@ -123,20 +137,6 @@ class Stale(NamedTuple):
     recheck: float = 0.0
 
 
-def _read_bounds(line: Line) -> Bounds:
-    """Parse `CAPACITY [TTL] [MINTTL]`."""
-    args = line.args
-    if not 1 <= len(args) <= 3:
-        raise line.error(
-            f'property "{line.name.text}" takes 1 to 3 arguments (capacity, ttl, least ttl), found {len(args)}'
-        )
-    return Bounds(
-        integer(0)(args[0]),
-        read_ttl(args[1]) if len(args) > 1 else None,
-        integer(0, LONGEST_TTL)(args[2]) if len(args) > 2 else None,
-    )
-
-
 def _read_disabled(line: Line) -> Disabled:
     """Parse `success|denial [ZONE...]`; without a zone all."""
     if not line.args:
@@ -145,19 +145,6 @@ def _read_disabled(line: Line) -> Disabled:
         )
     kind = choice(SUCCESS, DENIAL)(line.args[0])
     return Disabled(kind, zones_from_args(line.args[1:]) or (ROOT,))
-
-
-def _read_prefetch(line: Line) -> Prefetch:
-    """Parse `AMOUNT [DURATION [PERCENT%]]`."""
-    args = line.args
-    if not 1 <= len(args) <= 3:
-        raise line.error(
-            f'property "prefetch" takes 1 to 3 arguments (amount, duration, percentage), found {len(args)}'
-        )
-    found = Prefetch(integer(0)(args[0]))
-    if len(args) > 1:
-        found = found._replace(gap=duration()(args[1]))
-    return found._replace(percent=_read_percent(args[2])) if len(args) > 2 else found
 
 
 def _read_percent(token: Token) -> int:
@@ -196,11 +183,19 @@ def _read_policy(token: Token) -> str:
     return choice("prefer_positive")(token._replace(text=token.text.lower()))
 
 
+_BOUNDS: Final = words(
+    Bounds, integer(0), read_ttl, integer(0, LONGEST_TTL), syntax="CAPACITY [TTL] [MINTTL]"
+)
 PROPERTIES: Final[dict[str, Property[Any]]] = {
-    "success": Property(_read_bounds, syntax="CAPACITY [TTL] [MINTTL]"),
-    "denial": Property(_read_bounds, syntax="CAPACITY [TTL] [MINTTL]"),
-    "prefetch": Property(
-        _read_prefetch, default=Prefetch(), syntax="AMOUNT [DURATION [PERCENTAGE%]]"
+    SUCCESS: _BOUNDS,
+    DENIAL: _BOUNDS,
+    "prefetch": words(
+        Prefetch,
+        integer(0),
+        duration(),
+        _read_percent,
+        syntax="AMOUNT [DURATION [PERCENTAGE%]]",
+        default=Prefetch(),
     ),
     "serve_stale": Property(
         _read_stale,
@@ -221,6 +216,10 @@ MAX_TTL: Final = 3600  # plugin/pkg/dnsutil MaximumDefaultTTL
 MAX_DENIAL_TTL: Final = MAX_TTL // 2
 DEFAULT_CAPACITY: Final = 10_000
 WILDCARD: Final = "zone/wildcard"  # metadata of a plugin that answers from a wildcard
+
+
+def _key(query: Query) -> Key:
+    return query.qname.lower, query.qtype, query.qclass, query.do, query.cd
 
 
 class Cache(Plugin):
@@ -264,14 +263,13 @@ class Cache(Plugin):
             raise line.error(
                 "serve_stale_policy has no effect without serve_stale; add serve_stale"
             )
+        # The last line for a kind counts, as in CoreDNS.
+        disabled: dict[str, tuple[Name, ...]] = {
+            each.kind: each.zones for each in options["disable"]
+        }
         halves = []
         for name, maximum in ((SUCCESS, MAX_TTL), (DENIAL, MAX_DENIAL_TTL)):
             bounds: Bounds = options[name] or Bounds(DEFAULT_CAPACITY)
-            disabled: tuple[Name, ...] = ()
-            for line in options["disable"]:
-                # The last line for a kind counts, as in CoreDNS.
-                if line.kind == name:
-                    disabled = line.zones
             halves.append(
                 Half(
                     name,
@@ -279,7 +277,7 @@ class Cache(Plugin):
                     bounds.maximum or ttl or maximum,
                     MIN_TTL if bounds.floor is None else bounds.floor,
                     int(options["servfail"]),
-                    disabled,
+                    disabled.get(name, ()),
                 )
             )
         return cls(
@@ -304,9 +302,11 @@ class Cache(Plugin):
 
     def mark(self, query: Query, reply: Reply) -> tuple[str, int] | None:
         """How a `fresh` reply is counted: its kind, and for how many seconds it is a hit; None if it is not."""
-        if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
+        if not self._covers(query.qname):
             return None
-        judgement = judge(query, reply, self._runtime.wall)
+        return self._mark(query, reply, judge(query, reply, self._runtime.wall))
+
+    def _mark(self, query: Query, reply: Reply, judgement: Judgement) -> tuple[str, int]:
         return self._half(judgement).mark(query, reply, judgement.kind)
 
     def denial_kind(self, zone: Name) -> str | None:
@@ -341,10 +341,9 @@ class Cache(Plugin):
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the store, or pass on and store the reply."""
         query, now = request.query, request.now
-        qname = query.qname
-        if not self._all_zones and not any(qname.is_at_or_below(zone) for zone in self.zones):
+        if not self._covers(query.qname):
             return await next(request)
-        key = (qname.lower, query.qtype, query.qclass, query.do, query.cd)
+        key = _key(query)
         found = self._lookup(key, now)
         if found is not None and found[1].is_held and await catch_up(self._runtime, now):
             found = self._lookup(key, now)
@@ -362,16 +361,13 @@ class Cache(Plugin):
                 return reply if reply.rd is None else reply.replace(rd=None)
             if request.earlier is not None and reply.still_holds is not None:
                 # Its validity depends on the newest state of the cluster, not on the state that it was computed from.
-                return for_client(
-                    self._with_ttl(reply, judge(query, reply, self._runtime.wall))[0], query
-                )
+                return for_client(self._judged(query, reply), query)
             if is_big(reply):  # an upstream's reply has just been decoded
                 await another_turn()
             judgement = judge(query, reply, self._runtime.wall)
             reply, _ = self._store(request, key, reply, judgement, has_marker=found is not None)
             if reply.fresh and request.dependencies is not None:
-                half = self._half(judgement)
-                request.dependencies.mark = half.mark(query, reply, judgement.kind)
+                request.dependencies.mark = self._mark(query, reply, judgement)
         return for_client(reply, query)
 
     async def recompute(self, request: Request, next: Next) -> Reply:  # noqa: A002 - as above
@@ -385,17 +381,15 @@ class Cache(Plugin):
         judgement = judge(query, reply, self._runtime.wall)
         reply, _ = self._with_ttl(reply, judgement)
         if request.dependencies is not None:
-            half = self._half(judgement)
-            request.dependencies.mark = half.mark(query, reply, judgement.kind)
+            request.dependencies.mark = self._mark(query, reply, judgement)
         return for_client(reply, query)
 
     async def look(self, request: Request, next: Next) -> tuple[Reply, str]:  # noqa: A002 - as above
         """The reply of handle(), and a phrase if it is from an entry; does not count, store or refresh."""
         query, now = request.query, request.now
-        if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
+        if not self._covers(query.qname):
             return await next(request), ""
-        key = (query.qname.lower, query.qtype, query.qclass, query.do, query.cd)
-        found = self._lookup(key, now)
+        found = self._lookup(_key(query), now)
         if found is not None and not found[1].is_outdated and not found[1].is_marker:
             half, entry = found
             ttl = entry.ttl(now)
@@ -404,7 +398,7 @@ class Cache(Plugin):
             return for_client(self._show(entry, ttl), query), told
         reply = await next(below(request))
         if reply.written and not reply.dropped:
-            reply, _ = self._with_ttl(reply, judge(query, reply, self._runtime.wall))
+            reply = self._judged(query, reply)
         return for_client(reply, query), ""
 
     def _lookup(self, key: Key, now: float) -> tuple[str, Entry] | None:
@@ -497,13 +491,12 @@ class Cache(Plugin):
         background = request.replace(protocol="tcp", dependencies=found, metadata=metadata)
 
         async def refresh() -> None:
-            refreshed = False
+            found = None
             try:
-                refreshed = (
-                    await self._refresh(background, key, entry, following, is_stale) is not None
-                )
+                found = await self._refresh(background, key, entry, following, is_stale)
             finally:
-                entry.end_refresh(runtime.clock(), recheck, refreshed=refreshed or not is_stale)
+                refreshed = found is not None or not is_stale
+                entry.end_refresh(runtime.clock(), recheck, refreshed=refreshed)
 
         runtime.spawn(refresh(), f"cache: refresh of {request.query.qname.to_text()}")
 
@@ -594,11 +587,13 @@ class Cache(Plugin):
         if reply.edns_options is not None or reply.edns is not None:
             shown = reply.replace(edns_options=None, edns=None)
         shown_ttl = 0 if reply.fresh and 0 in found_ttls else ttl
-        if found_ttls and found_ttls != {
-            shown_ttl
-        }:  # replies of the cluster usually have it already
+        if found_ttls - {shown_ttl}:  # replies of the cluster usually have it already
             shown = with_ttl(shown, shown_ttl)
         return shown, ttl
+
+    def _judged(self, query: Query, reply: Reply) -> Reply:
+        """A reply with its TTL set."""
+        return self._with_ttl(reply, judge(query, reply, self._runtime.wall))[0]
 
     def _set_origin(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:
         """Record what a new entry depends on, its wildcard, and the positive answer that it replaces."""

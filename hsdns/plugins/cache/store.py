@@ -1,7 +1,9 @@
-"""A table of replies, bounded in number and in octets.
+"""Tables of replies, bounded in number and in octets, and the classification of replies: in which table, how long.
 
-Path: plugins/cache has two: for positive replies and for denials.
-Source: CoreDNS 1.14.7 plugin/pkg/cache (256 shards of at least 4 entries each) and plugin/cache/item.go.
+Path: plugins/cache calls judge() for every reply of the plugins after it, and has two tables: for positive replies and
+for denials.
+Source: CoreDNS 1.14.7 plugin/pkg/cache (256 shards of at least 4 entries each), plugin/cache (item.go, cache.go) and
+plugin/pkg/dnsutil/ttl.go; RFC 2308.
 Rule 1: entries do not expire.  As in CoreDNS an entry stays until its key is stored again or it is evicted;
         otherwise coredns_cache_entries would have another meaning.
 Rule 2: if there are too many entries, a random one is evicted, as in CoreDNS.  If they use too much memory, the oldest
@@ -14,13 +16,17 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from hsdns.chain import Request
 from hsdns.metrics import Registry
-from hsdns.wire.message import Reply
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import AD, Outcome, Query, Reply, is_answered, outcome
+from hsdns.wire.name import Name
 from hsdns.wire.packed import pack, unpack
 
 SUCCESS: Final = "success"
@@ -35,19 +41,17 @@ class Counts:
     """CoreDNS's metrics for one cache; `zones` is its label of that name."""
 
     def __init__(self, metrics: Registry, zones: str) -> None:
-        self._zones = zones
-        self._requests = metrics.counter(
+        self._zones, counter = zones, metrics.counter
+        self._requests = counter(
             "coredns_cache_requests_total", "The count of cache requests.", _LABELS
         )
-        self._misses = metrics.counter(
+        self._misses = counter(
             "coredns_cache_misses_total",
             "The count of cache misses. Deprecated, derive misses from cache hits/requests counters.",
             _LABELS,
         )
-        self._hits = metrics.counter(
-            "coredns_cache_hits_total", "The count of cache hits.", _OF_KIND
-        )
-        self._evictions = metrics.counter(
+        self._hits = counter("coredns_cache_hits_total", "The count of cache hits.", _OF_KIND)
+        self._evictions = counter(
             "coredns_cache_evictions_total", "The count of cache evictions.", _OF_KIND
         )
         self._entries = metrics.gauge(
@@ -97,11 +101,9 @@ class Counts:
         zones = self._zones
         if evicted:
             self._evictions.inc((server, kind, zones, view), evicted)
-        entries, octets = self._entries.values, self._octets.values
-        labels = (server, SUCCESS, zones, view)
-        entries[labels], octets[labels] = len(success), success.octets
-        labels = (server, DENIAL, zones, view)
-        entries[labels], octets[labels] = len(denial), denial.octets
+        for name, store in ((SUCCESS, success), (DENIAL, denial)):
+            labels = (server, name, zones, view)
+            self._entries.values[labels], self._octets.values[labels] = len(store), store.octets
 
     def add(self, server: str, kind: str, hits: int, misses: int) -> None:
         """Count many queries at once, of a block without a view."""
@@ -348,3 +350,101 @@ def _frame(reply: Reply) -> Reply:
 @lru_cache(256)
 def _shared(frame: Reply) -> Reply:
     return frame
+
+
+# Tuples, because the hash of an Enum is a Python call.
+_DENIALS: Final = (Outcome.NXDOMAIN, Outcome.NODATA, Outcome.SERVER_ERROR)
+_NEVER_STORED: Final = (Outcome.META, Outcome.OTHER_ERROR)
+_WITH_TTL: Final = (Outcome.POSITIVE, Outcome.NXDOMAIN, Outcome.NODATA)
+
+
+class Judgement(NamedTuple):
+    """The classification of a reply; `is_positive` is a complete positive answer to its question."""
+
+    kind: Outcome
+    is_storable: bool
+    is_positive: bool
+
+    @property
+    def is_denial(self) -> bool:
+        """Whether it belongs to the half `denial`."""
+        return self.kind in _DENIALS
+
+    def replaces_stale(self, reply: Reply) -> bool:
+        """Whether it replaces a stale entry (RFC 8767 section 4): NOERROR or NXDOMAIN, not truncated."""
+        return (
+            reply.written
+            and not reply.dropped
+            and not reply.tc
+            and self.kind not in _NEVER_STORED
+            and reply.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
+        )
+
+
+def judge(query: Query, reply: Reply, wall: Callable[[], float]) -> Judgement:
+    """Classify a reply."""
+    kind = outcome(query, reply, wall)
+    is_storable = not reply.tc and kind not in _NEVER_STORED
+    if reply.still_holds is not None and not reply.fresh:
+        is_storable = is_storable and reply.still_holds()  # never for one client subnet
+    is_positive = False
+    if kind == Outcome.POSITIVE and reply.answer:
+        is_positive = is_answered(query, reply.answer)
+        if not is_positive:
+            # A CNAME chain without data at its end is NODATA (RFC 2308 section 2.2).  Without an SOA record it has no
+            # negative TTL (section 5), as NXDOMAIN.
+            has_soa = _has_soa(reply)
+            kind = Outcome.NODATA if has_soa else kind
+            is_storable = is_storable and has_soa
+    elif kind == Outcome.NXDOMAIN:
+        is_storable = is_storable and _has_soa(reply)
+    return Judgement(kind, is_storable, is_positive and not reply.tc)
+
+
+def ttls(reply: Reply) -> list[int]:
+    """The TTLs of all records."""
+    return [rr.ttl for rr in (*reply.answer, *reply.authority, *reply.additional)]
+
+
+@dataclass
+class Half:
+    """One of the two halves, `success` or `denial`; times in seconds."""
+
+    name: str
+    capacity: int
+    maximum: int
+    floor: int
+    failure: int = MIN_TTL  # for SERVFAIL and NOTIMP
+    disabled: tuple[Name, ...] = ()
+    store: Store = field(init=False)
+
+    def shown_ttl(self, found: Iterable[int], kind: Outcome) -> int:
+        """The TTL in seconds for all records of a reply that has these records."""
+        if kind is Outcome.SERVER_ERROR:
+            return self.failure
+        ttl = min(found, default=MIN_TTL) if kind in _WITH_TTL else MIN_TTL
+        return min(max(ttl, self.floor), self.maximum)
+
+    def is_disabled(self, name: Name) -> bool:
+        """Whether caching is disabled for a name and all names below it."""
+        return any(name.is_at_or_below(zone) for zone in self.disabled)
+
+    def mark(self, query: Query, reply: Reply, kind: Outcome) -> tuple[str, int]:
+        """The name of this half, and for how many seconds a reply counts as a hit."""
+        is_counted = kind not in _NEVER_STORED and not self.is_disabled(query.qname)
+        return self.name, self.shown_ttl(ttls(reply), kind) if is_counted else 0
+
+
+def _has_soa(reply: Reply) -> bool:
+    return any(rr.rrtype == RRType.SOA for rr in reply.authority)
+
+
+def below(request: Request) -> Request:
+    """The request to pass on: with AD set, the upstream tells whether the data are authentic (RFC 6840 section 5.7)."""
+    query = request.query
+    return request.replace(query=query.replace(flags=query.flags | AD))
+
+
+def for_client(reply: Reply, query: Query) -> Reply:
+    """Clear AD for a client that did not ask for it by DO or AD (RFC 6840 sections 5.7 and 5.8)."""
+    return reply.replace(ad=False) if reply.ad and not query.do and not query.flags & AD else reply

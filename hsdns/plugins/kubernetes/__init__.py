@@ -70,8 +70,7 @@ from hsdns.plugins.kubernetes.options import (
     read_zones,
     words_of,
 )
-from hsdns.plugins.kubernetes.state import ClusterState
-from hsdns.plugins.kubernetes.watch import ClusterWatch
+from hsdns.plugins.kubernetes.watch import ClusterState, ClusterWatch
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.snapshot_file import SnapshotFile
 from hsdns.turns import another_turn
@@ -316,7 +315,7 @@ class Kubernetes(Plugin):
             if shared and request.dependencies is not None and _has_serial(query, found):
                 request.dependencies.mark_uncacheable()
             return found
-        if any(query.qname.is_at_or_below(through) for through in self._fallthrough):
+        if query.qname.longest_of(self._fallthrough) is not None:
             reply = await following(request)
             # `cache` before this plugin stores the reply only while the name does not exist in the cluster.
             still_missing = partial(self.answers.is_missing, query.qname, query.qtype, zone)
@@ -324,15 +323,10 @@ class Kubernetes(Plugin):
         if shared and request.dependencies is not None:
             request.dependencies.mark_uncacheable()
         soa = answers.soa(zone)
+        denied = nxdomain(soa)
         if not self.store.serves:
-            return Reply(
-                rcode=Rcode.SERVFAIL,
-                authority=(soa,),
-                aa=True,
-                fresh=True,
-                extended_errors=errors,
-            )
-        return nxdomain(soa).replace(fresh=True, extended_errors=errors)
+            denied = denied.replace(rcode=Rcode.SERVFAIL)
+        return denied.replace(fresh=True, extended_errors=errors)
 
     def plain_values(self) -> PlainValues | None:
         """What replies about Services are made from, if they depend on nothing else."""
@@ -340,10 +334,10 @@ class Kubernetes(Plugin):
 
     def tells_absence(self, zone: Name) -> bool:
         """Whether the answer table may deny the names of a zone that ClusterNames does not list."""
-        return not any(
-            zone.is_at_or_below(through) or through.is_at_or_below(zone)
-            for through in self._fallthrough
-        ) and not any(zone.is_at_or_below(shared) for shared in self._options["multicluster"])
+        through: tuple[Name, ...] = self._fallthrough
+        above = (*through, *self._options["multicluster"])
+        is_above = any(each.is_at_or_below(zone) for each in through)
+        return zone.longest_of(above) is None and not is_above
 
     def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All records of a forward zone at this moment."""
@@ -427,9 +421,8 @@ class Kubernetes(Plugin):
                     errors = _errors_of_absence(answers.lookup.store, absent)
             if dependencies is None or dependencies.hold:
                 break
-            dependencies = (
-                dependencies.again()
-            )  # the counters of the request are outdated, so the reply is not stored
+            # The counters of the request are outdated, so the reply is not stored.
+            dependencies = dependencies.again()
         if request.earlier is not None and answers is not self.answers:
             newest: Reply | None = None
             with contextlib.suppress(NoSuchName):

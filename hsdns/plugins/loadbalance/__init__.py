@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, duration, many, one, one_of, read_properties
-from hsdns.corefile.tree import Directive, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.loadbalance.weights import Weights, WeightsFile
 from hsdns.turns import listed
@@ -63,6 +63,10 @@ class _Sorted(NamedTuple):
     others: list[RR]
     addresses: list[RR]
     exchanges: list[RR]
+
+
+_OTHERS: Final = 1
+_GROUPS: Final[dict[int, int]] = {RRType.CNAME: 0, RRType.A: 2, RRType.AAAA: 2, RRType.MX: 3}
 
 
 class Loadbalance(Plugin):
@@ -189,14 +193,7 @@ def _sort(records: Sequence[RR]) -> _Sorted:
         return _Sorted([], [], [*records], [])
     found = _Sorted([], [], [], [])
     for rr in records:
-        if rr.rrtype in _ADDRESSES:
-            found.addresses.append(rr)
-        elif rr.rrtype == RRType.CNAME:
-            found.aliases.append(rr)
-        elif rr.rrtype == RRType.MX:
-            found.exchanges.append(rr)
-        else:
-            found.others.append(rr)
+        found[_GROUPS.get(rr.rrtype, _OTHERS)].append(rr)
     return found
 
 
@@ -217,12 +214,7 @@ def _policy(directive: Directive) -> tuple[str, Token | None]:
     if not directive.args:
         return ROUND_ROBIN, None
     policy, *rest = directive.args
-    if policy.text not in _POLICIES:
-        raise policy.error(
-            f'unknown policy "{policy.text}" of loadbalance'
-            + (did_you_mean(policy.text, _POLICIES) or f"; use {ROUND_ROBIN} or {WEIGHTED}")
-        )
-    if policy.text == WEIGHTED:
+    if policy.one_of(_POLICIES) == WEIGHTED:
         if not rest:
             raise policy.error('policy "weighted" needs a weight file')
         if len(rest) > 1:

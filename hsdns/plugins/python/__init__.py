@@ -309,18 +309,14 @@ class _Wrapper:
                 raise
             # This task is not cancelled: the handler has cancelled and awaited a task of its own.
         except (Exception, SystemExit) as error:
-            _log.error(
-                "plugin/python: %s failed to stop: %s", self.shown, self._own.describe(error)
-            )
+            self._log_error("%s failed to stop: %s", error)
 
     def ready(self) -> bool:
         """Whether the user's handler is ready; not if it raises."""
         try:
             return bool(self.user.ready())
         except (Exception, SystemExit) as error:
-            _log.error(
-                "plugin/python: ready() of %s raised %s", self.shown, self._own.describe(error)
-            )
+            self._log_error("ready() of %s raised %s", error)
             return False
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
@@ -329,12 +325,11 @@ class _Wrapper:
             names = self.user.names_answered_first(zone)
             return None if names is None else tuple(names)
         except (Exception, SystemExit) as error:
-            _log.error(
-                "plugin/python: names_answered_first() of %s raised %s",
-                self.shown,
-                self._own.describe(error),
-            )
+            self._log_error("names_answered_first() of %s raised %s", error)
             return None
+
+    def _log_error(self, sentence: str, error: BaseException) -> None:
+        _log.error(f"plugin/python: {sentence}", self.shown, self._own.describe(error))
 
     def followed_by(self, following: Next) -> Next:
         """Return a function that calls the user's handler with `following` as its `next`."""

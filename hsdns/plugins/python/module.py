@@ -178,11 +178,11 @@ def load(name: str, folder: Path) -> ModuleType:
     own = OwnCode(name)
     importlib.invalidate_caches()  # the file may be newer than the finders' caches
     file = Path(place, f"{name}.py")
+    is_file = "." not in name and file.is_file()
+    if is_file:
+        _refuse_taken(name, file)
     try:
-        if "." not in name and file.is_file():
-            _refuse_taken(name, file)
-            return _load_file(name, file)
-        return importlib.import_module(name)
+        return _load_file(name, file) if is_file else importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise ImportError(
@@ -191,8 +191,6 @@ def load(name: str, folder: Path) -> ModuleType:
                 else f"there is no module {error.name} in {place}, and none is installed"
             ) from error
         raise ImportError(own.describe(error)) from error
-    except _Taken as error:
-        raise ImportError(str(error)) from error
     except (Exception, SystemExit) as error:
         raise ImportError(own.describe(error)) from error
 
@@ -217,25 +215,22 @@ def _load_file(name: str, file: Path) -> ModuleType:
 
 
 def _refuse_taken(name: str, file: Path) -> None:
-    """Raise _Taken if there is another module with this name."""
+    """Raise ImportError if there is another module with this name."""
     loaded = sys.modules.get(name)
     if loaded is not None:
         origin = getattr(loaded, "__file__", None)
         if origin is not None and (origin == str(file) or os.path.dirname(origin) in _own_folders):
             return
-        raise _Taken(name, file, origin)
+        raise _taken(name, file, origin)
     if name in sys.stdlib_module_names:
-        raise _Taken(name, file, None)
+        raise _taken(name, file, None)
     found = PathFinder.find_spec(name, [each for each in sys.path if each not in _own_folders])
     if found is not None and found.origin is not None and Path(found.origin).resolve() != file:
-        raise _Taken(name, file, found.origin)
+        raise _taken(name, file, found.origin)
 
 
-class _Taken(Exception):
-    """Another module has the name."""
-
-    def __init__(self, name: str, file: Path, origin: str | None) -> None:
-        super().__init__(
-            f"{file} has the name of another module ({origin or 'of Python itself'}); "
-            f"give the file another name, such as {name}_dns.py"
-        )
+def _taken(name: str, file: Path, origin: str | None) -> ImportError:
+    return ImportError(
+        f"{file} has the name of another module ({origin or 'of Python itself'}); "
+        f"give the file another name, such as {name}_dns.py"
+    )

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from hsdns.cluster.freshness import COUNT
 from hsdns.metrics import Registry
 from hsdns.plugins.cache import LentEntries
-from hsdns.plugins.cache.half import judge
 from hsdns.plugins.cache.refresh import wait_for
-from hsdns.plugins.cache.store import BIG, OCTETS_PER_ENTRY, SMALL, Counts, Entry, Key, Store
+from hsdns.plugins.cache.store import BIG, OCTETS_PER_ENTRY, SMALL, Counts, Entry, Key, Store, judge
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Outcome, Reply, unwritten
 from hsdns.wire.name import Name

@@ -38,7 +38,7 @@ from hsdns.corefile.tree import CorefileError, Token
 from hsdns.plugins import kubernetes
 from hsdns.plugins.kubernetes import Kubernetes, client_values, question_values
 from hsdns.plugins.kubernetes.options import named_source
-from hsdns.plugins.kubernetes.state import ClusterState
+from hsdns.plugins.kubernetes.watch import ClusterState
 from hsdns.sources.manifests import Manifests
 from hsdns.sources.snapshot_file import SnapshotFile
 from hsdns.sources.synthetic import Shape, Synthetic

@@ -30,8 +30,7 @@ from hsdns.cluster.value import Key
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.plugins.kubernetes.state import ClusterState
-from hsdns.plugins.kubernetes.watch import ClusterWatch
+from hsdns.plugins.kubernetes.watch import ClusterState, ClusterWatch
 from hsdns.plugins.whoami import Whoami
 from hsdns.server.lifecycle import Server, ServerOptions
 from hsdns.sources.api_server import ApiServer

@@ -16,7 +16,7 @@ import pytest
 
 from hsdns import eager
 from hsdns.answer_table import writer
-from hsdns.plugins.kubernetes import state
+from hsdns.plugins.kubernetes import watch
 from hsdns.query import QueryProcessor
 from hsdns.server import answer_tables, lifecycle, listeners, udp
 from hsdns.server.admission import Turns
@@ -73,7 +73,7 @@ def serving_with(kind: str) -> Iterator[None]:
     implementation = "python" if kind == "loop" else "rust"
     with ExitStack() as patches:
         for where, name in (
-            (lifecycle, "Versions"), (writer, "AnswerTable"), (state, "ClusterNames"), (udp, "Batch"),
+            (lifecycle, "Versions"), (writer, "AnswerTable"), (watch, "ClusterNames"), (udp, "Batch"),
             (udp, "MissQueue"),
         ):  # fmt: skip
             patches.enter_context(patch.object(where, name, getattr(twin, name)))

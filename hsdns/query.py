@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.chain import BlockChoice, Endpoint, Next, Request
@@ -37,23 +37,8 @@ SMALL: Final = 4096  # octets; over UDP usually no more fit, which takes half a 
 MAX_DEPTH: Final = 8  # lookups nested in lookups: ExternalNames whose targets are in other blocks
 
 
-class Tap(Protocol):
-    """Receives recent queries while it is open."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether queries are wanted."""
-
-    def add(
-        self,
-        server: str,
-        query: bytes,
-        client: Endpoint,
-        protocol: str,
-        began: float,
-        reply: bytes | None,
-    ) -> None:
-        """Take a query that a listener received at `began` (monotonic seconds), and its reply, None if none is sent."""
+# Takes a query: listener, octets, client, protocol, when it came (monotonic seconds), its reply, None if none is sent.
+Show = Callable[[str, bytes, Endpoint, str, float, bytes | None], None]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -63,7 +48,8 @@ class QueryProcessor:
     `server` is the listener as metrics name it, `blocks` chooses the chain for a query.  `any_class` lets other classes
     than IN through, as CoreDNS does as soon as one block of the listener has `chaos` or `forward`.  `writer` has the
     answer table.  `on_refused` is called with replies that no block made, `on_panic` after a handler raised.
-    `stacktrace` logs the whole stack when a handler raises.  `tap` gets the queries that the chain answers.
+    `stacktrace` logs the whole stack when a handler raises.  `tap` returns what takes the queries that the chain
+    answers, None while nothing does.
     `late_watch` says what to wait for before a block is chosen, where filters read the store of a cluster.
     """
 
@@ -74,7 +60,7 @@ class QueryProcessor:
     on_panic: Callable[[], None] = lambda: None
     writer: AnswerTableWriter | None = None
     stacktrace: bool = False
-    tap: Tap | None = None
+    tap: Callable[[], Show | None] = lambda: None
     late_watch: Callable[[float], Awaitable[None] | None] | None = None
 
     @property
@@ -110,10 +96,10 @@ class QueryProcessor:
         `more` takes the messages that follow the one returned, where it is the first of several: a zone transfer.
         """
         answering = self._answer(wire, client, local, protocol, now, more)
-        if self.tap is None or not self.tap.is_open:
+        show = self.tap()
+        if show is None:
             return answering
-        add = partial(self.tap.add, self.server, wire, client, protocol, now)
-        return _show(answering, add)
+        return _show(answering, partial(show, self.server, wire, client, protocol, now))
 
     async def _answer(
         self,

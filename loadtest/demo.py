@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from loadtest.figures import Checked
 from loadtest.generators import HSDNS, churn_words
 from loadtest.ports import free_port
 from loadtest.process import run_benchmark
@@ -63,7 +64,7 @@ def corefile(port: int, api: int, directives: Sequence[str]) -> str:
     return configuration("demo.Corefile", port=port, api=api, directives=lines)
 
 
-def judged(subject: Subject, report: dict[str, Any]) -> tuple[str, bool]:
+def judged(subject: Subject, report: dict[str, Any]) -> Checked:
     """A line about the report of a server, and whether the result is as expected."""
     verdicts = report["verdicts"]
     counts: dict[str, int] = verdicts["counts"]
@@ -78,11 +79,10 @@ def judged(subject: Subject, report: dict[str, Any]) -> tuple[str, bool]:
     else:
         expected = min(subject.stale, report["seconds"]) - MARGIN
         is_good = stalest is not None and stalest / 1e6 >= expected
-    is_good = is_good and counts["right"] > 0
-    return line, is_good
+    return Checked(line, is_good and counts["right"] > 0)
 
 
-def run(folder: Path, options: argparse.Namespace) -> list[tuple[str, bool]]:
+def run(folder: Path, options: argparse.Namespace) -> list[Checked]:
     """Load the servers; return a line about each, and whether its result is as expected."""
     servers = subjects(os.environ.get("HSDNS_PEER") or which("coredns"))
     ports, api = [free_port() for _ in servers], free_port()
@@ -98,7 +98,7 @@ def run(folder: Path, options: argparse.Namespace) -> list[tuple[str, bool]]:
         )  # fmt: skip
         done = subprocess.run(load, cwd=ROOT, check=False)
         if done.returncode:
-            return [("hsdns load has failed; what it says is above", False)]
+            return [Checked("hsdns load has failed; what it says is above", holds=False)]
     found = json.loads((folder / "report.json").read_text())["servers"]
     return [judged(each, of) for each, of in zip(servers, found, strict=True)]
 
@@ -117,9 +117,8 @@ def main() -> int:
     folder: Path = options.out.resolve()
     found = run(folder, options)
     print(f"\nthe report is in {folder}")
-    for line, _ in found:
-        print(line)
-    return 0 if all(is_good for _, is_good in found) else 1
+    print("\n".join(each.said for each in found))
+    return 0 if all(each.holds for each in found) else 1
 
 
 if __name__ == "__main__":

@@ -107,3 +107,21 @@ class Verdict(NamedTuple):
     def as_data(self) -> dict[str, Any]:
         """The verdict as data for JSON."""
         return self._asdict() | {"holds": self.holds}
+
+
+class Checked(NamedTuple):
+    """A sentence about a limit, and whether it holds; None if it was not measured."""
+
+    said: str
+    holds: bool | None
+
+    def line(self) -> str:
+        """What is printed."""
+        words = {True: "holds", False: "DOES NOT HOLD", None: "NOT MEASURED"}
+        return f"{words[self.holds]}: {self.said}"
+
+
+def told(checked: Sequence[Checked]) -> int:
+    """Print some limits; return the exit status, 1 if one does not hold."""
+    print("\n".join(each.line() for each in checked))
+    return 0 if all(each.holds for each in checked) else 1

@@ -127,14 +127,8 @@ class Process:
         try:
             with self._log.open("wb") as log, on_core(core):
                 self._popen = subprocess.Popen(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd=cwd,
-                    env=env,
-                    start_new_session=True,
-                )
+                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=cwd, env=env, start_new_session=True
+                )  # fmt: skip
         except OSError as error:
             raise BenchmarkError(f"{name}: cannot start {words[0]}: {error.strerror}") from None
 

@@ -129,14 +129,9 @@ def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:
             return f"{title}: there is no C compiler (cc), so there is no limit to compare with"
         return Program(key, (compiler,), _version((compiler, "--version")))
     if key == DICT:
+        words = (sys.executable, "-c", "import uvloop; print('uvloop', uvloop.__version__)")
         try:
-            return Program(
-                key,
-                (sys.executable,),
-                _version(
-                    (sys.executable, "-c", "import uvloop; print('uvloop', uvloop.__version__)")
-                ),
-            )
+            return Program(key, words[:1], _version(words))
         except BenchmarkError:
             return f"{title}: uvloop is not installed"
     if key in (NATIVE, PURE):

@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.generators import counted, dnsperf_words, write_questions
+from loadtest.generators import counted, dnsperf_words, write_names
 from loadtest.ports import free_port
 from loadtest.pressure.run import Probes
 from loadtest.process import run_benchmark
@@ -38,14 +38,10 @@ RATE: Final = 5000  # queries a second over UDP
 TCP_RATE: Final = 1000
 CONNECTIONS: Final = 50
 LAMEDUCK: Final = 6
-QUESTIONS: Final = [
-    (name, "A")
-    for name in (
-        "frontend.default.svc.cluster.local",
-        "nope.default.svc.cluster.local",
-        "www.example.org",
-    )
-]
+NAMES: Final = (
+    *(f"{name}.default.svc.cluster.local" for name in ("frontend", "nope")),
+    "www.example.org",
+)
 PROBE_EVERY: Final = 0.02  # seconds
 PROBE_TIMEOUT: Final = 2.0
 
@@ -70,7 +66,7 @@ class Outcome(NamedTuple):
 def measure(dnsperf: str, folder: Path) -> Outcome:
     """Run the benchmark once; raise BenchmarkError."""
     corefile = folder / "hsdns.Corefile"
-    questions = write_questions(folder / "questions", QUESTIONS)
+    questions = write_names(folder / "questions", NAMES)
     ports = {name: free_port() for name in ("port", "upstream", "health", "ready")}
     demo = ROOT / "hsdns" / "demo"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from hsdns.plugin import Block, Plugin
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
-from tests.support.plugins.corefiles import KUBEADM
 from tests.support.tables import Row, rows
 
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
@@ -23,8 +21,8 @@ INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
 
 DATA = Path(__file__).parent / "data" / "tls"
 ERRORS = Path(__file__).with_name("assemble_errors.txt")
+WARNINGS = Path(__file__).with_name("assemble_warnings.txt")
 LISTENERS = Path(__file__).with_name("assemble_listeners.txt")
-TLS = f"tls {DATA}/server.pem {DATA}/server.key"
 
 
 def build(text: str, path: str = "Corefile", **options: Any) -> Configuration:
@@ -200,66 +198,15 @@ def test_faults_come_in_the_order_of_setup() -> None:
         build(". {\nwhoami now\n}\n. {\nlog\n}")
 
 
-@pytest.mark.parametrize(
-    ("text", "warnings"),
-    [
-        pytest.param(
-            "_tcp.org {\nwhoami\n}",
-            ['Corefile:1:1: zone "_tcp.org." does not follow the preferred syntax of RFC 1035'],
-            id="odd-zone",
-        ),
-        pytest.param(
-            ". {\nimport none*.conf\nwhoami\n}",
-            ['Corefile:2:8: no file matches import pattern "none*.conf" (looked for none*.conf)'],
-            id="empty-glob",
-        ),
-        pytest.param(
-            ". {\nhosts none.hosts\n}",
-            ["Corefile:2:7: hosts file none.hosts does not exist yet; it is read when it does"],
-            id="no-hosts-file",
-        ),
-        pytest.param(
-            "cluster.local {\nkubernetes {\napiserver_qps 5\n}\n}",
-            ['Corefile:2:1: "apiserver_qps" has no effect, as in CoreDNS 1.14.7'],
-            id="without-effect",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("row", rows(WARNINGS))
 @pytest.mark.parametrize("validating", [False, True])
 def test_warnings(
-    text: str,
-    warnings: list[str],
-    validating: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    row: Row, validating: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     heard: list[str] = []
-    build(text, warn=heard.append, validating=validating)
-    assert heard == warnings
+    build(row.given, warn=heard.append, validating=validating)
+    assert heard == row.expected
 
 
 # --- nothing is touched ---
-
-
-def test_kubeadm_corefile_is_set_up_without_a_socket(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    warnings: list[str] = []
-    resolv = tmp_path / "resolv.conf"
-    resolv.write_text("nameserver 192.0.2.53\n")
-
-    def no_socket(*args: Any, **options: Any) -> None:
-        raise AssertionError("a socket was opened")
-
-    monkeypatch.setattr(socket, "socket", no_socket)
-    monkeypatch.setattr(socket, "create_connection", no_socket)
-    monkeypatch.setattr(socket, "getaddrinfo", no_socket)
-    text = KUBEADM.replace("/etc/resolv.conf", str(resolv))
-    configuration = build(text, warn=warnings.append, validating=True)
-    assert warnings == []
-    assert [plugin.name for plugin in configuration.plugins] == [
-        "reload", "ready", "health", "prometheus", "errors", "loadbalance", "cache", "kubernetes", "loop", "forward",
-    ]  # fmt: skip
-    assert listeners(configuration) == {"dns://:53": ["."]}
-    assert configuration.listeners[0].any_class

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.corefile.tree import CorefileError
-from hsdns.plugin import Plugin, inherit_plugins
+from hsdns.plugin import Plugin, Readiness, inherit_plugins
 from tests.support.plugins.setup import directives, make_block
 
 
@@ -52,3 +52,45 @@ def test_plugins_are_offered_those_of_their_name_until_they_take_one() -> None:
     assert takes.asked == [old[0], old[2]]
     assert takes_none.asked == [old[0], old[2], old[3]]
     assert other.asked == []
+
+
+class Reporting(Plugin):
+    def __init__(
+        self, name: str, ready: bool = True, remark: str = "", strict: bool = False
+    ) -> None:
+        self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
+        self.may_relapse = strict
+        self._ready, self._remark = ready, remark
+
+    def ready(self) -> bool:
+        return self._ready
+
+    def remark(self) -> str:
+        return self._remark
+
+
+class Silent(Plugin):
+    """A plugin with nothing to report."""
+
+    name = "silent"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "readiness"),
+    [
+        pytest.param([], ([], [], []), id="none"),
+        pytest.param([Silent()], ([], [], []), id="reports-nothing"),
+        pytest.param([Reporting("b", False), Reporting("a", False), Reporting("c")], (["a", "b"], [], []), id="sorted"),
+        pytest.param([Reporting("a", False), Reporting("a"), Reporting("a", False)], (["a"], [], []), id="once"),
+        pytest.param([Reporting("a", False, strict=True), Reporting("b", strict=True)], (["a"], ["a"], []), id="relapsed"),
+        pytest.param(
+            [Reporting("b", remark="old"), Reporting("a", remark="new"), Reporting("b", remark="old")],
+            ([], [], ["a: new", "b: old"]),
+            id="remarks",
+        ),
+    ],
+)  # fmt: skip
+def test_readiness(
+    plugins: list[Plugin], readiness: tuple[list[str], list[str], list[str]]
+) -> None:
+    assert Readiness.of(plugins) == readiness

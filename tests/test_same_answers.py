@@ -28,6 +28,7 @@ from tests.fastpath.twins import BOTH
 from tests.support.effort import tries
 from tests.support.servers.memory_server import MemoryServer
 from tests.support.servers.table_over_udp import TableOverUdp
+from tests.support.tables import section, sections
 
 pytestmark = pytest.mark.sockets
 
@@ -50,75 +51,23 @@ def datagrams(twin: ModuleType) -> Iterator[TableOverUdp]:
 # --- what the table stands in front of ---
 
 ZONE_FILE = Path(__file__).parent / "scenarios" / "transfer" / "db.example.org"
-FRONTS = {
-    "": "",
-    "plain": "any\nchaos\nminimal\n",
-    "outside": "k8s_external sub.cluster.local org in-addr.arpa {\nheadless\n}\n",
-    "outside-falls": "k8s_external cluster.local {\nheadless\nfallthrough\n}\n",
-    "header": "header {\nquery set aa ra\nresponse set ra\nresponse clear aa\n}\n",
-    "names": "rewrite name x.sub.cluster.local cluster.local\n"
-    "rewrite continue name a.nope.svc.cluster.local web.default.svc.cluster.local\n"
-    "rewrite name web.default.svc.cluster.local dns-version.cluster.local\n"
-    "rewrite name hosted.cluster.local 1.0.96.10.in-addr.arpa\n",
-    "suffixes": "rewrite name suffix .nope.svc.cluster.local .default.svc.cluster.local answer auto\n"
-    "rewrite name suffix .testns.svc.cluster.local .cluster.local\n",
-    "regex": r"rewrite name regex ^(.*)\.nope\.svc\.cluster\.local\.$ {1}.default.svc.cluster.local answer auto"
-    + "\n",
-    "elsewhere": "rewrite name suffix .apps.example.org .default.svc.cluster.local answer auto\n"
-    "rewrite name hosted.cluster.local nobody.in-addr.arpa\n",
-    "replies": "rewrite continue ttl suffix .nope.svc.cluster.local 3\nrewrite continue ttl regex ^web 100-\n"
-    "rewrite continue rcode exact hosted.cluster.local NXDOMAIN NOERROR\nrewrite continue cname nobody.test a.test\n"
-    "rewrite rcode suffix testns.svc.cluster.local NXDOMAIN REFUSED\n",
-    "types": "rewrite continue type AAAA A\nrewrite type ANY TXT\n",
-    "local": "metadata\nlocal\n",
-    "local-apex": "local {\nlocalhost_prefix off\n}\n",
-    "dns64": "dns64 {\nallow_ipv4\n}\n",
-    "template": "template IN A nope.svc.cluster.local {\nmatch ^a\n"
-    'answer "{{ .Name }} 5 IN A 192.0.2.1"\nfallthrough\n}\n'
-    "template IN TXT sub.cluster.local {\nrcode NXDOMAIN\n}\n",
-    "zones": f"transfer {{\nto *\n}}\nfile {ZONE_FILE} cluster.local nope.svc.cluster.local\n",
-    "template-everywhere": "template ANY MX {\nmatch ^x\nfallthrough cluster.local\n}\n",
-}
-SIZES = {
-    "": "",
-    "bufsize": "bufsize\n",
-    "bufsize-512": "bufsize 512\n",
-    "bufsize-513": "bufsize 513\n",
-    "bufsize-4096": "bufsize 4096\n",
-}
-HOSTS = {
-    "": "",
-    "hosts": "hosts /nonexistent {\n192.0.2.9 hosted.cluster.local web.default.svc.cluster.local\nfallthrough\n}\n",
-    "hosts-star": "hosts /nonexistent {\n192.0.2.9 *.nope.svc.cluster.local *.sub.cluster.local\nfallthrough\n}\n",
-    "hosts-kept": "hosts /nonexistent default.svc.cluster.local {\n192.0.2.9 web.default.svc.cluster.local\n}\n",
-}
-CACHES = {
-    "": "",
-    "cache": "cache 30\n",
-    "cache-disabled": "cache 30 {\ndisable success cluster.local\ndisable denial cluster.local\n}\n",
-    "cache-below": "cache 30 testns.svc.cluster.local\n",
-}
-KUBERNETES = {
-    "": "pods insecure\nttl 30\n",
-    "fallthrough-reverse": "pods insecure\nfallthrough in-addr.arpa ip6.arpa\n",
-    "fallthrough": "fallthrough\nttl 0\n",
-    "namespaces": "namespaces default kube-system\nignore empty_service\n",
-    "verified": "pods verified\nendpoint_pod_names\n",
-    "zonal": "zonal\nttl 30\n",
-    "explain": "explain\npods insecure\n",
-    "explain-empty": "explain\nignore empty_service\nzonal\n",
-    "multicluster": "multicluster cluster.local\nnoendpoints\n",
-}
+FILE = Path(__file__).with_name("same_answers.txt")
 
 
-SECOND_BLOCKS = {
-    "": "",
-    "whoami": "testns.svc.cluster.local:53 {\nwhoami\n}\n",
-    # Another size for another zone, with a region of its own.
-    "bufsize": "sub.cluster.local:53 {\nbufsize 600\nkubernetes sub.cluster.local\n}\n",
-    # What the view does not take goes to the block above.
-    "view": "testns.svc.cluster.local:53 {\nview v {\nexpr type() == 'AAAA' or proto() == 'tcp'\n}\nwhoami\n}\n",
-}
+def blocks(kind: str) -> dict[str, str]:
+    """Lines of Corefiles by name; "" has none if the file says nothing else."""
+    found = {"": ""}
+    for each in sections(FILE):
+        of, _, name = each.partition(" ")
+        if of == kind:
+            text = section(FILE, each).replace("{ZONE}", str(ZONE_FILE))
+            found["" if name == "-" else name] = f"{text}\n"
+    return found
+
+
+SIZES, FRONTS, HOSTS, CACHES, KUBERNETES, SECOND_BLOCKS = map(
+    blocks, ("SIZES", "FRONTS", "HOSTS", "CACHES", "KUBERNETES", "SECOND_BLOCKS")
+)
 
 
 class Surroundings(NamedTuple):

@@ -1,6 +1,6 @@
 """The report of an audit as one HTML file.
 
-Path: report.py -> here -> load/output/page.py, with its rules; cli/audit.py writes it (-html).
+Path: report.py -> here -> load/output/page.py, with its rules; audit/cli.py writes it (-html).
 Rule: the table of servers has the data of the bars, for screen readers, for print, and for the numbers.
 """
 

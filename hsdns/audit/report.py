@@ -98,22 +98,20 @@ class AuditReport(msgspec.Struct, frozen=True):
         return sum(each.bad for each in self.servers)
 
 
-class Limits(NamedTuple):
-    """The latency above which an answer is slow, in seconds, and the highest allowed TTL, None for any."""
-
-    slow: float
-    ttl: int | None
-
-
 class Pass(NamedTuple):
-    """A pass, with fields as in AuditReport.  `expected` gives the right answer to a question now, None if unknown."""
+    """A pass, with fields as in AuditReport.
+
+    `expected` gives the right answer to a question now, None if unknown.  An answer that takes more than `slow` seconds
+    is slow; `ttl` is the highest allowed TTL, None for any.
+    """
 
     started: str
     ended: str
     seconds: float
     cluster: str
     expected: Callable[[int], Answer | None]
-    limits: Limits
+    slow: float
+    ttl: int | None
 
 
 def make_report(
@@ -156,7 +154,7 @@ def _server(
             worst = max(worst, result.age)
         if result.word not in (RIGHT, UNDECIDED):
             alone += any(other[number].word == RIGHT for other in others)
-        word = _word(result, done.limits)
+        word = _word(result, done)
         if word not in (RIGHT, UNDECIDED) and not (done.ended and word == LOST):
             bad.append((number, word))
     counts = Counter(each.word for each in answers.results)
@@ -177,12 +175,12 @@ def _server(
     )
 
 
-def _word(result: Result, limits: Limits) -> str:
+def _word(result: Result, done: Pass) -> str:
     if result.word != RIGHT:
         return result.word
-    if limits.ttl is not None and result.ttl is not None and result.ttl > limits.ttl:
+    if done.ttl is not None and result.ttl is not None and result.ttl > done.ttl:
         return TTL
-    if result.latency is not None and result.latency > limits.slow:
+    if result.latency is not None and result.latency > done.slow:
         return SLOW
     return RIGHT
 
@@ -195,7 +193,7 @@ def _finding(question: Question, answers: Answers, number: int, word: str, done:
     if word == ERROR:
         reason = rcode_to_text(result.rcode)
     elif word == TTL:
-        reason = f"the TTL is {result.ttl} s, and {done.limits.ttl} s at most are right"
+        reason = f"the TTL is {result.ttl} s, and {done.ttl} s at most are right"
     elif word not in (LOST, SLOW) and (right := done.expected(number)) is not None:
         found = answer_of(result.rcode, answers.records(number))
         lacks = record_texts(right.records - found.records)
@@ -306,7 +304,11 @@ def _fleet(reports: Sequence[AuditReport]) -> Iterator[str]:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
-_SERVER = ("cluster", "server")
+_SERVER: Final = ("cluster", "server")
+_ANSWERS: Final = "Answers of the last pass by verdict; all but right and undecided are findings."
+_AGE: Final = "How far the stalest answer of the last pass was behind the cluster."
+_LATENCY: Final = "Latencies of the last pass; a quantile that a lost query has is left out."
+_FAILURES: Final = "Passes that could not be made: no cluster, or no server."
 
 
 class Gauges:
@@ -314,30 +316,13 @@ class Gauges:
 
     def __init__(self) -> None:
         self.registry = Registry()
-        gauge = self.registry.gauge
-        self._answers = gauge(
-            "hsdns_audit_answers",
-            "Answers of the last pass by verdict; all but right and undecided are findings.",
-            (*_SERVER, "verdict"),
-        )
-        self._age = gauge(
-            "hsdns_audit_worst_age_seconds",
-            "How far the stalest answer of the last pass was behind the cluster.",
-            _SERVER,
-        )
-        self._latency = gauge(
-            "hsdns_audit_latency_seconds",
-            "Latencies of the last pass; a quantile that a lost query has is left out.",
-            (*_SERVER, "quantile"),
-        )
+        gauge, time = self.registry.gauge, "hsdns_audit_last_pass_timestamp_seconds"
+        self._answers = gauge("hsdns_audit_answers", _ANSWERS, (*_SERVER, "verdict"))
+        self._age = gauge("hsdns_audit_worst_age_seconds", _AGE, _SERVER)
+        self._latency = gauge("hsdns_audit_latency_seconds", _LATENCY, (*_SERVER, "quantile"))
         self._names = gauge("hsdns_audit_names", "Names asked for in the last pass.", ("cluster",))
-        self._time = gauge(
-            "hsdns_audit_last_pass_timestamp_seconds", "When the last whole pass ended."
-        )
-        self._failures = self.registry.counter(
-            "hsdns_audit_failures_total",
-            "Passes that could not be made: no cluster, or no server.",
-        )
+        self._time = gauge(time, "When the last whole pass ended.")
+        self._failures = self.registry.counter("hsdns_audit_failures_total", _FAILURES)
 
     def update(self, reports: Sequence[AuditReport], now: float) -> None:
         """Set the values from the reports of a pass that ended at `now`, in seconds since 1970."""

@@ -1,6 +1,6 @@
 """One pass of an audit: queries all servers at the same time, and judges their answers as they arrive.
 
-Path: cli/audit.py -> here -> load/send/process.py for each server -> report.py.
+Path: audit/cli.py -> here -> load/send/process.py for each server -> report.py.
 Rule 1: a query is sent once over UDP; if the answer is truncated once more over TCP, and if it is lost once more, as a
         resolver does.  If a server has lost many queries, or IN_A_ROW of the repeated ones, the others are not
         repeated.

@@ -40,10 +40,15 @@ SUBCOMMANDS: Final = {
 # The modules of commands that share one, or have a package of their own.
 MODULES: Final = {
     "ask": "hsdns.cli.lookup",
+    "audit": "hsdns.audit.cli",
     "completion": "hsdns.cli.commands",
+    "doctor": "hsdns.doctor.cli",
+    "lint": "hsdns.lint.cli",
     "load": "hsdns.load.cli.load",
     "man": "hsdns.cli.commands",
-    "replay": "hsdns.cli.record",
+    "record": "hsdns.recording.cli",
+    "replay": "hsdns.recording.cli",
+    "rule": "hsdns.lint.rule",
 }
 
 

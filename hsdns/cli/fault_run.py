@@ -276,7 +276,7 @@ class OwnCluster:
     def change(self, step: Step) -> None:
         """Apply a step to its objects; raise ScenarioError."""
         history = self._api.history
-        for event in self._objects.change(step.apply, step.delete):
+        for event in self._objects.change(step):
             if isinstance(event, Upserted | Deleted) and type(event.object) in RESOURCES:
                 change = history.put if isinstance(event, Upserted) else history.remove
                 change(event.object)

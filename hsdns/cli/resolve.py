@@ -13,22 +13,24 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from ipaddress import ip_address
 from random import Random
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from hsdns.cli import source
 from hsdns.cli.asker_flags import AskerCommand
 from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
-from hsdns.cli.running_server import RunningServer
-from hsdns.corefile.tree import Token
 from hsdns.errors import OperatorError
-from hsdns.explanation.question import LookupQuestion
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Model, Transport, VirtualTransport, look_up
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
 from hsdns.resolver.resolv_conf import pod_resolv_conf
 from hsdns.wire.iana import type_to_text
+
+if TYPE_CHECKING:
+    from hsdns.cli.running_server import RunningServer
+    from hsdns.corefile.tree import Token
+    from hsdns.explanation.question import LookupQuestion
 
 
 class Resolve(AskerCommand):
@@ -52,6 +54,8 @@ class Resolve(AskerCommand):
 
     def run(self) -> int:
         """Look the name up, and show each query."""
+        from hsdns.cli.running_server import RunningServer
+
         name, types = self.name_and_types()
         resolvers = self.resolvers()
         if self.server:

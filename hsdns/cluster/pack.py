@@ -378,10 +378,8 @@ def _listed(parts: Sequence[PackedSlice]) -> _Listed:
     return found
 
 
-def own_labels(value: ServiceValue | None, zonal: bool) -> set[bytes]:
+def own_labels(value: ServiceValue, zonal: bool) -> set[bytes]:
     """The labels below a Service that do not come from its slices."""
-    if value is None:
-        return set()
     found = set(_port_labels(value.ports))
     if zonal and value.kind == HEADLESS:
         found.add(TOPOLOGY)

@@ -169,11 +169,26 @@ class SlicedValues:
         # The value of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
 
-    def _key_of(self, found: Service | ReadService | ServiceImport) -> Key | None:
+    def _change_of(
+        self, kind: str, found: Service | ReadService | ServiceImport, gone: bool
+    ) -> tuple[Key, ServiceValue, ServiceValue, bool] | None:
+        """What an event replaces: key, value before and after, whether the object was known; None for nothing."""
         key = key_of(found)
+        before = _NOTHING if key is None else self.values.get(key, _NOTHING)
+        is_known = bool(before.resource_version or before.kind)
+        new = _NOTHING
         if key is None:
             self._rejected.add("name", "its name is not a DNS label; it is skipped")
-        return key
+        elif gone:
+            new = ServiceValue(None, slices=before.slices)
+        elif before.kind and before.resource_version == found.resource_version != "":
+            return None
+        elif isinstance(found, ServiceImport):
+            new = pack_import(found, before.slices, self._rejected.add)
+        else:
+            new = pack_service(found, before.slices, self._rejected.add)
+        self._rejected.finish(kind, found.key, gone)
+        return None if key is None or (gone and not is_known) else (key, before, new, is_known)
 
     def _put_slice(
         self, found: EndpointSlice | ReadSlice, owner: Key | None, cluster: bytes = b""
@@ -285,22 +300,12 @@ class Services(SlicedValues):
 
     def apply(self, found: Service | ReadService, gone: bool) -> bool:
         """Apply an event about a Service; return whether the serial of the cluster's zones changes."""
-        key = self._key_of(found)
-        old = None if key is None else self.values.get(key)
-        before = old or _NOTHING
-        is_known = bool(before.resource_version or before.kind)
-        new = _NOTHING
-        if gone:
-            new = ServiceValue(None, slices=before.slices)
-        elif key is not None:
-            if before.kind and before.resource_version == found.resource_version != "":
-                return False
-            new = pack_service(found, before.slices, self._rejected.add)
-        self._rejected.finish("Service", found.key, gone)
-        if key is None or (gone and not is_known):
+        change = self._change_of("Service", found, gone)
+        if change is None:
             return False
+        key, before, new, is_known = change
         zonal = self._settings.zonal
-        had, has = own_labels(old, zonal), own_labels(new, zonal)
+        had, has = own_labels(before, zonal), own_labels(new, zonal)
         self._relist(key, new, [*(has - had)], [*(had - has)])
         self._counters.bump(spec_counter(*key))
         if self.history.is_open:
@@ -405,19 +410,10 @@ class Imports(SlicedValues):
 
     def apply(self, found: ServiceImport, gone: bool) -> bool:
         """Apply an event about a ServiceImport; return whether the serial of the cluster's own zones changes."""
-        key = self._key_of(found)
-        before = _NOTHING if key is None else self.values.get(key, _NOTHING)
-        is_known = before.kind is not None
-        new = _NOTHING
-        if gone:
-            new = ServiceValue(None, slices=before.slices)
-        elif key is not None:
-            if is_known and before.resource_version == found.resource_version != "":
-                return False
-            new = pack_import(found, before.slices, self._rejected.add)
-        self._rejected.finish("ServiceImport", found.key, gone)
-        if key is None or (gone and not is_known):
+        change = self._change_of("ServiceImport", found, gone)
+        if change is None:
             return False
+        key, before, new, is_known = change
         self._replace(key, new)
         if gone or not is_known:
             return True

@@ -449,18 +449,13 @@ def _without_labels(place: str, name: str = "labels") -> Change:
 
 def _with_endpoints(scene: Scene, when: Callable[[Endpoint], bool], **fields: object) -> Scene:
     """Change fields of the endpoints that are meant, in all slices."""
-    return scene.with_objects(
-        *(
-            structs.replace(
-                part,
-                endpoints=[
-                    structs.replace(each, **fields) if when(each) else each
-                    for each in part.endpoints or ()
-                ],
-            )
-            for part in scene.slices
-        )
-    )
+
+    def changed(part: EndpointSlice) -> EndpointSlice:
+        found = part.endpoints or ()
+        made = [structs.replace(each, **fields) if when(each) else each for each in found]
+        return structs.replace(part, endpoints=made)
+
+    return scene.with_objects(*map(changed, scene.slices))
 
 
 def _all_ready(unready: Sequence[Endpoint], scene: Scene) -> Scene:

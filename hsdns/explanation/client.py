@@ -188,10 +188,7 @@ class ClientCause(NamedTuple):
 
 
 async def client_cause(
-    client: Client,
-    lookups: Lookups,
-    setting: Setting,
-    failed: LookupReport,
+    client: Client, lookups: Lookups, setting: Setting, failed: LookupReport
 ) -> ClientCause | None:
     """The first cause that a lookup proves, or None if the client is not the cause."""
     likely: ClientCause | None = None

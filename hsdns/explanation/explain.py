@@ -25,14 +25,7 @@ from hsdns.explanation.candidates import Candidates, of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import LiveObjects, Seen
 from hsdns.explanation.nearest import nearest
-from hsdns.explanation.observed import (
-    Edges,
-    Pause,
-    Visit,
-    cluster_visit,
-    observed_chain,
-    summary,
-)
+from hsdns.explanation.observed import Edges, Pause, Visit, cluster_visit, observed_chain, summary
 from hsdns.explanation.records import (
     keep_seconds,
     past,

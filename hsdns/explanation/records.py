@@ -64,15 +64,8 @@ async def record_reports(
             rules += _srv_rules(record, found)
         if number == 0 and len(reply.answer) > 1:
             rules += order
-        reports.append(
-            RecordReport(
-                record.owner.to_text(),
-                record.ttl,
-                type_to_text(record.rrtype),
-                rdata_to_text(record.rrtype, record.rdata),
-                rules,
-            )
-        )
+        kind, rdata = type_to_text(record.rrtype), rdata_to_text(record.rrtype, record.rdata)
+        reports.append(RecordReport(record.owner.to_text(), record.ttl, kind, rdata, rules))
     return reports
 
 
@@ -80,14 +73,8 @@ def keep_seconds(reply: Reply) -> int:
     """How long a cache may keep a reply: the TTL of its records, or what its SOA record says (RFC 2308 section 5)."""
     if reply.answer:
         return max(each.ttl for each in reply.answer)
-    return max(
-        (
-            min(each.ttl, int.from_bytes(each.rdata[-4:], "big"))
-            for each in reply.authority
-            if each.rrtype == RRType.SOA
-        ),
-        default=0,
-    )
+    soas = [each for each in reply.authority if each.rrtype == RRType.SOA]
+    return max((min(each.ttl, int.from_bytes(each.rdata[-4:], "big")) for each in soas), default=0)
 
 
 def _source(visits: Sequence[Visit]) -> Visit | None:
@@ -262,16 +249,8 @@ def _report(noted: Noted, added: list[str], removed: list[str]) -> ChangeReport:
     took = None if written is None else round((noted.served - written) * 1000, 3)
     served = datetime.fromtimestamp(noted.served, UTC).isoformat(timespec="milliseconds")
     served = served.replace("+00:00", "Z")
-    return ChangeReport(
-        served,
-        noted.event,
-        f"{noted.kind} {namespace}/{noted.name}",
-        noted.version,
-        _cut(added),
-        _cut(removed),
-        noted.written,
-        took,
-    )
+    about = noted.event, f"{noted.kind} {namespace}/{noted.name}", noted.version
+    return ChangeReport(served, *about, _cut(added), _cut(removed), noted.written, took)
 
 
 def _cut(facts: list[str]) -> list[str]:

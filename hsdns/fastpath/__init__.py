@@ -54,7 +54,6 @@ SliceReading = getattr(_native, "SliceReading", None)
 read_page = getattr(_native, "read_page", None)
 read_status = getattr(_native, "read_status", None)
 # What a store does with EndpointSlices; hsdns/cluster has the same in Python.
-dashed_labels = getattr(_native, "dashed_labels", None)
 move_addresses = getattr(_native, "move_addresses", None)
 slice_change = getattr(_native, "slice_change", None)
 read_time = getattr(_native, "read_time", None)

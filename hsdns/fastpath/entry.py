@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from sys import getsizeof
 from typing import Final, NamedTuple
 
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, kind_of
@@ -33,15 +34,12 @@ from hsdns.wire.message import AD, TC
 MAX_USES: Final = 3
 NEVER: Final = float("inf")
 ALWAYS: Final = -NEVER
-# Memory in CPython 3.11 on 64 bits: an entry with its fields and numbers, its place in the queue and in the dictionary
-# while that grows; a bytes object beside its octets; a tuple beside its members; a number.  The allocator rounds up to
-# multiples of 16.
-_ENTRY_LEN: Final = 144 + 36 + 8 + 56
-_BYTES_LEN: Final = 33
-_TUPLE_LEN: Final = 40 + 16
-_MEMBER_LEN: Final = 8 + 32
+# Memory in CPython 3.11 on 64 bits: a number; an entry with its fields and numbers, its place in the queue and in the
+# dictionary while that grows; the three or four numbers of a timing or rotation.  The allocator rounds up.
 _NUMBER_LEN: Final = 32
-_TIMING_LEN: Final = 80 + 3 * _NUMBER_LEN
+_ENTRY_LEN: Final = 144 + 36 + 8 + 56
+_TIMING_LEN: Final = 80 + 4 * _NUMBER_LEN
+_ROTATION_LEN: Final = 80 + 3 * _NUMBER_LEN
 _GRAIN: Final = 16
 _MAX_HEADERS: Final = 1024
 _HEAD: Final = struct.Struct("!HHHHH")  # all of the header but the ID
@@ -186,21 +184,13 @@ class Entry:
 
 def octets_of(key: bytes, entry: Entry) -> int:
     """The memory of an entry in octets."""
-    octets = _ENTRY_LEN + _bytes_len(key) + _bytes_len(entry.records) + _bytes_len(entry.errors)
-    octets += _TUPLE_LEN + _MEMBER_LEN * len(entry.indexes)
-    if entry.serials:
-        octets += _TUPLE_LEN + _MEMBER_LEN * len(entry.serials)
-    if entry.terms.mark_ttl > 0:
-        octets += _NUMBER_LEN
+    numbers = len(entry.indexes) + len(entry.serials) + (entry.terms.mark_ttl > 0)
+    octets = _ENTRY_LEN + _NUMBER_LEN * numbers
+    for part in (key, entry.records, entry.errors, entry.indexes, entry.serials):
+        octets += getsizeof(part) + _GRAIN - 1 & -_GRAIN if part else 0
     if entry.timing is not None:
-        octets += _TIMING_LEN + _NUMBER_LEN
-    if entry.rotation.step:
-        octets += _TUPLE_LEN + 3 * _MEMBER_LEN
-    return octets
-
-
-def _bytes_len(octets: bytes) -> int:
-    return _BYTES_LEN + len(octets) + _GRAIN - 1 & -_GRAIN if octets else 0
+        octets += _TIMING_LEN
+    return octets + (_ROTATION_LEN if entry.rotation.step else 0)
 
 
 def write(

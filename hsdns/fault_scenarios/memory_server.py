@@ -16,7 +16,7 @@ Rule 1: a real server's reply is stored by its question, so that all clients of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from random import Random
 from typing import Any, ClassVar, Final, Self
 
@@ -31,7 +31,7 @@ from hsdns.cluster.objects import Deleted, Event, Identity, Object, Upserted, id
 from hsdns.corefile.parser import parse
 from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import CorefileError, Directive
-from hsdns.fault_scenarios.scenario import ScenarioError
+from hsdns.fault_scenarios.scenario import ScenarioError, Step
 from hsdns.faults.action import ConnectionAction
 from hsdns.faults.handler import NO_PODS
 from hsdns.faults.rules import Bite, RuleError
@@ -60,13 +60,13 @@ class Objects:
         self._documents: dict[tuple[str, str, str], Document] = {}
         self.current: dict[Identity, Object] = {}
 
-    def change(self, manifests: str, delete: Iterable[str] = ()) -> list[Event]:
+    def change(self, step: Step) -> list[Event]:
         """Add, replace and delete objects; raise ScenarioError."""
-        found = read_manifest_file(manifests.encode(), "manifests")
+        found = read_manifest_file(step.apply.encode(), "manifests")
         if found.problems:
             raise ScenarioError(found.problems[0])
         self._documents.update((each.key, each) for each in found.documents)
-        for written in delete:
+        for written in step.delete:
             kind, _, path = written.partition(" ")
             namespace, _, name = path.partition("/")
             if self._documents.pop((kind, namespace, name), None) is None:

@@ -240,7 +240,7 @@ class Stage:
 
     def _change(self, step: Step) -> None:
         if self._has_objects and (step.apply or step.delete):
-            events = self._objects.change(step.apply, step.delete)
+            events = self._objects.change(step)
             self._truths.clear()
             self.cluster.hand(events)
             self.truth.hand(events)

@@ -20,33 +20,9 @@ from typing import Final, TypeVar
 from hsdns.corefile.properties import duration_to_text, parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.faults import action, selector, state
-from hsdns.faults.action import (
-    MAX_DELAY,
-    Action,
-    AnswerName,
-    ConnectionAction,
-    Delay,
-    Deny,
-    QueueFull,
-    Restart,
-    Send,
-    any_query,
-)
+from hsdns.faults.action import Action
 from hsdns.faults.rules import MAX_SEED, RuleError, Wanted
-from hsdns.faults.selector import (
-    TRANSPORTS,
-    And,
-    Asked,
-    Fact,
-    Flow,
-    Not,
-    Nth,
-    Or,
-    Selector,
-    Share,
-    is_known,
-)
-from hsdns.faults.state import OUTCOMES, RESOURCES, WatchAction
+from hsdns.faults.selector import Asked, Fact, Selector
 from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_from_text, type_to_text
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
@@ -88,14 +64,14 @@ class _Reader:
         """Read all of it."""
         if not self._words:
             raise RuleError(f"a rule begins with what it does: {', '.join(ACTIONS)}")
-        action = self._known(ACTIONS, "action")(self)
-        selector: Selector = And(())
+        does = self._known(ACTIONS, "action")(self)
+        condition: Selector = selector.And(())
         if self._next and self._next not in OPTIONS:
-            selector = self._any_of()
-        if why := action.misfit(selector):
+            condition = self._any_of()
+        if why := does.misfit(condition):
             raise RuleError(why)
         options = self._options()
-        return Wanted(action, selector, **options)  # type: ignore[arg-type]  # OPTIONS has their types
+        return Wanted(does, condition, **options)  # type: ignore[arg-type]  # OPTIONS has their types
 
     # selectors
 
@@ -104,7 +80,7 @@ class _Reader:
         while self._next == "or":
             self._at += 1
             found.append(self._all_of())
-        return found[0] if len(found) == 1 else Or(found)
+        return found[0] if len(found) == 1 else selector.Or(found)
 
     def _all_of(self) -> Selector:
         found = [self._single()]
@@ -112,7 +88,7 @@ class _Reader:
             if self._next == "and":
                 self._at += 1
             found.append(self._single())
-        return found[0] if len(found) == 1 else And(found)
+        return found[0] if len(found) == 1 else selector.And(found)
 
     def _single(self) -> Selector:
         if self._ends_here:
@@ -121,7 +97,7 @@ class _Reader:
             )
         if self._next == "not":
             self._at += 1
-            return Not(self._single())
+            return selector.Not(self._single())
         if self._next == "(":
             self._at += 1
             found = self._any_of()
@@ -249,16 +225,16 @@ class _Reader:
         distribution = self._next if self._next in ("normal", "pareto") else ""
         if distribution:
             self._at += 1
-        first, shown = self.seconds(MAX_DELAY)
+        first, shown = self.seconds(action.MAX_DELAY)
         if distribution == "normal":
-            deviation, spread = self.seconds(MAX_DELAY)
+            deviation, spread = self.seconds(action.MAX_DELAY)
             text = f"delay normal {shown} {spread}"
-            return Delay(text, lambda random: random.gauss(first, deviation))
+            return action.Delay(text, lambda random: random.gauss(first, deviation))
         if distribution == "pareto":
             shape = self.decimal("a shape", 0, 100)
             text = f"delay pareto {shown} {shape:.10g}"
-            return Delay(text, lambda random: first * random.paretovariate(shape))
-        return Delay(f"delay {shown}", lambda random: first)
+            return action.Delay(text, lambda random: first * random.paretovariate(shape))
+        return action.Delay(f"delay {shown}", lambda random: first)
 
     def die(self) -> Action:
         """Take the arguments of `die`."""
@@ -268,27 +244,29 @@ class _Reader:
             self._at += 1
             pending = self.number("a number of queries", 1, MAX_COUNT)
             text += f" pending {pending}"
-        return Restart(text, dead, pending)
+        return action.Restart(text, dead, pending)
 
     def answer(self) -> Action:
         """Take the argument of `answer`."""
         try:
             found = action.answer_address(str(ip_address(self._next)))
         except ValueError:
-            return AnswerName(self.name())
+            return action.AnswerName(self.name())
         self._at += 1
         return found
 
     def rcode(self) -> Action:
         """Take the argument of `rcode`."""
         found = self.parsed("an rcode of a failure", _rcode, _RCODES)
-        return Send(f"rcode {rcode_to_text(found)}", lambda query: unwritten(found), any_query)
+        return action.Send(
+            f"rcode {rcode_to_text(found)}", lambda query: unwritten(found), action.any_query
+        )
 
     def watch(self) -> Action:
         """Take the arguments of `watch`."""
-        if self.one_of("what becomes of a watch", OUTCOMES) == "away":
-            return WatchAction()
-        return WatchAction(self.one_of("a resource that is watched", RESOURCES))
+        if self.one_of("what becomes of a watch", state.OUTCOMES) == "away":
+            return state.WatchAction()
+        return state.WatchAction(self.one_of("a resource that is watched", state.RESOURCES))
 
     def name_is(self) -> Selector:
         """Take the arguments of `name`."""
@@ -304,9 +282,11 @@ class _Reader:
 
     def transport(self) -> Selector:
         """Take the argument of `transport`."""
-        found = self.one_of("a transport", TRANSPORTS)
+        found = self.one_of("a transport", selector.TRANSPORTS)
         return Fact(
-            f"transport {found}", found, lambda asked, age: is_known(asked.transport, found)
+            f"transport {found}",
+            found,
+            lambda asked, age: selector.is_known(asked.transport, found),
         )
 
     def client(self) -> Selector:
@@ -316,7 +296,7 @@ class _Reader:
         return Fact(
             f"client {shown}",
             found,
-            lambda asked, age: ip_address(asked.client.address.partition("%")[0]) in found,
+            lambda asked, age: ip_address(asked.client.address) in found,
         )
 
     def pod(self) -> Selector:
@@ -339,7 +319,9 @@ class _Reader:
     def asked(self) -> Selector:
         """Take the argument of `asked`: the destination address of the query, for example of one replica."""
         found = self.parsed("an IP address", lambda word: str(ip_address(word)))
-        return Fact(f"asked {found}", found, lambda asked, age: is_known(asked.local, found))
+        return Fact(
+            f"asked {found}", found, lambda asked, age: selector.is_known(asked.local, found)
+        )
 
     def listener(self) -> Selector:
         """Take the argument of `listener`, as metrics name it."""
@@ -359,15 +341,15 @@ class _Reader:
         """
         word = self.one_of("a kind of flow", _FLOWS)
         if word == "first":
-            return Flow("flow first", lambda age, began, count: count == 1)
+            return selector.Flow("flow first", lambda age, began, count: count == 1)
         seconds, shown = self.seconds(MAX_LIFETIME)
         text = f"flow {word} {shown}"
         if word == "second":
-            return Flow(
+            return selector.Flow(
                 text, lambda age, began, count: count == 2 and age - began <= seconds, seconds
             )
         is_old = word == "existing"
-        return Flow(
+        return selector.Flow(
             text,
             lambda age, began, count: age >= seconds and (began < seconds) == is_old,
             seconds,
@@ -392,13 +374,13 @@ class _Reader:
 
 _RECORDS: Final = ("a number of records", 0, 65535)
 ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
-    "drop": lambda words: Send("drop", lambda query: Reply(dropped=True), any_query),
+    "drop": lambda words: action.Send("drop", lambda query: Reply(dropped=True), action.any_query),
     "delay": _Reader.delay,
     "rcode": _Reader.rcode,
     # Not even the SOA record that negative caching needs.
-    "empty": lambda words: Send("empty", lambda query: Reply(aa=True)),
-    "nodata": lambda words: Deny("nodata", Rcode.NOERROR),
-    "nxdomain": lambda words: Deny("nxdomain", Rcode.NXDOMAIN),
+    "empty": lambda words: action.Send("empty", lambda query: Reply(aa=True)),
+    "nodata": lambda words: action.Deny("nodata", Rcode.NOERROR),
+    "nxdomain": lambda words: action.Deny("nxdomain", Rcode.NXDOMAIN),
     "truncate": lambda words: action.truncate(words.number(*_RECORDS) if words.has_number() else 0),
     "ttl": lambda words: action.set_ttl(words.number("a TTL", 0, _MAX_TTL)),
     "shuffle": lambda words: action.shuffle(),
@@ -409,16 +391,16 @@ ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
     "lag": lambda words: state.lag(words.seconds(MAX_LIFETIME, low=0.001)[0]),
     "flap": lambda words: state.flap(words.seconds(MAX_LIFETIME, low=0.001)[0]),
     "watch": _Reader.watch,
-    "refuse": lambda words: ConnectionAction("refuse"),
-    "hang": lambda words: ConnectionAction("hang"),
-    "slow": lambda words: ConnectionAction(
+    "refuse": lambda words: action.ConnectionAction("refuse"),
+    "hang": lambda words: action.ConnectionAction("hang"),
+    "slow": lambda words: action.ConnectionAction(
         "slow", words.number("a number of octets a second", 1, MAX_COUNT)
     ),
-    "reset": lambda words: ConnectionAction(
+    "reset": lambda words: action.ConnectionAction(
         "reset", words.number("a number of octets", 0, MAX_COUNT) if words.has_number() else None
     ),
-    "queue-full": lambda words: QueueFull(),
-    "restart": lambda words: Restart("restart"),
+    "queue-full": lambda words: action.QueueFull(),
+    "restart": lambda words: action.Restart("restart"),
     "die": _Reader.die,
 }
 SELECTORS: Final[Mapping[str, Callable[[_Reader], Selector]]] = {
@@ -430,8 +412,8 @@ SELECTORS: Final[Mapping[str, Callable[[_Reader], Selector]]] = {
     "asked": _Reader.asked,
     "listener": _Reader.listener,
     "flow": _Reader.flow,
-    "nth": lambda words: Nth(words.number("a number", 1, MAX_COUNT)),
-    "share": lambda words: Share(words.decimal("a share such as 0.5,", 0, 1)),
+    "nth": lambda words: selector.Nth(words.number("a number", 1, MAX_COUNT)),
+    "share": lambda words: selector.Share(words.decimal("a share such as 0.5,", 0, 1)),
     "after": lambda words: words.period("after"),
     "before": lambda words: words.period("before"),
 }

@@ -1,6 +1,6 @@
 """Merges the reports of several generators into one.
 
-Path: cli/reports.py reads them -> here -> counters.add(), and make_report() as after a run.
+Path: cli/reports.py reads them -> here -> counters.add(), and Report.finish() as after a run.
 Rule 1: counts and histograms are added slot by slot, without loss: the report is the one that a single generator would
         have written, except for the machines and the begin.
 Rule 2: only reports of one plan are added: the portions of -part, or runs of the same plan.
@@ -21,11 +21,10 @@ from hsdns.load.errors import LoadError
 from hsdns.load.limits import Limit, read_limits
 from hsdns.load.output.words import differences, shown_together
 from hsdns.load.report import (
+    FORMAT,
     Machine,
     PlanReport,
     Report,
-    Run,
-    make_report,
 )
 from hsdns.load.results import ServerReport
 from hsdns.load.schedule import read_portion
@@ -48,16 +47,14 @@ def merge(reports: Sequence[Named]) -> Report:
         for at in range(len(first.servers))
     ]
     slack = first.servers[0].verdicts.slack_ms / 1000 if first.servers[0].verdicts else None
-    limits = _limits_of(first)
-    run = Run(
+    return Report(
+        FORMAT,
         min(report.started for _, report in ordered),
         msgspec.structs.replace(first.plan, part=""),
         _machine([report.machine for _, report in ordered]),
-        slack,
-        limits,
-    )
-    made = make_report(run, servers)
-    return msgspec.structs.replace(made, generators=sum(report.generators for _, report in ordered))
+        servers,
+        sum(report.generators for _, report in ordered),
+    ).finish(slack, _limits_of(first))
 
 
 def _server(servers: Sequence[ServerReport], names: Sequence[str], missing: str) -> ServerReport:

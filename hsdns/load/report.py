@@ -1,6 +1,6 @@
 """The report of a run, as values: written as JSON, and the input of text and page.
 
-Path: results.py -> here (make_report) -> output/text.py, output/page.py, or JSON as docs/load.schema.json describes it.
+Path: results.py -> here (finish) -> output/text.py, output/page.py, or JSON as docs/load.schema.json describes it.
 Rule 1: times in microseconds are whole numbers; None if a figure is refused, and `why` is the reason.
 Rule 2: Report has what all servers of a run share, a ServerReport what was measured of one server.
 """
@@ -97,23 +97,11 @@ class Report(msgspec.Struct, frozen=True):
     generators: int = 1
     knee: KneeReport | None = None
 
-
-class Run(msgspec.Struct, frozen=True):
-    """The inputs of make_report() other than measurements; `slack` None: answers were not judged."""
-
-    started: str
-    plan: PlanReport
-    machine: Machine
-    slack: float | None
-    limits: list[Limit]
-    knee: KneeReport | None = None
-
-
-def make_report(run: Run, servers: Sequence[ServerReport]) -> Report:
-    """The report of a run, with the figures of servers' counters."""
-    for server in servers:
-        _finish(run, server)
-    return Report(FORMAT, run.started, run.plan, run.machine, [*servers], knee=run.knee)
+    def finish(self, slack: float | None, limits: Sequence[Limit]) -> Report:
+        """Make the figures of servers' counters; `slack` None: answers were not judged."""
+        for server in self.servers:
+            _finish(server, slack, limits, _knee_rates(self.knee))
+        return self
 
 
 def plain(value: object) -> Any:
@@ -146,7 +134,9 @@ class _Head(msgspec.Struct):
     format: str
 
 
-def _finish(run: Run, server: ServerReport) -> None:
+def _finish(
+    server: ServerReport, slack: float | None, limits: Sequence[Limit], knee: tuple[float, float]
+) -> None:
     whole = together(server.per_second)
     counts = server.counts = whole.counts
     refused = not all_sent(counts.sent, counts.not_sent)
@@ -165,13 +155,13 @@ def _finish(run: Run, server: ServerReport) -> None:
         )
     lookups = server.lookups and server.lookups.finish(whole.late_slots, refused=refused)
     verdicts = server.verdicts or VerdictReport()
-    server.verdicts = None if run.slack is None else verdicts.finish(whole, run.slack)
+    server.verdicts = None if slack is None else verdicts.finish(whole, slack)
     server.propagation = server.propagation and server.propagation.finish()
     server.connections = server.connections and server.connections.finish()
     measured = Measured(limit_counts(whole), whole.latency, whole.lateness)
-    measured = with_lookups(measured, lookups)._replace(knee=_knee_rates(run.knee))
+    measured = with_lookups(measured, lookups)._replace(knee=knee)
     server.lookups = lookups
-    server.limits = [_limit(limit, measured, server.ended) for limit in run.limits]
+    server.limits = [_limit(limit, measured, server.ended) for limit in limits]
 
 
 def _knee_rates(knee: KneeReport | None) -> tuple[float, float]:

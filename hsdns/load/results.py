@@ -439,7 +439,7 @@ class Results:
         return together(self.seconds.values())
 
     def report(self) -> ServerReport:
-        """The counters; report.make_report() makes the figures."""
+        """The counters; Report.finish() makes the figures."""
         self.verdicts.stale_names = list(self.stale.values())
         return ServerReport(
             self.name,

@@ -1,6 +1,6 @@
 """Replaces the names and addresses of a cluster in entries, for a recording that others may read.
 
-Path: cli/record.py with -anonymise -> Anonymiser -> Pseudonyms.
+Path: recording/cli.py with -anonymise -> Anonymiser -> Pseudonyms.
 Rule 1: names of objects, hostnames, external names, names of ports, labels, selectors, topology zones and addresses are
         replaced; equal values have equal replacements.  Unneeded text is removed.
 Rule 2: times, sizes, types, rcodes, transports, port numbers and protocols, kinds, conditions, resource versions, and

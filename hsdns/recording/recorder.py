@@ -1,6 +1,6 @@
 """Turns the streams of a control door into the entries of a recording.
 
-Path: cli/record.py, which reads the streams -> Recorder -> RecordingWriter.
+Path: recording/cli.py, which reads the streams -> Recorder -> RecordingWriter.
 Rule 1: the recording begins with the first whole state; queries before it are left out.
 Rule 2: the server's lines are validated as strictly as a file, so that every recording can be replayed.
 """

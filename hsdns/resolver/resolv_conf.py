@@ -95,20 +95,6 @@ def switches(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-def write_resolv_conf(
-    servers: Sequence[str], search: Sequence[str], options: Mapping[str, str]
-) -> str:
-    """The text of a resolv.conf; an option without a value is a switch."""
-    lines = []
-    if search:
-        lines.append("search " + " ".join(search))
-    lines += [f"nameserver {server}" for server in servers]
-    if options:
-        words = [f"{name}:{value}" if value else name for name, value in options.items()]
-        lines.append("options " + " ".join(words))
-    return "\n".join(lines) + "\n"
-
-
 MOST_SERVERS: Final = 3
 MOST_SEARCHES: Final = 32
 MOST_SEARCH_LEN: Final = 2048  # characters, with the spaces between
@@ -145,7 +131,12 @@ def pod_resolv_conf(pod: PodDns, cluster_dns: str, domain: str, node: str) -> st
     searches = search_list(pod, domain, node)[:MOST_SEARCHES]
     while len(" ".join(searches)) > MOST_SEARCH_LEN:
         searches.pop()
-    return write_resolv_conf(servers, searches, {**options, **pod.options})
+    options |= pod.options
+    lines = [f"search {' '.join(searches)}"] if searches else []
+    lines += [f"nameserver {server}" for server in servers]
+    words = [f"{name}:{value}" if value else name for name, value in options.items()]
+    lines += [f"options {' '.join(words)}"] if words else []
+    return "\n".join(lines) + "\n"
 
 
 def search_list(pod: PodDns, domain: str, node: str) -> list[str]:

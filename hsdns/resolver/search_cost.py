@@ -1,6 +1,6 @@
 """The cost of the search list: the queries that a client sent in vain because a search domain was appended to a name.
 
-Path: cli/doctor_servers.py (queries, in their order) -> here.
+Path: doctor/servers.py (queries, in their order) -> here.
 Rule 1: queries do not show which name the program looked up.  A denial of `NAME.DOMAIN`, where DOMAIN may be a search
         domain of the cluster, counts as a try for NAME if the client then queries NAME without a domain, or finds it
         with another one.

@@ -1,6 +1,6 @@
 """Rules about causes of failing names in a cluster: their pages, their checks, and their findings in manifests.
 
-Path: cli/lint.py, cli/rule.py -> here -> sources/manifest_file.py, corefile/parser.py, cluster/controllers.  It reads
+Path: lint/cli.py, lint/rule.py -> here -> sources/manifest_file.py, corefile/parser.py, cluster/controllers.  It reads
 only its arguments, sends no queries, and needs neither a server nor a plugin.
 
     pages/       one Markdown file for each rule: what it is about, why, how to see it, how to repair it, and examples

@@ -1,6 +1,6 @@
 """The diagnosis of a cluster: what fails, what has passed, and what could not be checked and why.
 
-Path: cli/doctor.py (a dump) -> here -> judging.py.
+Path: doctor/cli.py (a dump) -> here -> judging.py.
 Rule 1: a dump with Services, Pods and workloads is the whole cluster: other objects do not exist.
 Rule 2: a rule about objects that could not be read has not passed, even if it found something.
 """
@@ -104,17 +104,8 @@ def diagnose(
         mesh += as_findings(each.content.get("messages") or ())
     if not said and "istioctl" not in reasons and has_mesh(read.objects):
         reasons["istioctl"] = "it is not run with -from; run istioctl analyze --all-namespaces"
-    return Diagnosis(
-        found,
-        passed,
-        unchecked,
-        reasons,
-        len(read.objects.manifests) - len(servers) - len(said),
-        _problems(read),
-        silenced,
-        servers,
-        mesh,
-    )
+    count, problems = len(read.objects.manifests) - len(servers) - len(said), _problems(read)
+    return Diagnosis(found, passed, unchecked, reasons, count, problems, silenced, servers, mesh)
 
 
 def _is_of(plural: str, codes: Collection[str]) -> bool:

@@ -1,6 +1,6 @@
 """Drift: the differences between the Services and StatefulSets of two clusters that affect DNS names.
 
-Path: cli/doctor.py, cli/lint.py (two sets of objects) -> here -> cli/drift.py.
+Path: doctor/cli.py, lint/cli.py (two sets of objects) -> here -> lint/drift.py.
 Rule 1: only fields that determine names, their records and their addresses are compared; cluster IPs and node ports
         always differ between clusters.
 Rule 2: an unset field has the API server's default; if the default depends on the cluster, as for ipFamilies, the field

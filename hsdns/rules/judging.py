@@ -1,6 +1,6 @@
 """Reads files, and runs all checks over their objects: returns the findings, without silenced ones.
 
-Path: cli/lint.py, cli/doctor.py (names and contents of files) -> read_files() -> judge() -> output.py, diagnosis.py.
+Path: lint/cli.py, doctor/cli.py (names and contents of files) -> read_files() -> judge() -> output.py, diagnosis.py.
 Rule 1: findings are sorted by file, line and column.
 Rule 2: a silence without effect or without a reason is itself a finding.
 Rule 3: without `preview`, preview rules find nothing, and silences of them are not checked.
@@ -115,14 +115,8 @@ def _corefiles_of(manifest: Manifest, content: bytes) -> Iterator[CorefileText]:
         node = field_node(manifest.node, f"data[{key}]")
         place = manifest.at(f"data[{key}]")
         if getattr(node, "style", None) != "|":
-            yield CorefileText(
-                manifest.file,
-                text,
-                line=place.line,
-                indent=place.column - 1,
-                owner=str(manifest),
-                is_moved=True,
-            )
+            line, indent, owner = place.line, place.column - 1, str(manifest)
+            yield CorefileText(manifest.file, text, line=line, indent=indent, owner=owner, is_moved=True)  # fmt: skip
             continue
         lines = content.decode("utf-8", "replace").split("\n")
         first = next((at for at, each in enumerate(text.split("\n")) if each.strip()), 0)

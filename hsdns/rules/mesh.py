@@ -1,6 +1,6 @@
 """The findings of `istioctl analyze`, in addition to our own; and whether there is a mesh to analyze.
 
-Path: cli/istioctl.py (its output) -> here -> output.py, diagnosis.py.
+Path: lint/istioctl.py (its output) -> here -> output.py, diagnosis.py.
 Rule 1: istioctl checks the registry of a mesh, injection and egress; our rules do not repeat that.
 Rule 2: signs of a mesh are objects and definitions of istio.io, the Deployment istiod, and labels; never the name of an
         image.

@@ -59,21 +59,9 @@ class Manifest:
     """
 
     __slots__ = (
-        "_content",
-        "_line",
-        "_node",
-        "_raw",
-        "_whole",
-        "file",
-        "group",
-        "kind",
-        "metadata",
-        "name",
-        "namespace",
-        "object",
-        "refused",
-        "remarks",
-    )
+        "_content", "_line", "_node", "_raw", "_whole", "file", "group", "kind", "metadata", "name", "namespace",
+        "object", "refused", "remarks",
+    )  # fmt: skip
 
     def __init__(self, read: ObjectRead, file: str, whole: bytes = b"") -> None:
         item = read.item

@@ -1,6 +1,6 @@
 """Findings in the formats of `hsdns lint -o`: text, JSON, SARIF, JUnit, and annotations of GitHub.
 
-Path: cli/lint.py -> here -> standard output.
+Path: lint/cli.py -> here -> standard output.
 """
 
 from __future__ import annotations

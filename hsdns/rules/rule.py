@@ -1,6 +1,6 @@
 """A rule: its code, title, level and page, read from `pages/CODE-NAME.md`.
 
-Path: cli/rule.py, judging.py, output.py -> here -> hsdns/rules/pages.
+Path: lint/rule.py, judging.py, output.py -> here -> hsdns/rules/pages.
 Rule 1: the page is the only definition of a rule; the site, `hsdns rule`, SARIF and the tests read it.
 Rule 2: a code is never reused; RETIRED has those of removed rules.
 Rule 3: a level states the consequence.  error: a name fails, or is wrong, for some client now.  warning: it will be,

@@ -1,6 +1,6 @@
 """Silences: findings that a person has accepted, and the reasons.
 
-Path: judging.py reads those in a file, cli/rule.py a file of them -> here -> judging.py.
+Path: judging.py reads those in a file, lint/rule.py a file of them -> here -> judging.py.
 Rule 1: `# hsdns: ignore HS104 REASON` at the end of a line applies to that line; on a separate line to the next one, or
         to the whole object that begins there.
 Rule 2: the annotation `hsdns.io/ignore-HS104: REASON` applies to its object.

@@ -382,7 +382,7 @@ def make_processors(
                 counters,
                 queries,
             ),
-            tap=queries,
+            tap=(lambda: None) if queries is None else queries.taker,
             late_watch=runtime.late_watch
             if any(each.is_read_by_filters for each in listener.plugins)
             else None,

@@ -1,7 +1,7 @@
 """The recent queries of the process, with their replies.
 
-Path: lifecycle.py makes one; the fast path and query.py add queries after step 7; control/queries.py and control/top.py
-read them.
+Path: lifecycle.py makes one; the fast path and query.py add queries after step 7; control/queries.py
+reads them.
 Rule 1: without a reader, the tap of the fast path is closed, or keeps the last queries if the server was started to
         keep them.  With a reader, it takes a fair sample, and `weight` is the number of queries that each sampled query
         represents.
@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from hsdns.chain import Endpoint
 from hsdns.fastpath import Tap, TapRecord
 from hsdns.fastpath.hit_records import CLOSED, FAIR_SHARE, LAST_QUERIES
+from hsdns.query import Show
 from hsdns.server.sockets import client_endpoint, socket_address
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.iana import rcode_to_text, type_to_text
@@ -83,6 +84,10 @@ class QueryTap:
     def is_open(self) -> bool:
         """Whether the tap is open."""
         return self.keeps or self._readers > 0
+
+    def taker(self) -> Show | None:
+        """What takes queries while it is open."""
+        return self.add if self.is_open else None
 
     def source(self, server: str) -> int:
         """The number of a listener, by its name in metrics."""

@@ -150,7 +150,7 @@ class TcpListener:
         self.clock = clock
         self.turns = admission.turns
         self.connections: set[DnsConnection] = set()
-        self._sock = sock
+        self.sock = sock  # only this listener accepts from it
         self._rejected = admission.rejected
         self.places = admission.places
         self._credit = admission.credit
@@ -164,7 +164,7 @@ class TcpListener:
         # All waiting connections are accepted in one iteration of the loop; connections that are closed to make room
         # for them only close after it.
         backlog = min(BACKLOG, max(1, self.places.most // 4))
-        self._server = await loop.create_server(self._begin, sock=self._sock, backlog=backlog)
+        self._server = await loop.create_server(self._begin, sock=self.sock, backlog=backlog)
         self._sweeper = Timer(loop, SWEEP_INTERVAL, self._sweep)
 
     def stop_accepting(self) -> None:
@@ -192,11 +192,6 @@ class TcpListener:
         for connection in tuple(self.connections):
             connection.abort()
         self.close()
-
-    @property
-    def sock(self) -> socket.socket:
-        """The listening socket, for its options; only this listener accepts from it."""
-        return self._sock
 
     @property
     def pending(self) -> int:

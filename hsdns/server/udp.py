@@ -131,11 +131,34 @@ class UdpListener:
 
     def stop_reading(self) -> None:
         """Process the datagrams that have already arrived, and no more; replies are still sent."""
-        raise NotImplementedError
+        self._end_reading()
+        if self._is_closed:
+            return
+        for index, sock in enumerate(self.sockets):
+            self._empty(index, sock)
+        while self._has_waiting():
+            self._take()
 
     def close(self) -> None:
         """Stop reading and close the sockets; queries in progress get no reply."""
-        raise NotImplementedError
+        self._end_reading()
+        self._is_closed = True
+        for sock in self.sockets:
+            sock.close()
+
+    def _end_reading(self) -> None:
+        """Read no more from the sockets."""
+
+    def _empty(self, index: int, sock: socket.socket) -> None:
+        """Answer the datagrams in a socket that is not read any more."""
+        sock.setblocking(False)
+        batch = Batch(sock.fileno(), self.is_wildcard)
+        for _ in range(batches_in(sock)):
+            received = batch.statistics().received
+            misses = batch.serve(self.processor.table)
+            self._answer_all((index, *miss) for miss in misses)
+            if batch.statistics().received == received:
+                break
 
     def kill(self) -> None:
         """Close at once."""
@@ -292,30 +315,9 @@ class UdpServer(UdpListener):
         asyncio.get_running_loop().add_reader(self.sock.fileno(), self._read_batch)
         self._between[self] = self._read_between_steps
 
-    def stop_reading(self) -> None:
-        """Process the datagrams that have already arrived, and no more; replies are still sent."""
-        if self._is_closed:
-            return
-        self._end_reading()
-        for _ in range(batches_in(self.sock)):
-            before = self._batch.statistics().received
-            self._read_batch()
-            if self._batch.statistics().received == before:
-                break
-        while self._has_waiting():
-            self._take()
-
-    def close(self) -> None:
-        """Stop reading and close the socket; queries in progress get no reply."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._end_reading()
-        self.sock.close()
-
     def _end_reading(self) -> None:
-        asyncio.get_running_loop().remove_reader(self.sock.fileno())
-        self._between.pop(self, None)
+        if self._between.pop(self, None) is not None:
+            asyncio.get_running_loop().remove_reader(self.sock.fileno())
 
     def _read_batch(self) -> None:
         self._read()
@@ -406,26 +408,13 @@ class UdpWorkers(UdpListener):
         assert isinstance(successor, UdpWorkers), "there is one kind in a process"
         self.successor = successor
 
-    def stop_reading(self) -> None:
-        """End the threads, process the datagrams that have already arrived, and no more; replies are still sent."""
-        self._end_threads()
-        if self._is_closed:
-            return
-        for index, sock in enumerate(self.sockets):
-            self._empty(index, sock)
-        while self._has_waiting():
-            self._take()
-
     def close(self) -> None:
         """End the threads and close the sockets; queries in progress get no reply."""
-        self._end_threads()
-        self._is_closed = True
+        super().close()
         for queue in self._waiting:
             asyncio.get_running_loop().remove_reader(queue.fileno())
-        for sock in self.sockets:
-            sock.close()
 
-    def _end_threads(self) -> None:
+    def _end_reading(self) -> None:
         for worker, sock in zip(self._workers, self.sockets, strict=True):
             worker.stop()
             # Linux returns ENOTCONN, and still wakes the thread that waits for datagrams (net/ipv4/af_inet.c).
@@ -434,17 +423,6 @@ class UdpWorkers(UdpListener):
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
-
-    def _empty(self, index: int, sock: socket.socket) -> None:
-        """Answer on the loop the datagrams in a socket that no thread reads any more."""
-        sock.setblocking(False)
-        batch = Batch(sock.fileno(), self.is_wildcard)
-        for _ in range(batches_in(sock)):
-            received = batch.statistics().received
-            misses = batch.serve(self.processor.table)
-            self._answer_all((index, *miss) for miss in misses)
-            if batch.statistics().received == received:
-                break
 
     def _exchange_table(self) -> None:
         table: Any = self.processor.table  # always the compiled table here

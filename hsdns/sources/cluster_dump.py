@@ -1,6 +1,6 @@
 """A dump of a cluster: the objects that rules check, read once from the API server, without secrets.
 
-Path: cli/doctor.py -> here -> apiserver/client.py; rules/judging.py reads the dump like any file of manifests.
+Path: doctor/cli.py -> here -> apiserver/client.py; rules/judging.py reads the dump like any file of manifests.
 Rule 1: only lists are requested, in pages; nothing is written to the cluster, and Secrets are not requested.
 Rule 2: it omits environment variables, commands, arguments and volumes of Pods, except istiod's domain, and annotations
         except those that rules read: kubectl repeats whole objects in them.  It contains only the Corefile of a

@@ -198,16 +198,12 @@ class Fault:
     @property
     def hits(self) -> int:
         """The number of hits so far."""
-        rule = self._stood()
-        self._settle()
-        return Hits(rule.hits, self)
+        return Hits(self._stood().hits, self)
 
     @property
     def digest(self) -> str:
         """SHA-256 of the hits in order: equal for two runs with the same hits."""
-        rule = self._stood()
-        self._settle()
-        return rule.digest
+        return self._stood().digest
 
     def assert_hits(self, times: int | None = None) -> None:
         """Fail unless it had hits, `times` of them if this is given."""
@@ -226,19 +222,17 @@ class Fault:
 
     def grow_older(self, seconds: float) -> None:
         """Increase the age of the rule, for conditions on time; scenarios use this to advance."""
-        rule = self._stood()
-        rule.begun -= seconds
+        self._stood().begun -= seconds
 
     def _stood(self) -> Rule:
+        """The rule, once the queries that have arrived are handled."""
         if self._rule is None:
             raise ClusterError(
                 f"{self!r} has done nothing yet; use it in `with cluster.fault(...) as fault:`"
             )
-        return self._rule
-
-    def _settle(self) -> None:
         if self._standing is not None:
             self._cluster.queries.settle()
+        return self._rule
 
     def _remove(self, rule: Rule) -> None:
         with suppress(ClusterError):  # a cluster that has ended has no rules

@@ -187,19 +187,11 @@ def _row(results: Results, mix: Mix, key: str) -> list[str] | None:
 
 def goal_rows(verdicts: Sequence[Verdict]) -> Rows:
     """The table of the goals with its header."""
-    head = ["ratio", "measured", "by", "dnsperf", "limit", "aim", "verdict"]
-    rows = [
-        [
-            each.goal.what,
-            _number(each.value),
-            *each.beside,
-            _number(each.limit),
-            _number(each.aim),
-            each.word,
-        ]
-        for each in verdicts
-    ]
-    return [head, *rows]
+    rows = [["ratio", "measured", "by", "dnsperf", "limit", "aim", "verdict"]]
+    for each in verdicts:
+        value, limit, aim = map(_number, (each.value, each.limit, each.aim))
+        rows.append([each.goal.what, value, *each.beside, limit, aim, each.word])
+    return rows
 
 
 def _number(value: float | None) -> str:
@@ -221,10 +213,7 @@ def text(results: Results, mixes: Sequence[Mix], verdicts: Sequence[Verdict]) ->
 
 
 def section(
-    results: Results,
-    mixes: Sequence[Mix],
-    verdicts: Sequence[Verdict],
-    context: Mapping[str, str],
+    results: Results, mixes: Sequence[Mix], verdicts: Sequence[Verdict], context: Mapping[str, str]
 ) -> str:
     """The section between the marks of the page."""
     parts = ["The figures are those of this run:", listed(context)]

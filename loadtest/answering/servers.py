@@ -135,16 +135,9 @@ class Server(Opened):
             words = self._replaying()
         else:
             path = self._folder / "configuration"
-            path.write_text(
-                configuration(
-                    f"{key}.conf",
-                    folder=self._folder,
-                    port=self.port,
-                    zone=ZONE,
-                    zone_file=settings.zone_file,
-                    backend=self._backend,
-                )
-            )
+            known = {"folder": self._folder, "port": self.port, "backend": self._backend}
+            zone = {"zone": ZONE, "zone_file": settings.zone_file}
+            path.write_text(configuration(f"{key}.conf", **known, **zone))
             words = (*words, *_FOREGROUND[key], str(path))
         return Process(key, words, self._folder, cwd=ROOT, core=settings.core)
 

@@ -424,11 +424,7 @@ def _refusal_too_large(asked: int, current: int) -> Response:
     message = f"Too large resource version: {asked}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     body = status_body(
-        504,
-        "Timeout",
-        f"Timeout: {message}",
-        causes=(cause,),
-        details={"retryAfterSeconds": 1},
+        504, "Timeout", f"Timeout: {message}", causes=(cause,), details={"retryAfterSeconds": 1}
     )
     return Response(504, {**JSON, "Retry-After": "1"}, body)
 

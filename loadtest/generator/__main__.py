@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from loadtest import bench
+from loadtest.figures import Checked, told
 from loadtest.generator import knee
 from loadtest.generator.measure import (
     COMPILED,
@@ -22,7 +23,7 @@ from loadtest.generator.measure import (
     SECONDS,
     TURNS,
     cores_apart,
-    lateness_told,
+    lateness,
     over_connections,
     over_udp,
     table,
@@ -60,24 +61,25 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Run the benchmark; return the exit status."""
     options = parse()
-    verdicts = []
+    status = 0
     for part in options.parts:
         with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
-            lines, holds = _run(part, Path(folder), options)
-        print("\n".join((*lines, "")), flush=True)
-        verdicts.append(holds)
-    return 0 if all(verdicts) else 1
+            text, checked = _run(part, Path(folder), options)
+        print(text)
+        status |= told(checked)
+        print(flush=True)
+    return status
 
 
-def _run(part: str, folder: Path, options: argparse.Namespace) -> tuple[list[str], bool]:
-    """The lines of a part, and whether its limits hold."""
+def _run(part: str, folder: Path, options: argparse.Namespace) -> tuple[str, list[Checked]]:
+    """The figures of a part, and its limits."""
     if part == KNEE:
-        return knee.told(knee.measure(folder, cores_apart()[0], limits=options.knee_limits))
+        lines, found = knee.told(knee.measure(folder, cores_apart()[0], limits=options.knee_limits))
+        return "\n".join(lines), [found]
     if part == CONNECTIONS:
-        return [table(over_connections(folder, options.turns, options.seconds), DNSPERF)], True
+        return table(over_connections(folder, options.turns, options.seconds), DNSPERF), []
     rows = over_udp(folder, options.servers.split(","), options.turns, options.seconds)
-    lines, holds = lateness_told(rows, LATEST)
-    return [table(rows, DNSPERF), "", *lines], holds
+    return f"{table(rows, DNSPERF)}\n", lateness(rows, LATEST)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from loadtest.figures import Checked
 from loadtest.generators import HSDNS
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Process, on_core
@@ -41,11 +42,8 @@ def measure(
     folder: Path, core: int | None, runs: int = RUNS, rate: int = RATE, limits: str = LIMITS
 ) -> list[Search]:
     """Search several times; `core` is the server's; raise BenchmarkError."""
-    program, names, port = (
-        compile_c(Path(__file__).with_name("paced.c"), folder),
-        folder / "names",
-        free_port(),
-    )
+    program = compile_c(Path(__file__).with_name("paced.c"), folder)
+    names, port = folder / "names", free_port()
     names.write_text("www.example.com A\n")
     with on_core(core):
         server = Process("paced", (str(program), str(port), str(rate)), folder)
@@ -73,15 +71,11 @@ def _search(port: int, names: Path, rate: int, limits: str, number: int) -> Sear
     return Search(found["said"], found["holds"] if found["found"] else None)
 
 
-def told(searches: list[Search], rate: int = RATE) -> tuple[list[str], bool]:
+def told(searches: list[Search], rate: int = RATE) -> tuple[list[str], Checked]:
     """Lines about the searches, and whether all results are right."""
     good = sum(each.is_within(rate) for each in searches)
     lines = [
         f"{'found' if each.is_within(rate) else 'NOT FOUND'}: {each.said}" for each in searches
     ]
-    verdict = "holds" if good == len(searches) else "DOES NOT HOLD"
-    lines.append(
-        f"{verdict}: the knee of a server with {rate} queries a second, within {WITHIN:.0%}:"
-        f" {good} of {len(searches)} searches"
-    )
-    return lines, good == len(searches)
+    said = f"the knee of a server with {rate} queries a second, within {WITHIN:.0%}: {good} of {len(searches)} searches"
+    return lines, Checked(said, good == len(searches))

@@ -154,13 +154,9 @@ class Client:
     ) -> None:
         self._what = " ".join(words[:4])
         self._seconds = seconds
+        pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            words,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=ROOT,
-            text=True,
-            start_new_session=yields,
+            words, stdout=pipe, stderr=pipe, cwd=ROOT, text=True, start_new_session=yields
         )
         if honest:
             raise_priority(self._process.pid)

@@ -212,13 +212,7 @@ class Judge(threading.Thread):
     """
 
     def __init__(
-        self,
-        port: int,
-        api: FakeApiProcess,
-        rate: float,
-        seconds: float,
-        *,
-        among: int = AMONG,
+        self, port: int, api: FakeApiProcess, rate: float, seconds: float, *, among: int = AMONG
     ) -> None:
         super().__init__(name="judge", daemon=True)
         self.delays: list[float] = []

@@ -106,14 +106,9 @@ def outcome_of_files(row: Row, program: Program, readings: Sequence[Reading]) ->
     """The highest cost of any file; `answered` are those that were read or refused."""
     faults = [each.ended for each in readings if each.ended]
     counts = Counts(len(readings), len(readings), len(readings) - len(faults))
-    return Outcome(
-        row.key,
-        program.key,
-        counts,
-        cpu=max(each.cpu for each in readings),
-        memory_peak=max(each.peak for each in readings),
-        ended="; ".join(faults),
-    )
+    cpu, peak = max(each.cpu for each in readings), max(each.peak for each in readings)
+    ended = "; ".join(faults)
+    return Outcome(row.key, program.key, counts, cpu=cpu, memory_peak=peak, ended=ended)
 
 
 class _Phase(NamedTuple):
@@ -139,24 +134,14 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         counts = [each.counts() for each in pressing]
         spent = server.process.cpu() - cpu
         late = control.result().p99
-    after = server.process.memory()
+    after, history = server.process.memory(), pressed.judge.history
+    counted = counts[0] if counts else Counts(0, 0, 0)
+    honest = {key: Honest(found, pressed.clients[key]) for key, found in quiet.clients.items()}
+    seconds, logged = time.monotonic() - began, server.process.log_lines() - lines
     return Outcome(
-        row.key,
-        program.key,
-        counts[0] if counts else Counts(0, 0, 0),
-        {key: Honest(found, pressed.clients[key]) for key, found in quiet.clients.items()},
-        pressed.probed,
-        pressed.judge.spread(),
-        dict(pressed.judge.history.counts),
-        pressed.judge.history.worst_age,
-        spent,
-        time.monotonic() - began,
-        before.now,
-        after.now,
-        after.peak,
-        server.process.log_lines() - lines,
-        late,
-    )
+        row.key, program.key, counted, honest, pressed.probed, pressed.judge.spread(), dict(history.counts),
+        history.worst_age, spent, seconds, before.now, after.now, after.peak, logged, late,
+    )  # fmt: skip
 
 
 HONEST_NAMES: Final = {

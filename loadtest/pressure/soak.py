@@ -107,16 +107,16 @@ def _soak(
         judge = Judge(server.ports.dns, bench.api, CHANGES, seconds, among=CHANGED)
         judge.start()
         began = said = time.monotonic()
-        judged = 0  # delays that were said
+        told = 0  # delays that were said
         while (now := time.monotonic()) < began + seconds and judge.failure is None:
             memory.append((now - began, server.process.memory().now))
             if memory[-1][1] > MOST_MEMORY:
-                line = _line(program, judge, judged, memory)
+                line = _line(program, judge, told, memory)
                 raise BenchmarkError(f"ended for its memory: {line}")
             if now >= said + _SAY_EVERY:
                 said = now
-                say(_line(program, judge, judged, memory))
-                judged = len(judge.delays)
+                say(_line(program, judge, told, memory))
+                told = len(judge.delays)
             time.sleep(max(0.0, min(_SAMPLE_EVERY, began + seconds - time.monotonic())))
         pressed = [client.counts() for client in clients]
         judge.join()
@@ -124,33 +124,21 @@ def _soak(
         probed, machine = health.result, control.result()
     time.sleep(QUIET_AFTER)
     after = _honest(bench, server)
-    return Soak(
-        program.key,
-        seconds,
-        judge.taken,
-        dict(judge.history.counts),
-        judge.history.worst_age,
-        spread.p99 if spread else None,
-        spread.worst if spread else None,
+    history, p99, worst = judge.history, spread and spread.p99, spread and spread.worst
+    applied, sent = (
         between(before, scrape(server.ports.metrics)),
-        probed.share or 0.0,
-        memory,
-        quiet.all_p99_us,
-        after.all_p99_us,
-        after.share,
-        machine,
-        judge.slow,
         min(map(_sent, pressers, pressed), default=1.0),
     )
+    return Soak(
+        program.key, seconds, judge.taken, dict(history.counts), history.worst_age, p99, worst, applied,
+        probed.share or 0.0, memory, quiet.all_p99_us, after.all_p99_us, after.share, machine, judge.slow, sent,
+    )  # fmt: skip
 
 
 def _sent(presser: Presser, counts: Counts) -> float:
     """The share of its rate that a client has sent; of DoH the server decides how much a client may send."""
-    return (
-        1.0
-        if isinstance(presser, Attack) and presser.is_doh
-        else counts.sent / max(1, counts.offered)
-    )
+    is_doh = isinstance(presser, Attack) and presser.is_doh
+    return 1.0 if is_doh else counts.sent / max(1, counts.offered)
 
 
 def _honest(bench: Bench, server: ServerUnderPressure) -> Any:

@@ -29,6 +29,7 @@ from hsdns.cli.running_server import RunningServer, ServerError
 from loadtest.bench import Progress
 from loadtest.demo import BAD, corefile
 from loadtest.dns import is_answering, query_of
+from loadtest.figures import Checked, told
 from loadtest.generators import HSDNS, churn_words
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Process, run_benchmark
@@ -57,17 +58,6 @@ FAULTS: Final = "/v1/faults"
 SLOWEST: Final = 2000  # answers a second that a server under changes gives at least
 _EVERY: Final = 1.0  # seconds between two looks at the memory
 _GRACE: Final = 120.0
-
-
-class Checked(NamedTuple):
-    """A sentence about a limit, and whether it holds."""
-
-    said: str
-    holds: bool
-
-    def line(self) -> str:
-        """What is printed."""
-        return f"{'holds' if self.holds else 'DOES NOT HOLD'}: {self.said}"
 
 
 class Told(NamedTuple):
@@ -223,8 +213,7 @@ def main() -> int:
             checked += judge_freeze(found)
             used = "CPU time: the server {:.1f} s, the generator {:.1f} s, of the last run"
             print(used.format(*found.cpu))
-    print("\n".join(each.line() for each in checked))
-    return 0 if all(each.holds for each in checked) else 1
+    return told(checked)
 
 
 if __name__ == "__main__":

@@ -24,13 +24,8 @@ from loadtest.watch.parts import Load
 from loadtest.watch.report import NAME, Figure, Results, judge, rows, section, table
 
 MAX_SERVICES = 100_000
-IMPORTS, START, LATENCY, RETURN, CHURN, FLOOD = PARTS = (
-    "imports",
-    "start",
-    "latency",
-    "return",
-    "churn",
-    "flood",
+IMPORTS, START, LATENCY, RETURN, CHURN, FLOOD = PARTS = tuple(
+    "imports start latency return churn flood".split()
 )
 _LATENCY_SIZE = 10_000  # Services; the first size that has as many, else the last
 
@@ -53,16 +48,12 @@ class Plan(NamedTuple):
 
     def quick(self) -> Plan:
         """A shorter plan of a minute or two."""
+        loads = {
+            part: load._replace(services=1_000, seconds=5.0 if part == CHURN else 10.0)
+            for part, load in self.loads.items()
+        }
         return self._replace(
-            sizes=(1_000,),
-            rounds=1,
-            long_idle=False,
-            changes=100,
-            outages=1,
-            loads={
-                part: load._replace(services=1_000, seconds=5.0 if part == CHURN else 10.0)
-                for part, load in self.loads.items()
-            },
+            sizes=(1_000,), rounds=1, long_idle=False, changes=100, outages=1, loads=loads
         )
 
 

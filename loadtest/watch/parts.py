@@ -159,12 +159,7 @@ class ControlPatcher(Patcher):
 
 
 def measure_writes(
-    programs: list[Program],
-    api: Api,
-    services: int,
-    changes: int,
-    rate: float,
-    progress: Progress,
+    programs: list[Program], api: Api, services: int, changes: int, rate: float, progress: Progress
 ) -> list[Figure]:
     """Make changes for every server in turn."""
     targets = list(slices(api.access, _TARGETS))

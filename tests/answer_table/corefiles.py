@@ -6,6 +6,7 @@ Path: tests only.
 from __future__ import annotations
 
 from hsdns.cluster.objects import EndpointSlice
+from hsdns.wire.edns import Edns
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.plugins.corefiles import KUBEADM
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
@@ -46,9 +47,12 @@ def many_endpoints(count: int) -> list[EndpointSlice]:
     ]
 
 
-def assert_same(memory_server: MemoryServer, name: str, *, is_fast: bool) -> None:
-    wire = ask(name)
+def assert_same(
+    memory_server: MemoryServer, question: str, *, is_fast: bool, edns: Edns | None = None
+) -> None:
+    """The table answers, as the chain does, or does not."""
+    wire = ask(question, edns=edns)
     found = memory_server.from_table(wire)
-    assert (found is not None) is is_fast, name
+    assert (found is not None) is is_fast, question
     if found is not None:
-        assert found == memory_server.from_chain(wire, stores=False)
+        assert found == memory_server.from_chain(wire, stores=False), question

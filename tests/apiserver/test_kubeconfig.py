@@ -279,10 +279,6 @@ async def test_what_the_process_wants_remembered(tmp_path: Path) -> None:
 
 
 class TestCheck:
-    def test_no_such_context(self, tmp_path: Path) -> None:
-        (sentence,) = Setting(tmp_path, "d").source.check()
-        assert sentence.startswith(f'kubeconfig {tmp_path}/kubeconfig has no context "d"')
-
     def test_missing_file(self, tmp_path: Path) -> None:
         setting = Setting(tmp_path)
         text = KUBECONFIG.replace("server:", "certificate-authority: gone, server:")
@@ -422,20 +418,3 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError) as caught:
         read_context(str(path))
     assert str(caught.value) == f"kubeconfig {path} is not valid UTF-8"
-
-
-def test_named_files_that_are_missing(tmp_path: Path) -> None:
-    (tmp_path / "there").write_text("a PEM")
-    path = write(
-        tmp_path,
-        """
-current-context: c
-contexts: [{name: c, context: {cluster: c, user: u}}]
-clusters: [{name: c, cluster: {server: https://c, certificate-authority: gone.crt}}]
-users: [{name: u, user: {client-certificate: there, client-key: gone, client-key-data: YQ==, tokenFile: token}}]
-""",
-    )
-    assert read_context(path).missing_files == [
-        f'cannot read {tmp_path}/gone.crt ("certificate-authority"): No such file or directory',
-        f'cannot read {tmp_path}/token ("tokenFile"): No such file or directory',
-    ]

@@ -158,12 +158,6 @@ class TestOidc:
         assert found["expiry"] == 4_000_000_000.0
         assert found["remembered"] == remembered
 
-    def test_an_expired_token(self, tmp_path: Path) -> None:
-        config = OIDC | {"id-token": jwt(1), "refresh-token": "old"}
-        path = write(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
-        found = run(path)
-        assert "127.0.0.1:1" in found["error"]  # it asked the provider
-
     @pytest.mark.sockets
     @pytest.mark.parametrize(
         "trusted", [pytest.param(True, id="trusted"), pytest.param(False, id="not-trusted")]
@@ -222,14 +216,6 @@ class TestPackage:
         )
         found = run(write(tmp_path, {"token": "abc"}), folder=str(package.parent))
         assert found["authorization"] == "Bearer Special"
-
-    def test_absent(self, tmp_path: Path) -> None:
-        path = write(tmp_path, {"token": "abc"})
-        code = "import sys; sys.modules['kubernetes_asyncio'] = None; "
-        assert run(path, code=code) == {
-            "error": f"kubeconfig {path} needs the Python package kubernetes_asyncio; "
-            'install it ("pip install kubernetes_asyncio"), or build the image with "--build-arg KUBECONFIG=yes"'
-        }
 
 
 @pytest.mark.parametrize(

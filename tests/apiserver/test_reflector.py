@@ -133,13 +133,6 @@ def test_what_every_watch_asks_for() -> None:
     assert 300 <= int(query["timeoutSeconds"]) <= 600
 
 
-def test_objects_of_the_initial_state_do_not_change_the_version() -> None:
-    harness = Harness()
-    assert harness.stream(line("ADDED", "a", 99), error="cut") == ["+a"]
-    assert harness.reflector.version == ""
-    assert not harness.reflector.synced
-
-
 def test_a_failed_stream_is_followed_by_a_list_and_deletes_nothing() -> None:
     harness = Harness()
     harness.stream(line("ADDED", "a", 3) + line("ADDED", "b", 4), error="the connection was cut")
@@ -371,15 +364,6 @@ def test_a_malformed_object_keeps_the_previous_one() -> None:
     assert harness.reflector.known == {("n", "a")}
 
 
-def test_a_line_above_the_limit_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    harness = Harness().synced("a", "b")
-    monkeypatch.setattr("hsdns.apiserver.watch_event.LineSplitter.__init__.__defaults__", (120,))
-    harness.watch("10", error(410))
-    chunks = line("ADDED", "a", 9) + line("ADDED", "b", 9, spec={"externalName": "x" * 200})
-    assert harness.stream(chunks[:150], chunks[150:], end_of_state(20)) == ["+a"]
-    assert harness.reflector.known == {("n", "a"), ("n", "b")}
-
-
 @pytest.mark.parametrize(
     ("status", "message", "failure"),
     [
@@ -426,16 +410,6 @@ def test_retry_after_in_an_error_event() -> None:
     assert harness.reflector.pause(harness.now) == 9.0
 
 
-def test_an_empty_state_is_delivered_as_nothing() -> None:
-    harness = Harness()
-    calls: list[int] = []
-    harness.reflector = Reflector(
-        Scope(SERVICES), lambda events: calls.append(len(events)), harness, Random(1)
-    )
-    harness.stream(end_of_state(5))
-    assert (calls, harness.reflector.synced) == ([0], True)
-
-
 def test_the_read_timeout_is_shorter_during_the_initial_state() -> None:
     harness = Harness()
     assert harness.reflector.next_request().read_timeout == STATE_READ_TIMEOUT
@@ -445,12 +419,6 @@ def test_the_read_timeout_is_shorter_during_the_initial_state() -> None:
     assert harness.reflector.read_timeout == WATCH_READ_TIMEOUT
     harness.reflector.close(100.0)
     assert harness.reflector.next_request().read_timeout == WATCH_READ_TIMEOUT
-
-
-def test_what_the_state_lacks_ends_with_the_next_state() -> None:
-    harness = Harness()
-    harness.reflector.known.add(("n", "a"))
-    assert harness.stream(end_of_state(5)) == ["-a"]
 
 
 def test_relist_requests_the_state_and_keeps_the_known_objects() -> None:

@@ -19,7 +19,7 @@ from hsdns.apiserver.watch_event import (
     decode_page,
     decode_status,
 )
-from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service, ServiceSpec
+from hsdns.cluster.objects import EndpointSlice, ObjectMeta
 
 META = {
     "name": "web",
@@ -27,58 +27,10 @@ META = {
     "resourceVersion": "7",
     "managedFields": [{"manager": "x"}],
 }
-WEB = Service(
-    ObjectMeta(name="web", namespace="shop", resource_version="7"), ServiceSpec(cluster_ip="None")
-)
 
 
 def line(kind: str, found: Any) -> bytes:
     return json.dumps({"type": kind, "object": found}).encode()
-
-
-@pytest.mark.parametrize(
-    ("kind", "found", "event"),
-    [
-        pytest.param(
-            "ADDED",
-            {"metadata": META, "spec": {"clusterIP": "None", "sessionAffinity": "None"}},
-            Event("ADDED", WEB, "7", ("shop", "web")),
-            id="added",
-        ),
-        pytest.param(
-            "DELETED",
-            {"metadata": META, "spec": {"clusterIP": "None"}},
-            Event("DELETED", WEB, "7", ("shop", "web")),
-            id="deleted",
-        ),
-        pytest.param(
-            "BOOKMARK",
-            {"kind": "Service", "metadata": {"resourceVersion": "9", "creationTimestamp": None}, "spec": {}},
-            Event("BOOKMARK", None, "9", ("", "")),
-            id="bookmark",
-        ),
-        pytest.param(
-            "BOOKMARK",
-            {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}},
-            Event("BOOKMARK", None, "9", ("", ""), ends_initial=True),
-            id="bookmark that ends the initial state",
-        ),
-        pytest.param(
-            "ERROR",
-            {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {}},
-            Event("ERROR", None, "", ("", ""), status=Status("Status", 410, "Expired", "too old")),
-            id="error",
-        ),
-        pytest.param(
-            "MODIFIED",
-            {"metadata": META, "spec": []},
-            Event("MODIFIED", None, "7", ("shop", "web"), fault="Expected `object`, got `array` - at `$.object.spec`"),
-            id="object of a wrong form",
-        ),
-    ],
-)  # fmt: skip
-def test_decode_event(kind: str, found: Any, event: Event) -> None:
-    assert decode_event(line(kind, found), SERVICES) == event
 
 
 @pytest.mark.parametrize(

@@ -44,12 +44,18 @@ SEARCH = "search b.test a.test\noptions ndots:2\n"
 
 
 def look_up(
-    resolver: str, name: str, port: int, times: int = 1, *, keeps_socket: bool = False
+    resolver: str,
+    name: str,
+    port: int,
+    times: int = 1,
+    *,
+    keeps_socket: bool = False,
+    options: str = "",
 ) -> Trace:
     """The last of some lookups."""
 
     async def ask() -> Trace:
-        model = MODELS[resolver](SEARCH, Random(0))
+        model = MODELS[resolver](f"{SEARCH}options {options}\n", Random(0))
         sockets = Sockets(model, ("127.0.0.1", port), Random(0), keeps_socket=keeps_socket)
         types = (RRType.A, RRType.AAAA)
         found = [await models.look_up(model, name, types, sockets) for _ in range(times)]
@@ -122,6 +128,24 @@ def test_sockets_of_three_lookups(resolver: str, keeps_socket: bool, sockets: in
         look_up(resolver, "www.", sock.getsockname()[1], 3, keeps_socket=keeps_socket)
         thread.join()
     assert len({*clients}) == sockets
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_connection_that_ends_without_a_reply(listens: bool) -> None:
+    """Without that, glibc would wait without a time limit."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+        thread = Thread(target=lambda: sock.accept()[0].close())
+        if listens:
+            thread.start()
+        else:
+            sock.close()
+        found = look_up("glibc", "www.", port, options="use-vc")
+        if listens:
+            thread.join()
+    assert found.result.error == "Temporary failure in name resolution"
+    assert {each.transport for each in found.packets} == {"tcp"}
 
 
 @pytest.mark.sockets

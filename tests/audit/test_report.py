@@ -16,7 +16,7 @@ import pytest
 from msgspec import structs
 
 from hsdns.audit.page import page
-from hsdns.audit.report import AuditReport, Gauges, Limits, Pass, lines, make_report
+from hsdns.audit.report import AuditReport, Gauges, Pass, lines, make_report
 from hsdns.audit.run import ERROR, LOST, Answers, Result
 from hsdns.load.questions import Question
 from hsdns.load.verify.judge import EXTRA, RIGHT, STALE, UNDECIDED, WRONG, Answer
@@ -60,7 +60,7 @@ RIGHT_ONE = Answer(0, a("10.0.0.1", "10.0.0.2"))
 
 def report(*servers: Answers, right: Answer = RIGHT_ONE, ended: str = "", cluster: str = "test") -> AuditReport:  # fmt: skip
     started = "2026-01-02T03:04:05.000Z"
-    done = Pass(started, ended, 1.5, cluster, lambda question: right, Limits(0.1, 30))
+    done = Pass(started, ended, 1.5, cluster, lambda question: right, 0.1, 30)
     return make_report(QUESTIONS, [(f"10.96.0.{at}", each) for at, each in enumerate(servers, 10)], done)  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def test_every_file_is_of_a_report() -> None:
 
 def test_only_so_many_findings_are_listed() -> None:
     answers = Given(*[Result(LOST)] * 1003)
-    done = Pass("", "", 1.0, "test", lambda question: None, Limits(0.1, None))
+    done = Pass("", "", 1.0, "test", lambda question: None, 0.1, None)
     (server,) = make_report(QUESTIONS[:1] * 1003, [("x", answers)], done).servers
     assert (len(server.findings), server.more, server.bad) == (1000, 3, 1003)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
+from hsdns.audit import servers as audit_servers
 from hsdns.audit.questions import replicas
-from hsdns.cli import audit_servers
 from hsdns.load.send import probe
 from hsdns.load.verify import truth
 from hsdns.testing import Cluster

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from hsdns.audit.report import Gauges
-from hsdns.cli.audit_servers import CONTENT_TYPE, serve_metrics
+from hsdns.audit.servers import CONTENT_TYPE, serve_metrics
 from hsdns.cli.command import FlagError
 
 

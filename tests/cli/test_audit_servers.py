@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hsdns.cli.audit import Audit
-from hsdns.cli.audit_servers import schedule_of
+from hsdns.audit.cli import Audit
+from hsdns.audit.servers import schedule_of
 from hsdns.load.schedule import Schedule
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.cli.doctor_servers import seen_from, word_of
+from hsdns.doctor.servers import seen_from, word_of
 from hsdns.load.questions import Question
 from hsdns.load.verify.judge import Answer
 from hsdns.wire.iana import Rcode, RRType

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hsdns.cli import istioctl
-from hsdns.cli.doctor import add_analysis
-from hsdns.cli.istioctl import NotRun
+from hsdns.doctor.cli import add_analysis
+from hsdns.lint import istioctl
+from hsdns.lint.istioctl import NotRun
 from hsdns.rules.diagnosis import diagnose
 from hsdns.sources.cluster_dump import ClusterDump, unread_kinds
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hsdns.cli import doctor as doctor_pod
-from hsdns.cli.doctor import IMAGE, NotAsked, PodView
+from hsdns.doctor import cli as doctor_pod
+from hsdns.doctor.cli import IMAGE, NotAsked, PodView
 
 FAKE = """#!/bin/sh
 echo "$*" >>"$FOLDER/calls"

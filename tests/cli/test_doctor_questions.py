@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cli.doctor_servers import COMMON, MOST, OWN, WITNESSES, doctor_questions
+from hsdns.doctor.servers import COMMON, MOST, OWN, WITNESSES, doctor_questions
 from hsdns.load.questions import Question
 from hsdns.wire.iana import RRType, type_to_text
 from tests.support.cluster.kubernetes_plugin import Cluster

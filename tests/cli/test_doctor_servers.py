@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from hsdns import cli
-from hsdns.cli import doctor_servers
-from hsdns.cli.doctor import NotAsked, PodView
-from hsdns.cli.doctor_servers import GIVEN, POD, SERVICE, VIEW, corefile, judged
+from hsdns.doctor import servers as doctor_servers
+from hsdns.doctor.cli import NotAsked, PodView
+from hsdns.doctor.servers import GIVEN, POD, SERVICE, VIEW, corefile, judged
 from hsdns.sources.cluster_dump import unread_kinds
 from hsdns.testing import Cluster
 from loadtest.apiserver.fake_api import FakeApi

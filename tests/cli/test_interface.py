@@ -1,4 +1,4 @@
-"""The command of the node-local server's init container; the kernel's part is in tests/server/test_interfaces.py."""
+"""The command of the node-local server's init container; the kernel's part is in tests/server/test_host.py."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.istioctl import MOST, NotRun, analysis, of_cluster, of_files
 from hsdns.cli.source import options_of
+from hsdns.lint.istioctl import MOST, NotRun, analysis, of_cluster, of_files
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_program_that_hangs_is_ended(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
-    monkeypatch.setattr("hsdns.cli.istioctl.LIMIT", 0.05)
+    monkeypatch.setattr("hsdns.lint.istioctl.LIMIT", 0.05)
     with pytest.raises(
         NotRun, match=r"^istioctl has not ended within 0\.05 s; run istioctl analyze"
     ):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.lint import read_paths
+from hsdns.lint.cli import read_paths
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import main, record
+from hsdns.cli import main
+from hsdns.recording import cli as record
 from hsdns.recording.entry import End, ObjectEvent, RecordedObject, State, to_line, to_raw
 from hsdns.recording.reader import Recording
 from tests.cli.test_running_server import chunked, listening, reply
@@ -99,7 +100,7 @@ def test_a_signal_ends_it(
 
 def test_a_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(10_000))
-    monkeypatch.setattr("hsdns.cli.record.time.monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr("hsdns.recording.cli.time.monotonic", lambda: float(next(seconds)))
     lines = [ADDED] * 100
     with telling(*BEGIN, *lines):
         status, output, _ = run("shop.rec -control c.sock -queries=false -duration 30s", capsys)

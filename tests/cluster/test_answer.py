@@ -1,18 +1,35 @@
-"""Chains of CNAMEs; all other answers stand in tests/plugins/kubernetes/test_kubernetes.py."""
+"""Chains of CNAMEs; all other answers stand in tests/plugins/kubernetes/test_kubernetes.py.
+
+The name server's own names; what it answers in all cases stands in tests/plugins/kubernetes/test_kubernetes.py.
+
+What a transfer holds; tests/scenarios/transfer/kubernetes.md compares the order and the numbers with CoreDNS.
+"""
+
+from __future__ import annotations
 
 from typing import Any
 
 import pytest
 
-from hsdns.cluster.answer import MAX_FOLLOWED, ClusterAnswers, Needs
+from hsdns.authority.outgoing import ZoneTransfer
+from hsdns.cluster.answer import MAX_FOLLOWED, ClusterAnswers, Nameserver, Needs
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NameLookup
+from hsdns.cluster.objects import (
+    LoadBalancerIngress,
+    LoadBalancerStatus,
+    Selector,
+    Service,
+    ServiceSpec,
+    ServiceStatus,
+)
 from hsdns.cluster.schema import PIECE
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
-from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
+from tests.support.cluster.kubernetes_plugin import Cluster
+from tests.support.cluster.objects import deletes, endpoint_slice, meta, namespace, service, upserts
 from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
@@ -120,3 +137,91 @@ def test_srv_records_of_many_endpoints_let_others_run_in_between() -> None:
     assert ask(answers, qname.to_text(), RRType.SRV).answer == reply.answer
     assert answers.answer_at_once(qname, RRType.SRV, ZONE) == reply
     assert not answers.is_missing(qname, RRType.SRV, ZONE)
+
+
+def test_addresses_outside_of_the_cluster() -> None:
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=print)
+    spec = ServiceSpec(cluster_ips=["10.0.0.10"], external_ips=["192.0.2.53", "192.0.2.53"])
+    hosted = ServiceStatus(LoadBalancerStatus([LoadBalancerIngress(hostname="lb.example.net")]))
+    server = Nameserver(store, 9, ["10.1.0.1", "10.1.0.2"])
+    alone = [bytes((10, 1, 0, 1)), bytes((10, 1, 0, 2))]
+    assert server.external(headless=False) == alone
+    store.apply(
+        upserts(Service(meta("ns/dns"), spec, hosted), endpoint_slice("ns/s", "dns", "10.1.0.1"))
+    )
+    assert server.external(headless=True) == [bytes((192, 0, 2, 53))]
+    store.apply(upserts(service("ns/dns", version="2")))
+    assert server.external(headless=False) == []
+    assert server.external(headless=True) == alone[:1]
+    store.apply(deletes(service("ns/dns")))
+    assert server.external(headless=True) == []
+
+
+def test_in_the_middle_of_an_event_an_address_that_has_left_its_slice_is_no_endpoint() -> None:
+    """The value is replaced first, the index of addresses after it; another thread may ask in between."""
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=print)
+    store.apply(upserts(service("ns/dns"), endpoint_slice("ns/s", "dns", "10.1.0.1", "10.1.0.9")))
+    server, name = Nameserver(store, 9, ["10.1.0.1"]), Name.from_text("ns.dns.cluster.local")
+    of_slice = ["ns.dns.cluster.local. 9 IN A 10.1.0.1", "ns.dns.cluster.local. 9 IN A 10.1.0.9"]
+    assert section(server.addresses(name, RRType.A, ZONE)) == of_slice
+    (key,) = store.services.values
+    value = store.services.values[key]
+    for slices in ((), (value.slices[0]._replace(addresses=bytes((10, 1, 0, 9)), labels=None),)):
+        store.services.values[key] = value.with_slices(slices)
+        assert section(server.addresses(name, RRType.A, ZONE)) == of_slice[:1]
+        assert server.external(headless=True) == [bytes((10, 1, 0, 1))]
+
+
+def taken(cluster: Cluster, zone: str = "cluster.local.") -> ZoneTransfer:
+    found = cluster.plugin.transfer(Name.from_text(zone))
+    assert found is not None
+    return found
+
+
+def lines(cluster: Cluster) -> list[str]:
+    return [
+        line.replace("testns.svc.cluster.local.", "@").replace(" 5 IN ", " ")
+        for line in section(list(taken(cluster).records))
+    ]
+
+
+WEB = service("testns/web", "10.0.0.1", "2001:db8::1", ports=["http/TCP/80", "/UDP/53"])
+
+
+def test_namespaces_that_are_not_there_are_left_out() -> None:
+    """What `namespace_labels` hides is no secondary's either."""
+    labels = Selector.from_text("team=a")
+    cluster = Cluster(
+        namespace("testns", {"team": "a"}),
+        namespace("other", {"team": "b"}),
+        WEB,
+        service("other/b", "10.0.0.2", ports=[]),
+        service("gone/c", "10.0.0.3", ports=[]),
+        existing=(),
+        namespace_labels=labels,
+    )
+    assert {line.split()[0] for line in lines(cluster)} == {"web.@", "_http._tcp.web.@"}
+
+
+def test_a_transfer_shows_one_moment() -> None:
+    cluster = Cluster(WEB, service("testns/zoo", "10.0.0.9", ports=[]))
+    before = lines(cluster)
+    found = taken(cluster)
+    cluster.apply(
+        *deletes(service("testns/zoo", "10.0.0.9", ports=[])),
+        *upserts(service("testns/new", "10.0.0.8")),
+    )
+    assert len(list(found.records)) == len(before)
+    assert lines(cluster) != before
+
+
+@pytest.mark.parametrize("zone", ["other.local.", "testns.svc.cluster.local.", "in-addr.arpa."])
+def test_no_such_zone(zone: str) -> None:
+    assert Cluster(WEB).plugin.transfer(Name.from_text(zone)) is None
+
+
+def test_before_the_cluster_was_read() -> None:
+    with pytest.raises(
+        LookupError, match=r"zone cluster\.local\.: the cluster has not been read yet"
+    ):
+        Cluster(synced=False).plugin.transfer(ZONE)

@@ -1,4 +1,7 @@
-"""The list of a cluster's names against the replies to queries."""
+"""The list of a cluster's names against the replies to queries.
+
+The lines for what changed between two states of a cluster.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hsdns.cluster import answer_set
-from hsdns.cluster.objects import Object, ServiceImport, ServiceImportSpec, ServicePort
+from hsdns.cluster.answer_set import MOST, Changes
+from hsdns.cluster.objects import Event, Object, ServiceImport, ServiceImportSpec, ServicePort
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
@@ -19,7 +23,15 @@ from hsdns.wire.name import Name
 from tests import strategies
 from tests.cluster.test_reference import ask, serve, with_sync
 from tests.support.cluster.kubernetes_plugin import Cluster
-from tests.support.cluster.objects import endpoint_slice, meta, namespace, pod, service
+from tests.support.cluster.objects import (
+    deletes,
+    endpoint_slice,
+    meta,
+    namespace,
+    pod,
+    service,
+    upserts,
+)
 from tests.support.cluster.reference import Options
 from tests.support.effort import tries
 from tests.support.plugins.requests import section
@@ -107,6 +119,24 @@ def test_pods(mode: str, names: list[str], sentences: list[str]) -> None:
     assert plugin.answer_set().open_ended() == sentences
 
 
+def test_a_name_belongs_to_the_longest_zone() -> None:
+    """`sub` is a namespace of a Service in the outer zone's names, and the apex of the inner zone."""
+    cluster = Cluster(
+        service("testns/web", "10.0.0.1", ports=[]),
+        zones="cluster.local testns.svc.cluster.local",
+    )
+    owners = {rrset[0].owner.to_text() for rrset in listed(cluster.plugin)}
+    assert "web.testns.svc.cluster.local." not in owners
+
+
+def test_nothing_is_added_to_the_store() -> None:
+    plugin = Cluster(WEB, service("testns/db"), endpoint_slice("testns/s", "db", "10.0.0.2")).plugin
+    values = plugin.store.services.values.values()
+    assert len(listed(plugin)) > 5
+    assert [len(value.nodes) for value in values] == [0, 0]
+    assert all(value._labels is None for value in values)
+
+
 @CLUSTERS
 @given(seed=strategies.seeds, options=strategies.options(), cluster=strategies.clusters())
 def test_it_is_what_queries_are_answered_with(
@@ -163,3 +193,71 @@ def test_the_list_can_be_made_in_pieces() -> None:
     found = list(plugin.answer_set().pieces_of_zone(zone))
     assert [rrset for rrset in found if rrset] == list(plugin.answer_set().of_zone(zone))
     assert found.count(()) >= 50
+
+
+DB = service("testns/db")
+ONE = endpoint_slice("testns/db-1", "db", "172.16.0.1 host=db-0")
+TWO = endpoint_slice("testns/db-1", "db", "172.16.0.1 host=db-0", "172.16.0.2", version="2")
+WEB_BEFORE = service("testns/web", "10.0.0.1")
+MAIL = service("testns/mail", external="mx.example.org")
+
+
+def renewed(cluster: Cluster, *events: Event) -> list[str]:
+    changes = Changes(cluster.plugin.answer_set())
+    cluster.apply(*events)
+    return [line.replace("testns.svc.cluster.local", "@") for line in changes.lines()]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param(upserts(TWO), ["+ 172.16.0.2 db.@"], id="endpoint-comes"),
+        pytest.param(
+            deletes(ONE),
+            ["- 172.16.0.1 db.@", "- port 80 _http._tcp.db.@", "- 172.16.0.1 db-0.db.@"],
+            id="last-endpoint-goes",
+        ),
+        pytest.param(
+            upserts(endpoint_slice("testns/db-1", "db", "fd00::1 host=db-0", version="2", address_type="IPv6")),
+            [
+                "- 172.16.0.1 db.@", "- 172.16.0.1 db-0.db.@",
+                "+ fd00::1 db.@", "+ fd00::1 db-0.db.@",
+            ],
+            id="address-changes",
+        ),
+        pytest.param(
+            upserts(service("testns/web", "10.0.0.1", ports=["http/TCP/8080"], version="2")),
+            ["- port 80 _http._tcp.web.@", "+ port 8080 _http._tcp.web.@"],
+            id="port-changes",
+        ),
+        pytest.param(
+            upserts(service("testns/mail", external="mail.example.org", version="2")),
+            ["- CNAME mx.example.org mail.@", "+ CNAME mail.example.org mail.@"],
+            id="external-name-changes",
+        ),
+        pytest.param(
+            upserts(endpoint_slice("testns/web-1", "web", "172.16.0.7")), ["+ 172.16.0.7 172-16-0-7.web.@"],
+            id="endpoint-of-a-cluster-ip-comes",
+        ),
+        pytest.param(deletes(WEB_BEFORE), ["- 10.0.0.1 web.@", "- port 80 _http._tcp.web.@"], id="service-goes"),
+        pytest.param(
+            upserts(namespace("other")), ["+ 10.0.0.9 web.other.svc.cluster.local", "+ port 80 _http._tcp.web.other.svc.cluster.local"],
+            id="namespace-comes",
+        ),
+        pytest.param(upserts(service("testns/web", "10.0.0.1", version="2")), [], id="same-answers"),
+    ],
+)  # fmt: skip
+def test_lines(events: list[Event], expected: list[str]) -> None:
+    cluster = Cluster(DB, ONE, WEB_BEFORE, MAIL, service("other/web", "10.0.0.9"))
+    assert renewed(cluster, *events) == expected
+
+
+def test_at_most_a_screen() -> None:
+    services = [
+        service(f"testns/s{number:03}", f"10.0.1.{number}", ports=[]) for number in range(100)
+    ]
+    found = renewed(Cluster(), *upserts(*services))
+    assert len(found) == MOST
+    assert found[:2] == ["+ 10.0.1.0 s000.@", "+ 10.0.1.1 s001.@"]
+    assert found[-1] == f"… and {100 - MOST + 1} more changes"

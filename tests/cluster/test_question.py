@@ -1,8 +1,25 @@
-"""Names in a cluster zone."""
+"""Names in a cluster zone.
+
+The reason of each absence, in words that a client gets; the names are looked up in a real store.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hsdns.cluster import question
+from hsdns.cluster.lookup import NameLookup, NoSuchName
+from hsdns.cluster.objects import Selector
 from hsdns.cluster.question import SVC, ParsedName, parse
+from hsdns.cluster.store import Store, StoreSettings
+from hsdns.cluster.value import Node, ServiceValue
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR
+from hsdns.wire.name import Name
+from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
 
 
 @pytest.mark.parametrize(
@@ -46,3 +63,109 @@ def test_a_dot_within_a_label_is_no_dot_of_a_topology_zone() -> None:
 )
 def test_parse_with_clusters(text: str, expected: ParsedName | None) -> None:
     assert parse(tuple(text.encode().split(b".")), multicluster=True) == expected
+
+
+ZONE = Name.from_text("cluster.local")
+OBJECTS = upserts(
+    namespace("ns"),
+    service("ns/web", "10.0.0.1"),
+    service("ns/db"),
+    endpoint_slice("ns/db-1", "db", "172.0.0.1 host=a", "172.0.0.2 host=b ready=false"),
+    endpoint_slice("ns/db-2", "db", "172.0.0.3 ready=false", "172.0.0.4 ready=false"),
+    service("ns/both"),
+    endpoint_slice("ns/both-4", "both", "172.0.1.1 ready=false", "172.0.1.2 ready=false"),
+    endpoint_slice(
+        "ns/both-6", "both", "fd00::1 ready=false", "fd00::2 ready=false", address_type="IPv6"
+    ),
+    service("ns/none"),
+    endpoint_slice("ns/alone-1", "alone", "172.0.2.1 ready=false"),
+)
+
+
+def why(name: str, settings: StoreSettings, **options: Any) -> str:
+    """Why a name does not exist."""
+    store = Store(settings, wall=lambda: 0.0, warn=pytest.fail)
+    store.apply(OBJECTS)
+    lookup = NameLookup(store, primary_zone=ZONE, ttl=5, **options)
+    with pytest.raises(NoSuchName) as absent:
+        lookup.find(Name.from_text(f"{name}.cluster.local"), ZONE, None)
+    return absent.value.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        pytest.param("a.b", {}, question.NO_FORM, id="no kind"),
+        pytest.param("web.gone.svc", {}, "no such namespace", id="namespace"),
+        pytest.param("web.ns.svc", {"namespaces": frozenset({b"other"})}, "no such namespace is served", id="not exposed"),
+        pytest.param("nope.ns.svc", {}, "no such Service in the namespace", id="Service"),
+        pytest.param("alone.ns.svc", {}, "no such Service in the namespace", id="slices without Service"),
+        pytest.param("both.ns.svc", {}, "0 of 2 endpoints ready", id="dual-stack"),
+        pytest.param("none.ns.svc", {}, "no endpoints", id="no slice"),
+        pytest.param("web.ns.svc", {"ignore_empty": True}, "no endpoints", id="empty"),
+        pytest.param("b.db.ns.svc", {}, "no ready endpoint has this name; 1 of 4 endpoints ready", id="endpoint"),
+        pytest.param("_smtp._tcp.db.ns.svc", {}, "no such port", id="port of slices"),
+        pytest.param("_smtp._tcp.web.ns.svc", {}, "no such port", id="port"),
+        pytest.param("_http._tcp.both.ns.svc", {}, "0 of 2 endpoints ready", id="port without endpoints"),
+        pytest.param("x.pin._zone.web.ns.svc", {"zonal": True}, "only headless Services have names for a topology zone", id="zone"),
+        pytest.param("1-2-3-4.ns.pod", {}, "names of Pods are disabled", id="pods"),
+        pytest.param("1-2-3-4.ns.pod", {"pods": "verified"}, "no Pod of the namespace has this address", id="no pod"),
+        pytest.param("x.ns.pod", {"pods": "insecure"}, "not the address of a Pod", id="no address"),
+    ],
+)  # fmt: skip
+def test_reasons(name: str, options: dict[str, Any], expected: str) -> None:
+    assert why(name, StoreSettings(not_ready=True), **options) == expected
+
+
+def test_what_a_selector_hides_may_exist() -> None:
+    hidden = Selector.from_text("app=web")
+    assert why("web.ns.svc", StoreSettings(labels=hidden)) == question.NO_SERVED_SERVICE
+    assert why("web.ns.svc", StoreSettings(namespace_labels=hidden)) == question.NO_SERVED_NAMESPACE
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(name for name, text in vars(question).items() if name.startswith(("NO_", "PODS_"))),
+)
+def test_the_page_has_each_text(name: str) -> None:
+    page = Path(__file__).parents[2] / "docs" / "plugins" / "kubernetes.md"
+    assert f"`{getattr(question, name)}`" in page.read_text(encoding="utf-8")
+
+
+def test_without_the_number_of_all_none_is_given() -> None:
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
+    store.apply(OBJECTS)
+    texts = {
+        name: question.readiness(store.services.values[b"ns", name.encode()], counted=False)
+        for name in ("db", "none")
+    }
+    assert texts == {"db": "1 endpoints ready", "none": "no ready endpoints"}
+
+
+def test_an_unusable_external_name() -> None:
+    absent = ServiceValue(None, "7")
+    parsed = NameLookup(
+        Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail), primary_zone=ZONE, ttl=5
+    ).parse(Name.from_text("a.ns.svc.cluster.local"), ZONE)
+    assert parsed is not None
+    found = question.absence(absent, parsed, counted=True)
+    assert found == "the externalName of the Service is not a domain name"
+
+
+FOUR = (RR(ZONE, RRType.A, 5, bytes(4)),)
+
+
+@pytest.mark.parametrize(
+    ("found", "qtype", "expected"),
+    [
+        (None, RRType.A, "the name has no A records"),
+        (bytes(4), RRType.AAAA, "no IPv6 address"),
+        (Node(FOUR, (), 1, bytes(4), ()), RRType.AAAA, "no IPv6 address"),
+        (Node((), FOUR, 1, bytes(4), ()), RRType.A, "no IPv4 address"),
+        (Node((), (), 0, None, ()), RRType.A, "no address"),
+        (Node((), (), 1, ZONE, (ZONE,)), RRType.AAAA, "the externalName leads to no AAAA records"),
+        (Node(FOUR, (), 1, bytes(4), ()), RRType.MX, "the name has no MX records"),
+    ],
+)
+def test_nodata(found: Node | bytes | None, qtype: int, expected: str) -> None:
+    assert question.nodata(found, qtype) == expected

@@ -1,35 +1,51 @@
-"""Services with their slices, in any order of events."""
+"""Services with their slices, in any order of events.
+
+ServiceImports and their slices, event by event; any history is compared in test_store.py.
+
+How long a change took: its beginning as RFC 3339, and the kind of Service.
+"""
+
+from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
+from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES, Resource
 from hsdns.apiserver.watch_event import ProtobufEvents
 from hsdns.cluster.freshness import ANYTHING, address_counter, service_counter, spec_counter
 from hsdns.cluster.objects import (
     CHANGE_TIME,
+    IMPORT_NAME_LABEL,
+    SOURCE_CLUSTER_LABEL,
     Deleted,
     EndpointSlice,
     Event,
     Object,
+    Selector,
     Service,
+    ServiceImport,
+    ServiceImportSpec,
+    ServicePort,
     Upserted,
 )
-from hsdns.cluster.read_object import READ, upserted
+from hsdns.cluster.read_object import READ, programming_in, read_time, read_time_in_python, upserted
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import Key
 from hsdns.fastpath import IMPLEMENTATION, ClusterNames, Versions
-from hsdns.metrics import Histogram, Registry
+from hsdns.metrics import PROGRAMMING_BUCKETS, Histogram, Registry
+from loadtest.apiserver import objects
 from loadtest.apiserver.protobuf import write_frame
+from loadtest.apiserver.watch_cache import Stored
 from tests import strategies
 from tests.apiserver.test_histories import visible
 from tests.apiserver.test_protobuf import omitted
 from tests.cluster.test_store import FIRST, addresses, make_store
-from tests.support.cluster.objects import endpoint_slice, service, upserts
+from tests.support.cluster.objects import deletes, endpoint_slice, meta, service, upserts
 from tests.support.effort import tries
 
 
@@ -105,6 +121,20 @@ def test_compiled_code_applies_slices_as_python_does(
         assert stores[0].shown() == stores[1].shown()
 
 
+@pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
+@pytest.mark.parametrize(
+    ("made", "resource", "kind"),
+    [(objects.endpoint_slice(1, 3), ENDPOINT_SLICES, EndpointSlice), (objects.service(1), SERVICES, Service)],
+)  # fmt: skip
+def test_an_event_that_compiled_code_has_read_has_the_whole_object(
+    made: Stored, resource: Resource, kind: type[Object]
+) -> None:
+    frame = write_frame(msgspec.json.encode({"type": "ADDED", "object": made.manifest}))
+    (read,) = ProtobufEvents(resource).feed(frame)
+    assert isinstance(read.object, READ)
+    assert upserted(read.object).object == msgspec.convert(made.manifest, kind)
+
+
 class Whole:
     """A store with compiled counters and names, with its changes in Python if wanted; what it rejects."""
 
@@ -153,3 +183,161 @@ class Whole:
             (services.changes, self.store.serial, services.external_serial, self.rejected),
             services.history.since(0.0),
         ]
+
+
+def imported(
+    path: str, *ips: str, version: str = "1", port: int = 80, labels: dict[str, str] | None = None
+) -> ServiceImport:
+    """A ServiceImport, headless without addresses."""
+    spec = ServiceImportSpec(
+        "ClusterSetIP" if ips else "Headless", list(ips), [ServicePort(port, "http", "TCP")]
+    )
+    return ServiceImport(meta(path, version, labels), spec)
+
+
+def shared_slice(path: str, owner: str, cluster: str, *endpoints: str, version: str = "1", own: str | None = None) -> EndpointSlice:  # fmt: skip
+    """A slice of a ServiceImport, and of a Service where `own` names one."""
+    labels = {IMPORT_NAME_LABEL: owner, SOURCE_CLUSTER_LABEL: cluster}
+    return endpoint_slice(path, own, *endpoints, version=version, labels=labels)
+
+
+class ScriptedStore:
+    """A store with a clock."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 100.0
+        self.sentences: list[str] = []
+        self.store = Store(
+            StoreSettings(multicluster=True, **options),
+            wall=lambda: self.now,
+            warn=self.sentences.append,
+        )
+
+    def after(self, *events: object) -> tuple[int, int]:
+        """The serials, the own and the shared one, after some events that come a second later."""
+        self.now += 1
+        self.store.apply(events)  # type: ignore[arg-type]  # events
+        return self.store.serial, self.store.imports.serial
+
+
+WEB = imported("ns/web", "10.0.1.1")
+EAST = shared_slice("ns/db-east", "db", "east", "172.1.0.1 host=a")
+
+
+def test_serials_move_as_in_coredns() -> None:
+    scripted = ScriptedStore()
+    assert scripted.after(*upserts(WEB)) == (101, 0)
+    assert scripted.after(*upserts(WEB)) == (101, 0)  # the same version
+    assert scripted.after(*upserts(imported("ns/web", "10.0.1.2", version="2"))) == (
+        101,
+        0,
+    )  # an address is not looked at
+    assert scripted.after(*upserts(imported("ns/web", "10.0.1.2", version="3", port=81))) == (101, 104)  # fmt: skip
+    assert scripted.after(*upserts(imported("ns/web", version="4", port=81))) == (
+        101,
+        105,
+    )  # its type
+    assert scripted.after(*deletes(WEB)) == (106, 105)
+    assert scripted.after(*deletes(WEB)) == (106, 105)
+    assert scripted.after(*upserts(EAST))[1] == 105
+    changed = shared_slice("ns/db-east", "db", "east", "172.1.0.2 host=a", version="2")
+    assert scripted.after(*upserts(changed))[1] == 109
+
+
+def test_a_slice_of_an_import_alone_is_no_fault_and_leads_to_no_name_backwards() -> None:
+    scripted = ScriptedStore()
+    scripted.after(*upserts(EAST))
+    assert scripted.sentences == []
+    assert len(scripted.store.services.endpoint_ips.addresses()) == 0
+    plain = Store(StoreSettings(), wall=lambda: 0.0, warn=scripted.sentences.append)
+    plain.apply(upserts(EAST))
+    assert scripted.sentences == []
+
+
+def test_without_the_option_nothing_is_stored() -> None:
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
+    store.apply(upserts(WEB, EAST))
+    assert store.imports.values == {}
+    assert store.changes == 0
+
+
+def test_the_selector_of_namespaces_chooses_imports() -> None:
+    scripted = ScriptedStore(
+        labels=Selector.from_text("app=web"), namespace_labels=Selector.from_text("team=a")
+    )
+    scripted.after(*upserts(WEB, imported("ns/in", "10.0.1.3", labels={"team": "a"})))
+    assert set(scripted.store.imports.values) == {(b"ns", b"in")}
+
+
+def test_faults_are_reported() -> None:
+    scripted = ScriptedStore(endpoints=False)
+    scripted.after(
+        *upserts(
+            imported("ns/" + "x" * 64, "10.0.1.1"),
+            imported("ns/odd", "10.0.1"),
+            shared_slice("ns/s", "db", "east", "172.1.0"),
+        )
+    )
+    assert scripted.sentences == [
+        f"ServiceImport ns/{'x' * 64}: its name is not a DNS label; it is skipped",
+        'ServiceImport ns/odd: IP "10.0.1" is not an IP address; it is skipped',
+        'EndpointSlice ns/s: "172.1.0" is not an IP address; it is skipped',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2023-11-14T22:13:20Z", 1_700_000_000.0),
+        ("2023-11-14T22:13:20.5Z", 1_700_000_000.5),
+        ("2023-11-14T22:13:20.123456789Z", 1_700_000_000.123456),
+        ("2023-11-15T00:13:20.25+02:00", 1_700_000_000.25),
+        ("2023-11-14T22:13:20", None),
+        ("2023-11-14", None),
+        ("2023-11-14 22:13:20Z", None),
+        ("2023-11-14t22:13:20z", None),
+        ("2023-13-14T22:13:20Z", None),
+        ("2023-11-14T22:13:20Z\n", None),
+        ("0001-01-01T00:00:00Z", None),
+        ("20231114T221320Z", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_read_time(text: str, seconds: float | None) -> None:
+    assert read_time(text) == (None if seconds is None else pytest.approx(seconds, abs=1e-6))
+
+
+DIGITS = r"(19|20)[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,9})?(Z|\+01:00)"
+
+
+@given(st.from_regex(DIGITS, fullmatch=True) | st.text(max_size=30))
+def test_compiled_code_reads_the_same_times(text: str) -> None:
+    assert read_time(text) == read_time_in_python(text)
+
+
+def test_the_histogram_is_that_of_coredns() -> None:
+    metrics = Registry()
+    programmed = programming_in(metrics)
+    programmed("cluster_ip", "2023-11-14T22:13:20Z", 1_700_000_000.25)
+    programmed("cluster_ip", "2023-11-14T22:13:20.5Z", 1_700_000_000.0)  # the other clock is ahead
+    programmed("cluster_ip", "soon", 1_700_000_000.0)
+    (histogram,) = metrics
+    assert isinstance(histogram, Histogram)
+    assert (
+        not histogram.values
+    )  # an event is waited for: what it measures is counted at the next scrape
+    metrics.fold()
+    assert histogram.name == "coredns_kubernetes_dns_programming_duration_seconds"
+    assert histogram.labels == ("service_kind",)
+    assert (histogram.buckets[0], histogram.buckets[-1]) == (0.001, 524.288)
+    assert histogram.buckets == PROGRAMMING_BUCKETS
+    cells = histogram.values["cluster_ip",]
+    assert (sum(cells[:-1]), cells[0], cells[-1]) == (2, 1, -0.25)
+
+
+def test_a_slice_that_changes_keeps_its_place() -> None:
+    parts = [endpoint_slice(f"ns/web-{number}", "web", f"10.0.0.{number}") for number in (1, 2, 3)]
+    changed = endpoint_slice("ns/web-2", "web", "10.0.0.9", version="2")
+    value = make_store(*upserts(service("ns/web"), *parts, changed)).services.values[b"ns", b"web"]
+    assert [part.addresses[3] for part in value.slices] == [1, 9, 3]

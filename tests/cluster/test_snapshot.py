@@ -1,4 +1,9 @@
-"""A store as text and back."""
+"""A store as text and back.
+
+The objects that a store has of a question, with their resource versions.
+
+All objects of a store, made again; tests/recording/test_playback.py has the property that they give the same one.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.lookup import NameLookup, NoSuchName
-from hsdns.cluster.objects import Object, Synced
-from hsdns.cluster.snapshot import BadSnapshot, check, objects, pieces
+from hsdns.cluster.objects import EndpointSlice, Object, ObjectMeta, Pod, PodStatus, Synced
+from hsdns.cluster.snapshot import BadSnapshot, WholeState, check, objects, pieces, stored_objects
+from hsdns.cluster.source import Lead
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
@@ -203,3 +209,90 @@ def test_damage_is_noticed(lines: list[bytes], why: str) -> None:
 def test_what_only_another_version_can_read_is_left_out() -> None:
     lines = [GOOD[0], b'{"kind":"ServiceImport"},\n', b'{"kind":"Service","metadata":7},\n', *GOOD[1:]]  # fmt: skip
     assert list(objects(lines)) == list(objects(GOOD))
+
+
+LEAD = Lead((b"shop",), ((b"shop", b"db"),))
+STORED: list[Object] = [
+    namespace("shop"),
+    namespace("other"),
+    service("shop/db"),
+    service("shop/web", "10.96.0.1"),
+    endpoint_slice("shop/db-1", "db", "10.0.0.1 host=db-0", "10.0.0.2 ready=false"),
+    pod("shop/x", "10.0.0.9"),
+]
+
+
+def store() -> Store:
+    made = Store(StoreSettings(pods=True), wall=lambda: 0.0, warn=lambda sentence: None)
+    made.apply([*upserts(*STORED), Synced()])
+    return made
+
+
+def test_of_a_service() -> None:
+    found = stored_objects(store(), LEAD)
+    assert sorted(each.metadata.name for each in found) == ["db", "db-1", "shop"]
+    (part,) = (each for each in found if isinstance(each, EndpointSlice))
+    assert [each.addresses for each in part.endpoints or ()] == [["10.0.0.1"]]
+    assert {each.key: each.resource_version for each in found} == {
+        ("", "shop"): "",
+        ("shop", "db"): "1",
+        ("shop", "db-1"): "1",
+    }
+
+
+def test_of_an_address() -> None:
+    (found,) = stored_objects(store(), Lead(address="10.0.0.9"))
+    assert found.metadata.name == "x"
+
+
+OBJECTS: list[Object] = [
+    namespace("shop"),
+    service("shop/web", "10.96.7.7"),
+    endpoint_slice("shop/web-1", "web", "10.0.0.1", "10.0.0.2 ready=false", "10.0.0.3 ready=false"),
+    pod("shop/web-0", "10.0.0.1"),
+]
+
+
+def state_of(*more: Object, not_ready: bool = False) -> WholeState:
+    store = Store(StoreSettings(not_ready=not_ready), wall=lambda: 0.0, warn=pytest.fail)
+    store.apply([*upserts(*OBJECTS, *more), Synced()])
+    return WholeState.of(store)
+
+
+def shown(found: Any) -> list[tuple[str, str, str | None]]:
+    return [
+        (each["kind"], each["metadata"]["name"], each["metadata"].get("resourceVersion"))
+        for each in found
+    ]
+
+
+def test_versions() -> None:
+    state = state_of()
+    bare = [("Namespace", "shop", None), ("Service", "web", None), ("EndpointSlice", "web-1", None), ("Pod", "web-0", None)]  # fmt: skip
+    assert shown(state.objects()) == bare
+    assert shown(state.objects(versioned=True)) == [(kind, name, None if kind == "Pod" else "1") for kind, name, _ in bare]  # fmt: skip
+    assert state.serves
+
+
+@pytest.mark.parametrize(
+    ("is_counted", "not_ready"),
+    [(True, [{"addresses": ["0.0.0.0", "0.0.0.0"], "conditions": {"ready": False}}]), (False, [])],
+)
+def test_endpoints_that_are_not_ready(is_counted: bool, not_ready: list[dict[str, Any]]) -> None:
+    """Their number is known, if it is counted, and not their addresses."""
+    (found,) = [
+        each
+        for each in state_of(not_ready=is_counted).objects(versioned=True)
+        if each["kind"] == "EndpointSlice"
+    ]
+    assert found["endpoints"] == [{"addresses": ["10.0.0.1"]}, *not_ready]
+
+
+def test_a_pod_that_is_being_deleted() -> None:
+    """A store takes its address only from what it was before."""
+    ending = Pod(
+        ObjectMeta("web-0", "shop", deletion_timestamp="2026-01-01T00:00:00Z"),
+        PodStatus("10.0.0.1"),
+    )
+    found = [each for each in state_of(ending).objects(versioned=True) if each["kind"] == "Pod"]
+    assert [each["metadata"].get("deletionTimestamp") for each in found] == [None, "unknown"]

@@ -1,4 +1,7 @@
-"""Events to state, in whatever order they come."""
+"""Events to state, in whatever order they come.
+
+Any history of events leaves the store that its last objects make of an empty one; the comparison finds differences.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 
 from hsdns.cluster.freshness import STALENESS, NoCounters
 from hsdns.cluster.objects import (
@@ -28,8 +32,11 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import ServiceValue
 from hsdns.metrics import Registry
+from tests import strategies
+from tests.support.cluster.differences import differences
 from tests.support.cluster.objects import deletes, endpoint_slice, namespace, pod, service, upserts
 from tests.support.cluster.reverse_index import owners_by_address
+from tests.support.effort import tries
 
 WEB = (b"ns", b"web")
 FIRST = endpoint_slice("ns/web-1", "web", "10.0.0.1")
@@ -333,3 +340,22 @@ def test_settings_are_words() -> None:
         "noendpoints": "True",
         "labels": "app=web",
     }
+
+
+def synced_store(*events: Event, **options: bool) -> Store:
+    """A synced store after some events."""
+    store = Store(StoreSettings(**options), wall=lambda: 0.0, warn=lambda sentence: None)  # type: ignore[arg-type]  # those that are flags
+    store.apply([*events, Synced()])
+    return store
+
+
+@settings(
+    max_examples=tries(30),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)  # fmt: skip
+@pytest.mark.parametrize("shared", [False, True], ids=["plain", "multicluster"])
+@given(strategies.histories())
+def test_any_history_ends_where_its_objects_do(shared: bool, history: list[Event]) -> None:
+    store = synced_store(*history, zonal=shared, multicluster=shared)
+    assert differences(store, strategies.remaining(history)) == []

@@ -12,8 +12,9 @@ import yaml
 
 from hsdns import __version__
 from hsdns.assemble import assemble
+from hsdns.audit import cli as audit
 from hsdns.audit.report import WORDS, Gauges
-from hsdns.cli import audit, control_path, coredns, interface
+from hsdns.cli import control_path, coredns, interface
 from hsdns.cli.command import parse_flags
 from hsdns.corefile.parser import parse
 from hsdns.load.cli.load import Load

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from deploy.distribution.build import (
-    ROOT,
     Fault,
     check_answers,
-    check_sdist,
     check_wheel,
     main,
     pythons,
@@ -50,30 +46,6 @@ def test_wheel(
     except Fault as fault:
         said = str(fault)
     assert said == sentence.replace("WHEEL", wheel.name)
-
-
-def test_sdist(tmp_path: Path) -> None:
-    files = ["README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "setup.py"]
-    files += ["native/Cargo.toml", "native/Cargo.lock"]
-    for folder, pattern in (("hsdns", "*.py"), ("native/src", "*.rs")):
-        files += [path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob(pattern)]
-    check_sdist(archive_of(tmp_path, files))
-    for changed, sentence in (
-        (files[1:], "hsdns.tar.gz lacks README.md; "),
-        ([*files, "tests/test_a.py"], "hsdns.tar.gz holds tests/test_a.py; "),
-        ([*files, LIBRARY], f"hsdns.tar.gz holds {LIBRARY}; "),
-    ):
-        with pytest.raises(Fault) as raised:
-            check_sdist(archive_of(tmp_path, changed))
-        assert str(raised.value).startswith(sentence)
-
-
-def archive_of(folder: Path, files: list[str]) -> Path:
-    path = folder / "hsdns.tar.gz"
-    with tarfile.open(path, "w:gz", compresslevel=0) as archive:
-        for name in files:
-            archive.addfile(tarfile.TarInfo(f"hsdns_server-1/{name}"), io.BytesIO())
-    return path
 
 
 def test_pythons(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.distribution.build import Fault, check_sdist
 from hsdns import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,6 +118,7 @@ def test_sdist(tree: Path) -> None:
     found = build(tree, "sdist")
     assert found.returncode == 0, found.stderr
     (sdist,) = tree.parent.glob("*.tar.gz")
+    check_sdist(sdist)
     with tarfile.open(sdist) as archive:
         names = {each.name.partition("/")[2] for each in archive.getmembers() if each.isfile()}
     made = {name for name in names if ".egg-info/" in name} | {"PKG-INFO", "setup.cfg"}
@@ -127,6 +129,12 @@ def test_sdist(tree: Path) -> None:
     }
     copied = {name for name in copied if not name.startswith("tests/") and ".egg-info/" not in name}
     assert names - made == copied
+    with tarfile.open(sdist, "w:gz", compresslevel=0) as archive:
+        archive.addfile(tarfile.TarInfo("hsdns_server-1/tests/test_a.py"))
+    with pytest.raises(
+        Fault, match=r"lacks CHANGELOG\.md, LICENSE, .*; MANIFEST\.in says what it holds"
+    ):
+        check_sdist(sdist)
 
 
 def test_links_of_the_description_lead_somewhere(tree: Path) -> None:

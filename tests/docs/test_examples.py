@@ -6,12 +6,10 @@ replaced: ports, bound addresses, upstreams, the cluster's manifests and the lam
 """
 
 import asyncio
-import os
 import re
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -26,7 +24,7 @@ from hsdns.corefile.tree import Corefile, Directive, Line, ServerBlock, Token
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.server.lifecycle import Server
 from loadtest.ports import free_port
-from tests.support.clients.command import run_command
+from tests.support.clients.command import ENVIRON, HSDNS, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "hsdns" / "demo"
@@ -139,38 +137,29 @@ class Loopback:
         return key._replace(text=f"{zone}:{self.port(port)}") if colon and port.isdigit() else key
 
     def _directive(self, directive: Directive) -> Directive:
-        name = directive.name.text
+        token, name, lines = directive.name, directive.name.text, list(directive.lines)
+        args = [each.text for each in directive.args]
         if name in DEFAULT_HTTP_PORT:
-            given = directive.args[0].text if directive.args else f":{DEFAULT_HTTP_PORT[name]}"
-            address = directive.name._replace(
-                text=f"127.0.0.1:{self.port(given.rpartition(':')[2])}"
-            )
-            lines = tuple(
-                line._replace(args=(line.args[0]._replace(text="0s"),))
-                if line.name.text == "lameduck"
-                else line
-                for line in directive.lines
-            )
-            return Directive(directive.name, (address,), lines or None)
-        if name == "bind":
-            lines = tuple(line for line in directive.lines if line.name.text != "except")
-            args = tuple(token._replace(text=self.host(token.text)) for token in directive.args)
-            return Directive(directive.name, args, lines or None)
-        if name == "forward":
-            scheme = "tls://" if directive.args[1].text.startswith("tls://") else ""
-            upstream = directive.args[1]._replace(text=f"{scheme}127.0.0.1:{self.port('upstream')}")
-            return directive._replace(args=(directive.args[0], upstream))
-        if name == "kubernetes":
-            word = directive.name._replace(text="source")
-            demo = Line(word, (word._replace(text="manifests"), word._replace(text=str(DEMO))))
-            others = tuple(line for line in directive.lines if line.name.text != "source")
-            synthetic = tuple(
-                line
-                for line in directive.lines
-                if line.name.text == "source" and line.args[0].text == "synthetic"
-            )
-            return directive._replace(body=(*(synthetic or (demo,)), *others))
-        return directive
+            port = args[0].rpartition(":")[2] if args else DEFAULT_HTTP_PORT[name]
+            args = [f"127.0.0.1:{self.port(port)}"]
+            at_once = (token._replace(text="0s"),)
+            lines = [each._replace(args=at_once) if each.name.text == "lameduck" else each for each in lines]  # fmt: skip
+        elif name == "bind":
+            args = [self.host(each) for each in args]
+            lines = [each for each in lines if each.name.text != "except"]
+        elif name == "forward":
+            scheme = "tls://" if args[1].startswith("tls://") else ""
+            args[1:] = [f"{scheme}127.0.0.1:{self.port('upstream')}"]
+        elif name == "kubernetes":
+            words = [token._replace(text=each) for each in ("source", "manifests", str(DEMO))]
+            sources = [each for each in lines if each.name.text == "source"]
+            synthetic = [each for each in sources if each.args[0].text == "synthetic"]
+            others = [each for each in lines if each.name.text != "source"]
+            lines = [*(synthetic or [Line(words[0], tuple(words[1:]))]), *others]
+        else:
+            return directive
+        made = tuple(token._replace(text=each) for each in args)
+        return Directive(token, made, tuple(lines) or None)
 
 
 def set_up(corefile: Corefile, warn: Callable[[str], None]) -> Configuration:
@@ -224,16 +213,10 @@ class Command(NamedTuple):
     @property
     def serves(self) -> bool:
         """Whether the command goes on until it is told to end."""
-        return self.words[:1] not in (
-            ["names"],
-            ["explain"],
-            ["resolve"],
-            ["lint"],
-            ["doctor"],
-            ["rule"],
-        ) and not any(
-            word.lstrip("-") in {"validate", "version", "plugins", "help", "h"}
-            for word in self.words
+        ends = {"names", "explain", "resolve", "lint", "doctor", "rule"}
+        told = {"-validate", "-version", "-plugins", "-help", "-h"}
+        return not ends.intersection(self.words[:1]) and told.isdisjoint(
+            word.replace("--", "-") for word in self.words
         )
 
 
@@ -277,17 +260,6 @@ def without_stalls(lines: Iterable[str]) -> Iterator[str]:
             yield line
 
 
-@pytest.mark.parametrize(
-    ("lines", "rest"),
-    [
-        (["a\n", " b\n"], ["a\n", " b\n"]),
-        (["a\n", "[WARNING] the event loop main has not\n", "  File x\n", "    y\n", "b\n", " c\n"], ["a\n", "b\n", " c\n"]),
-    ],
-)  # fmt: skip
-def test_without_stalls(lines: list[str], rest: list[str]) -> None:
-    assert list(without_stalls(lines)) == rest
-
-
 def run(command: Command) -> None:
     wanted = as_pattern(command.expected)
     if command.serves:
@@ -305,15 +277,9 @@ def run_server(command: Command, wanted: re.Pattern[str]) -> None:
         words += ["-dns.port", port]
     else:
         shown_port, words[at + 1] = words[at + 1], port
-    environ = {
-        name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")
-    }
+    environ = {name: value for name, value in ENVIRON.items() if not name.startswith("KUBERNETES_")}
     with subprocess.Popen(
-        [sys.executable, "-m", "hsdns", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        [*HSDNS, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ
     ) as process:
         assert process.stdout is not None
         # A server that does not print what it should would be read for ever.

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from hsdns.cli import record as replay
-from hsdns.cli.record import Record
 from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS, read_rule
+from hsdns.recording import cli as replay
+from hsdns.recording.cli import Record
 from hsdns.recording.entry import NAMES
 from hsdns.rules.rule import rules
 from hsdns.sources.replay import SETTINGS

@@ -1,6 +1,6 @@
 """Calls everything in the compiled twin with objects that lie about their lengths, in a process of its own.
 
-Path: tests only; test_claimed_lengths.py runs it, since what goes wrong ends the process.
+Path: tests only; test__python.py runs it, since what goes wrong ends the process.
 Rule 1: each parameter in turn is a liar while the others are good, so a name that GOOD lacks is a new parameter here.
 Rule 2: an exception is right, and so is a result; a panic is not.
 """

@@ -1,8 +1,14 @@
-"""The twins are equal: same names, same signatures, and the same results of the same operations in any order."""
+"""The twins are equal: same names, same signatures, and the same results of the same operations in any order.
+
+The choice between the twins.
+
+An object that says it has a billion items costs what it has, not the process.
+"""
 
 import __future__
 
 import inspect
+import os
 import subprocess
 import sys
 import time
@@ -234,3 +240,44 @@ def test_any_operations(seed: int) -> None:
         )
         assert python == compiled, step
     assert counted(tables_under_test[0]) == counted(tables_under_test[1])
+
+
+SAY = "from hsdns import fastpath; print(fastpath.IMPLEMENTATION, fastpath.AnswerTable.__module__)"
+
+
+def said(code: str, **environment: str) -> str:
+    clean = {key: value for key, value in os.environ.items() if key != "HSDNS_NO_EXTENSIONS"}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=clean | {"PYTHONPATH": ":".join(sys.path)} | environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+def test_python_is_chosen_by_the_environment() -> None:
+    assert said(SAY, HSDNS_NO_EXTENSIONS="1") == "python hsdns.fastpath.table"
+
+
+def test_python_is_chosen_where_the_compiled_one_cannot_be_imported() -> None:
+    block = "import sys; sys.modules['hsdns.fastpath._native'] = None; "
+    assert said(block + SAY) == "python hsdns.fastpath.table"
+
+
+@pytest.mark.skipif(not HAS_NATIVE, reason="the compiled twin is not built, so it is not chosen")
+def test_the_compiled_one_is_chosen_otherwise() -> None:
+    assert said(SAY).startswith("rust hsdns.fastpath._native")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(not HAS_NATIVE, reason="the compiled twin is not built, and only it allocates")
+def test_no_claim_ends_the_process() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fastpath.liars"],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout.split()[0]) > 60

@@ -1,12 +1,17 @@
-"""Datagrams over real sockets on loopback, on every kind of batch; what arrives there has arrived when sendto returns."""
+"""Datagrams over real sockets on loopback, on every kind of batch; what arrives there has arrived when sendto returns.
+
+What only the portable batch has to do; all else is in test_batch.py, which runs on it too.
+"""
 
 import errno
+import gc
 import os
 import socket
 
 import pytest
 
 from hsdns.fastpath.control import write_address
+from hsdns.fastpath.portable_batch import PortableBatch
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import TC
 from tests.fastpath.servers import DEADLINE, Server
@@ -182,3 +187,22 @@ def test_many_destination_addresses(server: Server) -> None:
             client.sendto(query, (host, server.port))
         assert server.serve() == []
         assert [client.recvfrom(65535)[1][0] for _ in asked] == asked
+
+
+def test_the_socket_stays_its_owners() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        gc.collect()  # what other tests have left behind goes now, and not below
+        before = set(os.listdir("/proc/self/fd"))
+        batch = PortableBatch(sock.fileno(), False)
+        assert batch.serve(None) == []
+        assert set(os.listdir("/proc/self/fd")) <= before
+        del batch
+        gc.collect()
+        assert set(os.listdir("/proc/self/fd")) <= before
+        sock.getsockname()
+
+
+def test_no_socket() -> None:
+    with open(os.devnull, "rb") as file, pytest.raises(OSError, match=r"(?i)socket"):
+        PortableBatch(file.fileno(), False)

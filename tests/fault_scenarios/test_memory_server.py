@@ -11,6 +11,7 @@ from hsdns.chain import Endpoint
 from hsdns.fault_scenarios.memory_server import MemoryServer, Objects
 from hsdns.fault_scenarios.play import COREFILE as STAGE
 from hsdns.fault_scenarios.play import VirtualLoop
+from hsdns.fault_scenarios.scenario import Step
 from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query
@@ -136,7 +137,7 @@ def test_what_a_rule_hides_is_there_when_it_ends(rule: str, expected: list[objec
 
         server.add(f"{rule} named x")
         await asyncio.sleep(1)
-        server.hand(Objects().change(DB))
+        server.hand(Objects().change(Step(apply=DB)))
         found: list[object] = [await rcode()]
         server.remove("x")
         found += [await rcode(), f"hits {server.hits['x']}"]

@@ -6,13 +6,12 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
 import yaml
 
-from hsdns.fault_scenarios.page import as_list, matrix, page, play_all, write
+from hsdns.fault_scenarios.page import as_list, play_all, write
 from hsdns.fault_scenarios.play import play
 from hsdns.fault_scenarios.scenario import Asked, Scenario, Seen, Step, load, names
-from tests.fault_scenarios.test_scenario import FILE, of
+from tests.fault_scenarios.test_scenario import of
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "fault-scenarios"
 INDEX = FOLDER / "index.md"
@@ -66,29 +65,3 @@ def test_the_navigation_has_them_in_order() -> None:
     nav = yaml.safe_load(f"nav:{text}")["nav"]
     (listed,) = (each["Fault scenarios"] for each in nav if "Fault scenarios" in each)
     assert listed == ["fault-scenarios/index.md", *({name: f"fault-scenarios/{name}.md"} for name in names())]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "# own",
-        "**A title.** What it was.",
-        "| 0 | `drop name web.shop.svc.cluster.local named race` |",
-        "| 9 | ends: `race` |",
-        "| 30 | it ends |",
-        "- `web`, by a pod of the namespace `shop`",
-        "| glibc | 5.0 | 0 | 0 | 4 |  |",
-        "- <https://example.org/1>",
-    ],
-)
-def test_a_page_has_all_of_its_file(line: str) -> None:
-    assert line in page(of(FILE)).splitlines()
-
-
-def test_the_matrix_has_a_line_for_each_scenario() -> None:
-    lines = matrix([of(FILE), load("ndots-storm")]).splitlines()
-    assert lines[0] == "| scenario | glibc | musl | musl-1.2.3 | go | c-ares |"
-    assert lines[2:] == [
-        "| [own](own.md) | 5 s |  |  |  |  |",
-        "| [ndots-storm](ndots-storm.md) | 10 queries | 10 queries | 10 queries | 10 queries | 10 queries |",
-    ]

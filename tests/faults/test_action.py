@@ -85,6 +85,8 @@ def test_shuffle_keeps_what_is_sent_and_aliases_first() -> None:
         orders.add(tuple(rest))
         assert course.reply == act("shuffle", "alias.test. A", seed)[0].reply
     assert len(orders) > 5
+    action, random = read_rule(["shuffle"]).action, Random(1)
+    assert action.draw(random) != action.draw(random), "each reply has an order of its own"
 
 
 def test_endpoints_are_the_same_for_each_type() -> None:

@@ -13,14 +13,14 @@ from hsdns.load.limits import read_limits
 from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
-from hsdns.load.report import Report, Run, encode, make_report, read_report
+from hsdns.load.report import FORMAT, Report, encode, read_report
 from hsdns.load.results import EventReport, PropagationReport, Results
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
 from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.test_report import MACHINE, PLAN, report, results
+from tests.load.test_report import MACHINE, PLAN, STARTED, report, results
 from tests.load.test_results import CONNECTIONS, LOOKUPS, SHOWN
 from tests.load.verify.test_propagation import shown
 from tests.support.effort import tries
@@ -88,9 +88,8 @@ def measured(parts: list[Part], changes: list[float]) -> Results:
 def reported(whole: Results, part: str = "") -> Report:
     plan = msgspec.structs.replace(PLAN, part=part)
     limits = read_limits(LIMITS, verifies=True)
-    run = Run("2026-01-01T00:00:00.000Z", plan, MACHINE, 0.1, limits)
     whole.lasted = 5.0
-    return make_report(run, [whole.report()])
+    return Report(FORMAT, STARTED, plan, MACHINE, [whole.report()]).finish(0.1, limits)
 
 
 @settings(max_examples=tries(20))

@@ -13,13 +13,12 @@ from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST
 from hsdns.load.questions import Question
 from hsdns.load.report import (
+    FORMAT,
     KneeReport,
     Machine,
     PlanReport,
     Report,
-    Run,
     exit_status,
-    make_report,
 )
 from hsdns.load.results import LimitReport, PropagationReport, Results, ServerReport
 from hsdns.load.schedule import SECOND, Stage
@@ -36,6 +35,7 @@ TARGET = "127.0.0.1 port 53"
 PLAN = PlanReport(
     "UDP", [Stage(2, 100, 100)], "even", 1, 7, 4, 2000, 2, "2 questions", 0, 10
 )  # fmt: skip
+STARTED = "2026-01-01T00:00:00.000Z"
 MACHINE = Machine("1.0", "3.11.2", "Linux", 2, "rust")
 
 
@@ -71,7 +71,7 @@ def report(
         named(each, name, f"127.0.0.{at} port 53")
         for at, (name, each) in enumerate({TARGET: found, **more}.items(), 1)
     ]
-    return make_report(Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, slack, read), servers)
+    return Report(FORMAT, STARTED, PLAN, MACHINE, servers).finish(slack, read)
 
 
 def named(found: Results, name: str = "a", target: str = "a") -> ServerReport:
@@ -108,8 +108,8 @@ def test_a_limit_that_has_ended_the_run_is_met() -> None:
 )
 def test_a_limit_on_the_knee(knee: KneeReport | None, limit: LimitReport, status: int) -> None:
     limits = read_limits("knee<5000", verifies=False, finds_knee=True)
-    run = Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, None, limits, knee)
-    found = make_report(run, [named(results())])
+    found = Report(FORMAT, STARTED, PLAN, MACHINE, [named(results())], knee=knee)
+    found.finish(None, limits)
     assert (found.knee, found.servers[0].limits) == (knee, [limit])
     assert exit_status(found) == status
 
@@ -118,8 +118,7 @@ def test_limits_on_lookups() -> None:
     limits = read_limits("lookup.p50>1ms,lookup.failed>50%", verifies=False, has_pods=True)
     measured = results()
     measured.lookups = lookups(*LOOKED_UP)
-    run = Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, None, limits)
-    found = make_report(run, [named(measured)])
+    found = Report(FORMAT, STARTED, PLAN, MACHINE, [named(measured)]).finish(None, limits)
     assert found.servers[0].limits == [
         LimitReport("lookup.p50>1ms", True, us=3001),
         LimitReport("lookup.failed>50%", False, count=1, whole=4),

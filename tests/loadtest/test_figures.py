@@ -103,10 +103,7 @@ PRESSED = Outcome("fair", NATIVE, Counts(0, 0, 0))
     ids=["fast", "slow", "drops", "fails", "none"],
 )
 def test_a_server_that_drops_honest_queries_is_not_fast(
-    clients: tuple[Honest, ...],
-    answered: float | None,
-    slowdown: float | None,
-    worst: float | None,
+    clients: tuple[Honest, ...], answered: float | None, slowdown: float | None, worst: float | None
 ) -> None:
     outcome = PRESSED._replace(clients={str(at): each for at, each in enumerate(clients)})
     figures = ("honest answered", "honest p99 / quiet p99", "honest worst, ms")
@@ -133,20 +130,13 @@ class Scripted:
         return False
 
 
-@pytest.mark.parametrize(
-    ("late", "noted", "gaps"),
-    [
-        ([], [], []),
-        ([0.0, 0.001, 0.002], [0.0, 0.001, 0.002], []),
-        ([0.012, 0.0], [0.012, 0.007, 0.002, 0.0], []),  # three were due while it waited
-        ([0.0, 0.021], [0.0, 0.021, 0.016, 0.011, 0.006, 0.001], [(0.01, 0.031)]),
-    ],
-)
-def test_lateness(late: list[float], noted: list[float], gaps: list[tuple[float, float]]) -> None:
-    clock = Scripted(late)
-    found = lateness(clock.wait, lambda: clock.now)
-    assert found[0] == pytest.approx(noted)
-    assert [*sum(found[1], ())] == pytest.approx([*sum(gaps, ())])
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "what a process is late, and what is noted of it, and gaps, in milliseconds"))  # fmt: skip
+def test_lateness(given: str, expected: str) -> None:
+    clock = Scripted([int(each) / 1e3 for each in given.split()])
+    late, gaps = lateness(clock.wait, lambda: clock.now)
+    noted, ends = ([int(each) / 1e3 for each in part.split()] for part in expected.split("|"))
+    assert late == pytest.approx(noted)
+    assert [*sum(gaps, ())] == pytest.approx(ends)
 
 
 @pytest.mark.parametrize(("given", "seconds"), columns(TABLES, "time from 2 to 5 without gaps"))

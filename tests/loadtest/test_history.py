@@ -12,7 +12,7 @@ from tests.support.tables import columns
 
 TABLES = Path(__file__).with_name("tables.txt")
 
-OLD, NEW, NEWEST = frozenset("ab"), frozenset("bc"), frozenset("cd")
+OLD, NEW = frozenset("ab"), frozenset("bc")
 
 
 def changed_at_10_and_20() -> History:
@@ -35,20 +35,15 @@ def test_answer(given: str, word: str) -> None:
     assert history.counts == {word: 1}
 
 
-def test_the_age_of_the_stalest_answer() -> None:
-    history = changed_at_10_and_20()
-    history.judge(Answer("web-0", 20.5, 20.6, NEW))
-    history.judge(Answer("web-0", 23.0, 23.1, OLD))
-    history.judge(Answer("web-0", 20.2, 20.3, NEW))
-    assert history.worst_age == 13.0
-
-
-def test_a_change_is_shown_once_by_its_state_or_a_later_one() -> None:
-    history = changed_at_10_and_20()
-    assert history.judge(Answer("web-0", 9.0, 9.5, OLD))[1] == []
-    assert history.judge(Answer("web-0", 20.0, 20.5, NEWEST))[1] == [10.5, 0.5]
-    assert history.judge(Answer("web-0", 21.0, 21.5, NEWEST))[1] == []
-    assert history.unshown(25.0, 30.0) == []
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "the age of the stalest answer, and the delays shown at the end of that Service"))  # fmt: skip
+def test_delays(given: str, expected: str) -> None:
+    """When a query was asked that was answered half a second later, and the addresses."""
+    history, shown = changed_at_10_and_20(), list[float]()
+    for asked, _, letters in (each.partition(":") for each in given.split()):
+        addresses = None if letters == "-" else frozenset(letters)
+        shown += history.judge(Answer("web-0", float(asked), float(asked) + 0.5, addresses))[1]
+    age, *delays = map(float, expected.split())
+    assert (history.worst_age, shown) == (age, delays)
 
 
 def test_a_change_that_no_answer_shows() -> None:
@@ -56,12 +51,6 @@ def test_a_change_that_no_answer_shows() -> None:
     history.judge(Answer("web-0", 12.0, 12.5, NEW))
     assert history.unshown(15.0, 30.0) == []
     assert history.unshown(25.0, 30.0) == [10.0]
-
-
-def test_a_stale_answer_shows_nothing() -> None:
-    history = changed_at_10_and_20()
-    assert history.judge(Answer("web-0", 21.0, 21.1, NEW)) == (STALE, [])
-    assert len(history.unshown(25.0, 30.0)) == 2
 
 
 @given(

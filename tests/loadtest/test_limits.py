@@ -14,7 +14,7 @@ from loadtest.door import MOST_P99, Explained, chance, figures
 from loadtest.figures import Spread, Verdict
 from loadtest.generator.knee import Search, told
 from loadtest.generator.measure import Row as GeneratorRow
-from loadtest.generator.measure import lateness_told
+from loadtest.generator.measure import lateness
 from loadtest.pressure import results as pressure
 from loadtest.pressure.clients import Counts
 from loadtest.pressure.results import FIGURES, Outcome
@@ -30,24 +30,18 @@ from tests.support.tables import columns
 TABLES = Path(__file__).with_name("tables.txt")
 
 
-@pytest.mark.parametrize(
-    ("verdict", "is_held", "word"),
-    [
-        (Verdict("", 1.0, 1.25, 1.1), True, "aim reached"),
-        (Verdict("", 1.2, 1.25, 1.1), True, "holds, aim missed"),
-        (Verdict("", 1.3, 1.25, 1.1), False, "FAILS"),
-        (Verdict("", 1.25, 1.25), True, "holds"),
-        (Verdict("", None, 1.25, 1.1), False, "not measured"),
-        (Verdict("", 1.3, None, 1.2), True, "aim missed"),
-        (Verdict("", None, None, 1.2), True, "not measured"),
-        (Verdict("", 0.95, 0.95, at_least=True), True, "holds"),
-        (Verdict("", 0.94, 0.95, at_least=True), False, "FAILS"),
-        (Verdict("", 30.0, 20.0, instead="answered 95%"), True, "holds: answered 95%"),
-        (Verdict("", None, 20.0, instead="answered 95%"), False, "not measured"),
-    ],
-)
-def test_verdict(verdict: Verdict, is_held: bool, word: str) -> None:
-    assert (verdict.holds, verdict.word) == (is_held, word)
+def value_of(word: str) -> float | None:
+    return None if word == "-" else float(word)
+
+
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "the verdict of a figure, its limit and its aim"))  # fmt: skip
+def test_verdict(given: str, expected: str) -> None:
+    """Behind them why it holds all the same."""
+    words = [*given.split(maxsplit=3), ""][:4]
+    limit, at_least = words[1].removeprefix(">="), words[1][:1] == ">"
+    value, most, aim = map(value_of, (words[0], limit, words[2]))
+    verdict = Verdict("", value, most, aim, at_least=at_least, instead=words[3])
+    assert f"{'holds' if verdict.holds else 'fails'}: {verdict.word}" == expected
 
 
 def test_goals_name_what_there_is() -> None:
@@ -78,20 +72,11 @@ WATCHED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("part", "figure", "value", "word"),
-    [
-        ("10,000 Services", "start to ready, s", 1.2, "holds, aim missed"),
-        ("10,000 Services", "CPU to ready, s", 0.7, "aim reached"),
-        ("10,000 Services", "API server's CPU meanwhile, s", None, "not measured"),
-        ("5,000 changes/s", "resident at the end, MB", 1.3, "FAILS"),
-        ("5,000 changes/s", "names wrong at the end", 0.0, "holds"),
-    ],
-)
-def test_watch(part: str, figure: str, value: float | None, word: str) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "verdicts of a watch"))
+def test_watch(given: str, expected: str) -> None:
     verdicts = watch.judge(WATCHED, ("start", "flood", "return"), (10_000,))
-    (found,) = [each for each in verdicts if (each.goal.part, each.goal.figure) == (part, figure)]
-    assert (found.value, found.word) == (value, word)
+    (found,) = [each for each in verdicts if f"{each.goal.figure} | {each.goal.part}" == given]
+    assert f"{'-' if found.value is None else found.value} {found.word}" == expected
 
 
 def pressed(server: str, **more: object) -> Outcome:
@@ -153,9 +138,9 @@ def test_the_door_is_judged_by_a_sign_test(given: str, is_held: str) -> None:
 @pytest.mark.parametrize(("knees", "good"), columns(TABLES, "searches for a knee of 20,000"))
 def test_all_searches_have_to_find_the_knee(knees: str, good: str) -> None:
     found = [None if each == "none" else float(each) for each in knees.split()]
-    lines, is_held = told([Search(f"said {knee}", knee) for knee in found], 20_000)
+    lines, checked = told([Search(f"said {knee}", knee) for knee in found], 20_000)
     assert sum(line.startswith("found: ") for line in lines) == int(good)
-    assert is_held == (good == "3") == lines[-1].startswith("holds: ")
+    assert checked.holds is (good == "3")
 
 
 def late(generator: str, us: float | None, server: str = "C echo") -> GeneratorRow:
@@ -171,7 +156,8 @@ def late(generator: str, us: float | None, server: str = "C echo") -> GeneratorR
     ],
 )  # fmt: skip
 def test_limits_of_the_lateness(rows: list[GeneratorRow], line: str) -> None:
-    assert lateness_told(rows, {("a", 20_000): 50.0}) == ([line], line.startswith("holds"))
+    (found,) = lateness(rows, {("a", 20_000): 50.0})
+    assert found.line() == line
 
 
 RELOADED = Reloaded(78_000, 0, 0, 0, 0, "[ERROR] Restart failed: Corefile:2:5: ...\n")
@@ -197,7 +183,7 @@ def test_what_the_demonstration_expects(given: str, expected: str) -> None:
     verdicts = {"counts": counts, "stale_age": ages, "changes": 50}
     (subject,) = [each for each in subjects("coredns") if each.name == name]
     found = judged(subject, {"seconds": 10.0, "verdicts": verdicts})
-    assert found[1] is (expected == "as expected")
+    assert found.holds is (expected == "as expected")
 
 
 STARTED = 1_767_268_800.0  # 2026-01-01T12:00:00Z

@@ -28,7 +28,7 @@ from loadtest.generators import Counted, counted, latencies
 from loadtest.pressure.clients import Counts, read_counts
 from loadtest.pressure.judge import Unseen, addresses_of
 from loadtest.pressure.machine import CpuTimes
-from loadtest.pressure.soak_result import METRIC, Applied, Bounds, Scraped, between, read
+from loadtest.pressure.soak_result import METRIC, Scraped, between, read
 from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
 from loadtest.reload import reconnections
 from loadtest.verdicts.order import Newest
@@ -97,9 +97,6 @@ def test_counts() -> None:
             read_counts(text)
 
 
-FAST, SLOW, SLOWER = Bounds(0.002, 0.004), Bounds(0.032, 0.064), Bounds(0.016, 0.032)
-
-
 def scraped(durations: dict[str, list[float]]) -> Scraped:
     """What a server says that has applied changes after some seconds each, by kind of Service."""
     metrics = Registry()
@@ -111,22 +108,18 @@ def scraped(durations: dict[str, list[float]]) -> Scraped:
     return Scraped(read(metrics.to_text().decode()))
 
 
-@pytest.mark.parametrize(
-    ("headless", "others", "applied"),
-    [
-        ([0.003] * 99 + [0.05], [], Applied(100, FAST, SLOW)),
-        ([0.003] * 98 + [0.05] * 2, [], Applied(100, SLOW, SLOW)),
-        ([0.003] * 99, [0.017], Applied(100, FAST, SLOWER)),
-        ([0.003, 86_400.0], [], Applied(1, FAST, FAST)),
-        ([], [], Applied(0, None, None, f"{METRIC} counts no event that was applied")),
-    ],
-)
-def test_how_soon_changes_are_applied(
-    headless: list[float], others: list[float], applied: Applied
-) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "applied after seconds, of Services of two kinds"))  # fmt: skip
+def test_how_soon_changes_are_applied(given: str, expected: str) -> None:
+    """How many, and the bounds of the 99th percentile and the worst."""
+    headless, others = (
+        [float(seconds) for each in part.split() for count, _, seconds in [each.partition("*")] for _ in range(int(count))]
+        for part in given.split("|")
+    )  # fmt: skip
     start = [3.0, 86_400.0]  # what was there when the server started
     after = scraped({"headless": start + headless, "cluster_ip": others})
-    assert between(scraped({"headless": start}), after) == applied
+    found = between(scraped({"headless": start}), after)
+    bounds = [each and f"{each.above:g}-{each.most:g}" for each in (found.p99, found.worst)]
+    assert f"{found.changes} {bounds} {found.unknown.removeprefix(METRIC)}".strip() == expected
 
 
 ASKED = "web-0.team-0.svc.cluster.local"

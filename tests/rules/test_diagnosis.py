@@ -71,8 +71,7 @@ POLICIES = b"""
 
 
 @pytest.mark.parametrize(
-    ("target", "policies"),
-    [("a", ["other", "web"]), ("a/web", ["web"]), ("a/other", ["other"])],
+    ("target", "policies"), [("a", ["other", "web"]), ("a/web", ["web"]), ("a/other", ["other"])]
 )
 def test_a_part_has_the_policies_that_choose_its_pods(target: str, policies: list[str]) -> None:
     findings = diagnose("dump", POLICIES, {}, target).findings

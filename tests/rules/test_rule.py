@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.rules.rule import (
-    RETIRED,
-    find_rule,
-    rules,
-)
+from hsdns.rules.rule import RETIRED, find_rule, rules
 
 
 def test_a_code_is_given_once() -> None:

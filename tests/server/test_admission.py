@@ -320,35 +320,21 @@ def test_end_of_a_turn_that_enters_its_connection_waits_for_the_next_turn() -> N
     assert (connection.taken, connection.ended) == (2, 2)
 
 
-def test_end_of_a_turn_that_fails_closes_its_connection_only(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("fails", ["step", "end_turn"])
+def test_what_fails_closes_its_connection_only(
+    fails: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Failing(Steps):
-        def end_turn(self) -> None:
-            raise ValueError
+    def fail() -> bool:
+        raise ValueError
 
     loop = Loop()
     loop.turns.enter(Steps(loop, 1, SECONDS))
-    failing, other = Failing(loop, 1), Steps(loop, 1)
+    failing, other = Steps(loop, 1), Steps(loop, 1)
+    monkeypatch.setattr(failing, fails, fail)
     loop.turns.enter(failing)
     loop.turns.enter(other)
     loop.turn()
     assert (failing.is_closed, other.ended, other.is_closed) == (True, 1, False)
-    assert caplog.messages == ["a message cannot be handled; its connection is closed"]
-
-
-def test_step_that_fails_closes_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
-    class Failing(Steps):
-        def step(self) -> bool:
-            super().step()
-            raise ValueError
-
-    loop = Loop()
-    failing, other = Failing(loop, 3, SECONDS), Steps(loop, 1)
-    loop.turns.enter(failing)
-    loop.turns.enter(other)
-    loop.turn()
-    assert (failing.taken, failing.is_closed, other.taken, other.is_closed) == (1, True, 1, False)
     assert caplog.messages == ["a message cannot be handled; its connection is closed"]
 
 
@@ -422,28 +408,6 @@ def test_memory_is_bounded() -> None:
     assert len(credit._left) == MAX_REMEMBERED
     assert credit.connect("10.0.0.9", 1.0) == 0.0
     assert credit.connect("10.0.0.11", 1.0) == pytest.approx(MAX_CREDIT_WAIT)
-
-
-@pytest.mark.parametrize(
-    ("capacity", "asked", "admitted"),
-    [
-        pytest.param(4, "aaaaa", "aa", id="alone-it-gets-half"),
-        pytest.param(1, "aab", "a", id="room-for-one"),
-        pytest.param(9, "aaaaaabbbbbb", "aaaaabb", id="the-second-gets-half-of-the-rest"),
-        pytest.param(4, "aaabcd", "aabc", id="the-first-of-a-client-while-there-is-room"),
-        pytest.param(0, "a", "", id="no-room"),
-        pytest.param(4, "aaa-aab", "aaab", id="room-that-is-free-again"),
-    ],
-)
-def test_who_gets_in(capacity: int, asked: str, admitted: str) -> None:
-    """`-` is the end of a query of client a."""
-    pending, found = PendingQueries(capacity), ""
-    for each in asked:
-        if each == "-":
-            pending.remove(b"a")
-        elif pending.add(each.encode()):
-            found += each
-    assert found == admitted
 
 
 @given(st.integers(0, 20), st.lists(st.tuples(st.booleans(), st.sampled_from(b"abcd"))))

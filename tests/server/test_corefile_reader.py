@@ -93,14 +93,6 @@ def test_a_broken_file_is_parsed_once_and_again_when_it_is_mended() -> None:
     assert reader.read(only_if_changed=True) is not None
 
 
-def test_an_unchanged_file_is_parsed_when_the_operator_says_so() -> None:
-    disk = Disk()
-    reader = reader_of(disk)
-    reader.read()
-    assert reader.read() is not None
-    assert disk.parsed == 2
-
-
 class File:
     """A Corefile of which only the digest is wanted; "" cannot be parsed."""
 
@@ -146,9 +138,3 @@ def test_broken_file_is_tried_once(caplog: pytest.LogCaptureFixture) -> None:
         with pytest.raises(CorefileError, match="broken"):
             reader.read()
     assert caplog.messages == ["Reloading", "Reloading"]
-
-
-def test_start_with_a_broken_file_is_no_reload(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "hsdns"), pytest.raises(CorefileError, match="broken"):
-        CorefileReader(File("").load).read()
-    assert caplog.messages == []

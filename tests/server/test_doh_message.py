@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from pathlib import Path
 
 import dns.message
 import pytest
@@ -10,57 +11,34 @@ from hypothesis import strategies as st
 from hsdns.server.doh import BadRequest, max_age, read_request
 from hsdns.wire.decode import decode
 from tests.support.clients.messages import query
+from tests.support.tables import columns
 
 WIRE = query(number=0).to_wire()
 TEXT = urlsafe_b64encode(WIRE).decode().rstrip("=")
+BODIES = {
+    "": b"",
+    "BODY": b"body",
+    "WIRE": WIRE,
+    "CUT": WIRE[:-1],
+    "REPLY": WIRE[:2] + b"\x81" + WIRE[3:],
+    "LONG": bytes(65_537),
+}
+REQUESTS = Path(__file__).with_name("doh_requests.txt")
 ERROR_HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 
 
-@pytest.mark.parametrize(
-    ("method", "target", "body"),
-    [
-        pytest.param("GET", f"/dns-query?dns={TEXT}", b"", id="get"),
-        pytest.param("GET", f"/dns-query?ct=x&dns={TEXT}", b"", id="among-others"),
-        pytest.param("GET", f"/dns-query?dns={TEXT}", b"body", id="get-with-a-body"),
-        pytest.param("GET", f"/dns%2Dquery?dns={TEXT}", b"", id="escaped-path"),
-        pytest.param("POST", "/dns-query", WIRE, id="post"),
-        pytest.param("POST", "/dns-query?dns=x", WIRE, id="post-with-parameters"),
-    ],
-)
-def test_request(method: str, target: str, body: bytes) -> None:
-    wire, found = read_request(method, target, body)
-    assert wire == WIRE
-    assert found.qname.to_text() == "example.org."
-
-
-@pytest.mark.parametrize(
-    ("method", "target", "body", "status", "text"),
-    [
-        pytest.param("GET", f"/?dns={TEXT}", b"", 404, b"\n", id="root"),
-        pytest.param("GET", f"/dns-query/?dns={TEXT}", b"", 404, b"\n", id="slash"),
-        pytest.param("GET", f"/DNS-QUERY?dns={TEXT}", b"", 404, b"\n", id="case"),
-        pytest.param("PUT", "/other", WIRE, 404, b"\n", id="path-before-method"),
-        pytest.param("PUT", "/dns-query", WIRE, 400, b"invalid request\n", id="put"),
-        pytest.param("HEAD", f"/dns-query?dns={TEXT}", b"", 400, b"invalid request\n", id="head"),
-        pytest.param("GET", "/dns-query", b"", 400, b"invalid request\n", id="no-parameter"),
-        pytest.param("GET", "/dns-query?dns=", b"", 400, b"invalid request\n", id="empty"),
-        pytest.param("GET", f"/dns-query?DNS={TEXT}", b"", 400, b"invalid request\n", id="parameter-case"),
-        pytest.param("GET", f"/dns-query?dns={TEXT}&dns={TEXT}", b"", 400, b"invalid request\n", id="twice"),
-        pytest.param("GET", f"/dns-query?dns={TEXT}=", b"", 400, b"invalid request\n", id="padding"),
-        pytest.param("GET", f"/dns-query?dns={TEXT[:-1]}+", b"", 400, b"invalid request\n", id="other-base64"),
-        pytest.param("GET", "/dns-query?dns=AAAAA", b"", 400, b"invalid request\n", id="odd-length"),
-        pytest.param("GET", "/dns-query?" + "a&" * 20, b"", 400, b"invalid request\n", id="many-parameters"),
-        pytest.param("POST", "/dns-query", b"", 400, b"invalid request\n", id="no-body"),
-        pytest.param("POST", "/dns-query", WIRE[:-1], 400, b"invalid request\n", id="cut"),
-        pytest.param("POST", "/dns-query", WIRE[:2] + b"\x81" + WIRE[3:], 400, b"invalid request\n", id="a-reply"),
-        pytest.param("POST", "/dns-query", bytes(65_537), 400, b"invalid request\n", id="too-long"),
-    ],
-)  # fmt: skip
-def test_bad_request(method: str, target: str, body: bytes, status: int, text: bytes) -> None:
+@pytest.mark.parametrize(("asked", "expected"), columns(REQUESTS, "requests"))
+def test_request(asked: str, expected: str) -> None:
+    method, target, body = [*asked.split(" "), ""][:3]
+    target = target.replace("{TEXT}", TEXT).replace("{TEXT-1}", TEXT[:-1])
+    if expected == "read":
+        wire, found = read_request(method, target, BODIES[body])
+        assert (wire, found.qname.to_text()) == (WIRE, "example.org.")
+        return
     with pytest.raises(BadRequest) as caught:
-        read_request(method, target, body)
-    reply = caught.value.reply
-    assert (reply.status, reply.body) == (status, text)
+        read_request(method, target, BODIES[body])
+    reply, text = caught.value.reply, b"\n" if expected == "404" else b"invalid request\n"
+    assert (reply.status, reply.body) == (int(expected), text)
     assert dict(reply.headers) == {**ERROR_HEADERS, "content-length": str(len(text))}
 
 

@@ -139,14 +139,6 @@ async def test_a_hung_one_ends_with_its_listener(end: str) -> None:
         await until(lambda: not it.server.connections, "forgotten")
 
 
-async def test_a_client_that_gives_up_is_forgotten() -> None:
-    async with serving("tcp", "hang") as it:
-        _, writer = await it.open()
-        await until(lambda: len(it.server.connections) == 1, "a connection")
-        writer.close()
-        await until(lambda: not it.server.connections, "forgotten")
-
-
 def ask_blocking(it: Faulty, *messages: bytes) -> tuple[bytes, str]:
     """What a client gets for messages, one after the other; asyncio's would forget it when the reset comes.
 
@@ -354,10 +346,3 @@ async def test_a_reset_waits_until_all_is_sent(monkeypatch: pytest.MonkeyPatch) 
     made.write(b"ab")
     await until(lambda: outside.said == [b"a", "setsockopt", "abort"], "reset")
     assert sizes == []
-
-
-async def test_both_at_once() -> None:
-    """Slowly, and then reset."""
-    async with serving("tcp", "slow 1000000", "reset 5") as it:
-        found, end = await asyncio.to_thread(ask_blocking, it, QUERY)
-        assert (len(found), end) == (5, RESET)

@@ -8,7 +8,6 @@ import gc
 import logging
 import os
 import signal
-import socket
 import ssl
 import threading
 import weakref
@@ -24,7 +23,7 @@ from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
-from hsdns.server.instance import Instance, StartError
+from hsdns.server.instance import Instance
 from hsdns.server.lifecycle import Phase
 from hsdns.upstream.exchange import Upstream
 from loadtest.ports import free_port
@@ -41,6 +40,7 @@ from tests.server.loopback import (
     running,
     serving,
 )
+from tests.server.stand_ins import Script, World
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import LOOPS, until
 from tests.support.servers.cluster_server import ClusterServer
@@ -118,25 +118,6 @@ async def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_
     assert other_tasks() == set()
     assert reloadable.server.addresses == {}
     assert is_free(reloadable.port)
-
-
-@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM], ids=["udp", "tcp"])
-async def test_taken_port_starts_nothing(kind: socket.SocketKind, tmp_path: Path) -> None:
-    http, free = free_port(), free_port()
-    reloadable = ReloadableServer(
-        tmp_path,
-        f"a.org:{free} .:PORT {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n",
-    )
-    with socket.socket(type=kind) as other:
-        other.bind(("127.0.0.1", reloadable.port))
-        if kind == socket.SOCK_STREAM:
-            other.listen()
-        with pytest.raises(StartError, match="another program has the port"):
-            await reloadable.server.start()
-        assert other_tasks() == set()
-        assert is_free(free)
-    assert is_free(reloadable.port)
-    assert is_free(http)
 
 
 async def test_probes_are_answered_while_a_plugin_starts(
@@ -409,3 +390,86 @@ async def test_what_reloads_replace_is_freed_without_a_collection(tmp_path: Path
 async def test_log_level(word: str, level: int, tmp_path: Path) -> None:
     async with running(ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
         assert logging.getLogger("hsdns").level == level
+
+
+@pytest.mark.parametrize(
+    ("numbers", "status"),
+    [
+        pytest.param([signal.SIGTERM], 0, id="term"),
+        pytest.param([signal.SIGINT], 0, id="int"),
+        pytest.param([signal.SIGINT, signal.SIGINT], 2, id="int-twice"),
+        pytest.param([signal.SIGTERM, signal.SIGINT], 2, id="term-then-int"),
+        pytest.param([signal.SIGTERM, signal.SIGTERM], 0, id="term-twice"),
+        pytest.param([signal.SIGQUIT], 0, id="quit"),
+        pytest.param([signal.SIGTERM, signal.SIGQUIT], 0, id="term-then-quit"),
+        pytest.param([signal.SIGHUP, signal.SIGUSR2, signal.SIGTERM], 0, id="hup-and-usr2-are-ignored"),
+    ],
+)  # fmt: skip
+async def test_signals(
+    numbers: list[signal.Signals],
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    http = free_port()
+    caplog.set_level(logging.INFO, "hsdns")
+    corefile = WHOAMI.replace("whoami", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}\nwhoami")
+    reloadable = ReloadableServer(tmp_path, corefile)
+    lameduck = Lameduck(monkeypatch)
+    monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
+    with default_signals(reloadable.server):
+        await reloadable.server.start()
+        served = asyncio.create_task(reloadable.server.run())
+        for number in numbers:
+            os.kill(os.getpid(), number)
+            if number in (signal.SIGTERM, signal.SIGINT):
+                await until(lambda: bool(lameduck.seconds) or served.done(), "the lameduck period")
+            elif number != signal.SIGQUIT:
+                assert (await reloadable.ask()).startswith(NOERROR)
+        if status == 0 and signal.SIGQUIT not in numbers:
+            lameduck.over.set()
+        async with asyncio.timeout(30):
+            assert await served == status
+    assert is_free(reloadable.port)
+    quits = "SIGQUIT: Quitting process immediately" in caplog.messages
+    assert quits is (signal.SIGQUIT in numbers)
+    assert ("SIGINT: Force quit" in caplog.messages) is (status == 2)
+
+
+async def test_sigusr1_reloads(tmp_path: Path) -> None:
+    reloadable = ReloadableServer(tmp_path, WHOAMI)
+    with default_signals(reloadable.server):
+        async with running(reloadable):
+            before = reloadable.server.configuration
+            os.kill(os.getpid(), signal.SIGUSR1)
+            await until(lambda: reloadable.server.configuration is not before, "a reload")
+            assert (await reloadable.ask()).startswith(NOERROR)
+
+
+@pytest.mark.parametrize("fault", ["bind", "http", "processors", "udp", "tcp"])
+def test_start_that_fails_leaves_nothing(fault: str) -> None:
+    world = World(Script(fault=fault))
+    try:
+        world.loop.turn(40)
+        assert world.main.result() == 1
+        assert [each.started for each in world.plugins] == [each.stopped for each in world.plugins]
+        assert world.plugins[0].stopped == 1
+        assert not any(each.is_open for each in world.sockets)
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize("stop", ["fails", "ends as cancelled"])
+def test_plugin_that_does_not_stop_cleanly_keeps_no_other_from_it(stop: str) -> None:
+    world = World(Script(stops=(stop, "now", "now")))
+    try:
+        world.loop.turn(40)
+        world.loop.call_soon(world.server.quit, 0)
+        world.loop.wait(0.1)
+        assert world.main.result() == 0
+        assert [each.stopped for each in world.plugins] == [1, 1, 1]
+        expected = ["plugin/health did not stop cleanly"] if stop == "fails" else []
+        assert world.errors.messages == expected
+    finally:
+        world.close()

@@ -32,7 +32,6 @@ from loadtest.ports import free_port
 from tests.server.stand_ins import ScriptedLoop
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
-from tests.support.coroutines.event_loops import until
 from tests.support.servers.function_processor import Answer, processor
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, each_kind, serving_with
 
@@ -103,10 +102,6 @@ def tcp_of(listener: Listener) -> TcpListener:
     return listener.tcp
 
 
-def is_accepting(listener: Listener) -> bool:
-    return tcp_of(listener)._server is not None
-
-
 @asynccontextmanager
 async def serving(workers: int = 1) -> AsyncIterator[ReloadableListeners]:
     reloadable = ReloadableListeners(workers)
@@ -139,31 +134,6 @@ async def test_start_take_over_drain(kind: str) -> None:
         await old.drain(never)
         with pytest.raises(ConnectionRefusedError):
             await reloadable.ask("tcp")
-
-
-@each_kind
-async def test_drained_listener_answers_what_is_in_work(kind: str) -> None:
-    go_on = asyncio.Event()
-
-    async def wait(request: object) -> Reply:
-        await go_on.wait()
-        return Reply(rcode=9)
-
-    async with serving() as reloadable:
-        await reloadable.change(BOUND, wait)
-        asking = [asyncio.create_task(reloadable.ask(way)) for way in ("udp", "tcp")]
-        (listener,) = reloadable.listeners
-        await until(lambda: listener.pending == 2, "queries in work")
-        old = await reloadable.change(OTHER)
-        draining = asyncio.create_task(old.drain(never))
-        await until(lambda: not is_accepting(listener), "no new connections")
-        assert not old.closed.is_set()
-        go_on.set()
-        assert [await each for each in asking] == [9, 9]
-        await draining
-        assert old.closed.is_set()
-        await reloadable.change(BOUND)
-        assert await reloadable.ask() == 3
 
 
 @each_kind
@@ -230,27 +200,6 @@ async def test_what_cannot_be_opened() -> None:
 
 def shared(sock: socket.socket) -> bool:
     return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT))
-
-
-@NEEDS_NATIVE
-@pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1), (2, 3)])
-async def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
-    with serving_with("workers"):
-        async with serving(workers=first) as reloadable:
-            await reloadable.change(BOUND)
-            (udp,) = reloadable.listeners.udp.values()
-            assert len(udp.sockets) == first
-            old = await reloadable.change(BOUND.replace("whoami", f"multisocket {second}\nwhoami"))
-            assert [each.parts for each in old] == [[udp]]
-            for _ in range(20):
-                assert await reloadable.ask() == 2
-            await old.drain(never)
-            (udp,) = reloadable.listeners.udp.values()
-            assert len(udp.sockets) == second
-            assert [shared(sock) for sock in udp.sockets] == [second > 1] * second
-            for _ in range(20):
-                assert await reloadable.ask() == 2
-            assert await reloadable.ask("tcp") == 2
 
 
 @NEEDS_NATIVE

@@ -90,11 +90,6 @@ def test_what_no_block_answers_is_counted() -> None:
     assert responses == {("dns://:53", "dropped", "", "REFUSED", ""): 2}
 
 
-def test_block_without_handlers_refuses() -> None:
-    made = Made(". {\nreload\n}\n")
-    assert finish(made.ask("dns://:53", "a.org")) == "1 REFUSED qr rd |  |  | "
-
-
 @pytest.mark.parametrize("debugs", [False, True])
 def test_handler_that_raises(
     debugs: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -149,21 +144,3 @@ async def test_plugins_are_shown_for_a_block_s_first_key(tmp_path: Path) -> None
         server = f"dns://127.0.0.1:{reloadable.port}"
         names = ("prometheus", "whoami")
         assert set(shown) == {(server, "0.10.in-addr.arpa.", "", name) for name in names}
-
-
-async def test_plugins_of_a_chain_are_shown(tmp_path: Path) -> None:
-    http = free_port()
-    reloadable = ReloadableServer(
-        tmp_path,
-        f"a.org {{\nbind 127.0.0.1\nprometheus 127.0.0.1:{http}\nerrors\nwhoami\n}}\n"
-        "b.org {\nbind 127.0.0.1\nwhoami\n}\n",
-    )
-    async with running(reloadable):
-        shown = reloadable.server.metrics.gauge("coredns_plugin_enabled", "").values
-        server = f"dns://127.0.0.1:{reloadable.port}"
-        assert set(shown) == {
-            (server, "a.org.", "", name) for name in ("prometheus", "errors", "whoami")
-        }
-        await reloadable.ask("a.org")
-        responses = reloadable.server.metrics.counter("coredns_dns_responses_total", "").values
-        assert set(responses) == {(server, "a.org.", "", "NOERROR", "errors")}

@@ -72,12 +72,6 @@ def test_truncation_and_silence() -> None:
     assert (silent.rcode, silent.is_truncated, silent.size) == (None, False, 0)
 
 
-def test_an_ipv6_client() -> None:
-    tapped = Tapped(keeps=True)
-    tapped.add(client=Endpoint("2001:db8::1", 7))
-    assert tapped.queries.last()[0].client == "2001:db8::1"
-
-
 @pytest.mark.parametrize(
     "query",
     [b"", bytes(12), b"\0" * 12 + b"\3we", b"\0" * 12 + b"\xc0\x0c\0\1\0\1", b"\0" * 12 + b"\0\0\1\0"],

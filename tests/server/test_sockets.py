@@ -1,17 +1,36 @@
-"""Bound sockets: which families, which options, and the sentence where an address cannot be had."""
+"""Sockets: which families and options, the sentence where an address cannot be had, limits, and addresses of the kernel."""
 
 from __future__ import annotations
 
 import errno
 import socket
+import struct
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
-from hsdns.assemble import ListenAddress
-from hsdns.fastpath.control import IP_PKTINFO
+from hsdns.assemble import ListenAddress, assemble
+from hsdns.chain import Endpoint
+from hsdns.corefile.parser import parse
+from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO
+from hsdns.plugins import ORDER
 from hsdns.server import sockets
-from hsdns.server.sockets import BoundSockets, ListenError, open_all, open_both, open_tcp, open_udp
+from hsdns.server.sockets import (
+    DEFAULT_LIMITS,
+    BoundSockets,
+    Limits,
+    ListenError,
+    Settings,
+    asked_endpoint,
+    client_endpoint,
+    open_all,
+    open_both,
+    open_tcp,
+    open_udp,
+    settings_of,
+    socket_address,
+)
 from loadtest.ports import free_port
 
 pytestmark = pytest.mark.sockets
@@ -249,3 +268,127 @@ def test_worker_that_gets_no_socket_leaves_nothing(monkeypatch: pytest.MonkeyPat
     finally:
         for sock in beside:
             sock.close()
+
+
+DATA = Path(__file__).parents[1] / "data" / "tls"
+TLS = f"tls {DATA}/server.pem {DATA}/server.key"
+
+
+def read(text: str) -> list[Settings]:
+    corefile = parse("Corefile", text=text, environ={}, known_directives=ORDER)
+    return [settings_of(listener) for listener in assemble(corefile, warn=pytest.fail).listeners]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(". {\nwhoami\n}", Settings(), id="nothing"),
+        pytest.param(
+            ". {\ntimeouts {\nread 1s\nmaxtcpqueries 5\n}\nwhoami\n}",
+            Settings(Limits(1.0, 5.0, 10.0, 5)), id="limits",
+        ),
+        pytest.param(
+            "a.org {\ntimeouts {\nread 1s\nidle 2s\n}\nwhoami\n}\nb.org {\ntimeouts {\nread 4s\n}\nwhoami\n}",
+            Settings(Limits(4.0, 5.0, 2.0, -1)), id="last-block-counts",
+        ),
+        pytest.param(". {\nmultisocket 3\nwhoami\n}", Settings(workers=3), id="workers"),
+        pytest.param(". {\nmultisocket\nwhoami\n}", Settings(workers=2), id="workers-as-cpus"),
+        pytest.param(
+            "a.org {\nwhoami\n}\nb.org {\nmultisocket 3\nwhoami\n}", Settings(), id="first-block-counts",
+        ),
+        pytest.param(f". {{\n{TLS}\nwhoami\n}}", Settings(), id="no-tls-on-plain-dns"),
+        pytest.param("https://. {\nwhoami\n}", Settings(max_connections=200), id="https"),
+        pytest.param(
+            "https://. {\nhttps {\nmax_connections 0\n}\nwhoami\n}", Settings(max_connections=0), id="https-any",
+        ),
+    ],
+)  # fmt: skip
+def test_settings(text: str, expected: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "usable_cpus", lambda: 2)
+    assert read(text) == [expected]
+
+
+@pytest.mark.parametrize("scheme", ["tls", "https"])
+def test_tls_of_any_block_counts_for_the_address(scheme: str) -> None:
+    text = f"{scheme}://a.org {{\nwhoami\n}}\n{scheme}://b.org {{\n{TLS}\nwhoami\n}}\n"
+    (found,) = read(text)
+    assert found.tls is not None
+    assert found.limits is DEFAULT_LIMITS
+
+
+def test_one_block_with_three_schemes() -> None:
+    plain, tls, https = read(f". tls://. https://. {{\n{TLS}\nwhoami\n}}\n")
+    assert plain == Settings()
+    assert tls.tls is https.tls is not None
+    assert (tls.max_connections, https.max_connections) == (0, 200)
+
+
+LOCAL = Endpoint("0.0.0.0", 53)
+MAPPED = bytes(10) + b"\xff\xff"
+
+
+def sockaddr(family: int, port: int, rest: bytes) -> bytes:
+    return struct.pack("=H", family) + port.to_bytes(2, "big") + rest
+
+
+def ipv6(address: bytes, port: int = 5353, scope: int = 0) -> bytes:
+    rest = bytes(4) + address + struct.pack("=I", scope)
+    return sockaddr(socket.AF_INET6, port, rest)
+
+
+def message(level: int, kind: int, data: bytes) -> bytes:
+    """One control message, padded to eight octets."""
+    found = struct.pack("=Qii", 16 + len(data), level, kind) + data
+    return found + bytes(-len(found) % 8)
+
+
+@pytest.mark.parametrize(
+    ("address", "endpoint"),
+    [
+        pytest.param(sockaddr(socket.AF_INET, 40000, bytes((192, 0, 2, 1)) + bytes(8)), ("192.0.2.1", 40000), id="ipv4"),
+        pytest.param(ipv6(socket.inet_pton(socket.AF_INET6, "2001:db8::5")), ("2001:db8::5", 5353), id="ipv6"),
+        pytest.param(ipv6(MAPPED + bytes((10, 0, 0, 9))), ("10.0.0.9", 5353), id="mapped"),
+        pytest.param(ipv6(socket.inet_pton(socket.AF_INET6, "fe80::1"), 0xFFFF, 7), ("fe80::1%7", 65535), id="link-local"),
+        pytest.param(ipv6(bytes(16), 0), ("::", 0), id="nothing"),
+    ],
+)  # fmt: skip
+def test_client(address: bytes, endpoint: tuple[str, int]) -> None:
+    assert client_endpoint(address) == endpoint
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        Endpoint("192.0.2.1", 40000),
+        Endpoint("2001:db8::5", 65535),
+        Endpoint("fe80::1", 5353),
+        Endpoint("::", 0),
+    ],
+)
+def test_client_of_a_connection(client: Endpoint) -> None:
+    assert client_endpoint(socket_address(client)) == client
+
+
+IN_PKTINFO = struct.pack("=I", 3) + bytes((127, 0, 0, 2)) + bytes((192, 0, 2, 53))
+IN6_PKTINFO = socket.inet_pton(socket.AF_INET6, "2001:db8::35") + struct.pack("=I", 3)
+MAPPED_PKTINFO = MAPPED + bytes((192, 0, 2, 53)) + struct.pack("=I", 3)
+OTHER = message(socket.SOL_SOCKET, socket.SO_TIMESTAMP, bytes(5)) if hasattr(socket, "SO_TIMESTAMP") else message(1, 29, bytes(5))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("control", "address"),
+    [
+        pytest.param(b"", "0.0.0.0", id="nothing"),
+        pytest.param(message(socket.IPPROTO_IP, IP_PKTINFO, IN_PKTINFO), "192.0.2.53", id="ipv4"),
+        pytest.param(message(socket.IPPROTO_IPV6, IPV6_PKTINFO, IN6_PKTINFO), "2001:db8::35", id="ipv6"),
+        pytest.param(message(socket.IPPROTO_IPV6, IPV6_PKTINFO, MAPPED_PKTINFO), "192.0.2.53", id="mapped"),
+        pytest.param(OTHER + message(socket.IPPROTO_IP, IP_PKTINFO, IN_PKTINFO), "192.0.2.53", id="second"),
+        pytest.param(OTHER, "0.0.0.0", id="another-kind"),
+        pytest.param(message(socket.IPPROTO_IPV6, IP_PKTINFO, IN_PKTINFO), "0.0.0.0", id="another-level"),
+        pytest.param(message(socket.IPPROTO_IP, IP_PKTINFO, IN_PKTINFO[:8]), "0.0.0.0", id="cut"),
+        pytest.param(bytes(64), "0.0.0.0", id="length-of-nothing"),
+        pytest.param(b"\x10", "0.0.0.0", id="shorter-than-a-header"),
+    ],
+)  # fmt: skip
+def test_asked(control: bytes, address: str) -> None:
+    assert asked_endpoint(control, LOCAL) == (address, LOCAL.port)

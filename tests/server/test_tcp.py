@@ -7,12 +7,13 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any
 
 import pytest
 
 from hsdns.chain import Request
 from hsdns.server import tcp as tcp_listener
-from hsdns.server.admission import SECONDS, STEPS
+from hsdns.server.admission import MAX_CREDIT_WAIT, SECONDS, STEPS
 from hsdns.server.sockets import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.tcp import KNOWN, MAX_IN_WORK, TcpConnection
 from hsdns.wire.framing import frame
@@ -267,6 +268,54 @@ class HalfClosed(MemoryTransport):
 
     def write_eof(self) -> None:
         self.has_said_end = True
+
+
+# --- who is admitted ---
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_connections_of_the_process_are_bounded(it: MemoryServing, is_busy: bool) -> None:
+    it.server.places.most, it.processor.knows = 1, "none" if is_busy else "all"
+    first = it.connect()
+    first.connection.data_received(QUERY)
+    second = it.connect()
+    assert (first.is_over, second.is_aborted) == (not is_busy, is_busy)
+    assert (it.server._rejected.values, len(it.server.places)) == ({(): is_busy}, 1)
+    for each in (first, second):
+        each.connection.connection_lost(None)
+    assert (len(it.server.places), it.server.connections) == (0, set())
+
+
+@pytest.mark.parametrize("missing", ["peername", "sockname", "listener"])
+def test_connection_that_has_ended_or_comes_after_the_end_is_aborted(
+    missing: str, it: MemoryServing
+) -> None:
+    transport = MemoryTransport("192.0.2.1")
+    transport._extra[missing] = None  # type: ignore[attr-defined]  # asyncio's
+    if missing == "listener":
+        it.server.close()
+    transport.connection = it.server.make_connection()
+    transport.connection.connection_made(transport)
+    assert (transport.is_aborted, it.server.connections) == (True, set())
+    assert it.server._rejected.values == {(): 0}
+
+
+def test_client_without_credit_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read from its connection meanwhile; one that would wait too long is refused."""
+    it, timers = MemoryServing("https"), list[Any]()
+    monkeypatch.setattr(it.server, "_call_later", lambda *timer: timers.append(timer))
+    it.credit.charge("192.0.2.1", 1 << 30, 0, it.now)
+    first = it.connect()
+    ((seconds, call),) = timers
+    assert (first.is_paused, seconds) == (True, pytest.approx(MAX_CREDIT_WAIT))
+    call()
+    assert not first.is_paused
+    assert it.connect().is_aborted
+    assert it.server._rejected.values == {(): 1}
+    other = it.connect("192.0.2.2")
+    it.server.settings = Settings()
+    ingress = it.connect()
+    assert not any(each.is_paused or each.is_aborted for each in (other, ingress))
 
 
 # --- on loopback ---

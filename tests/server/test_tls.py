@@ -367,20 +367,3 @@ def test_cut_without_close_notify() -> None:
     pair.shake()
     assert pair.server.eof_received()
     assert pair.inside.heard == ["eof"]
-
-
-def test_transport_hands_on() -> None:
-    pair = Pair()
-    transport = pair.inside.transport
-    pair.server.pause_writing()
-    pair.server.resume_writing()
-    assert pair.inside.heard == ["pause", "resume"]
-    transport.pause_reading()
-    transport.resume_reading()
-    transport.set_write_buffer_limits(5, 3)
-    transport.abort()
-    assert pair.outside.calls == ["pause_reading", "resume_reading", "limits 5 3", "abort"]
-    assert transport.get_write_buffer_size() == 42
-    assert transport.get_extra_info("peername") == ("192.0.2.1", 5)
-    assert transport.get_extra_info("ssl_object") is pair.server.ssl
-    assert not transport.is_closing()

@@ -1,4 +1,4 @@
-"""UDP on loopback, on the loop and with workers: who is answered, from where, and what a batch is."""
+"""UDP on loopback, on the loop and with workers: what a batch is, who waits, and when reading stops."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hsdns.query import QueryProcessor
 from hsdns.server.admission import PendingQueries
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
-from hsdns.server.udp import BATCH_LEN, KNOWN, TURN
+from hsdns.server.udp import AGAIN, BATCH_LEN, KNOWN, TURN
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
 from tests.server.test_transports import serving_udp
-from tests.support.clients.messages import query, summary
+from tests.support.clients.messages import query
 from tests.support.clients.sockets import UdpClient
 from tests.support.coroutines.event_loops import until
 from tests.support.servers.function_processor import Answer, asked_address, processor
@@ -280,24 +280,6 @@ async def test_what_waits_is_bounded_and_shared(kind: str) -> None:
             assert (server.pending, server.statistics()[0]) == (pending, dropped)
 
 
-@each_kind
-async def test_processor_is_exchanged_between_two_datagrams(kind: str) -> None:
-
-    async def old(request: Request) -> Reply:
-        return Reply(rcode=3)
-
-    async with serving(old, kind=kind) as server:
-        with UdpClient() as client:
-            address = ("127.0.0.1", server.local.port)
-            first, _ = await client.ask(query(number=1).to_wire(), address)
-            server.processor = processor(asked_address)
-            second, _ = await client.ask(query(number=2).to_wire(), address)
-            assert [summary(first), summary(second)] == [
-                "1 NXDOMAIN qr rd |  |  | ",
-                "2 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | ",
-            ]
-
-
 # --- what goes wrong ---
 
 
@@ -411,3 +393,114 @@ async def test_close_gives_the_port_back(kind: str) -> None:
     async with serving(kind=kind) as server:
         port = server.local.port
     open_udp(ListenAddress("127.0.0.1", port)).close()
+
+
+async def test_the_buffer_is_read_for_most_of_an_iteration_under_a_flood() -> None:
+    """The kernel's buffer is one queue for all clients: while it is full, each of them waits for the others' queries."""
+    now = 0.0
+    read = 0
+    answered: list[int] = []  # how many batches had been read
+
+    class Flood:
+        """A buffer that is never empty, of which a batch is read in an eighth of a turn."""
+
+        def serve(self, table: object) -> list[tuple[bytes, bytes, bytes]]:
+            nonlocal now, read
+            now += TURN / 8
+            read += 1
+            return [(b"", b"", b"")] * BATCH_LEN
+
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: now)
+    server._batch = Flood()
+    server._take = lambda: answered.append(read)
+    server._read_batch()
+    server.close()
+    assert answered[0] == 64
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(1.1 * AGAIN, [1, 2, 3]), (0.6 * AGAIN, [2])],
+    ids=["long", "short"],
+)
+async def test_the_buffer_is_read_between_misses(seconds: float, expected: list[int]) -> None:
+    """`expected`: how many misses had been answered at each reading."""
+    now = 1.0
+    answered = 0
+    read: list[int] = []
+
+    class Empty:
+        def serve(self, table: object) -> list[tuple[bytes, bytes, bytes]]:
+            read.append(answered)
+            return []
+
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: now)
+    server.start()
+    server._batch = Empty()
+    server._read()
+
+    def answer(*miss: object) -> None:
+        nonlocal now, answered
+        now += seconds
+        answered += 1
+
+    server._answer = answer
+    server._waiting[1].offer(0, [(b"query", b"", b"")] * 3)
+    server._take()
+    server.close()
+    assert read == [0, *expected]
+
+
+async def test_the_buffer_is_read_between_steps_of_connections() -> None:
+    """What misses the table then is answered in the next iteration."""
+    taken: list[int] = []
+
+    class OneMiss:
+        def serve(self, table: object) -> list[tuple[bytes, bytes, bytes]]:
+            return [(b"query", b"", b"")]
+
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 1.0)
+    server.start()
+    (read,) = server._between.values()
+    server._batch = OneMiss()
+    server._take = lambda: taken.append(len(server._waiting[1].take(9)))
+    read()
+    assert taken == []
+    await asyncio.sleep(0)
+    server.close()
+    assert not server._between
+    assert taken == [1]
+
+
+async def test_an_error_costs_the_queries_of_one_iteration_only() -> None:
+    taken: list[int] = []
+
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
+
+    def take() -> None:
+        taken.extend(each[0] for each in server._waiting[1].take(1))
+        if len(taken) == 2:
+            raise KeyError(taken)
+
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    server._take = take
+    server._waiting[1].offer(0, [(b"query", b"", b"")] * 3)
+    server._read_batch()
+    for _ in range(4):
+        await asyncio.sleep(0)
+    server.close()
+    assert taken == [0, 0, 0]
+
+
+async def test_closed_socket_is_not_read() -> None:
+    """Its number may be another one's by then."""
+    sock = open_udp(ListenAddress("127.0.0.1", 0))
+    server = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
+    server.start()
+    server.close()
+    server.stop_reading()
+    assert sock.fileno() == -1

@@ -1,19 +1,29 @@
-"""The thread that follows the cluster: what runs there, how it ends, and the lease that it renews."""
+"""The thread that follows the cluster, its lease, and stalls of event loops."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from hsdns.metrics import Registry
-from hsdns.server.watch_loop import LEASE, PATIENCE, Watchdog, WatchLoop
+from hsdns.metrics import Counter, Registry
+from hsdns.server.watch_loop import (
+    BEAT,
+    LEASE,
+    LOG_PAUSE,
+    PATIENCE,
+    STALL,
+    Pulse,
+    Watchdog,
+    WatchLoop,
+)
 from hsdns.server.watch_thread import WatchThread
-from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.coroutines.event_loops import LOOPS, until
 
 
 class Scripted:
@@ -59,18 +69,6 @@ async def test_what_is_spawned_runs_in_another_thread_until_it_is_cancelled(loop
     one.cancel()  # without effect
 
 
-async def test_it_goes_on_while_the_main_loop_stands_still() -> None:
-    turned = threading.Event()
-
-    async def follow() -> None:
-        await asyncio.sleep(0)
-        turned.set()
-
-    async with running() as watch_loop:
-        watch_loop.spawn(follow(), "follow")
-        assert turned.wait(30), "this blocks the main loop"
-
-
 async def test_an_error_is_logged_and_ends_only_its_task(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
 
@@ -88,10 +86,6 @@ async def test_an_error_is_logged_and_ends_only_its_task(caplog: pytest.LogCaptu
             watch_loop.spawn(go_on(), "another")
             await until(lambda: bool(went_on), "the other one")
     assert caplog.messages == ["the source ended with an error"]
-
-
-def test_one_that_has_not_begun_ends_at_once() -> None:
-    run(WatchLoop(lambda end: None, Watchdog(Registry())).close())
 
 
 # --- the lease ---
@@ -163,3 +157,133 @@ def test_calls_and_end() -> None:
     thread.end()
     assert thread.join(20)
     assert seen == ["watch", "second", "first"]
+
+
+def counter() -> Counter:
+    return Counter("hsdns_loop_stalls_total", "", ("loop",))
+
+
+def stalls(counted: Counter, name: str = "main") -> float:
+    return counted.values[(name,)]
+
+
+@pytest.mark.parametrize(
+    ("looks", "beat_at", "in_time", "counted"),
+    [
+        pytest.param([], BEAT, True, 0, id="in time"),
+        pytest.param([BEAT + STALL], BEAT + STALL, True, 0, id="as late as it may be"),
+        pytest.param([], BEAT + STALL + 0.01, False, 1, id="nothing looked meanwhile"),
+        pytest.param([BEAT + STALL + 0.01], BEAT + STALL + 0.02, False, 1, id="noticed before"),
+        pytest.param([0.4, 0.5, 2.0, 60.0], 61.0, False, 1, id="noticed several times"),
+    ],
+)
+def test_a_stall_is_counted_once(
+    looks: list[float], beat_at: float, in_time: bool, counted: int
+) -> None:
+    found = counter()
+    pulse = Pulse("main", found, 0.0)
+    for now in looks:
+        pulse.check(now)
+    assert pulse.beat(beat_at) is in_time
+    assert stalls(found) == counted
+    assert pulse.beat(beat_at + BEAT), "the next one is due from there on"
+    assert stalls(found) == counted
+
+
+class ScriptedDog:
+    """A watchdog whose clock and frames a test sets; this thread stands for that of the loop."""
+
+    def __init__(self, *, settled: bool = True) -> None:
+        self.now = 0.0
+        metrics = Registry()
+        self.dog = Watchdog(
+            metrics, lambda: self.now, lambda: {threading.get_ident(): sys._getframe()}
+        )
+        self.counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
+        self.pulse = Pulse("main", self.counted, 0.0)
+        self.dog.add(self.pulse)
+        if settled:
+            self.dog.settle()
+
+    def look(self, now: float) -> None:
+        self.now = now
+        self.dog.look()
+
+
+def test_the_stack_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    scripted = ScriptedDog()
+    with caplog.at_level(logging.WARNING):
+        scripted.look(BEAT + STALL)
+        assert not caplog.messages
+        scripted.look(1.0)
+        scripted.look(2.0)
+        scripted.pulse.beat(3.0)
+        scripted.look(10.0)
+        assert len(caplog.messages) == 1
+        assert caplog.messages[0].startswith(
+            "the event loop main has not turned for 1.00 s; it is in:\n"
+        )
+        assert "test_the_stack_is_logged_once_a_minute" in caplog.messages[0]
+        scripted.look(1.0 + LOG_PAUSE)
+        assert len(caplog.messages) == 2
+    assert stalls(scripted.counted) == 2
+
+
+SETTLED = "until the cluster had been read, event loops did not turn: main for"
+
+
+@pytest.mark.parametrize(
+    ("steps", "lines"),
+    [
+        pytest.param("look 0.5, beat 0.5, look 1.8, beat 1.8, look 2.4, settle 2.4, beat 2.4, look 2.4", [f"{SETTLED} 1.30 s"], id="one line for all"),
+        pytest.param("look 0.5, settle 1.0, look 1.8, beat 1.8, look 1.9", [f"{SETTLED} 1.80 s"], id="settled within a stall"),
+        pytest.param("look 0.1, beat 0.1, settle 0.2, look 0.2", [], id="no stall"),
+        pytest.param("look 5.0, look 10.2, look 10.3, beat 10.3", ["the event loop main has not turned for 10.20 s; it is in:"], id="one that may not end"),
+        pytest.param("settle 0.0, look 0.1, beat 0.1, look 1.1", ["the event loop main has not turned for 1.00 s; it is in:"], id="later"),
+    ],
+)  # fmt: skip
+def test_the_first_list_is_no_reason_for_a_stack(
+    steps: str, lines: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    scripted = ScriptedDog(settled=False)
+    with caplog.at_level(logging.INFO):
+        for step in steps.split(", "):
+            name, at = step.split()
+            scripted.now = float(at)
+            if name == "beat":
+                scripted.pulse.beat(scripted.now)
+            else:
+                getattr(scripted.dog, name)()
+    assert [each.partition("\n")[0] for each in caplog.messages] == lines
+
+
+def test_a_loop_that_has_ended_is_not_looked_at() -> None:
+    scripted = ScriptedDog()
+    scripted.dog.forget("main")
+    scripted.look(100.0)
+    assert stalls(scripted.counted) == 0
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+async def test_a_loop_that_stands_still_is_noticed_by_the_thread(loop: str) -> None:
+    metrics, noticed = Registry(), threading.Event()
+    dog = Watchdog(metrics)
+    counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
+    beats: list[bool] = []
+    dog.listen("main", lambda _, in_time: beats.append(in_time))
+    dog.start()
+    await until(lambda: beats == [True], "the first beat")
+    original = dog.look
+
+    def look() -> None:
+        original()
+        if stalls(counted):
+            noticed.set()
+
+    dog.look = look  # type: ignore[method-assign]
+    assert noticed.wait(30), "this blocks the loop until the thread has counted it"
+    await asyncio.sleep(0)
+    await until(lambda: False in beats, "the late beat")
+    assert stalls(counted) == 1
+    dog.stop()
+    dog.stop()

@@ -20,7 +20,7 @@ from hsdns.server.sockets import open_all
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import DEADLINE, until
+from tests.support.coroutines.event_loops import DEADLINE
 from tests.support.servers.function_processor import asked_address, processor
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, twin_of
@@ -155,34 +155,6 @@ async def test_queue_that_is_full_drops_and_counts(
             assert wire[1] == number
         assert server.statistics() == (sent - room, {})
         assert server.pending == 0
-
-
-async def test_close_while_busy_ends_the_threads(workers: ModuleType) -> None:
-    memory_server = make_memory_server()
-
-    stop = threading.Event()
-    sender = socket.socket(type=socket.SOCK_DGRAM)
-
-    def flood(address: tuple[str, int]) -> None:
-        unknown = ask("there.is.no.such.name.example.")
-        while not stop.is_set():
-            for wire in (ask(WEB), unknown):
-                with contextlib.suppress(OSError):  # nobody listens any more
-                    sender.sendto(wire, address)
-
-    with serving(workers, memory_server.runtime.processors[memory_server.server], 2) as server:
-        thread = threading.Thread(target=flood, args=(address_of(server),), daemon=True)
-        thread.start()
-        try:
-            await until(lambda: sum(received(server)) > 200, "queries received")
-            assert len(thread_names()) == 2
-            server.close()
-            assert thread_names() == []
-            assert [sock.fileno() for sock in server.sockets] == [-1, -1]
-        finally:
-            stop.set()
-            thread.join()
-            sender.close()
 
 
 async def test_reply_that_cannot_be_sent_is_counted(workers: ModuleType) -> None:

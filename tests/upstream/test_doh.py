@@ -95,25 +95,6 @@ def test_post() -> None:
     assert pair.ended == {stream: REPLY}
 
 
-def test_get() -> None:
-    pair = Pair("GET")
-    stream = pair.ask()
-    (request,) = pair.requests()
-    path, _, text = request.pop(":path").partition("?dns=")
-    assert request == {
-        ":method": "GET",
-        ":scheme": "https",
-        ":authority": "dns.example.net:443",
-        "accept": "application/dns-message",
-    }
-    assert path == "/dns-query"
-    assert "=" not in text
-    assert urlsafe_b64decode(text + "=" * (-len(text) % 4)) == b"\0\0" + MESSAGE[2:]
-    assert pair.body() == b""
-    pair.reply(stream)
-    assert pair.ended == {stream: REPLY}
-
-
 @pytest.mark.parametrize("size", [1, 7, 1000], ids=["byte-by-byte", "in-sevens", "whole"])
 def test_bytes_may_come_in_any_pieces(size: int) -> None:
     pair = Pair()
@@ -303,3 +284,22 @@ def test_any_bytes_end_well(noise: bytes, after_settings: bool) -> None:
         receive(noise if after_settings else b"\0\0\0\4\0\0\0\0\0" + noise)
     except ConnectionClosed:
         assert not pair.session.is_open
+
+
+def test_get() -> None:
+    pair = Pair("GET")
+    stream = pair.ask()
+    (request,) = pair.requests()
+    path, _, text = request.pop(":path").partition("?dns=")
+    assert request == {
+        ":method": "GET",
+        ":scheme": "https",
+        ":authority": "dns.example.net:443",
+        "accept": "application/dns-message",
+    }
+    assert path == "/dns-query"
+    assert "=" not in text
+    assert urlsafe_b64decode(text + "=" * (-len(text) % 4)) == b"\0\0" + MESSAGE[2:]
+    assert pair.body() == b""
+    pair.reply(stream)
+    assert pair.ended == {stream: REPLY}

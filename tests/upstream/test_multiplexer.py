@@ -523,27 +523,6 @@ def test_a_silent_upstream_uses_few_sockets() -> None:
     assert setup.open == 0
 
 
-@in_loop
-def test_many_expired_queries_are_divided() -> None:
-    """Each of them costs what a query costs; they are all due at once if an upstream stops answering."""
-    setup = Setup()
-    failed: list[float] = []
-
-    class Results(dict[int, bytes | BaseException | None]):
-        def update(self, result: Any) -> None:
-            setup.now += TURN / 2
-            failed.append(setup.now)
-            super().update(result)
-
-    setup.results = Results()
-    numbers = [setup.ask(query(k)) for k in range(5)]
-    setup.now += 2.0 + TICK
-    for count in (2, 4, 5, 5):
-        setup.under_test.expire()
-        assert len(failed) == count
-    assert all(isinstance(setup.results[each], TimeoutError) for each in numbers)
-
-
 @pytest.mark.parametrize("event", ["reply", "refusal", "time-out"])
 async def test_many_askers_are_divided(event: str) -> None:
     """Each goes through the chain at once; one datagram, one error or one time-out may be that of thousands."""
@@ -685,3 +664,24 @@ def test_it_draws_many_octets_at_a_time_and_uses_each_once() -> None:
     numbers = [entropy.number() for _ in range(3000)]
     assert numbers == [*range(10_000, 12_048), *range(20_000, 20_952)]
     assert drawn == [4096, 4096]
+
+
+@in_loop
+def test_many_expired_queries_are_divided() -> None:
+    """Each of them costs what a query costs; they are all due at once if an upstream stops answering."""
+    setup = Setup()
+    failed: list[float] = []
+
+    class Results(dict[int, bytes | BaseException | None]):
+        def update(self, result: Any) -> None:
+            setup.now += TURN / 2
+            failed.append(setup.now)
+            super().update(result)
+
+    setup.results = Results()
+    numbers = [setup.ask(query(k)) for k in range(5)]
+    setup.now += 2.0 + TICK
+    for count in (2, 4, 5, 5):
+        setup.under_test.expire()
+        assert len(failed) == count
+    assert all(isinstance(setup.results[each], TimeoutError) for each in numbers)

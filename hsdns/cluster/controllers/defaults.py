@@ -16,7 +16,7 @@ Rule: where versions of Kubernetes differ, the value is accepted: names of Servi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -177,6 +177,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 _ABSENT: Final = (None,)  # a pointer in the API's Go type
 _EMPTY: Final = (None, "")  # a string there, for which "" is the same as absent
 _CONTAINERS: Final = ("containers", "initContainers")
+_WORKLOADS: Final = ("StatefulSet", "Deployment", "ReplicaSet", "DaemonSet", "Job")
 
 
 class Default(NamedTuple):
@@ -204,6 +205,14 @@ def _ip_family_policy(spec: ServiceSpec) -> str | None:
 def _pod_ips(status: PodState) -> list[PodIP] | None:
     first = PodIP(status.pod_ip or "")
     return [first] if first.ip and (status.pod_ips or [])[:1] != [first] else None
+
+
+def _of_pods(kinds: tuple[str, ...], spec: str) -> Iterator[Default]:
+    """The defaults of a Pod's spec, which is at this path."""
+    for containers in _CONTAINERS:
+        field = f"{spec}.{containers}[].ports[].protocol"
+        yield Default(kinds, field, "`TCP`", "TCP", _EMPTY)
+    yield Default(kinds, f"{spec}.dnsPolicy", "`ClusterFirst`", "ClusterFirst", _EMPTY)
 
 
 DEFAULTS: Final = (
@@ -239,11 +248,7 @@ DEFAULTS: Final = (
         lambda metadata: {**(metadata.labels or {}), NAME_LABEL: metadata.name},
         None,
     ),
-    *(
-        Default(("Pod",), f"spec.{containers}[].ports[].protocol", "`TCP`", "TCP", _EMPTY)
-        for containers in _CONTAINERS
-    ),
-    Default(("Pod",), "spec.dnsPolicy", "`ClusterFirst`", "ClusterFirst", _EMPTY),
+    *_of_pods(("Pod",), "spec"),
     Default(
         ("Pod",),
         "status.podIPs",
@@ -251,23 +256,7 @@ DEFAULTS: Final = (
         _pod_ips,
         None,
     ),
-    *(
-        Default(
-            ("StatefulSet", "Deployment", "ReplicaSet", "DaemonSet", "Job"),
-            f"spec.template.spec.{containers}[].ports[].protocol",
-            "`TCP`",
-            "TCP",
-            _EMPTY,
-        )
-        for containers in _CONTAINERS
-    ),
-    Default(
-        ("StatefulSet", "Deployment", "ReplicaSet", "DaemonSet", "Job"),
-        "spec.template.spec.dnsPolicy",
-        "`ClusterFirst`",
-        "ClusterFirst",
-        _EMPTY,
-    ),
+    *_of_pods(_WORKLOADS, "spec.template.spec"),
     Default(("StatefulSet", "Deployment", "ReplicaSet"), "spec.replicas", "1", 1),
     Default(
         ("Job",),

@@ -109,8 +109,7 @@ def write_for_ci(report: Report, flags: ReportCommand) -> None:
 
     The summary is written if it is requested, or if GitHub Actions runs the command.
     """
-    from hsdns.load.output.junit import junit
-    from hsdns.load.output.markdown import markdown
+    from hsdns.load.output.ci import junit, markdown
 
     if flags.junit:
         Path(flags.junit).write_text(junit(report), encoding="utf-8")

@@ -12,6 +12,9 @@ Rule 1: before a load begins it raises KeyboardInterrupt, because there is nothi
 Rule 2: from then on it is only recorded, and the run checks for it.  So it cannot interrupt, for example, the writing
         of the report, and a second one, which `timeout` sends, has no effect.
 
+The portion of the plan that this generator carries out, and its begin: -part, -start-at, -job:
+Rule: several machines agree on the time of day, but a run uses the monotonic clock.  The time of day is read once.
+
 Checks that a process may have the descriptors that a load needs, for UDP sockets (-sockets) and for connections:
 Rule: the soft limit is raised first; the sending process inherits it.
 """
@@ -28,20 +31,21 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns import __version__, memory
 from hsdns.cli.command import FlagError, complain
 from hsdns.limits import descriptor_limit, raise_limit
 from hsdns.load.cli.export import Metrics, put_out, write_for_ci
-from hsdns.load.cli.generator import Generator, find_generator
 from hsdns.load.cli.knee import find_knee
 from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
-from hsdns.load.errors import naming_files
+from hsdns.load.errors import LoadError, naming_files
+from hsdns.load.schedule import Portion, read_start
 
 if TYPE_CHECKING:
     from hsdns.cli.command import Command
     from hsdns.load.cli.cluster import LoadCluster
+    from hsdns.load.cluster.job import Job, JobApi
     from hsdns.load.plan import StreamPlan, Target
     from hsdns.load.questions import Questions
     from hsdns.load.report import Machine, PlanReport, Report
@@ -101,7 +105,7 @@ def _run(
     settings: LoadSettings, metrics: Metrics, generator: Generator, termination: Termination
 ) -> tuple[Report, dict[str, Results]]:
     from hsdns.load.cli.questions import questions_of
-    from hsdns.load.report import Run, make_report
+    from hsdns.load.report import FORMAT, Report
 
     with ExitStack() as stack:
         cluster = _cluster(settings)
@@ -124,8 +128,8 @@ def _run(
             knee, servers, plan = find_knee(settings, load)
     slack = settings.flags.slack if settings.flags.verify else None
     at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    run = Run(at, plan, _machine(), slack, settings.limits, knee)
-    report = make_report(run, [each.report() for each in servers])
+    counted = [each.report() for each in servers]
+    report = Report(FORMAT, at, plan, _machine(), counted, knee=knee).finish(slack, settings.limits)
     return report, {each.name: each for each in servers}
 
 
@@ -144,7 +148,7 @@ def _cluster(settings: LoadSettings) -> LoadCluster | None:
         configuration,
         partial(questions_of, settings),
         verifies=flags.verify,
-        api=flags.api,
+        serves=flags.api,
         changes_api=flags.churn_api,
         kinds=flags.churn_kinds,
         seed=flags.seed,
@@ -334,3 +338,54 @@ def descriptors_needed(streams: StreamPlan, fastest: float, timeout: float) -> i
         return streams.connections
     lingering = fastest / streams.queries * (streams.idle / 1e9 + timeout)
     return streams.connections + int(lingering) + 1
+
+
+AFTER_JOB: Final = "+60s"  # from the start of a Job, unless -start-at is given
+
+
+class Generator(NamedTuple):
+    """This generator; `begin` in nanoseconds of the monotonic clock, 0 for at once."""
+
+    portion: Portion = Portion()
+    begin: int = 0
+    job: Job | None = None
+    api: JobApi | None = None
+
+    def put(self, report: bytes) -> str:
+        """Write the report to the place for all pods of the Job; return where; raise LoadError."""
+        assert self.job is not None, "the caller asks only then"
+        assert self.api is not None, "a Job was read from there"
+        name = self.api.put_report(self.job, self.portion.part, report)
+        return f"the report is in the ConfigMap {name} of the namespace {self.api.namespace}"
+
+
+def find_generator(portion: Portion, start_at: str, job: str) -> Generator:
+    """Read this generator's settings from the flags or the Job; raise LoadError."""
+    if not job:
+        return Generator(portion, _monotonic(read_start(start_at, time.time())) if start_at else 0)
+    from hsdns.load.cluster.job import read_index
+
+    index = read_index(os.environ)
+    api = _api()
+    found = api.job(job, time.sleep)
+    if index >= found.completions:
+        raise LoadError(
+            f"-job: the Job {job} has {found.completions} completions, and no index {index}"
+        )
+    start = read_start(start_at or AFTER_JOB, time.time(), found.started)
+    return Generator(Portion(index, found.completions), _monotonic(start), found, api)
+
+
+def _monotonic(start: float) -> int:
+    """A time in seconds since 1970 on the monotonic clock, in nanoseconds."""
+    return time.monotonic_ns() + round((start - time.time()) * 1e9)
+
+
+def _api() -> JobApi:
+    from hsdns.apiserver.access import InCluster
+    from hsdns.load.cluster.job import JobApi, read_namespace
+
+    source = InCluster(os.environ, time.monotonic, lambda message: None)
+    for sentence in source.check():
+        raise LoadError(f"-job: {sentence}")
+    return JobApi(source, read_namespace())

@@ -1,6 +1,6 @@
 """Counts, times and rates of a report as text.
 
-Path: text.py, markdown.py, page.py -> here.
+Path: text.py, ci.py, page.py -> here.
 
 Compares servers: those of one run, or of several saved runs:
 Rule 1: a figure that no server has is omitted; one that only some have is "-" for the others.

@@ -193,15 +193,12 @@ class Loop:
 
 
 @dataclass(kw_only=True)
-class Sender(Loop):
-    """Sends `queries` (without IDs) at `times`, in an `order` of their numbers; `most` wait at once, 0: any number."""
+class Scheduled(Loop):
+    """A loop that sends over `transport` what is due at `times`, and reports what became of it."""
 
-    transport: Transport
     reporter: Reporter
-    queries: Sequence[bytes]
     times: Iterator[int]
-    order: Iterator[int]
-    most: int = 0
+    transport: Transport = field(init=False)
     _begin: int = 0
     _due: int | None = None
 
@@ -210,8 +207,27 @@ class Sender(Loop):
         self._begin, self._due = begin, next(self.times, None)
         self.reporter.begin(begin)
         self.loop()
+        self.give_up()
         self.transport.close()
         self.reporter.finish()
+
+    def give_up(self) -> None:
+        """Count what has not ended."""
+
+    def expire(self, now: int) -> None:
+        """Give up queries, send what connections have room for, and report."""
+        self.transport.expire(now)
+        self.transport.flush()
+        self.reporter.report_at(now)
+
+
+@dataclass(kw_only=True)
+class Sender(Scheduled):
+    """Sends `queries` (without IDs), in an `order` of their numbers; `most` wait at once, 0: any number."""
+
+    queries: Sequence[bytes]
+    order: Iterator[int]
+    most: int = 0
 
     def send_due(self, now: int) -> int | None:
         """Pass the queries that are due to the transport."""
@@ -236,9 +252,3 @@ class Sender(Loop):
         self._due = due
         transport.flush()
         return now
-
-    def expire(self, now: int) -> None:
-        """Give up queries, send what connections have room for, and report."""
-        self.transport.expire(now)
-        self.transport.flush()
-        self.reporter.report_at(now)

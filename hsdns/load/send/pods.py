@@ -25,7 +25,7 @@ from hsdns.load.pods import SEARCH, PodLookup, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.send.connection import Connection, Connections, FramedSession, Link, QueryResult
-from hsdns.load.send.loop import Loop, Query, Reporter, Transport
+from hsdns.load.send.loop import Query, Scheduled
 from hsdns.resolver import cares, glibc, go, musl
 from hsdns.resolver.model import (
     CLOSED,
@@ -113,7 +113,7 @@ class _LookupConnections(Connections):
 
 
 @dataclass(kw_only=True)
-class PodSender(Loop):
+class PodSender(Scheduled):
     """Looks up `wanted` for `pods` at `times`; gives up unfinished lookups `timeout` and DRAIN after the last one.
 
     `open_link` opens the socket of a connection, `transport` sends datagrams, and says to ended() how each ended.
@@ -121,15 +121,10 @@ class PodSender(Loop):
     """
 
     pods: Pods
-    times: Iterator[int]
     wanted: Iterator[PodLookup]
-    reporter: Reporter
     open_link: Callable[[Connection], Link]
     timeout: int
-    transport: Transport = field(init=False)
-    _begin: int = 0
-    _last: int = 0
-    _due: int | None = None
+    _last: int = 0  # when the last lookup so far was due
     # Seconds from the begin, and a number so that no lookups are compared.
     _timers: list[tuple[float, int, _Running]] = field(default_factory=list)
     _timer_count: int = 0
@@ -143,19 +138,12 @@ class PodSender(Loop):
         self.streams = _LookupConnections(self.open_link, self)
         self._drain = self.timeout + DRAIN
 
-    def run(self, begin: int) -> None:
-        """Run all lookups, and wait until they end; `begin` is the time at which the schedule begins."""
-        self._begin = self._last = begin
-        self.reporter.begin(begin)
-        self._due = next(self.times, None)
-        self.loop()
+    def give_up(self) -> None:
+        """Count the lookups that have not ended, but not those of a run that ended early: they had too little time."""
         now = self.clock()
         for running in sorted(self._running, key=lambda each: each.figures.planned):
-            # Those of a run that ended early had too little time.
             if running.figures.planned + self._drain <= now:
                 self._end(running, UNFINISHED, now)
-        self.transport.close()
-        self.reporter.finish()
 
     def send_due(self, now: int) -> int | None:
         """Begin the lookups that are due; return when there is something to do."""
@@ -215,8 +203,7 @@ class PodSender(Loop):
                 running.deadline = None
                 self._resume(running, None, at, deadline)
         self.streams.flush()
-        self.transport.expire(now)
-        self.reporter.report_at(now)
+        super().expire(now)
 
     def _send(self, running: _Running, at: int) -> None:
         """Send the packets in a model's outbox, which were due at a time."""

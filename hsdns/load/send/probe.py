@@ -5,10 +5,10 @@ Path: load/cli/load.py -> here -> sockets.py for connections.
 
 from __future__ import annotations
 
-import select
 import socket
 import time
 from collections.abc import Callable
+from selectors import DefaultSelector
 from typing import Final
 
 import msgspec
@@ -113,17 +113,18 @@ def _ask_over_streams(
 
     only = msgspec.structs.replace(plan, connections=1, queries=0)
     timeout = round(EACH * (1 if plan.transport == TCP else 2) * 1e9)
-    pool, links = open_pool(only, family, address, timeout, ended, time.monotonic_ns)
+    selector = DefaultSelector()
+    pool = open_pool(only, selector, family, address, timeout, ended, time.monotonic_ns)
     pool.ask(Sent(encode_query(query, 0)[2:], 0, 0, time.monotonic_ns()))
     while pool.waits:
         pool.flush()
-        select.select([links.fileno()], [], [], 0.01)
-        links.serve(pool)
+        for key, events in selector.select(0.01):
+            key.data(events)
         pool.expire(time.monotonic_ns())
     counts = pool.counts
     why = next(iter((*counts.without_answer, *counts.not_opened, *counts.ended)), why)
     pool.close()
-    links.close()
+    selector.close()
     if any(replies):
         return replies[0]
     if why.startswith("TLS: "):

@@ -41,7 +41,7 @@ from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan
 from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.schedule import SECOND, Portion
-from hsdns.load.send.loop import Ready, Reporter, Sender, Transport
+from hsdns.load.send.loop import Ready, Reporter, Sender
 from hsdns.load.send.pods import PodSender
 from hsdns.load.send.sockets import Links, UdpSocket, open_pool, open_socket
 from hsdns.load.send.udp import IDS, UdpTransport
@@ -263,17 +263,20 @@ class Inputs:
         ready = select.select(files, [], [], nanoseconds / 1e9)[0]
         if self._stdin in ready and not self._obey():
             return None
-        return [key.data for key, _ in self.selector.select(0)] if ready else ()
-
-    def watch(self, file: UdpSocket | Links, receive: Callable[[], None]) -> None:
-        """Call a function when a socket, or one of several, is ready."""
-        self.selector.register(file, EVENT_READ, receive)
+        return (
+            [partial(key.data, events) for key, events in self.selector.select(0)] if ready else ()
+        )
 
     def watch_udp(self, transport: UdpTransport, sockets: Sequence[UdpSocket]) -> UdpTransport:
         """Let a transport receive what arrives at its sockets; return it."""
         for number, each in enumerate(sockets):
-            self.watch(each, partial(transport.receive, number))
+            self.selector.register(each, EVENT_READ, partial(_receive, transport, number))
         return transport
+
+
+def _receive(transport: UdpTransport, number: int, events: int) -> None:
+    del events  # only reading is watched
+    transport.receive(number)
 
 
 P = TypeVar("P")
@@ -319,7 +322,7 @@ def _pod_sender(
 ) -> PodSender:
     pods, clock = Pods(asked), time.monotonic_ns
     raise_limit()
-    links = Links(plan.family, plan.address)
+    links = Links(inputs.selector, plan.family, plan.address)
     sender = PodSender(
         pods=pods,
         times=plan.times(),
@@ -333,7 +336,7 @@ def _pod_sender(
     sockets = [UdpSocket(plan.family, plan.address, is_stamped=True) for _ in range(plan.sockets)]
     transport = UdpTransport(sockets, plan.timeout, sender.ended, clock, run=1)
     sender.transport = inputs.watch_udp(transport, sockets)
-    inputs.watch(links, partial(links.serve, sender.streams))
+    links.connections = sender.streams
     return sender
 
 
@@ -342,30 +345,12 @@ def _sender(
 ) -> Sender:
     """A sender over UDP, or over connections."""
     clock, streams, pool = time.monotonic_ns, plan.streams, None
+    place = inputs.selector, plan.family, plan.address
     reporter = Reporter(emit, replies=plan.replies, kinds=plan.kinds)
     if streams is not None:
-        pool, links = open_pool(
-            streams, plan.family, plan.address, plan.timeout, reporter.ended, clock
-        )
+        pool = open_pool(streams, *place, plan.timeout, reporter.ended, clock)
         reporter.connections = pool.counts
-        inputs.watch(links, partial(links.serve, pool))
-    transport: Transport
-    if pool is not None and streams is not None and not streams.for_truncated:
-        transport = pool
-    else:
-        sockets = [UdpSocket(plan.family, plan.address) for _ in first_ids]
-        udp = UdpTransport(
-            sockets,
-            plan.timeout,
-            reporter.ended,
-            clock,
-            first_ids=first_ids,
-            window=plan.window,
-            fallback=pool,
-        )
-        transport = inputs.watch_udp(udp, sockets)
-    return Sender(
-        transport=transport,
+    sender = Sender(
         reporter=reporter,
         queries=plan.queries,
         times=plan.times(),
@@ -374,6 +359,21 @@ def _sender(
         wait=inputs.wait,
         most=plan.most,
     )
+    if pool is not None and streams is not None and not streams.for_truncated:
+        sender.transport = pool
+        return sender
+    sockets = [UdpSocket(plan.family, plan.address) for _ in first_ids]
+    udp = UdpTransport(
+        sockets,
+        plan.timeout,
+        reporter.ended,
+        clock,
+        first_ids=first_ids,
+        window=plan.window,
+        fallback=pool,
+    )
+    sender.transport = inputs.watch_udp(udp, sockets)
+    return sender
 
 
 def read_whole(number: int, length: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The sockets of a load: for datagrams, and for connections with one selector for all of them.
+"""The sockets of a load: for datagrams, and for connections.
 
 Path: process.py, probe.py -> here -> udp.py, connection.py, pods.py.
 Rule 1: a UDP socket is connected, so that the kernel drops datagrams from other addresses.  An error that the kernel
@@ -21,6 +21,8 @@ import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -168,7 +170,7 @@ class StreamLink:
 
     def __init__(self, links: Links, connection: Connection) -> None:
         self._links = links
-        self._connection = connection
+        self._handle = partial(links.handle, connection)
         self._is_connected = False
         self.socket = socket.socket(links.family, socket.SOCK_STREAM)
         try:
@@ -178,7 +180,7 @@ class StreamLink:
             if found in _LACKS:
                 raise OSError(found, os.strerror(found))
             self._refused = 0 if found in _BUSY else found
-            links.selector.register(self.socket, selectors.EVENT_WRITE, connection)
+            links.selector.register(self.socket, selectors.EVENT_WRITE, self._handle)
         except OSError:
             self.socket.close()
             raise
@@ -238,7 +240,7 @@ class StreamLink:
     def watch_writing(self, *, is_on: bool) -> None:
         """Start or stop watching for room to send."""
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if is_on else 0)
-        self._links.selector.modify(self.socket, events, self._connection)
+        self._links.selector.modify(self.socket, events, self._handle)
 
     def close(self) -> None:
         """Close it, after a close_notify, without waiting for the server's."""
@@ -248,7 +250,7 @@ class StreamLink:
             with suppress(OSError, ValueError):
                 self.socket.unwrap()
         self.socket.close()
-        del self._connection  # it refers to this link, and cycles are not collected here
+        del self._handle  # it refers to this link, and cycles are not collected here
 
 
 def _readable(error: ssl.SSLError) -> OSError:
@@ -265,51 +267,45 @@ def _readable(error: ssl.SSLError) -> OSError:
     return OSError(errno.EPROTO, words)
 
 
+@dataclass
 class Links:
-    """Makes sockets to one address, and finds those that are ready."""
+    """Makes sockets to one address, and handles those that a selector finds."""
 
-    def __init__(self, family: int, address: Address, tls: Tls | None = None) -> None:
-        self.family = family
-        self.address = address
-        self.tls = tls
-        self.selector = selectors.DefaultSelector()
+    selector: selectors.BaseSelector
+    family: int
+    address: Address
+    tls: Tls | None = None
+    connections: Connections = field(init=False)
 
     def open(self, connection: Connection) -> StreamLink:
         """Begin to connect; raise OSError if this machine cannot."""
         return StreamLink(self, connection)
 
-    def fileno(self) -> int:
-        """The descriptor that is readable if a socket is ready."""
-        return self.selector.fileno()
-
-    def serve(self, connections: Connections) -> None:
-        """Handle the connections that are ready."""
-        for key, events in self.selector.select(0):
-            if events & selectors.EVENT_WRITE:
-                connections.can_write(key.data)
-            if events & selectors.EVENT_READ:
-                connections.can_read(key.data)
-
-    def close(self) -> None:
-        """Close the selector."""
-        self.selector.close()
+    def handle(self, connection: Connection, events: int) -> None:
+        """Handle a connection that is ready."""
+        if events & selectors.EVENT_WRITE:
+            self.connections.can_write(connection)
+        if events & selectors.EVENT_READ:
+            self.connections.can_read(connection)
 
 
 def open_pool(
     plan: StreamPlan,
+    selector: selectors.BaseSelector,
     family: int,
     address: Address,
     timeout: int,
     ended: Ended,
     clock: Callable[[], int],
-) -> tuple[Pool, Links]:
-    """The connections of a plan, and their sockets; `timeout` in nanoseconds; raise LoadError."""
+) -> Pool:
+    """The connections of a plan, whose sockets a selector finds; `timeout` in nanoseconds; raise LoadError."""
     host = str(address[0])
-    links = Links(family, address, client_tls(plan, host))
+    links = Links(selector, family, address, client_tls(plan, host))
     name = plan.tls_name or host.partition("%")[0]
     requests = Requests(authority(name, int(address[1])), plan.path, plan.method)
 
     def open_session() -> Session:
         return Http2Session(requests) if plan.transport == DOH else FramedSession()
 
-    return Pool(links.open, plan, timeout, open_session, ended, clock), links
+    links.connections = pool = Pool(links.open, plan, timeout, open_session, ended, clock)
+    return pool

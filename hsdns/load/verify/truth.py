@@ -156,7 +156,9 @@ class Truth:
             for key, value in block.store.services.values.items():
                 self._timelines[key] = Timeline(value)
         self._asked += map(self._read, questions)
-        self._known = [right if self._says(number) else None for number, right in enumerate(known)]
+        self._known = [
+            right if self._is_determined(number) else None for number, right in enumerate(known)
+        ]
         self._watch_changes()
 
     def add_question(self, question: Question) -> int:
@@ -221,7 +223,7 @@ class Truth:
 
     def was_late(self, begin: float, end: float) -> bool:
         """Whether the watch may have seen an event between two times late."""
-        return _meets(self._stalls, begin, end)
+        return _overlap(self._stalls, begin, end)
 
     def shown(self, time: float) -> float:
         """When servers could see a state that was true from `time` on; with `leads`, after that turn of the loop."""
@@ -233,7 +235,7 @@ class Truth:
 
     def was_away(self, begin: float, end: float) -> bool:
         """Whether the cluster could not be watched at some time between two times."""
-        return _meets(self._outages, begin, end)
+        return _overlap(self._outages, begin, end)
 
     def states(self, question: int) -> tuple[Sequence[float], int] | None:
         """The times from which each state of a question was true, and how many earlier ones were dropped.
@@ -270,7 +272,7 @@ class Truth:
         before = watch.on_delivered
 
         def delivered() -> None:
-            self._point()
+            self._record_pointers()
             if before is not None:
                 before()
 
@@ -286,11 +288,11 @@ class Truth:
             self.changes.append(now)
             base, since, _ = timeline.states
             self.follow(key, base + len(since) - 1, now, noted.version)
-        for address, _ in _places(noted.before) ^ _places(noted.after):
+        for address, _ in _addresses_of(noted.before) ^ _addresses_of(noted.after):
             if address in self._timelines:
                 self._touched.setdefault(address, now)
 
-    def _point(self) -> None:
+    def _record_pointers(self) -> None:
         """Record the names of addresses that a batch of events has changed."""
         touched, self._touched = self._touched, {}
         for address, time in touched.items():
@@ -320,7 +322,7 @@ class Truth:
         values = self._scratch.services.values
         values.clear()
         if subject is None:
-            if not self._says(question):
+            if not self._is_determined(question):
                 return None
         else:
             base, _, found = self._timelines[subject].states
@@ -331,7 +333,7 @@ class Truth:
                 records = [RR(name, RRType.PTR, 0, target.wire) for target in value]
                 return answer_of(Rcode.NOERROR, records) if records else self._absent(zone)
             if value is not None:
-                if _leads_elsewhere(value, qtype):
+                if _is_alias(value, qtype):
                     return None
                 values[subject] = value
         try:
@@ -340,7 +342,7 @@ class Truth:
             return self._absent(zone)
         return answer_of(reply.rcode, reply.answer) if isinstance(reply, Reply) else None
 
-    def _says(self, question: int) -> bool:
+    def _is_determined(self, question: int) -> bool:
         """Whether the cluster determines the answer to a question, by the first state of its Service."""
         (name, qtype, *_), zone, subject = self._asked[question]
         if zone is None or isinstance(subject, bytes):
@@ -349,7 +351,7 @@ class Truth:
             parsed = self._live.lookup.parse(name, zone)
             return parsed is None or parsed.kind != POD or self._live.lookup.pods != "verified"
         value = self._timelines[subject].states[2][0]
-        return value is None or not _leads_elsewhere(value, qtype)
+        return value is None or not _is_alias(value, qtype)
 
     def _absent(self, zone: Name) -> Answer | None:
         return Answer(Rcode.NXDOMAIN) if self._block.tells_absence(zone) else None
@@ -370,12 +372,12 @@ class _Notes(History):
             log.exception("the truth about %s was not noted", noted.service)
 
 
-def _meets(spans: Spans, begin: float, end: float) -> bool:
+def _overlap(spans: Spans, begin: float, end: float) -> bool:
     """Whether one of the spans overlaps the time between two times; another thread may be adding spans."""
     return any(first < end and last > begin for first, last in tuple(spans))
 
 
-def _places(packed: Packed) -> set[tuple[bytes, bytes | None]]:
+def _addresses_of(packed: Packed) -> set[tuple[bytes, bytes | None]]:
     """The addresses with their labels."""
     if isinstance(packed, ServiceFacts):
         return {(address, None) for address in packed.cluster_ips}
@@ -386,7 +388,7 @@ def _places(packed: Packed) -> set[tuple[bytes, bytes | None]]:
     }
 
 
-def _leads_elsewhere(value: ServiceValue, qtype: int) -> bool:
+def _is_alias(value: ServiceValue, qtype: int) -> bool:
     """Whether a Service's records are those of another name, which the cluster does not determine."""
     if value.kind == EXTERNAL_NAME and qtype != RRType.CNAME:
         return True

@@ -23,13 +23,4 @@ from hsdns.rules.checks import (
     services,
 )
 
-MODULES: Final = (
-    readable,
-    services,
-    pods,
-    endpoints,
-    network_policy,
-    dns,
-    corefile,
-    corefile_hints,
-)
+MODULES: Final = (readable, services, pods, endpoints, network_policy, dns, corefile, corefile_hints)  # fmt: skip

@@ -116,7 +116,7 @@ def _is_stored(cache: Directive, kubernetes: Directive) -> bool:
     try:
         own = zones_from_args(kubernetes.args)
         stored = zones_from_args(args)
-        if stored and not any(_overlap(each, zone) for each in own for zone in stored):
+        if stored and not any(overlap(each, zone) for each in own for zone in stored):
             return False
         for line in cache.lines:
             if line.name.text == "disable" and line.args and line.args[0].text == "denial":
@@ -128,7 +128,8 @@ def _is_stored(cache: Directive, kubernetes: Directive) -> bool:
     return True
 
 
-def _overlap(one: Name, other: Name) -> bool:
+def overlap(one: Name, other: Name) -> bool:
+    """Whether one zone is in the other."""
     return one.is_at_or_below(other) or other.is_at_or_below(one)
 
 
@@ -275,7 +276,7 @@ def reverse_elsewhere(objects: Objects, corefile: CorefileText) -> Iterator[Rema
     """Reverse zones missing in kubernetes whose queries go to an upstream instead."""
     known = list(corefile.directives("kubernetes"))
     zones = [zone for each in known for zone in _zones(each.directive.args, each.block)]
-    if any(_overlap(zone, top) for zone in zones for top in REVERSE_ZONES):
+    if any(overlap(zone, top) for zone in zones for top in REVERSE_ZONES):
         return
     for kubernetes in known:
         if _forwards_all(kubernetes):

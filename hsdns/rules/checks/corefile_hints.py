@@ -16,7 +16,7 @@ from hsdns.assemble import AssembledBlock, Configuration, plugin_class
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import Corefile, CorefileError, Directive, Position, ServerBlock, Token
 from hsdns.plugins import ORDER
-from hsdns.rules.checks.corefile import before_kubernetes, loops
+from hsdns.rules.checks.corefile import before_kubernetes, loops, overlap
 from hsdns.rules.objects import Objects, check
 from hsdns.rules.rule import Remark
 from hsdns.wire.name import Name
@@ -58,17 +58,10 @@ NO_ZONE: Final = re.compile(r"[*{}\s,|=:;()'\"]")
 NUMBER: Final = re.compile(r"[0-9/]+")
 WARNED: Final = {"cache": re.compile(r"[0-9]{1,9}[smh]"), "log": re.compile(r".*\{.*")}  # at setup
 NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_BRACES: Final = "write properties into braces, each on a line of its own"
 # With one of these, the chain of a block gets queries for names outside its zones, or for other plugins.
 WIDENING: Final = frozenset({"k8s_external", "python", "rewrite"})
-ANSWERING: Final = (
-    "k8s_external",
-    "file",
-    "auto",
-    "secondary",
-    "forward",
-    "erratic",
-    "whoami",
-)
+ANSWERING: Final = ("k8s_external", "file", "auto", "secondary", "forward", "erratic", "whoami")
 NEEDS_TLS: Final = ("tls", "tls_servername")
 # A plugin's name that is also a top-level domain.
 ALSO_ZONES: Final = frozenset({"local"})
@@ -84,11 +77,8 @@ def hints(corefile: Corefile, configuration: Configuration) -> list[Hint]:
 
 
 def _hints(corefile: Corefile, configuration: Configuration) -> list[Hint]:
-    found: dict[Hint, None] = {}
-    for block, assembled in zip(corefile.blocks, configuration.blocks, strict=True):
-        for hint in _of_block(block, assembled):
-            found.setdefault(hint)
-    return sorted(found)
+    blocks = zip(corefile.blocks, configuration.blocks, strict=True)
+    return sorted({hint for each in blocks for hint in _of_block(*each)})
 
 
 def _of_block(block: ServerBlock, assembled: AssembledBlock) -> Iterator[Hint]:
@@ -96,22 +86,20 @@ def _of_block(block: ServerBlock, assembled: AssembledBlock) -> Iterator[Hint]:
     zones = [key.zone for key in assembled.keys]
     for key in block.keys:
         if key.text in ORDER and key.text not in ALSO_ZONES:
-            yield (
-                key.position,
-                (
-                    f'"{key.text}" is taken for the zone of a server block; '
-                    'is a "}" too early, so that this line is not in the block above?'
-                ),
-            )
+            sentence = 'is a "}" too early, so that this line is not in the block above?'
+            yield key.position, f'"{key.text}" is taken for the zone of a server block; {sentence}'
     for directive in block.directives:
         yield from _of_words(directive)
         if not names & WIDENING:
             yield from _of_zones(directive, zones)
-        if directive.name.text == "forward":
-            yield from _of_forward(directive)
+    yield from _of_forward(block)
     yield from _of_hosts(block, zones)
     yield from _of_acl(block)
     yield from _of_namespaces(block)
+
+
+def _named(block: ServerBlock, name: str) -> list[Directive]:
+    return [each for each in block.directives if each.name.text == name]
 
 
 def _zones_of(directive: Directive) -> Sequence[Token]:
@@ -134,13 +122,8 @@ def _of_words(directive: Directive) -> Iterator[Hint]:
     if name == "forward":
         for token in directive.args[1:]:
             if token.text in properties:
-                yield (
-                    token.position,
-                    (
-                        f'"{token.text}" is taken for the host name of an upstream; '
-                        "write properties into braces, each on a line of its own"
-                    ),
-                )
+                sentence = f"is taken for the host name of an upstream; {_BRACES}"
+                yield token.position, f'"{token.text}" {sentence}'
     args = () if name == "log" else directive.args  # it then logs all names, which may be intended
     for token in (*args, *(word for line in directive.lines for word in (line.name, *line.args))):
         if token.lacking:
@@ -161,7 +144,7 @@ def _meant(token: Token, plugin: str, properties: object) -> str:
         return ""
     assert isinstance(properties, dict)
     if text in properties:
-        return "write properties into braces, each on a line of its own"
+        return _BRACES
     if plugin == "log" and text in CLASSES_OF_LOG:
         return f'write the class into braces: "log {{", "class {text}", "}}"'
     if NO_ZONE.search(token.text):
@@ -184,99 +167,64 @@ def _of_zones(directive: Directive, zones: Sequence[Name]) -> Iterator[Hint]:
         own = zones_from_args(tuple(words))
     except CorefileError:
         return
-    if (
-        own
-        and zones
-        and not any(
-            zone.is_at_or_below(other) or other.is_at_or_below(zone)
-            for zone in own
-            for other in zones
-        )
-    ):
+    if own and zones and not any(overlap(zone, other) for zone in own for other in zones):
         served = " ".join(zone.to_text() for zone in dict.fromkeys(zones))
-        yield (
-            words[0].position,
-            (
-                f"{directive.name.text} has no effect: this server block gets only queries for {served}, "
-                f"none of which is in {own[0].to_text()}"
-            ),
-        )
+        sentence = f"this server block gets only queries for {served}, none of which is in {own[0].to_text()}"
+        yield words[0].position, f"{directive.name.text} has no effect: {sentence}"
 
 
-def _of_forward(directive: Directive) -> Iterator[Hint]:
+def _of_forward(block: ServerBlock) -> Iterator[Hint]:
     """Properties for TLS without an upstream that uses it."""
-    if any(token.text.startswith(("tls://", "https://")) for token in directive.args):
-        return
-    for line in directive.lines:
-        if line.name.text in NEEDS_TLS:
-            yield (
-                line.name.position,
-                (
-                    f'"{line.name.text}" has no effect, and queries are forwarded unencrypted: '
-                    'no upstream is written as "tls://ADDRESS"'
-                ),
-            )
+    for directive in _named(block, "forward"):
+        if any(token.text.startswith(("tls://", "https://")) for token in directive.args):
+            continue
+        for name, *_ in directive.lines:
+            if name.text in NEEDS_TLS:
+                sentence = (
+                    'queries are forwarded unencrypted: no upstream is written as "tls://ADDRESS"'
+                )
+                yield name.position, f'"{name.text}" has no effect, and {sentence}'
 
 
 def _of_hosts(block: ServerBlock, zones: Sequence[Name]) -> Iterator[Hint]:
     """A `hosts` that answers for all names, before a plugin that should."""
-    searched = {  # plugins that only provide the search path of `autopath`
+    # Plugins that only provide the search path of `autopath`.
+    searched = {
         token.text.removeprefix("@")
-        for each in block.directives
-        if each.name.text == "autopath"
+        for each in _named(block, "autopath")
         for token in each.args[-1:]
     }
-    after = [
-        each
-        for name in ANSWERING
-        if name not in searched
-        for each in block.directives
-        if each.name.text == name
-    ]
+    after = [each for name in ANSWERING if name not in searched for each in _named(block, name)]
     hidden = [token for token, _ in before_kubernetes(block)]
-    for directive in block.directives:
-        if directive.name.text != "hosts" or directive.name in hidden or not after:
-            continue
-        if any(line.name.text == "fallthrough" for line in directive.lines):
-            continue
+    is_reverse = any(zone.to_text().endswith("arpa.") for zone in zones)
+    for directive in _named(block, "hosts") if after and not is_reverse else ():
+        falls = any(line.name.text == "fallthrough" for line in directive.lines)
         own = zones_from_args(directive.args[1:]) or zones
-        is_reverse = any(zone.to_text().endswith("arpa.") for zone in zones)
-        if not is_reverse and all(
-            any(zone.is_at_or_below(other) for other in own) for zone in zones
-        ):
+        covers = all(any(zone.is_at_or_below(other) for other in own) for zone in zones)
+        if covers and not falls and directive.name not in hidden:
+            later = f"{after[0].name.text} at {after[0].name.position}"
             yield (
                 directive.name.position,
-                (
-                    "hosts answers SERVFAIL for each name that it does not have, so "
-                    f"{after[0].name.text} at {after[0].name.position} is never asked for an address; "
-                    'add "fallthrough" in its braces'
-                ),
+                f"hosts answers SERVFAIL for each name that it does not have, so {later} is never asked "
+                'for an address; add "fallthrough" in its braces',
             )
 
 
 def _of_acl(block: ServerBlock) -> Iterator[Hint]:
     """Rules that only allow, although everything without a rule is allowed anyway."""
-    acls = [each for each in block.directives if each.name.text == "acl"]
-    rules = [line.name.text.lower() for each in acls for line in each.lines]
-    if rules and all(rule == "allow" for rule in rules):
-        yield (
-            acls[0].name.position,
-            (
-                'acl has no effect: its rules only allow, and so does the end of the list; add "block" as the last rule'
-            ),
+    acls = _named(block, "acl")
+    rules = {line.name.text.lower() for each in acls for line in each.lines}
+    if rules == {"allow"}:
+        sentence = (
+            'its rules only allow, and so does the end of the list; add "block" as the last rule'
         )
+        yield acls[0].name.position, f"acl has no effect: {sentence}"
 
 
 def _of_namespaces(block: ServerBlock) -> Iterator[Hint]:
     """Namespaces that cannot exist."""
-    for directive in block.directives:
-        for line in directive.lines if directive.name.text == "kubernetes" else ():
-            for token in line.args if line.name.text == "namespaces" else ():
-                if not (NAMESPACE.fullmatch(token.text) or token.lacking):
-                    yield (
-                        token.position,
-                        (
-                            f'no namespace can have the name "{token.text}", so nothing is served of it; '
-                            "names are in lower case and separated by spaces"
-                        ),
-                    )
+    lines = [line for each in _named(block, "kubernetes") for line in each.lines]
+    for token in (token for each in lines if each.name.text == "namespaces" for token in each.args):
+        if not (NAMESPACE.fullmatch(token.text) or token.lacking):
+            sentence = "so nothing is served of it; names are in lower case and separated by spaces"
+            yield token.position, f'no namespace can have the name "{token.text}", {sentence}'

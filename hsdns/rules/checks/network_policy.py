@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from hsdns.cluster.controllers.kinds import ContainerPort, EgressRule, NetworkPolicy
+from hsdns.cluster.controllers.kinds import ContainerPort, EgressRule, NetworkPolicy, PolicyPort
 from hsdns.cluster.controllers.network_policy import (
     KNOWN,
     NAME_LABEL,
@@ -44,12 +44,8 @@ def _namespace_labels(name: str) -> dict[str, str]:
 
 # istiod, with the names of its port in Services and pods.
 _ISTIOD: Final = Peer(
-    "istio-system",
-    {"app": "istiod", "istio": "pilot"},
-    _namespace_labels("istio-system"),
-    (),
-    frozenset({15012}),
-)
+    "istio-system", {"app": "istiod", "istio": "pilot"}, _namespace_labels("istio-system"), (), frozenset({15012})
+)  # fmt: skip
 _ISTIOD_NAMES: Final = frozenset({"https-dns", "tls-xds", "grpc-xds-tls"})
 
 
@@ -140,17 +136,13 @@ def _injected(objects: Objects) -> Iterator[PodSet]:
 def _numbered(policy: NetworkPolicy) -> NetworkPolicy:
     """The policy with the number of istiod's port in place of its name, and without other named ports."""
     (number,) = _ISTIOD.ports
+
+    def numbered(port: PolicyPort) -> PolicyPort:
+        known = number if port.port in _ISTIOD_NAMES else 0
+        return structs.replace(port, port=known) if isinstance(port.port, str) else port
+
     egress = [
-        EgressRule(
-            rule.to,
-            [
-                structs.replace(each, port=number if each.port in _ISTIOD_NAMES else 0)
-                if isinstance(each.port, str)
-                else each
-                for each in rule.ports or ()
-            ],
-        )
-        for rule in policy.spec.egress or ()
+        EgressRule(rule.to, [*map(numbered, rule.ports or ())]) for rule in policy.spec.egress or ()
     ]
     return structs.replace(policy, spec=structs.replace(policy.spec, egress=egress))
 

@@ -40,7 +40,7 @@ class Door:
     faults: StandingFaults | None = None
     # Held for a picture of top: each takes milliseconds of the loop.
     painting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    # The pictures that have readers, by their selection (top.py).
+    # The pictures that have readers, by their selection (queries.py).
     pictures: dict[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Streams the recent queries: /v1/queries.
+"""Streams the recent queries (/v1/queries), and each second a picture of what they and the server do (/v1/top).
 
 Path: routes.py -> here -> query_tap.py.
 Rule 1: each line is one query.  If the tap took only a part of the queries, a line with `share` gives the part that the
@@ -9,16 +9,55 @@ Rule 2: `last` returns the last queries that the server has kept, and ends; with
 Selects names for a reader: the parameters `namespace` and `name`:
 Rule: a name belongs to a namespace if it has the namespace's label at the right place in a zone of a kubernetes block,
       even if the name or the namespace does not exist.
+
+The picture of the server:
+Rule 1: a picture covers the last WINDOW seconds, or the queries that query_tap.py still has; its rates are computed
+        since the previous picture.
+Rule 2: `once` returns one picture, up to a second after the request, because a rate needs an interval.
+Rule 3: readers of the same selection share its pictures: forty open dashboards cost what one does.
+
+Query rates by type and rcode:
+Rule: if every server block has `prometheus`, the rates come from its counters, which count every query.  Otherwise they
+      come from the tap: the total is exact, but if the tap took only a part of the queries, types and rcodes are
+      estimated from a fair sample.
+
+The last changes in DNS, with the time from the write of an object to its answers:
+Rule: the time of the write is only known for EndpointSlices, because their controller records it in an annotation
+      (cluster/read_object.py).  Other changes only have the time at which the reader noticed them.
+
+Finds the clients that send queries in vain because of their search list (ndots):
+Rule: a query is wasted if it got NXDOMAIN, its name ends in a search domain of the cluster (NAMESPACE.svc.ZONE,
+      svc.ZONE or ZONE), and the rest of the name was resolved in the same period, by itself or with svc.ZONE or ZONE.
+      So a name that fails in every form is not wasted: it fails.
+
+The names that fail at present:
+Rule: a name fails if its reply has an rcode other than NOERROR, or if there is no reply.  Queries that a search list
+      causes in vain are left out.
+
+The questions with the longest times to their answers:
+Rule: each question is listed once, with its longest time.  The time of a hit of the answer table is that of its batch.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+from hsdns.cluster.read_object import read_time
+from hsdns.cluster.services import DELETED
+from hsdns.cluster.value import Key
 from hsdns.http_page import HttpRefusal, PageRequest
+from hsdns.metrics import TIME_BUCKETS, Counter, Histogram
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.prometheus import Prometheus
+from hsdns.server.control.cluster import ChangeFollower, to_words
 from hsdns.server.control.door import Door, kubernetes_blocks, time_text, to_line
+from hsdns.server.control.explain import Causes, FailingName, routes
 from hsdns.server.query_tap import POLL, SeenQuery
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
@@ -142,3 +181,436 @@ def to_object(seen: SeenQuery, began: float) -> dict[str, Any]:
         "size": seen.size,
         "truncated": seen.is_truncated,
     }
+
+
+STEP: Final = 100  # queries; the slowest computation over them takes half a millisecond
+
+
+async def steps(found: Sequence[SeenQuery], turn: Turn) -> AsyncGenerator[SeenQuery, None]:
+    """Yield all queries; after each STEP of them let other tasks run, if this iteration of the loop has become long."""
+    for at in range(0, len(found), STEP):
+        for each in found[at : at + STEP]:
+            yield each
+        await turn.end_if_long()
+
+
+NO_REPLY: Final = "no reply"  # in place of an rcode
+_HITS: Final = ("hit", "region")  # results of hsdns_table_lookups_total
+# Counters, and the label by which each is shown.
+_SERIES: Final = {
+    "coredns_dns_requests_total": "type",
+    "coredns_dns_responses_total": "rcode",
+    "hsdns_table_lookups_total": "result",
+}
+
+
+class _RateCounts(NamedTuple):
+    """The number of all queries since the start: by the labels of _SERIES, and by the tap."""
+
+    series: list[dict[str, float]]
+    seen: int
+    position: int
+
+
+class Rates:
+    """Compares the counts with those of the previous call."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._at = door.clock()
+        self._before = self._count()
+
+    def take(self) -> dict[str, Any]:
+        """The rates per second since the last call; `exact` says whether every query was counted."""
+        now, before = self._door.clock(), self._before
+        seconds = max(now - self._at, 0.001)
+        self._at, self._before = now, self._count()
+        by_type, by_rcode, lookups = (
+            {key: count - old.get(key, 0) for key, count in new.items()}
+            for new, old in zip(self._before.series, before.series, strict=True)
+        )
+        total, is_exact = sum(by_type.values()), True
+        if not self._is_counted():
+            by_type, by_rcode = defaultdict(float), defaultdict(float)
+            for each in self._door.queries.since(before.position):
+                by_type[each.type] += each.weight
+                by_rcode[each.rcode or NO_REPLY] += each.weight
+                is_exact = is_exact and each.weight == 1
+            total = float(self._before.seen - before.seen)
+        hits = sum(lookups.get(each, 0) for each in _HITS)
+        return {
+            "queries_per_second": round(total / seconds, 2),
+            "table_share": round(min(hits / total, 1.0), 4) if total else None,
+            "by_type": _each_second(by_type, seconds),
+            "by_rcode": _each_second(by_rcode, seconds),
+            "exact": is_exact,
+        }
+
+    def _is_counted(self) -> bool:
+        blocks = self._door.serving().configuration.blocks
+        return all(any(isinstance(each, Prometheus) for each in block.plugins) for block in blocks)
+
+    def _count(self) -> _RateCounts:
+        metrics, queries = self._door.metrics, self._door.queries
+        metrics.fold()
+        found: dict[str, dict[str, float]] = {name: defaultdict(float) for name in _SERIES}
+        for metric in metrics:
+            if metric.name in found and isinstance(metric, Counter):
+                place = metric.labels.index(_SERIES[metric.name])
+                for labels, count in metric.values.items():
+                    found[metric.name][labels[place]] += count
+        queries.collect()
+        return _RateCounts([*found.values()], queries.seen, queries.collected)
+
+
+def _each_second(counts: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Rates, the highest first."""
+    found = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return {key: round(count / seconds, 2) for key, count in found if count}
+
+
+DURATIONS: Final = "coredns_proxy_request_duration_seconds"
+_CELLS: Final = len(TIME_BUCKETS) + 2
+
+
+class Upstreams:
+    """Compares the counts of each upstream with those of the previous call."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._at = door.clock()
+        self._before = self._count()
+
+    def take(self) -> list[dict[str, Any]]:
+        """Each upstream with replies per second, failures and median time since the last call."""
+        now, before = self._door.clock(), self._before
+        seconds = max(now - self._at, 0.001)
+        self._at, self._before = now, self._count()
+        found = []
+        for address, counts in self._before.items():
+            earlier = before.get(address, [0.0] * _CELLS)
+            *new, failures = (count - old for count, old in zip(counts, earlier, strict=True))
+            found.append(
+                {
+                    "address": address,
+                    "per_second": round(sum(new) / seconds, 2),
+                    # The counts restart from 0 after a reload.
+                    "failures": int(failures if failures >= 0 else counts[-1]),
+                    "p50_ms": median(new),
+                }
+            )
+        return found
+
+    def _count(self) -> dict[str, list[float]]:
+        """The upstreams of the serving configuration: replies by duration, as in Histogram, and failures at the end."""
+        found: dict[str, list[float]] = {}
+        for route in routes(self._door.serving()):
+            for upstream in route.upstreams:
+                found.setdefault(str(upstream), [0.0] * _CELLS)[-1] += upstream.failed
+        for metric in self._door.metrics:
+            if metric.name == DURATIONS and isinstance(metric, Histogram):
+                for (_, address, _), cells in metric.values.items():
+                    for at, count in enumerate(cells[:-1] if address in found else ()):
+                        found[address][at] += count
+        return found
+
+
+def median(counts: Sequence[float]) -> float | None:
+    """The median reply time in milliseconds, interpolated within its bucket; None without replies.
+
+    If the median is above the last bucket, it is the bound of that bucket.
+    """
+    half = sum(counts) / 2
+    if not half:
+        return None
+    sums = list(accumulate(counts))
+    place = bisect_left(sums, half)
+    if place >= len(TIME_BUCKETS):
+        return float(TIME_BUCKETS[-1] * 1000)
+    below, above = (float(each) for each in ((0.0, *TIME_BUCKETS)[place], TIME_BUCKETS[place]))
+    part = (half - (sums[place] - counts[place])) / counts[place]
+    return round((below + (above - below) * part) * 1000, 3)
+
+
+MOST_CHANGES: Final = 10
+
+
+class ServedChanges:
+    """The changes since the first reader of a selection connected, the newest last."""
+
+    def __init__(self, door: Door, wanted: QueryFilter) -> None:
+        self._door, self._wanted = door, wanted
+        self._follower = ChangeFollower(door)
+        self._follower.follow()
+        self._last: deque[dict[str, Any]] = deque(maxlen=MOST_CHANGES)
+        self._looked = door.wall()
+
+    async def take(self, turn: Turn) -> list[dict[str, Any]]:
+        """The last changes."""
+        self._follower.follow()
+        since, self._looked = self._looked, self._door.wall()
+        async for piece in self._follower.look(turn):
+            written = _written(self._follower.blocks, since)
+            self._last.extend(
+                found
+                for zone, text in piece
+                if (found := self._row(zone, text, written)) is not None
+            )
+        return list(self._last)
+
+    def _row(
+        self, zone: Name, text: str, written: dict[Key, tuple[float, float]]
+    ) -> dict[str, Any] | None:
+        change, name, record = to_words(text)
+        qname = Name.from_text(name)
+        if not self._wanted.has(qname):
+            return None
+        labels = qname.below(zone)
+        times = written.get((labels[-2], labels[-3])) if len(labels) > 2 else None
+        served = self._door.wall() if times is None else times[1]
+        return {
+            "time": time_text(served),
+            "change": change,
+            "name": name,
+            "record": record,
+            "written": None if times is None else time_text(times[0]),
+            "served_ms": None if times is None else round((times[1] - times[0]) * 1000, 1),
+        }
+
+
+def _written(blocks: list[Kubernetes], since: float) -> dict[Key, tuple[float, float]]:
+    """When the last EndpointSlice of a Service was written and served, in seconds since the epoch."""
+    found: dict[Key, tuple[float, float]] = {}
+    for each in blocks:
+        for noted in each.store.services.history.since(since):
+            at = read_time(noted.written) if noted.event != DELETED else None
+            if at is not None:
+                found.setdefault(noted.service, (at, noted.served))
+    return found
+
+
+MOST_WASTED: Final = 10
+SVC: Final = b"svc"
+Domain = tuple[bytes, ...]
+
+
+async def wasted(found: Sequence[SeenQuery], zones: tuple[Name, ...], turn: Turn) -> set[int]:
+    """The id() of the wasted queries."""
+    known: dict[bytes, list[Domain]] = {}
+
+    def stems(name: Name) -> list[Domain]:
+        if name.lower not in known:
+            known[name.lower] = list(_stems(name, zones))
+        return known[name.lower]
+
+    resolved: set[Domain] = set()
+    failed: list[SeenQuery] = []
+    async for each in steps(found, turn):
+        if each.rcode == "NOERROR":
+            resolved.add(each.name.labels)
+            # A name found with the first search domain wastes no query, so only the later domains count.
+            resolved.update(stems(each.name)[-2:])
+        elif each.rcode == "NXDOMAIN":
+            failed.append(each)
+    return {
+        id(each)
+        async for each in steps(failed, turn)
+        if any(stem in resolved for stem in stems(each.name))
+    }
+
+
+async def search_waste(
+    found: Sequence[SeenQuery], vain: set[int], turn: Turn
+) -> list[dict[str, Any]]:
+    """The clients that send most wasted queries."""
+    queries, in_vain = defaultdict[str, float](float), defaultdict[str, float](float)
+    examples: dict[str, str] = {}
+    async for each in steps(found, turn):
+        queries[each.client] += each.weight
+        if id(each) in vain:
+            in_vain[each.client] += each.weight
+            examples[each.client] = each.name.to_text()
+    worst = sorted(in_vain.items(), key=lambda each: (-each[1], each[0]))[:MOST_WASTED]
+    return [
+        {
+            "client": client,
+            "queries": round(queries[client]),
+            "wasted": round(count),
+            "example": examples[client],
+        }
+        for client, count in worst
+    ]
+
+
+def _stems(name: Name, zones: tuple[Name, ...]) -> Iterator[Domain]:
+    """A name without the search domains of the cluster: that of a namespace, that of Services, and the zone itself."""
+    zone = name.longest_of(zones)
+    if zone is None:
+        return
+    labels = name.below(zone)
+    if len(labels) > 2 and labels[-1] == SVC:
+        yield labels[:-2]
+    if len(labels) > 1 and labels[-1] == SVC:
+        yield labels[:-1]
+    if labels:
+        yield labels
+
+
+MOST_FAILING: Final = 10
+
+
+async def failing(found: Sequence[SeenQuery], vain: set[int], turn: Turn) -> list[FailingName]:
+    """The names that fail most often."""
+    names: dict[tuple[bytes, str, str], FailingName] = {}
+    async for each in steps(found, turn):
+        rcode = each.rcode or NO_REPLY
+        if rcode == "NOERROR" or id(each) in vain:
+            continue
+        key = each.name.lower, each.type, rcode
+        entry = names.get(key)
+        if entry is None:
+            entry = names[key] = FailingName(each.name.lowered(), each.type, rcode)
+        entry.queries += each.weight
+        entry.last = max(entry.last, each.time)
+    return sorted(names.values(), key=lambda each: (-each.queries, each.name.lower))[:MOST_FAILING]
+
+
+MOST_SLOW: Final = 10
+
+
+async def slowest(found: Sequence[SeenQuery], turn: Turn) -> list[dict[str, Any]]:
+    """The slowest questions, and the listeners that received them."""
+    longest: dict[tuple[bytes, str], SeenQuery] = {}
+    async for each in steps(found, turn):
+        key = each.name.lower, each.type
+        known = longest.get(key)
+        if known is None or each.seconds > known.seconds:
+            longest[key] = each
+    worst = sorted(longest.values(), key=lambda each: (-each.seconds, each.name.lower))[:MOST_SLOW]
+    return [
+        {
+            "name": each.name.to_text(),
+            "type": each.type,
+            "duration_ms": round(each.seconds * 1000, 3),
+            "server": each.server,
+        }
+        for each in worst
+    ]
+
+
+TOP_PARAMETERS: Final = ("once", *FILTERS)
+INTERVAL: Final = 1.0  # seconds between two pictures
+LONGEST: Final = 0.0004  # seconds of work without a break: queries wait for it, and readers ask for many pictures
+WINDOW: Final = 60.0  # seconds of failures, waste and slow queries in a picture
+
+
+async def top(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
+    """Write each picture, as docs/openapi.yaml describes it, as a line."""
+    is_once = _read_once(asked.parameters.get("once"))
+    door.serving()
+    wanted = QueryFilter.of(door, asked)
+    with door.queries.looking(), _shared(door, wanted) as pictures:
+        number = pictures.number
+        while await pictures.after(number):
+            yield pictures.last
+            number = pictures.number
+            if is_once:
+                break
+
+
+class _Pictures:
+    """The pictures of one selection, for all its readers: `last` is the line of the last one, `number` its number."""
+
+    def __init__(self, door: Door, wanted: QueryFilter) -> None:
+        self._door = door
+        self._painter = _Painter(door, wanted)
+        self._painting = asyncio.Lock()  # held by the reader that makes the next picture
+        self.number, self.last, self.readers = 0, b"", 0
+
+    async def after(self, number: int) -> bool:
+        """Wait for a picture after one that a reader has; return False if the server has ended."""
+        door = self._door
+        async with self._painting:
+            if self.number > number:
+                return True
+            end = door.clock() + INTERVAL
+            while door.clock() < end:
+                await asyncio.sleep(POLL)
+                door.queries.collect()
+            if door.instance() is None:
+                return False
+            async with door.painting:
+                self.last = to_line(await self._painter.paint())
+            self.number += 1
+            return True
+
+
+@contextmanager
+def _shared(door: Door, wanted: QueryFilter) -> Iterator[_Pictures]:
+    """The pictures of a selection, which exist while they have readers."""
+    found = door.pictures.get(wanted)
+    if found is None:
+        found = door.pictures[wanted] = _Pictures(door, wanted)
+    found.readers += 1
+    try:
+        yield found
+    finally:
+        found.readers -= 1
+        if not found.readers:
+            del door.pictures[wanted]
+
+
+class _Painter:
+    """Makes the pictures of one selection."""
+
+    def __init__(self, door: Door, wanted: QueryFilter) -> None:
+        self._door, self._wanted = door, wanted
+        self._turn = Turn(door.clock, LONGEST)
+        self._rates, self._upstreams = Rates(door), Upstreams(door)
+        self._changes, self._causes = ServedChanges(door, wanted), Causes(door)
+
+    async def paint(self) -> dict[str, Any]:
+        door, turn, now = self._door, self._turn, self._door.wall()
+        rates = self._rates.take()
+        await turn.end_if_long()
+        recent = [each for each in door.queries.since(0) if each.time >= now - WINDOW]
+        await turn.end_if_long()
+        vain = await wasted(recent, cluster_zones(door), turn)
+        shown = [each async for each in steps(recent, turn) if self._wanted.has(each.name)]
+        return {
+            "time": time_text(now),
+            "uptime_seconds": round(door.clock() - door.began, 3),
+            "rates": rates,
+            "failing": await self._failing(shown, vain, _span(recent, now)),
+            "changes": await self._changes.take(turn),
+            "slowest": await slowest(shown, turn),
+            "search_waste": await search_waste(shown, vain, turn),
+            "upstreams": self._upstreams.take(),
+        }
+
+    async def _failing(
+        self, shown: list[SeenQuery], vain: set[int], span: float
+    ) -> list[dict[str, Any]]:
+        names = await failing(shown, vain, self._turn)
+        return [
+            {
+                "name": each.name.to_text(),
+                "type": each.type,
+                "rcode": each.rcode,
+                "per_second": round(each.queries / span, 3),
+                "last": time_text(each.last),
+                "cause": cause,
+            }
+            for each, cause in zip(names, await self._causes.of(names), strict=True)
+        ]
+
+
+def _span(recent: list[SeenQuery], now: float) -> float:
+    """The period of the known queries in seconds, for their rate: at least that between two pictures."""
+    return max(now - recent[0].time, INTERVAL) if recent else INTERVAL
+
+
+def _read_once(text: str | None) -> bool:
+    if text not in (None, "0", "1"):
+        raise HttpRefusal(400, f'once is 1 for a single picture, or 0, not "{text}"')
+    return text == "1"

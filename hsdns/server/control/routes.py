@@ -54,8 +54,7 @@ from hsdns.server.control.door import Door, kubernetes_blocks, to_line
 from hsdns.server.control.explain import PARAMETERS as EXPLAIN_PARAMETERS
 from hsdns.server.control.explain import explain
 from hsdns.server.control.faults import faults, hits
-from hsdns.server.control.queries import FILTERS, QUERY_PARAMETERS, queries
-from hsdns.server.control.top import TOP_PARAMETERS, top
+from hsdns.server.control.queries import FILTERS, QUERY_PARAMETERS, TOP_PARAMETERS, queries, top
 from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
 from hsdns.sources.replay import MAX_SPEED, Course, Replay

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver import access
-from hsdns.load.cli import generator as load_part
-from hsdns.load.cli.generator import Generator, find_generator
+from hsdns.load.cli import load as load_part
+from hsdns.load.cli.load import Generator, find_generator
 from hsdns.load.cluster import job
 from hsdns.load.cluster.job import INDEX, JobApi
 from hsdns.load.errors import LoadError

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.load.cli import generator
+from hsdns.load.cli import load
 from hsdns.load.cli.load import Load, Termination
 from hsdns.load.cluster.job import reports_of
 from hsdns.load.report import FORMAT, read_report
@@ -113,13 +113,12 @@ def test_several_servers_in_one_run_and_all_files_beside_the_report(
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_several_generators_share_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    """Processes of their own that begin at one time; together they send what one would."""
-    begin = datetime.fromtimestamp(time.time() + 12, UTC).isoformat()
+    """Processes of their own; together they send what one would."""
     with server() as port:
         words = ["load", "-p", str(port), "-queries", "q.txt", "-rate", "50", "-time", "2s", "-live", "none", "-fail-if", "loss>0"]  # fmt: skip
         generators = [
             subprocess.Popen(
-                [sys.executable, "-m", "hsdns", *words, "-part", f"{at}/3", "-start-at", begin, "-json", f"{at}.json"],
+                [sys.executable, "-m", "hsdns", *words, "-part", f"{at}/3", "-json", f"{at}.json"],
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=subprocess.DEVNULL,
             )
@@ -181,8 +180,8 @@ def test_a_pod_of_a_job_that_is_deleted_puts_its_report(
     begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
     started = {**STARTED, "status": {"startTime": begun}}
     with server() as port, api([(200, started), (200, {})]) as (found, asked):
-        monkeypatch.setattr(generator, "_api", lambda: found)
-        words = f"-p {port} -queries q.txt -rate 800 -time 1m -job load -start-at +6s -fail-if nxdomain<1"
+        monkeypatch.setattr(load, "_api", lambda: found)
+        words = f"-p {port} -queries q.txt -rate 800 -time 1m -job load -start-at +10s -fail-if nxdomain<1"
         assert Load.main(words.split()) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
     ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")

@@ -17,9 +17,8 @@ from prometheus_client import generate_latest
 
 from hsdns.load.counters import CLOSED, SPENT, ConnectionsReport
 from hsdns.load.histogram import Histogram, Percentile, slot_of
+from hsdns.load.output.ci import junit, markdown
 from hsdns.load.output.exposition import Picture
-from hsdns.load.output.junit import junit
-from hsdns.load.output.markdown import markdown
 from hsdns.load.output.page import comparison_page, page
 from hsdns.load.output.text import compared_lines, lines
 from hsdns.load.output.words import shown_together

@@ -1,4 +1,4 @@
-"""The loop over UDP and its compiled twin, and the messages, on clocks of the tests."""
+"""The loop over UDP and the messages, on clocks of the tests; its compiled twin tells the same."""
 
 from __future__ import annotations
 
@@ -137,7 +137,6 @@ def run_python(world: World, times: Sequence[int], *, replies: bool = False, mos
         return None if ready is None else [partial(transport.receive, each) for each in ready]
 
     sender = Sender(
-        transport=transport,
         reporter=reporter,
         queries=QUERIES,
         times=iter(times),
@@ -146,6 +145,7 @@ def run_python(world: World, times: Sequence[int], *, replies: bool = False, mos
         wait=wait,
         most=most,
     )
+    sender.transport = transport
     sender.run(BEGIN)
 
 
@@ -176,33 +176,22 @@ def run_compiled(
     assert not sender.feed(b"", b"")
 
 
-Run = Callable[..., None]
-TWINS = pytest.mark.parametrize(
-    "run",
-    [
-        pytest.param(run_python, id="python"),
-        pytest.param(run_compiled, id="compiled", marks=compiled),
-    ],
-)
-
-
 def outcomes_of(world: World, of: bytes = OUTCOMES) -> list[Outcome]:
     packed = [content for kind, content in world.messages if kind == of]
     return [Outcome(*each) for content in packed for each in unpack_outcomes(content)]
 
 
-@TWINS
 @given(
     gaps=st.lists(st.integers(0, 30 * MS), max_size=30),
     delays=st.lists(st.none() | st.integers(0, 2 * TIMEOUT), min_size=1, max_size=5),
     stall=st.sampled_from([0, 100, 7 * MS]),
 )
 def test_every_query_is_sent_when_due_whatever_is_answered(
-    run: Run, gaps: list[int], delays: list[int | None], stall: int
+    gaps: list[int], delays: list[int | None], stall: int
 ) -> None:
     times = [sum(gaps[: at + 1]) for at in range(len(gaps))]
     world = World(delays, stall=stall)
-    run(world, times)
+    run_python(world, times)
     outcomes = outcomes_of(world)
     assert sorted(each.planned - BEGIN for each in outcomes) == times
     assert all(each.sent >= each.planned for each in outcomes)
@@ -213,17 +202,14 @@ def test_every_query_is_sent_when_due_whatever_is_answered(
         assert each.received == LOST or each.sent <= each.received < each.sent + TIMEOUT + stall + 50 * MS  # fmt: skip
 
 
-@TWINS
 @given(
     gap=st.integers(0, MS),
     delays=st.lists(st.none() | st.integers(0, 30 * MS), min_size=1, max_size=5),
     most=st.integers(1, 2 * RUN),
 )
-def test_no_more_wait_at_once_than_may(
-    run: Run, gap: int, delays: list[int | None], most: int
-) -> None:
+def test_no_more_wait_at_once_than_may(gap: int, delays: list[int | None], most: int) -> None:
     world, times = World(delays), [number * gap for number in range(60)]
-    run(world, times, most=most)
+    run_python(world, times, most=most)
     outcomes = outcomes_of(world)
     assert sorted(each.question for each in outcomes) == sorted(at % 3 for at in range(60))
     ends = [each.received or each.sent + TIMEOUT for each in outcomes]
@@ -239,24 +225,22 @@ def test_no_more_wait_at_once_than_may(
             assert sent[last] - sent[first] >= (last - first) * gap - CATCH_UP - 2 * MS
 
 
-@TWINS
-def test_what_is_late_is_sent_at_once_and_both_times_are_told(run: Run) -> None:
+def test_what_is_late_is_sent_at_once_and_both_times_are_told() -> None:
     world, times = World([0], stall=20 * MS), [0, 1 * MS, 2 * MS, 3 * MS]
-    run(world, times)
+    run_python(world, times)
     outcomes = outcomes_of(world)
     assert [each.planned - BEGIN for each in outcomes] == times
     assert outcomes[1].sent == outcomes[3].sent >= BEGIN + 20 * MS
 
 
-@TWINS
-def test_what_is_told(run: Run) -> None:
+def test_what_is_told() -> None:
     """Questions in their order, and each reply once, if they are wanted; what was not sent; nothing after the end."""
     told, wanted, full, ended = (World([5], room=each) for each in (9, 9, 2, 9))
     ended.over = True
-    run(told, [at * MS for at in range(4)])
-    run(wanted, [at * MS for at in range(7)], replies=True)
-    run(full, [0, 0, 0])
-    run(ended, [0, 10 * MS])
+    run_python(told, [at * MS for at in range(4)])
+    run_python(wanted, [at * MS for at in range(7)], replies=True)
+    run_python(full, [0, 0, 0])
+    run_python(ended, [0, 10 * MS])
     found = [(each.question, each.flags, each.reply) for each in outcomes_of(told)]
     assert found == [(0, 0x8400, 0), (1, 0x8400, 0), (2, 0x8400, 0), (0, 0x8400, 0)]
     assert {kind for kind, _ in told.messages} == {OUTCOMES}
@@ -269,18 +253,21 @@ def test_what_is_told(run: Run) -> None:
     assert ended.messages == []
 
 
-@TWINS
-def test_replies_that_are_forgotten(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+class New(World):
+    """Each reply is a new one, but the 60,000th."""
+
+    def __init__(self) -> None:
+        super().__init__([5])
+        self.numbers = (0 if number == 60_000 else number for number in count())
+
+    def send(self, socket: int, datagrams: Sequence[bytes]) -> list[int]:
+        return super().send(socket, [each + next(self.numbers).to_bytes(4, "big") for each in datagrams])  # fmt: skip
+
+
+@pytest.mark.parametrize("run", [run_python, pytest.param(run_compiled, marks=compiled)])
+def test_replies_that_are_forgotten(run: Callable[..., None]) -> None:
     """100,000 different ones are remembered; then the older half is forgotten, but for those that have come again."""
-    world = World([5])
-    numbers = (0 if number == 60_000 else number for number in count())
-    plain = world.send
-
-    def send_with_new_content(socket: int, datagrams: Sequence[bytes]) -> list[int]:
-        marked = [each + next(numbers).to_bytes(4, "big") for each in datagrams]
-        return plain(socket, marked)
-
-    monkeypatch.setattr(world, "send", send_with_new_content)
+    world = New()
     run(world, [at * 100 for at in range(100_010)], replies=True)
     kinds = [kind for kind, _ in world.messages]
     before = kinds[: kinds.index(FORGET)]

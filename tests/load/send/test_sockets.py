@@ -7,7 +7,9 @@ import os
 import select
 import socket
 import time
+from collections.abc import Iterator
 from contextlib import closing
+from selectors import DefaultSelector
 
 import pytest
 
@@ -57,25 +59,32 @@ def test_a_reply_has_the_time_at_which_it_came() -> None:
         wire.close()
 
 
-def test_no_room() -> None:
+@pytest.fixture
+def selector() -> Iterator[DefaultSelector]:
+    with DefaultSelector() as found:
+        yield found
+
+
+def test_no_room(selector: DefaultSelector) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        links = Links(socket.AF_INET, server.getsockname())
-        link = links.open(Connection(FramedSession()))
-        assert select.select([links], [], [], 5.0)[0]
+        link = Links(selector, socket.AF_INET, server.getsockname()).open(
+            Connection(FramedSession())
+        )
+        assert selector.select(5.0)
         assert link.set_up()
         while link.send(bytes(1 << 20)):
             pass
         link.close()
-        links.close()
 
 
 @pytest.mark.parametrize("lack", [errno.ENETUNREACH, *sockets._LACKS])
-def test_what_this_machine_lacks(lack: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_this_machine_lacks(
+    lack: int, selector: DefaultSelector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(socket.socket, "connect_ex", lambda *_: lack)
-    links = Links(socket.AF_INET, ("127.0.0.1", 1))
+    links = Links(selector, socket.AF_INET, ("127.0.0.1", 1))
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     told = pytest.raises(OSError, match=f"(?i){os.strerror(lack)}")
     with told, closing(links.open(Connection(FramedSession()))) as link:
         link.set_up()
     assert before == (len(os.listdir("/proc/self/fd")) if before else 0)
-    links.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -11,11 +12,19 @@ from urllib.parse import quote
 import pytest
 
 from hsdns.cluster.objects import Deleted
+from hsdns.eager import Wait
+from hsdns.explanation.question import read_question
+from hsdns.explanation.report import Explanation
 from hsdns.http_page import PageRequest
+from hsdns.plugins.whoami import Whoami
 from hsdns.server.control import explain
+from hsdns.server.explaining import make_explainer
+from hsdns.server.runtime import Turn
+from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.server.control.served import BLOCK, MORE, Beside, Served, served
+from tests.server.test_runtime import make_runtime
 from tests.support.cluster.objects import service as clustered
 from tests.support.coroutines.event_loops import run, until
 from tests.support.upstreams.dns_upstream import answer, serve
@@ -190,3 +199,36 @@ async def test_search_lists_are_bounded(as_search: bool, count: int, status: int
                     "as many as Kubernetes allows a Pod (glibc before 2.26 reads 6)"
                 }
             ]
+
+
+def explained(text: str) -> Explanation:
+    async def case() -> Explanation:
+        runtime = make_runtime(text)
+        assert runtime.configuration is not None
+        pause = Turn(runtime.clock).end_if_long
+        explainer = make_explainer(runtime.configuration, runtime, asks=True, pause=pause)
+        return await explainer.explain(*read_question("a.test"), 0.0)
+
+    return run(case())
+
+
+def test_a_handler_that_waits_for_a_callback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it waits for is understood by eager.start() only."""
+
+    async def handle(self: object, request: object, following: object) -> Reply:
+        wait: Wait[Reply] = Wait()
+        asyncio.get_running_loop().call_soon(wait.succeed, Reply())
+        return await wait
+
+    monkeypatch.setattr(Whoami, "handle", handle)
+    assert explained(".:5301 {\nwhoami\n}\n").rcode == "NOERROR"
+
+
+def test_a_query_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def handle(self: object, request: object, following: object) -> Reply:
+        wait: Wait[Reply] = Wait()
+        asyncio.get_running_loop().call_soon(wait.fail, asyncio.CancelledError())
+        return await wait
+
+    monkeypatch.setattr(Whoami, "handle", handle)
+    assert explained(".:5301 {\nwhoami\n}\n").rcode == "SERVFAIL"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import struct
 from collections.abc import Awaitable, Callable
@@ -17,7 +18,7 @@ from hsdns.explanation.report import Explanation
 from hsdns.server.control.door import kubernetes_blocks
 from hsdns.server.control.routes import FILE, headers
 from tests.server.control.served import BLOCK, write_manifest
-from tests.server.control.shown import TIME, Stand, shown
+from tests.server.control.shown import Stand, shown
 from tests.server.loopback import ReloadableServer, running, serving
 from tests.support.browser.chromium import PROGRAM, Tab, tab
 from tests.support.cluster.objects import service, upserts
@@ -35,48 +36,26 @@ DB = "db.shop.svc.cluster.local."
 CAUSE = "0 of 2 endpoints of Service shop/db are ready"
 
 
+def read(file: str, **words: str) -> dict[str, Any]:
+    """A file of JSON with these words in place of those in braces."""
+    text = Path(__file__).with_name(file).read_text()
+    for name, word in words.items():
+        text = text.replace(f"{{{name}}}", json.dumps(word)[1:-1])
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
 def a_picture(name: str = DB, cause: str = CAUSE, **more: Any) -> dict[str, Any]:
-    return {
-        "rates": {
-            "queries_per_second": 1250.4, "table_share": 0.978, "exact": True,
-            "by_type": {"A": 900.2, "AAAA": 350.2}, "by_rcode": {"NOERROR": 1000, "NXDOMAIN": 250.4},
-        },
-        "failing": [{"name": name, "type": "A", "rcode": "NXDOMAIN", "per_second": 14.2, "last": TIME.format(1), "cause": cause}],
-        "changes": [{"time": TIME.format(9), "change": "added", "name": name, "record": "10.244.0.7", "written": None, "served_ms": 8.41}],
-        "slowest": [{"name": name, "type": "AAAA", "duration_ms": 182.4, "server": "dns://:53"}],
-        "search_waste": [{"client": "10.244.0.9", "queries": 410, "wasted": 328, "example": name}],
-        "upstreams": [{"address": "10.0.0.2:53", "per_second": 31.2, "failures": 4, "p50_ms": None}],
-        **more,
-    }  # fmt: skip
+    return {**read("picture.json", NAME=name, CAUSE=cause), **more}
 
 
 def an_explanation(name: str = DB, text: str = "", endpoints: int = 2) -> dict[str, Any]:
     """As /v1/explain has it; the text is in each place that a cluster or a client can fill."""
-    fates = [("left out", "not ready"), ("answered", "")]
-    found = {
-        "version": 1, "name": name, "type": "A", "outcome": "does not resolve", "rcode": "NXDOMAIN",
-        "cause": f"NXDOMAIN: {CAUSE}{text}", "blind": [f"the watch is away{text}"] if text else [],
-        "serverBlock": "cluster.local.:53", "blockReason": "the only zone that has the name",
-        "plugins": [{"plugin": "kubernetes", "did": f"answered NXDOMAIN{text}"}],
-        "reading": {"zone": "cluster.local.", "namespace": "shop", "service": f"db{text}"},
-        "service": {
-            "namespace": "shop", "name": f"db{text}", "kind": "headless", "resourceVersion": "7", "clusterIps": [],
-            "ports": [f"http{text}/TCP/80"], "selector": {}, "externalName": text, "publishNotReadyAddresses": False,
-            "slices": [{
-                "name": f"db-1{text}", "resourceVersion": "8", "addressType": "IPv4", "ports": ["http/TCP/80"],
-                "endpoints": [
-                    {"addresses": [f"10.244.0.{number}"], "fate": fates[number % 2][0], "why": f"{fates[number % 2][1]}{text}",
-                     "hostname": f"db-{number}{text}", "pod": f"pod-{number}{text}"}
-                    for number in range(endpoints)
-                ],
-            }],
-        },
-        "records": [{"owner": name, "ttl": 30, "type": "TXT", "rdata": text, "rules": [f"TTL 30{text}"]}] if text else [],
-        "needed": [{"place": "EndpointSlice shop/db-1", "cause": CAUSE, "needed": f"an endpoint is ready{text}"}],
-        "history": [{"served": TIME.format(2), "event": "changed", "object": f"EndpointSlice db-1{text}", "resourceVersion": "8",
-                     "added": [f"10.244.0.1 db-1{text}"], "removed": [f"10.244.0.9{text}"], "written": TIME.format(1), "took": 8.2}],
-        "nearest": [{"name": f"web.shop.svc.cluster.local.{text}", "why": f"another Service{text}"}],
-    }  # fmt: skip
+    found = read("explanation.json", NAME=name, TEXT=text)
+    if not text:
+        found |= {"blind": [], "records": []}
+    (part,) = found["service"]["slices"]
+    part["endpoints"] *= endpoints // 2
     msgspec.convert(found, Explanation)
     return found
 
@@ -162,6 +141,7 @@ class TestBrowser:
         """At each width and in both schemes: nothing is cut off, and each text can be read against what is behind it."""
 
         async def case(stand: Stand, tab: Tab) -> None:
+            pale = Path(__file__).with_name("pale.js").read_text()
             long = f"{'x' * 63}.{'y' * 63}.shop.svc.cluster.local."
             stand.explanations = {DB: an_explanation(endpoints=40), long: an_explanation(long)}
             for _ in range(60):
@@ -181,7 +161,7 @@ class TestBrowser:
                         assert await tab.value("document.documentElement.scrollWidth") <= width, (
                             where
                         )
-                        assert await tab.value(PALE) == [], where
+                        assert await tab.value(pale) == [], where
             folded = "[...document.querySelectorAll('summary')].map((each) => each.textContent)"
             await tab.value(f"location.hash = '{DB}'")
             await tab.until(f"{folded}.includes('… and 30 more')")
@@ -372,30 +352,3 @@ class TestBrowser:
             await opened.press("/", "Enter")
             await opened.until(f"{cause}.startsWith('NOERROR')")
             assert opened.complaints == []
-
-
-# The texts whose colour differs too little from what is behind them (WCAG 2.2, 1.4.3: 4.5 to 1), with the ratio.
-PALE = """
-(() => {
-  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const light = (colour) => numbers(colour).slice(0, 3).map((part) => part / 255)
-    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
-  const behind = (element) => {
-    for (let each = element; each; each = each.parentElement) {
-      const colour = getComputedStyle(each).backgroundColor;
-      if (numbers(colour)[3] !== 0) return colour;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  const found = [];
-  for (const element of document.querySelectorAll("body *")) {
-    const text = [...element.childNodes].filter((each) => each.nodeType === 3 && each.data.trim());
-    if (!text.length || !element.checkVisibility()) continue;
-    const [low, high] = [light(getComputedStyle(element).color), light(behind(element))].sort((a, b) => a - b);
-    const ratio = (high + 0.05) / (low + 0.05);
-    if (ratio < 4.5) found.push(`${element.textContent}: ${ratio.toFixed(2)}`);
-  }
-  return found;
-})()
-"""

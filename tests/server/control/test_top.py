@@ -18,16 +18,16 @@ from hsdns.fastpath.hit_records import SAMPLE
 from hsdns.metrics import TIME_BUCKETS
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.control import top as module
-from hsdns.server.control.queries import QueryFilter
-from hsdns.server.control.top import (
+from hsdns.server.control import explain
+from hsdns.server.control import queries as module
+from hsdns.server.control.explain import Causes, FailingName
+from hsdns.server.control.queries import (
     DURATIONS,
     MOST_CHANGES,
     MOST_FAILING,
     MOST_SLOW,
     MOST_WASTED,
-    Causes,
-    FailingName,
+    QueryFilter,
     Rates,
     ServedChanges,
     Upstreams,
@@ -40,7 +40,6 @@ from hsdns.server.query_tap import SeenQuery
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
 from tests.server.control.served import BLOCK, KUBERNETES, MORE, MemoryDoor, Served, served
-from tests.server.loopback import serving
 from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
 from tests.support.coroutines.eager import finish
 
@@ -257,17 +256,6 @@ async def test_causes(corefile: str, asked: FailingName, sentence: str) -> None:
 
 
 @pytest.mark.usefixtures("_more")
-async def test_upstreams_that_fail() -> None:
-    async with served(FORWARD) as server:
-        plugins = serving(server.reloadable.server).configuration.plugins
-        (forward,) = [each for each in plugins if isinstance(each, Forward)]
-        forward.routes[0].upstreams[1].failed = 3
-        assert await causes(server).of([a_failing("www.example.org.", "SERVFAIL")]) == [
-            f"{UPSTREAMS}; 3 queries have got no usable reply there"
-        ]
-
-
-@pytest.mark.usefixtures("_more")
 async def test_a_cause_is_found_again_when_the_cluster_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -278,13 +266,13 @@ async def test_a_cause_is_found_again_when_the_cluster_changes(
         before = await found.of([gone])
         server.apply(*upserts(service("shop/gone", "10.96.0.9")))
         assert await found.of([gone]) == before
-        monkeypatch.setattr(module, "REFRESH", 0.0)
+        monkeypatch.setattr(explain, "REFRESH", 0.0)
         assert await found.of([gone]) == ["asked from the server's own host, it has an answer now"]  # fmt: skip
 
 
 @pytest.mark.usefixtures("_more")
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_CAUSES", 2)
+    monkeypatch.setattr(explain, "MOST_CAUSES", 2)
 
     async with served(CAUSES) as server:
         found = causes(server)
@@ -460,19 +448,6 @@ def test_what_is_written_is_served() -> None:
     time = "2023-11-14T22:29:59.500+00:00"
     assert address == ("added", f"10.0.0.1 {DB}", time, 500.0)
     assert port[2:] == (time, 500.0)
-
-
-def test_of_other_changes_only_the_time_is_known() -> None:
-    following = Following()
-    following.take(written("2023-11-14T22:29:59.5Z", "10.0.0.1"))
-    following.looked.door.wall = lambda: WALL + 1
-    following.take()
-    *_, last = following.take(service("shop/web", "10.96.0.2", version="2"))
-    assert last == ("added", "10.96.0.2 web.shop.svc.cluster.local.", None, None)
-    for number, text in enumerate(("yesterday", "0001-01-01T00:00:00Z"), 7):
-        address = f"10.0.0.{number}"
-        *_, last = following.take(written(text, address, version=address))
-        assert last == ("added", f"{address} {DB}", None, None)
 
 
 def test_filter_and_bound() -> None:

@@ -1,0 +1,220 @@
+"""`hsdns audit -server ADDRESS...`: whether servers answer every name of a cluster as its objects define.
+
+Path: argv -> here -> servers.py (sends queries) -> audit/report.py -> standard output.
+Rule 1: exit status 0: all answers are right; 1: some are not; 2: bad input, no cluster, no server, or an interrupted
+        pass that found nothing.
+Rule 2: standard output has only the report; progress is on standard error.
+Rule 3: each server gets 1,000 queries per second unless -rate sets another rate.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from hsdns import memory
+from hsdns.cli.command import FORMATS, FlagError, complain, flag, say, say_json
+from hsdns.cli.source import SourceCommand
+from hsdns.corefile.tree import CorefileError
+from hsdns.errors import OperatorError
+
+if TYPE_CHECKING:
+    from hsdns.audit.report import AuditReport
+    from hsdns.audit.servers import Asked, Targets
+
+RATE: Final = 1000
+HIGHEST_RATE: Final = 100_000
+ABSENT: Final = 100
+PORT: Final = 53
+SLOW: Final = 0.1  # seconds
+INTERVAL: Final = 300.0  # seconds
+BAD: Final = 2
+_COUNT: Final = "number"
+
+
+class Audit(SourceCommand):
+    """Audits servers once, or again and again."""
+
+    name = "audit"
+    forms = """hsdns audit -server ADDRESS... -source NAME [ARGUMENT...] [FLAG...]
+       hsdns audit -service NAMESPACE/NAME -conf FILE [FLAG...]
+       hsdns audit -contexts CONTEXT=ADDRESS,... [FLAG...]"""
+    interrupted = ("interrupted before anything was asked", BAD)
+
+    server: Annotated[
+        list[str], flag(f"servers to ask (default port {PORT})", "[NAME=]ADDRESS[:PORT]...")
+    ] = []
+    service: Annotated[
+        list[str], flag("Services each of whose ready endpoints is asked", "NAMESPACE/NAME...")
+    ] = []
+    conf: Annotated[
+        str | None,
+        flag("Corefile whose kubernetes block says the cluster, as the servers' does", "FILE"),
+    ] = None
+    contexts: Annotated[
+        list[str],
+        flag("clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."),
+    ] = []
+    zone: Annotated[
+        str, flag("domain of the clusters of -contexts (default cluster.local)", "DOMAIN")
+    ] = "cluster.local"
+    rate: Annotated[
+        int,
+        flag(
+            f"queries a second to each (default {RATE})",
+            "RATE",
+            what=_COUNT,
+            low=1,
+            high=HIGHEST_RATE,
+        ),
+    ] = RATE
+    absent: Annotated[
+        int,
+        flag(
+            f"names that must not exist (default {ABSENT})", "NUMBER", what=_COUNT, high=1_000_000
+        ),
+    ] = ABSENT
+    seed: Annotated[
+        int,
+        flag("seed by which these are drawn (default 1)", "NUMBER", what=_COUNT, high=999_999_999),
+    ] = 1
+    slow: Annotated[
+        float,
+        flag(
+            "from which latency a right answer is a finding (default 100ms)", "TIME", time="100ms"
+        ),
+    ] = SLOW
+    ttl: Annotated[
+        int | None,
+        flag(
+            "highest right TTL, in seconds (default: the Corefile's)",
+            "NUMBER",
+            what=_COUNT,
+            high=604_800,
+        ),
+    ] = None
+    watch: Annotated[bool, flag("audit again and again")] = False
+    every: Annotated[
+        float,
+        flag(
+            "time from the begin of a pass to the next one, with -watch (default 5m)",
+            "TIME",
+            time="100ms",
+        ),
+    ] = INTERVAL
+    metrics: Annotated[
+        str, flag("serve metrics for Prometheus there, with -watch", "HOST:PORT")
+    ] = ""
+    html: Annotated[str | None, flag("write the report as a page to a file", "FILE")] = None
+    o: Annotated[
+        str,
+        flag("format of standard output: text (default) or json", "FORMAT", choices=FORMATS),
+    ] = "text"
+    i_own_this: Annotated[
+        list[str],
+        flag("addresses of your own that are neither loopback nor private", "ADDRESS..."),
+    ] = []
+
+    def run(self) -> int:
+        """Audit, and show the report of each pass."""
+        from hsdns.audit.servers import Targets
+
+        self._check_together()
+        targets = Targets(self._clusters(), self)
+        memory.set_up_collector()  # all names of a cluster are many long-lived objects
+        return self._watch(targets) if self.watch else self._tell(targets.audit())
+
+    def _watch(self, targets: Targets) -> int:
+        """Audit until Ctrl-C; return the exit status of the last complete pass."""
+        from hsdns.audit.report import Gauges
+        from hsdns.audit.servers import serve_metrics
+
+        gauges = Gauges()
+        status = BAD
+        with serve_metrics(self.metrics, gauges) as address:
+            if address:
+                complain(f"metrics are at http://{address}/metrics")
+            try:
+                while True:
+                    began = time.monotonic()
+                    try:
+                        reports = targets.audit()
+                    except (CorefileError, FlagError):
+                        raise
+                    except (OperatorError, OSError) as error:
+                        complain(error)  # the next pass may succeed
+                        gauges.failed()
+                    else:
+                        if any(each.ended for each in reports):
+                            return status
+                        gauges.update(reports, time.time())
+                        status = self._tell(reports)
+                        sys.stdout.flush()
+                    time.sleep(max(0.0, began + self.every - time.monotonic()))
+            except KeyboardInterrupt:
+                return status
+
+    def _tell(self, reports: list[AuditReport]) -> int:
+        from hsdns.audit.report import lines
+
+        if self.o == "json":
+            say_json(reports)
+        else:
+            say(*lines(reports))
+        if self.html is not None:
+            from hsdns.audit.page import page
+
+            try:
+                Path(self.html).write_text(page(reports), encoding="utf-8")
+            except OSError as error:
+                complain(f"the page cannot be written: {error}")
+                return BAD
+        if any(each.bad for each in reports):
+            return 1
+        return BAD if any(each.ended for each in reports) else 0
+
+    def _clusters(self) -> list[Asked]:
+        from hsdns.audit.servers import Asked
+        from hsdns.load.plan import read_targets
+
+        owned = self.i_own_this
+        services = tuple(map(_service, self.service))
+        found: list[Asked] = []
+        for word in self.contexts:
+            context, equals, addresses = word.partition("=")
+            if not context or (equals and not addresses) or not (addresses or services):
+                raise FlagError(f'-contexts needs CONTEXT=ADDRESS,..., found "{word}"')
+            if any(each.context == context for each in found):
+                raise FlagError(
+                    f'-contexts: "{context}" is given twice; list its servers with commas'
+                )
+            listed = addresses.split(",") if addresses else []
+            found.append(Asked(context, read_targets(listed, PORT, owned), services))
+        if found:
+            return found
+        servers = read_targets(self.server, PORT, owned)
+        if not servers and not services:
+            raise FlagError("which servers? add -server ADDRESS..., or -service NAMESPACE/NAME")
+        return [Asked("", servers, services)]
+
+    def _check_together(self) -> None:
+        for one in ("server", "source", "conf", "context"):
+            self.exclusive(one, "contexts")
+        for one, other, is_given in (
+            ("zone", "contexts", self.contexts),
+            ("every", "watch", self.watch),
+            ("metrics", "watch", self.watch),
+        ):
+            if one in self.given and not is_given:
+                raise FlagError(f"-{one} needs -{other}")
+
+
+def _service(word: str) -> tuple[str, str]:
+    namespace, slash, name = word.partition("/")
+    if not namespace or not slash or not name or "/" in name:
+        raise FlagError(
+            f'-service needs NAMESPACE/NAME such as kube-system/kube-dns, found "{word}"'
+        )
+    return namespace, name

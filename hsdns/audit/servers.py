@@ -1,0 +1,265 @@
+"""The servers of an audit, and the clusters that define the right answers.
+
+Path: audit/cli.py -> here -> load/cli/cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
+Rule 1: the clusters are read again for each pass, so new names are queried.
+Rule 2: all servers of a cluster are queried at the same time, so differences between them exist at one moment.
+
+The metrics page of a continuous audit.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from hsdns.ask.question import NoReply, over_tcp, over_udp
+from hsdns.audit.questions import audit_questions, replicas
+from hsdns.audit.report import AuditReport, Gauges, Pass, make_report
+from hsdns.audit.run import Answers, AskAgain, Asking, carry_out
+from hsdns.cli.command import FlagError, Progress
+from hsdns.cli.offline import configure
+from hsdns.cli.source import access_of, cluster_tokens, quoted
+from hsdns.corefile.keys import split_host_port
+from hsdns.corefile.tree import Token
+from hsdns.load.cli.cluster import LoadCluster
+from hsdns.load.errors import LoadError
+from hsdns.load.plan import Plan, Target, place_to_text
+from hsdns.load.questions import Question, Questions
+from hsdns.load.schedule import EVEN, SECOND, Schedule, Stage
+from hsdns.load.send.probe import find_target, probe
+from hsdns.load.send.process import SenderProcess
+from hsdns.load.send.udp import sockets_for
+from hsdns.load.verify.truth import Truth
+from hsdns.load.verify.verifier import Verifier
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.encode import encode_query
+from hsdns.wire.message import TC
+
+if TYPE_CHECKING:
+    from hsdns.audit.cli import Audit
+
+TIMEOUT: Final = 2.0  # seconds until a query is lost
+EDNS: Final = 1232  # octets, the default of most servers
+SOCKETS: Final = 4
+# Queries that wait for a server: they fit into its receive buffer and do not overload it.
+AT_ONCE: Final = 128
+INTERRUPTED: Final = "interrupted"
+_ZONES: Final = "in-addr.arpa ip6.arpa"
+_SHOWN_EVERY: Final = 0.1  # seconds
+
+
+class Asked(NamedTuple):
+    """A cluster, by its context of the kubeconfig ("" for the only one), and its servers.
+
+    `services` are namespaces and names of Services whose endpoints are servers too.
+    """
+
+    context: str
+    servers: list[Target]
+    services: tuple[tuple[str, str], ...] = ()
+
+
+class Targets:
+    """All clusters; `settings` describe how to read and ask them."""
+
+    def __init__(self, asked: Sequence[Asked], settings: Audit) -> None:
+        self._asked = asked
+        self._settings = settings
+        self._objects = None if settings.contexts else settings.cluster()
+
+    def audit(self) -> list[AuditReport]:
+        """One pass over all clusters, one by one; raise LoadError, CannotTell, CorefileError or OSError."""
+        return [self._audit(each) for each in self._asked]
+
+    def _audit(self, asked: Asked) -> AuditReport:
+        settings = self._settings
+        objects, text = self._objects, None
+        if asked.context:
+            objects = cluster_tokens(access_of(settings.kubeconfig, asked.context))
+            zones = f"{quoted(settings.zone)} {_ZONES}"
+            text = f"{zones} {{\n    kubernetes {zones}\n}}\n"
+        configuration, _ = configure(
+            settings.conf, objects, text=text, runs_code=settings.runs_code
+        )
+        ttl, servers = settings.ttl, list(asked.servers)
+
+        def choose(blocks: Sequence[Kubernetes]) -> Questions:
+            nonlocal ttl
+            if ttl is None:
+                ttl = max(block.answers.lookup.ttl for block in blocks)
+            for service in asked.services:
+                servers.extend(
+                    each
+                    for each in _behind(service, blocks)
+                    if each[1:] not in {(at.host, at.port) for at in servers}
+                )
+            sets = [block.answer_set() for block in blocks]
+            drawn = random.Random(settings.seed)
+            found = audit_questions(sets, settings.absent, drawn)
+            return Questions(found.all, seed=settings.seed, known=found.known)
+
+        with LoadCluster(configuration, choose, verifies=True) as cluster:
+            truth = cluster.truth
+            assert truth is not None, "it verifies"
+            name = asked.context or _source_name(self._objects, settings.conf)
+            return _pass(servers, list(cluster.questions.all), truth, settings, name, ttl)
+
+
+def _source_name(objects: Sequence[Token] | None, conf: object) -> str:
+    return " ".join(token.text for token in objects) if objects else str(conf)
+
+
+def _behind(service: tuple[str, str], blocks: Sequence[Kubernetes]) -> list[Target]:
+    namespace, name = (each.encode().lower() for each in service)
+    values = [block.store.services.values.get((namespace, name)) for block in blocks]
+    found = [
+        Target(place_to_text(*each), *each)
+        for value in values
+        if value is not None
+        for each in replicas(value)
+    ]
+    if not found:
+        text = "/".join(service)
+        why = "has no ready endpoint with a port over UDP" if any(values) else "does not exist"
+        raise LoadError(f"-service {text}: the Service {why}, so there is no server to ask")
+    return found
+
+
+def _pass(
+    servers: Sequence[Target],
+    questions: list[Question],
+    truth: Truth,
+    settings: Audit,
+    cluster: str,
+    ttl: int | None,
+) -> AuditReport:
+    started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    began = time.monotonic()
+    wires = [each.octets(EDNS) for each in questions]
+    found: list[tuple[str, Answers]] = []
+    asking: list[Asking] = []
+    with ExitStack() as stack:
+        for name, host, port in servers:
+            family, address = find_target(host, port)
+            probe(family, address, questions[0].query(EDNS), 0.0)
+            answers = Answers(questions, Verifier(truth, questions), EDNS)
+            plan = _plan(family, address, wires, settings)
+            sending = stack.enter_context(SenderProcess(plan))
+            asking.append(Asking(sending, answers, _asks_again(host, port, questions)))
+            found.append((name, answers))
+        with _progress(len(questions) * len(asking)) as show:
+            is_whole = carry_out(asking, show, time.monotonic, time.sleep)
+    seconds = time.monotonic() - began
+
+    ended = "" if is_whole else INTERRUPTED
+    done = Pass(started, ended, seconds, cluster, truth.latest, settings.slow, ttl)
+    return make_report(questions, found, done)
+
+
+def _plan(family: int, address: tuple[str | int, ...], wires: list[bytes], settings: Audit) -> Plan:
+    stage = schedule_of(len(wires), settings)
+    sockets = sockets_for(stage.first, TIMEOUT, SOCKETS)
+    timeout = round(TIMEOUT * SECOND)
+    return Plan(
+        family,
+        address,
+        wires,
+        [],
+        Schedule((stage,), EVEN, 1, settings.seed),
+        timeout,
+        sockets,
+        replies=True,
+        most=AT_ONCE,
+    )
+
+
+def schedule_of(count: int, settings: Audit) -> Stage:
+    """A stage with `count` queries, at the rate of the settings."""
+    # The last query is due half an interval before the end: so there is exactly one for each question.
+    return Stage((count - 0.5) / settings.rate, float(settings.rate), float(settings.rate))
+
+
+def _asks_again(host: str, port: int, questions: Sequence[Question]) -> AskAgain:
+    def ask(question: int, is_truncated: bool) -> tuple[bytes, float, float] | None:
+        asked, query = time.monotonic(), questions[question].query(EDNS)
+        wire = encode_query(query, drawn.randrange(1 << 16))
+        try:
+            octets = b"" if is_truncated else over_udp(host, port, wire, TIMEOUT)
+            if not octets or octets[2] & TC >> 8:
+                octets = over_tcp(host, port, wire, TIMEOUT)
+        except NoReply:
+            return None
+        return octets, asked, time.monotonic()
+
+    drawn = random.Random()
+    return ask
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A progress line on a terminal; nothing elsewhere."""
+    progress, shown = Progress(), 0.0
+
+    def show(asked: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= _SHOWN_EVERY:
+            shown = now
+            share = asked / total if total else 1.0
+            bar = ("#" * round(share * 30)).ljust(30, ".")
+            progress.show(f"[{bar}] {asked:,} of {total:,} answers")
+
+    try:
+        yield show
+    finally:
+        progress.show()
+
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@contextmanager
+def serve_metrics(address: str, gauges: Gauges) -> Iterator[str]:
+    """Serve /metrics at HOST:PORT, and yield the address; nothing without one.  Raise FlagError or OSError."""
+    if not address:
+        yield ""
+        return
+    found = split_host_port(address)
+    if found is None:
+        raise FlagError(f'-metrics needs an address such as :9154, found "{address}"')
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != "/metrics":
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            body = gauges.registry.to_text()
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            """Do not log requests."""
+
+    try:
+        server = ThreadingHTTPServer((found.host, found.port), Page)
+    except OSError as error:
+        raise OSError(f"-metrics {address}: {error.strerror}") from None
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield f"{server.server_address[0]!s}:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

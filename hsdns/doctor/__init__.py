@@ -1,0 +1,6 @@
+"""`hsdns doctor`: what makes names fail in a cluster.
+
+cli.py      the command: reads a cluster, or a dump, and shows what the rules find
+against.py  `-against`: how its Services differ from those of another
+servers.py  what the DNS servers of the cluster answer, beside what is right
+"""

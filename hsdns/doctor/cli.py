@@ -1,0 +1,555 @@
+"""`hsdns doctor [NAMESPACE[/SERVICE|POD]]`: what makes names fail in a cluster, now or later.
+
+Path: argv -> here -> sources/cluster_dump.py (a cluster) and servers.py (its DNS), or a file ->
+rules/diagnosis.py -> standard output.
+Rule 1: the cluster is read once, and the dump is checked: a dump from -save gives the same findings with -from.  The
+        answers of the DNS servers are in the dump; with -from no queries are sent.
+Rule 2: the exit status is 0 without findings at or over -level, 1 with some, 2 if Services, EndpointSlices or Pods
+        could not be read.
+Rule 3: nothing is written to the cluster, and no Secret and no environment variable is read.
+
+The answers of the DNS servers to a Pod: an ephemeral container of hsdns in it sends the queries:
+Rule 1: kubectl makes the container, so permissions, proxies and credentials are those of the user.
+Rule 2: the container has no privileges except the capability of the image's interpreter, and sends only DNS queries.
+Rule 3: every error is a sentence, and does not affect the rest of the report.
+
+The output of `hsdns doctor`: first what fails now, then the rest, what has passed, and what could not be checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+from hsdns import __version__
+from hsdns.cli.command import (
+    ANY,
+    FORMATS,
+    FlagError,
+    Progress,
+    ReadingCommand,
+    complain,
+    flag,
+    say,
+    say_text,
+)
+from hsdns.cli.source import CONTEXT, DEMO, KUBECONFIG, access_of, find_kubeconfig, options_of
+from hsdns.errors import OperatorError
+from hsdns.lint import istioctl
+from hsdns.lint.rule import FLAG, LEVEL, PREVIEW, read_silences
+from hsdns.wire import counted
+
+if TYPE_CHECKING:
+    from hsdns.rules.diagnosis import Diagnosis
+    from hsdns.rules.rule import Finding
+    from hsdns.sources.cluster_dump import ClusterDump
+
+BLIND: Final = 2
+CLUSTER: Final = "cluster"
+PROGRAM: Final = "kubectl"
+IMAGE: Final = f"ghcr.io/hsdns/hsdns:{__version__}"
+LIMIT: Final = 60.0  # seconds from the start of the container to its end
+PAUSE: Final = 1.0  # seconds between two checks of it
+CALL: Final = 30.0  # seconds for one call of kubectl
+USER: Final = 65532  # as in the image
+FROM_POD: Final = flag(
+    "ask the DNS servers from this pod, too: an ephemeral container is added to it, by kubectl",
+    "NAMESPACE/POD",
+)
+IMAGE_FLAG: Final = flag(
+    f"image of hsdns for that container (default: {IMAGE})", "IMAGE", name="image"
+)
+# The kubelet's reasons for an image that it cannot pull and keeps trying to pull.
+_NO_IMAGE: Final = frozenset({"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_ROLE: Final = "deploy/doctor/from-pod has the rights"
+
+
+class Doctor(ReadingCommand):
+    """Reads a cluster or a dump, and shows the diagnosis."""
+
+    name = "doctor"
+    forms = "[NAMESPACE[/SERVICE|POD]] [FLAG...]"
+    most_words = ANY
+    bad = BLIND
+
+    from_: Annotated[
+        str | None,
+        flag(
+            "judge a file: what -save wrote, kubectl get -o json or yaml, or manifests; - is standard input, "
+            f"and {DEMO} the demo cluster (./{DEMO} a file of that name)",
+            "FILE",
+        ),
+    ] = None
+    save: Annotated[str | None, flag("write what was read to a file, for -from", "FILE")] = None
+    kubeconfig: Annotated[str, KUBECONFIG] = ""
+    context: Annotated[str, CONTEXT] = ""
+    against: Annotated[
+        str | None,
+        flag(
+            "show how Services differ from those of another context, or of a file as for -from, instead of findings",
+            "CONTEXT|FILE",
+        ),
+    ] = None
+    server: Annotated[
+        list[str], flag("DNS servers to ask in place of the cluster's own", "ADDRESS...")
+    ] = []
+    no_ask: Annotated[bool, flag("ask no DNS server")] = False
+    recording: Annotated[
+        str | None,
+        flag("file of hsdns record, for what the search list costs (new rule HS176)", "FILE"),
+    ] = None
+    from_pod: Annotated[str | None, FROM_POD] = None
+    image: Annotated[str, IMAGE_FLAG] = IMAGE
+    istioctl: Annotated[bool, istioctl.FLAG] = True
+    config: Annotated[str | None, FLAG] = None
+    preview: Annotated[bool, PREVIEW] = False
+    level: Annotated[str, LEVEL] = "warning"
+    o: Annotated[str, flag("format: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
+
+    def run(self) -> int:
+        """Diagnose, or compare two clusters."""
+        if len(self.words) > 1:
+            raise FlagError(
+                f'hsdns doctor takes one namespace, Service or Pod, found also "{self.words[1]}"'
+            )
+        for each in ("kubeconfig", "context", "save", "server", "no-ask", "from-pod", "image"):
+            is_used = each == "kubeconfig" and self.against is not None
+            if self.from_ is not None and each in self.given and not is_used:
+                raise FlagError(
+                    f"-{each} is for a cluster that is read, and -from reads a file; leave one of them out"
+                )
+        if self.from_pod is not None and not self.runs_code:
+            raise FlagError("-from-pod runs kubectl, and -no-code nothing; leave one of them out")
+        try:
+            return self._diagnose() if self.against is None else self._compare()
+        except ValueError as error:
+            raise OperatorError(str(error)) from None
+
+    @property
+    def target(self) -> str:
+        """NAMESPACE[/SERVICE|POD], or ""."""
+        return "".join(self.words)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the target, or ""."""
+        return self.target.partition("/")[0]
+
+    def access(self) -> tuple[str, ...]:
+        """FILE and CONTEXT of the kubeconfig, () in a pod without these flags; raise FlagError."""
+        return access_of(self.kubeconfig, self.context, "-from")
+
+    def _diagnose(self) -> int:
+        from hsdns.rules.diagnosis import diagnose
+        from hsdns.rules.rule import level_at_least
+        from hsdns.sources.cluster_dump import unread_kinds, with_object
+
+        _, patterns = read_silences(self.config)
+        recorded = self._recorded()
+        name, content = self.read(add=self._asking(recorded))
+        if self.from_ is not None and recorded:
+            content = with_object(content, recorded)
+        lacking = unread_kinds(content)
+        found = diagnose(name, content, lacking, self.target, patterns, preview=self.preview)
+        shown = [each for each in found.findings if level_at_least(each.level, self.level)]
+        mesh = [each for each in found.mesh if level_at_least(each.level, self.level)]
+        below = len(found.findings) - len(shown) + len(found.mesh) - len(mesh)
+        found = found._replace(findings=shown, mesh=mesh)
+        complain(*found.problems)
+        if self.o == "json":
+            say_text(as_json(found, below))
+        else:
+            say(*as_lines(found, below, name))
+        return BLIND if found.is_blind else 1 if found.findings or found.mesh else 0
+
+    def _compare(self) -> int:
+        """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
+        from hsdns.doctor.against import Dump, compare_dumps, other_side
+        from hsdns.lint.drift import check_flags
+
+        of_findings = "level server no-ask from-pod image config preview recording istioctl".split()
+        check_flags(self.given, of_findings)
+        try:
+            kubeconfig = find_kubeconfig(self.kubeconfig, "-from")
+        except FlagError:
+            if self.kubeconfig or self.from_ is None:
+                raise
+            kubeconfig = ""
+        there = other_side(self, kubeconfig)
+        return compare_dumps(Dump(*self.read()), Dump(*there.read("against")), self.target, self.o)
+
+    def read(
+        self, flag: str = "from", add: Callable[[ClusterDump], None] = lambda dump: None
+    ) -> tuple[str, bytes]:
+        """The name and the content of the dump; raise FlagError or OSError.
+
+        `add` adds the answers of the DNS servers, and others, to the dump of a cluster.
+        """
+        path = self.from_
+        if path == "-":
+            return "standard input", sys.stdin.buffer.read()
+        if path == DEMO:
+            from hsdns.cli.source import demo_manifests
+
+            return "the demo cluster", demo_manifests()
+        if path is not None:
+            if os.path.isdir(path):
+                raise FlagError(
+                    f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
+                )
+            try:
+                with open(path, "rb") as file:
+                    return path, file.read()
+            except OSError as error:
+                raise FlagError(
+                    f"-{flag} {path}: it cannot be read: {error.strerror or error}"
+                ) from None
+        dump = asyncio.run(_collect(self))
+        add(dump)
+        content = dump.encode()
+        if self.save is not None:
+            with open(self.save, "wb") as file:
+                file.write(content)
+        return f"{CLUSTER} {self.context}" if self.context else CLUSTER, content
+
+    def _recorded(self) -> dict[str, Any]:
+        """The queries of a recording, as an object for a dump; empty if none is given; raise FlagError."""
+        if self.recording is None:
+            return {}
+        if not self.preview:
+            raise FlagError("-recording is for HS176, which is a new rule; add -preview")
+        from hsdns.doctor.servers import recorded_queries
+
+        return recorded_queries(self.recording)
+
+    def _asking(self, recorded: dict[str, Any]) -> Callable[[ClusterDump], None]:
+        """A function that adds to a dump the answers of the DNS servers and what is recorded; raise FlagError."""
+        from hsdns.doctor.servers import add_answers, given_servers
+
+        servers, runs_code = given_servers(self.server), self.runs_code
+        if servers and self.no_ask:
+            raise FlagError("-server and -no-ask exclude each other; leave one out")
+        view = pod_view(self)
+
+        def add(dump: ClusterDump) -> None:
+            access = self.access()
+            own = view._replace(access=access) if view is not None else None
+            add_answers(
+                dump,
+                access,
+                self.target,
+                servers,
+                asks=not self.no_ask,
+                view=own,
+                runs_code=runs_code,
+            )
+            add_analysis(dump, access, self.namespace, runs=self.istioctl and runs_code)
+            if recorded:
+                dump.items.append(recorded)
+
+        return add
+
+
+def add_analysis(dump: ClusterDump, access: Sequence[str], namespace: str, *, runs: bool) -> None:
+    """Add the output of istioctl to a dump, or why there is none, unless there is no mesh.
+
+    `access` are FILE and CONTEXT of a kubeconfig.
+    """
+    from hsdns.rules.judging import read_files
+    from hsdns.rules.mesh import KIND, has_mesh
+    from hsdns.sources.cluster_dump import MESH
+
+    content = dump.encode()
+    if b"istio" not in content or not has_mesh(read_files([("dump", content)]).objects):
+        return
+    words = istioctl.of_cluster(options_of(access), namespace)
+    try:
+        if not runs:
+            raise istioctl.NotRun("left out by -istioctl=false")
+        messages = json.loads(istioctl.analysis(words))
+        if messages is not None and not isinstance(messages, list):
+            raise ValueError
+    except istioctl.NotRun as error:
+        dump.unread[MESH] = str(error)
+    except ValueError:
+        dump.unread[MESH] = "what istioctl printed is no JSON of istioctl analyze"
+    else:
+        found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
+        dump.items.append({**found, "messages": messages or []})
+
+
+async def _collect(options: Doctor) -> ClusterDump:
+    from hsdns.apiserver.transport import Unreachable
+    from hsdns.cli.offline import connect
+    from hsdns.sources.cluster_dump import collect
+
+    namespace = options.namespace
+    transport = connect(options.access(), runs_code=options.runs_code)
+    progress = Progress()
+    try:
+        return await collect(
+            transport,
+            namespace,
+            lambda plural, count: progress.show(f"reading the cluster: {plural}, {count} objects"),
+        )
+    except Unreachable as error:
+        hint = (
+            ""
+            if namespace or "(403)" not in str(error)
+            else "; for rights in one namespace, hsdns doctor NAMESPACE"
+        )
+        raise FlagError(f"the cluster could not be read: {error}{hint}") from None
+    finally:
+        progress.show()
+        await transport.close()
+
+
+Sleep = Callable[[float], None]
+
+
+class NotAsked(Exception):
+    """No query was sent from the Pod; the message is a sentence that says why."""
+
+
+class PodView(NamedTuple):
+    """The Pod to query from; `access` are FILE and CONTEXT of a kubeconfig, `servers` replace its own ones."""
+
+    namespace: str
+    name: str
+    image: str
+    access: Sequence[str]
+    servers: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return f"Pod {self.namespace}/{self.name}"
+
+    @property
+    def path(self) -> str:
+        """The path of the Pod's ephemeral containers in the API."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/ephemeralcontainers"
+
+    def ask(
+        self,
+        questions: Sequence[str],
+        sleep: Sleep = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> list[dict[str, Any]]:
+        """The output of `hsdns ask` in the Pod; raise NotAsked."""
+        import secrets
+        import shutil
+
+        if shutil.which(PROGRAM) is None:
+            raise NotAsked(f"{PROGRAM} is not on PATH; install it, or run hsdns doctor in the Pod")
+        pod = self._pod()
+        phase = _mapping(pod, "status").get("phase")
+        if phase != "Running":
+            raise NotAsked(f"{self} does not run (its phase is {phase}); name one that does")
+        spec = _mapping(pod, "spec")
+        system = _mapping(spec, "os").get("name") or _mapping(spec, "nodeSelector").get(
+            "kubernetes.io/os"
+        )
+        if system == "windows":
+            raise NotAsked(f"{self} runs on Windows, and the image is for Linux; name another Pod")
+        container = f"hsdns-doctor-{secrets.token_hex(4)}"
+        spec["ephemeralContainers"] = [
+            *(spec.get("ephemeralContainers") or ()),
+            self._container(container, questions),
+        ]
+        self._kubectl("replace", "--raw", self.path, "-f", "-", given=json.dumps(pod).encode())
+        self._wait(container, sleep, clock)
+        said = self._kubectl("logs", self.name, "--namespace", self.namespace, "-c", container)
+        try:
+            found = json.loads(said)
+        except ValueError:
+            found = None
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            raise NotAsked(f"the container in {self} printed no JSON of hsdns ask; see -image")
+        return found
+
+    def _pod(self) -> dict[str, Any]:
+        text = self._kubectl("get", "pod", self.name, "--namespace", self.namespace, "-o", "json")
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise NotAsked(f"what {PROGRAM} prints of {self} is no object")
+        return found
+
+    def _container(self, name: str, questions: Sequence[str]) -> Mapping[str, Any]:
+        servers = ["-server", *self.servers] if self.servers else []
+        return {
+            "name": name,
+            "image": self.image,
+            "imagePullPolicy": "IfNotPresent",
+            "args": ["ask", *questions, *servers],
+            "terminationMessagePolicy": "File",
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]},
+                "privileged": False,
+                "readOnlyRootFilesystem": True,
+                "runAsNonRoot": True,
+                "runAsUser": USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+        }
+
+    def _wait(self, container: str, sleep: Sleep, clock: Callable[[], float]) -> None:
+        """Wait until the container has ended; raise NotAsked if it does not end, or fails."""
+        deadline, why = clock() + LIMIT, ""
+        while True:
+            pod = self._pod()
+            listed = _mapping(pod, "status").get("ephemeralContainerStatuses") or ()
+            status: Mapping[str, Any] = next(
+                (each for each in listed if each.get("name") == container), {}
+            )
+            ended = _mapping(status, "state").get("terminated")
+            if isinstance(ended, dict):
+                if ended.get("exitCode") == 0:
+                    return
+                raise NotAsked(
+                    f"the container {container} in {self} failed with status {ended.get('exitCode')} "
+                    f"({ended.get('reason')}); see kubectl logs, and -image"
+                )
+            why = str(_mapping(status, "state", "waiting").get("reason") or why)
+            if why in _NO_IMAGE:
+                raise NotAsked(
+                    f"the node of {self} does not get the image {self.image} ({why}); load it there, or name another "
+                    "one with -image"
+                )
+            if clock() >= deadline:
+                state = f" ({why})" if why else ""
+                raise NotAsked(
+                    f"the container {container} in {self} has not ended within {LIMIT:g} s{state}; see kubectl "
+                    "describe pod"
+                )
+            sleep(PAUSE)
+
+    def _kubectl(self, *words: str, given: bytes = b"") -> bytes:
+        import subprocess
+
+        command = [PROGRAM, *options_of(self.access), *words]
+        try:
+            done = subprocess.run(command, input=given, capture_output=True, timeout=CALL)
+        except subprocess.TimeoutExpired:
+            raise NotAsked(f"{PROGRAM} {words[0]} has not ended within {CALL:g} s") from None
+        except OSError as error:
+            raise NotAsked(f"{PROGRAM} could not be started: {error.strerror or error}") from None
+        if done.returncode == 0:
+            return done.stdout
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        said = lines[-1].removeprefix("Error from server ") if lines else "it does not say why"
+        if "(Forbidden)" in said:
+            raise NotAsked(f"a right is missing to ask from {self}: {said[:300]}; {_ROLE}")
+        if words[0] == "get" and "(NotFound)" in said:
+            raise NotAsked(f"there is no {self}; name one that runs")
+        raise NotAsked(f"{PROGRAM} {words[0]} failed, for {self}: {said[:300]}")
+
+
+def pod_view(options: Doctor) -> PodView | None:
+    """The view for -from-pod and -image, None without them; raise FlagError."""
+    path = options.from_pod
+    if path is None:
+        if "image" in options.given:
+            raise FlagError("-image is that of the container of -from-pod; add -from-pod")
+        return None
+    namespace, slash, name = path.removeprefix("pod/").partition("/")
+    if not slash or not namespace or not name or "/" in name:
+        raise FlagError(f'-from-pod needs NAMESPACE/POD, found "{path}"')
+    if options.no_ask:
+        raise FlagError("-from-pod and -no-ask exclude each other; leave one out")
+    return PodView(namespace, name, options.image, (), options.server)
+
+
+def _mapping(value: Any, *path: str) -> dict[str, Any]:
+    """The mapping at a path; empty if there is none."""
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+# Reasons that none of our rules needs, by their word.
+OTHERS: Final = {
+    "istioctl": "the configuration of Istio",
+    "from-pod": "what DNS servers answer to the Pod",
+}
+_HEADS: Final = {
+    "error": "Names that fail now:",
+    "warning": "Names that will fail:",
+    "note": "What costs queries, or surprises:",
+}
+
+
+def as_lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
+    """The diagnosis for a terminal; `below` findings are under the level."""
+    from hsdns.rules.mesh import TOOL
+
+    for level, head in _HEADS.items():
+        listed = [each for each in found.findings if each.level == level]
+        if listed:
+            yield head
+            for each in listed:
+                yield f"  {each.rule.code} {each.message}"
+            yield ""
+    if found.mesh:
+        yield f"{TOOL} finds:"
+        for message in found.mesh:
+            yield f"  {message.level} {message.code} {message.message}: {message.page}"
+        yield ""
+    pages = {each.rule.code: each.rule for each in found.findings}
+    for code, rule in sorted(pages.items()):
+        yield f"{code} {rule.title}: {rule.page}"
+    if pages:
+        yield ""
+    for sentence in found.asked:
+        yield f"asked: {sentence}"
+    if found.asked:
+        yield ""
+    for plural, reason in found.reasons.items():
+        codes = found.unchecked.get(plural, ())
+        if codes:
+            yield f"not checked: {', '.join(codes)}: {plural}: {reason}"
+        elif plural in OTHERS:
+            yield f"not checked: {OTHERS[plural]}: {reason}"
+    if any(found.unchecked.values()) or OTHERS.keys() & found.reasons.keys():
+        yield ""
+    hidden = f", {below} more below the -level" if below else ""
+    hidden += f", {len(found.mesh)} of istioctl" if found.mesh else ""
+    hidden += f", {len(found.silenced)} silenced" if found.silenced else ""
+    yield (
+        f"{counted(len(found.findings), 'finding', 'no')}{hidden}, {counted(len(found.passed), 'rule', 'no')} passed, "
+        f"in {counted(found.objects, 'object', 'no')} of {source}"
+    )
+
+
+def as_json(found: Diagnosis, below: int) -> str:
+    """The diagnosis as JSON."""
+    value = {
+        "findings": [_finding(each) for each in found.findings],
+        "silenced": [{**_finding(each), "reason": each.silenced} for each in found.silenced],
+        "below": below,
+        "passed": found.passed,
+        "asked": found.asked,
+        "istioctl": [each.as_json() for each in found.mesh],
+        "unchecked": [
+            {"resource": plural, "reason": reason, "rules": list(found.unchecked.get(plural, ()))}
+            for plural, reason in found.reasons.items()
+        ],
+        "objects": found.objects,
+        "unread": found.problems,
+    }
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _finding(found: Finding) -> dict[str, object]:
+    from hsdns.rules.output import as_json as finding_as_json
+
+    # The position in the dump is useless.
+    left_out = ("file", "line", "column", "repaired")
+    return {key: value for key, value in finding_as_json(found).items() if key not in left_out}

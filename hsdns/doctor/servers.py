@@ -1,0 +1,611 @@
+"""Queries the DNS servers of a cluster one by one for the names of its objects; the answers are an object of the dump.
+
+Path: doctor/cli.py -> here -> load/cli/cluster.py (right answers), ask/question.py (sends queries) ->
+rules/checks/dns.py.
+Rule 1: the cluster is watched at the same time, as configured in the servers' Corefile.  The query of a wrong answer is
+        repeated for a second, because a change takes a moment to reach a server.
+Rule 2: a silent pod counts only if another pod was reached: otherwise pods are unreachable from here, which is not
+        their fault.  The same applies to the cluster IP.  Servers given by flags always count.
+Rule 3: an answer of a pod or of the cluster IP counts only if it is known to be of this cluster: outside of it, port 53
+        may be intercepted, and another cluster may have the same addresses.  A server is known if it gave an address
+        that only this cluster has; one known pod makes all pods known.
+Rule 4: an error here does not affect the rest of the report: it is the reason why this was not checked.
+
+The answers of a DNS server, each with the right answer, as an object of a dump.
+
+The questions of `hsdns doctor` to DNS servers: a name that every cluster has, names of its target, and a few others:
+Rule 1: all names of a Service are queried, of a Pod those with one of its addresses, up to MOST names.
+Rule 2: a Service without records is queried too: that its name has none is an answer.
+Rule 3: up to WITNESSES other Services are queried: only a server of this cluster knows their addresses.  Those of the
+        API server and of the DNS are the same in many clusters, and so are names in SRV and CNAME records.
+
+`hsdns doctor -recording FILE`: the queries of a recording, as an object of the dump:
+Rule: names without a failed query are omitted, so that the object is small: a recording may have millions of queries.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from ipaddress import ip_address
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from hsdns.ask.question import NoReply, Refused, ask
+from hsdns.audit.questions import replicas
+from hsdns.audit.report import record_texts
+from hsdns.cli.command import FlagError
+from hsdns.cli.offline import CannotTell, configure
+from hsdns.cli.source import cluster_tokens, quoted
+from hsdns.cluster.answer_set import AnswerSet, RRset
+from hsdns.cluster.controllers.network_policy import KNOWN, PORT
+from hsdns.cluster.question import SVC
+from hsdns.cluster.value import Key, ServiceValue
+from hsdns.corefile.keys import split_ip_port, zones_from_args
+from hsdns.corefile.tree import CorefileError
+from hsdns.doctor.cli import NotAsked as PodNotAsked
+from hsdns.doctor.cli import PodView
+from hsdns.load.cli.cluster import LoadCluster
+from hsdns.load.errors import LoadError
+from hsdns.load.questions import Question, Questions
+from hsdns.load.verify.judge import Answer, answer_of
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.recording.entry import SHAPING, RecordedQuery
+from hsdns.recording.reader import BadRecording, Recording
+from hsdns.resolver.search_cost import ClientCost, SearchCosts
+from hsdns.rules.objects import CorefileText, zones_of
+from hsdns.sources.cluster_dump import (
+    ANSWERS,
+    DNS_SERVER,
+    OWN_ANSWERS,
+    POD_VIEW,
+    QUERIES_OF,
+    ClusterDump,
+)
+from hsdns.wire.iana import Rcode, RRClass, RRType, rcode_from_text, rcode_to_text, type_to_text
+from hsdns.wire.message import RR
+from hsdns.wire.name import Name
+
+POD: Final = "pod"
+SERVICE: Final = "service"
+GIVEN: Final = "given"
+EACH: Final = 1.0  # seconds for a reply
+TRIES: Final = 2  # a datagram may be lost
+LOOKS: Final = 6  # queries for an answer that is not right
+PAUSE: Final = 0.2  # seconds between two of them
+AT_ONCE: Final = 16  # servers
+NEEDED: Final = ("services", "endpointslices", "namespaces")  # to compute right answers
+NO_SERVICE: Final = "no Service for DNS is known (kube-system/kube-dns); name servers with -server"
+UNREACHED: Final = (
+    "no pod of the cluster's DNS can be reached from here, as is usual outside of the cluster; "
+    "run it on a node or in a pod, or name servers with -server"
+)
+UNKNOWN: Final = (
+    "no DNS server has answered with an address that only this cluster has, so the answers may be those of something "
+    "between, or of another cluster; run it in a pod, or name servers with -server"
+)
+_ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
+# What shapes answers, but for pods, whose names are not queried.  Others wrote the rest, for files of another machine.
+_KEPT: Final = frozenset({*SHAPING, "labels", "namespace_labels"} - {"pods"})
+
+
+class DnsServer(NamedTuple):
+    """A server to query; `role` is one of the words above, `about` the object of its findings."""
+
+    role: str
+    about: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host} port {self.port}"
+
+
+class NotAsked(Exception):
+    """No server was queried; the message is a sentence that says why."""
+
+
+def given_servers(words: Sequence[str]) -> list[DnsServer]:
+    """The servers of -server; raise FlagError."""
+    found = []
+    for word in words:
+        place = split_ip_port(word, PORT)
+        if place is None:
+            raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')
+        found.append(DnsServer(GIVEN, "-server", place.host, place.port))
+    return found
+
+
+def add_answers(
+    dump: ClusterDump,
+    access: Sequence[str],
+    target: str,
+    given: Sequence[DnsServer],
+    *,
+    asks: bool = True,
+    view: PodView | None = None,
+    runs_code: bool = True,
+) -> None:
+    """Add the answers of the servers to a dump, also to the Pod of `view`, or why there are none; see ask_servers()."""
+    lacking = next((dump.unread[each] for each in NEEDED if each in dump.unread), "")
+    if lacking or not asks:
+        dump.unread[ANSWERS] = lacking if asks else "left out by -no-ask"
+        return
+    try:
+        answers, why = ask_servers(dump.items, access, target, given, view, runs_code=runs_code)
+    except NotAsked as error:
+        dump.unread[ANSWERS] = str(error)
+        return
+    dump.items += answers
+    if not any(each["counts"] for each in answers):
+        dump.unread[ANSWERS] = UNREACHED if answers else NO_SERVICE
+    elif not any(each["known"] for each in answers):
+        dump.unread[OWN_ANSWERS] = UNKNOWN
+    if why:
+        dump.unread[POD_VIEW] = why
+
+
+def ask_servers(
+    items: Sequence[Mapping[str, Any]],
+    access: Sequence[str],
+    target: str,
+    given: Sequence[DnsServer],
+    view: PodView | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    *,
+    runs_code: bool = True,
+) -> tuple[list[dict[str, Any]], str]:
+    """The answers of each server, as objects for the dump, and why there are none from a Pod; raise NotAsked.
+
+    `items` are the objects of the dump, `access` are FILE and CONTEXT of a kubeconfig or empty in a pod, `given`
+    servers to query instead, `view` is the Pod.
+    """
+    servers: list[DnsServer] = list(given)
+
+    def choose(blocks: Sequence[Kubernetes]) -> Questions:
+        if not given:
+            servers.extend(_of_cluster(items, blocks))
+        sets = [block.answer_set() for block in blocks]
+        addresses = _pod_addresses(items, target)
+        return Questions(doctor_questions(sets[0], target, addresses, _labelled(items)))
+
+    try:
+        configuration, problems = configure(
+            None, cluster_tokens(access), text=corefile(items), runs_code=runs_code
+        )
+    except (CorefileError, OSError) as error:
+        raise NotAsked(str(error)) from None
+
+    def is_denied() -> bool:
+        return problems.is_denied
+
+    try:
+        with LoadCluster(configuration, choose, verifies=True, is_denied=is_denied) as cluster:
+            truth, questions = cluster.truth, cluster.questions.all
+            assert truth is not None, "it verifies"
+            if not questions:
+                raise NotAsked("the kubernetes block of the Corefile has reverse zones only")
+            if not servers and view is None:
+                raise NotAsked(NO_SERVICE)
+
+            def look(server: DnsServer) -> dict[str, Any]:
+                return _look(server, questions, truth.latest, sleep)
+
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                found = list(pool.map(look, servers))
+            seen, why_not = ([], "") if view is None else _seen(view, questions, truth.latest)
+    except CannotTell as error:
+        why = "; standard error says which right is missing" if is_denied() else ""
+        raise NotAsked(f"{error}{why}") from None
+    except (CorefileError, LoadError, OSError) as error:
+        raise NotAsked(str(error)) from None
+    return judged([*found, *seen]), why_not
+
+
+def _seen(
+    view: PodView, questions: Sequence[Question], expected: Callable[[int], Answer | None]
+) -> tuple[list[dict[str, Any]], str]:
+    """The answers of the servers to a Pod, or why there are none."""
+    before = [expected(number) for number in range(len(questions))]
+    try:
+        printed = view.ask([word_of(each) for each in questions])
+        after = [expected(number) for number in range(len(questions))]
+        return seen_from(str(view), printed, questions, before, after), ""
+    except PodNotAsked as error:
+        return [], str(error)
+    except (KeyError, TypeError, ValueError):
+        return [], f"what the container in {view} printed is not that of this hsdns ask; see -image"
+
+
+def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The objects, with `counts`: whether silence counts against the server; one known pod makes all pods known."""
+    pods = any(each["role"] == POD and _is_reached(each) for each in found)
+    known = any(each["role"] == POD and each["known"] for each in found)
+    return [
+        {
+            **each,
+            "counts": each["role"] in (GIVEN, VIEW)
+            or pods
+            or (each["role"] == SERVICE and _is_reached(each)),
+            "known": each["role"] in (GIVEN, VIEW)
+            or each["known"]
+            or (each["role"] == POD and known),
+        }
+        for each in found
+    ]
+
+
+def corefile(items: Sequence[Mapping[str, Any]]) -> str:
+    """A Corefile that reads the cluster as its own DNS server does; raise CorefileError."""
+    zones, lines = _ZONES, ""
+    for item in items:
+        data = item.get("data")
+        text = data.get("Corefile") if isinstance(data, dict) else None
+        if item.get("kind") != "ConfigMap" or not isinstance(text, str):
+            continue
+        placed = next(CorefileText("Corefile", text).directives("kubernetes"), None)
+        if placed is None:
+            continue
+        try:
+            found = zones_from_args(placed.directive.args) or zones_of(placed.block)
+        except CorefileError:
+            continue
+        zones = " ".join(quoted(each.to_text()) for each in found)
+        for line in placed.directive.lines:
+            if line.name.text in _KEPT:
+                words = [line.name.text, *(quoted(each.text) for each in line.args)]
+                lines += f"        {' '.join(words)}\n"
+        break
+    return f"{zones} {{\n    kubernetes {zones} {{\n{lines}    }}\n}}\n"
+
+
+def _of_cluster(
+    items: Sequence[Mapping[str, Any]], blocks: Sequence[Kubernetes]
+) -> list[DnsServer]:
+    """The ready endpoints of the Service for DNS, and its cluster IPs."""
+    for namespace, name in (*((each.namespace, each.name) for each in KNOWN), *_labelled(items)):
+        for block in blocks:
+            value = block.store.services.values.get((namespace.encode(), name.encode()))
+            if value is None or value.kind is None:
+                continue
+            service, pods = f"Service {namespace}/{name}", _pods(items, namespace)
+            found = [
+                DnsServer(POD, pods.get(host, service), host, port)
+                for host, port in replicas(value)
+            ]
+            cluster_ips = (str(ip_address(each)) for each in value.cluster_ips)
+            return [*found, *(DnsServer(SERVICE, service, each, PORT) for each in cluster_ips)]
+    return []
+
+
+def _labelled(items: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The Services with the usual label, for distributions that use another name."""
+    found = []
+    for item in items:
+        metadata = _metadata(item)
+        if item.get("kind") == "Service" and _is_for_dns(item):
+            found.append((str(metadata.get("namespace")), str(metadata.get("name"))))
+    return found
+
+
+def _pods(items: Sequence[Mapping[str, Any]], namespace: str) -> dict[str, str]:
+    """The Pods of a namespace by address; of several on the host network, the one for DNS."""
+    found = [
+        item
+        for item in items
+        if item.get("kind") == "Pod" and _metadata(item).get("namespace") == namespace
+    ]
+    return {
+        address: f"Pod {namespace}/{_metadata(item).get('name')}"
+        for item in sorted(found, key=_is_for_dns)  # the last one counts
+        for address in _addresses(item)
+    }
+
+
+def _is_for_dns(item: Mapping[str, Any]) -> bool:
+    labels = _metadata(item).get("labels")
+    return isinstance(labels, dict) and any(each.labels.items() <= labels.items() for each in KNOWN)
+
+
+def _pod_addresses(items: Sequence[Mapping[str, Any]], target: str) -> list[str]:
+    """The addresses of the Pod that is the target."""
+    namespace, _, name = target.partition("/")
+    return [
+        address
+        for item in items
+        if item.get("kind") == "Pod"
+        and (_metadata(item).get("namespace"), _metadata(item).get("name")) == (namespace, name)
+        for address in _addresses(item)
+    ]
+
+
+def _addresses(pod: Mapping[str, Any]) -> list[str]:
+    status = pod.get("status")
+    listed = status.get("podIPs") if isinstance(status, dict) else None
+    found = [each.get("ip") for each in listed or () if isinstance(each, dict)]
+    if not found and isinstance(status, dict):
+        found = [status.get("podIP")]
+    return [each for each in found if isinstance(each, str)]
+
+
+def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = item.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _look(
+    server: DnsServer,
+    questions: Sequence[Question],
+    expected: Callable[[int], Answer | None],
+    sleep: Callable[[float], None],
+) -> dict[str, Any]:
+    """The answers of a server to all questions, until it is silent."""
+    drawn, answers, silence, refused = random.Random(), [], "", False
+    for number, question in enumerate(questions):
+        try:
+            answers.append(_answer(server, question, partial(expected, number), drawn, sleep))
+        except NoReply as error:
+            name = f"{question.name.to_text()} {type_to_text(question.qtype)}"
+            silence, refused = f"{error}, when asked for {name}", isinstance(error, Refused)
+            break
+    is_known = any(map(is_proof, questions, answers))
+    return server_object(
+        server.role,
+        server.about,
+        server.host,
+        server.port,
+        answers,
+        silence,
+        refused=refused,
+        is_known=is_known,
+    )
+
+
+def _answer(
+    server: DnsServer,
+    question: Question,
+    expected: Callable[[], Answer | None],
+    drawn: random.Random,
+    sleep: Callable[[float], None],
+) -> dict[str, Any]:
+    """A right answer, or the last one; raise NoReply."""
+    looks = LOOKS
+    while True:
+        before = expected()
+        reply = ask(server.host, server.port, question.query(), EACH, drawn, TRIES)
+        right = expected()
+        said, looks = answer_of(reply.rcode, reply.answer), looks - 1
+        found = is_right(said, (before if right is not None else None, right))
+        if found or not looks:
+            return answer_object(question, said, right, is_right=found)
+        sleep(PAUSE)
+
+
+def _is_reached(found: Mapping[str, Any]) -> bool:
+    """Whether it is there; an answer without the right records may come from something between."""
+    return found["refused"] or any(each["right"] and each["records"] for each in found["answers"])
+
+
+VIEW: Final = "view"  # the role of servers that were queried from a Pod
+
+
+def server_object(
+    role: str,
+    about: str,
+    host: str,
+    port: int,
+    answers: Sequence[Mapping[str, Any]],
+    silence: str,
+    *,
+    refused: bool,
+    is_known: bool,
+) -> dict[str, Any]:
+    """A server with its answers; `silence` is why it got no further queries.
+
+    `is_known`: whether the answers are known to be those of this cluster's DNS.
+    """
+    return {
+        "apiVersion": "hsdns.io/v1",
+        "kind": DNS_SERVER,
+        "metadata": {"name": host},
+        "role": role,
+        "about": about,
+        "address": f"{host} port {port}",
+        "answers": list(answers),
+        "silence": silence,
+        "refused": refused,
+        "known": is_known,
+    }
+
+
+def is_proof(question: Question, answer: Mapping[str, Any]) -> bool:
+    """Whether an answer shows that it is of this cluster: its addresses are right, and only this cluster's."""
+    return question.group == OWN and answer["right"] is True and answer["records"] > 0
+
+
+def is_right(said: Answer, expected: Sequence[Answer | None]) -> bool:
+    """Whether an answer is one of those that were right at some time; without any, whether it is not a failure."""
+    if any(each is None for each in expected):  # the objects do not determine it
+        return said.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
+    return said in expected
+
+
+def answer_object(
+    question: Question, said: Answer, right: Answer | None, *, is_right: bool
+) -> dict[str, Any]:
+    """An answer, with its missing and its extra records."""
+    found: dict[str, Any] = {
+        "name": question.name.to_text(),
+        "type": type_to_text(question.qtype),
+        "rcode": rcode_to_text(said.rcode),
+        "right": is_right,
+        "records": len(said.records),
+    }
+    if not is_right and right is not None:
+        found["expected"] = rcode_to_text(right.rcode)
+        found["lacks"] = record_texts(right.records - said.records)
+        found["has"] = record_texts(said.records - right.records)
+    return found
+
+
+def word_of(question: Question) -> str:
+    """A question as an argument of `hsdns ask`."""
+    return f"{question.name.to_text()}/{type_to_text(question.qtype)}"
+
+
+def seen_from(
+    about: str,
+    printed: Sequence[Mapping[str, Any]],
+    questions: Sequence[Question],
+    before: Sequence[Answer | None],
+    after: Sequence[Answer | None],
+) -> list[dict[str, Any]]:
+    """The output of `hsdns ask` as objects; raise ValueError, KeyError or TypeError for other output.
+
+    `before` and `after` are the right answers before and after it ran.
+    """
+    numbers = {word_of(each): number for number, each in enumerate(questions)}
+    found = []
+    for server in printed:
+        answers = []
+        for each in server["answers"]:
+            number = numbers[each["question"]]
+            question = questions[number]
+            records = [
+                RR(question.name, int(rrtype), 0, bytes.fromhex(rdata), RRClass.IN)
+                for rrtype, rdata in each["records"]
+            ]
+            said = answer_of(rcode_from_text(each["rcode"]), records)
+            right = is_right(said, (before[number], after[number]))
+            answers.append(answer_object(question, said, after[number], is_right=right))
+        host, port, silence = server["host"], int(server["port"]), str(server["silence"])
+        refused = server["refused"] is True
+        found.append(
+            server_object(VIEW, about, host, port, answers, silence, refused=refused, is_known=True)
+        )
+    return found
+
+
+MOST: Final = 32  # names
+WITNESSES: Final = 3  # Services
+KUBERNETES: Final = (b"default", b"kubernetes")  # the API server; in every cluster
+OWN: Final = "own"  # the group of questions whose right answer only this cluster's DNS knows
+COMMON: Final = "common"  # of all others
+_ADDRESSES: Final = (RRType.A, RRType.AAAA)
+_IN_ALL: Final = frozenset(
+    {KUBERNETES, *((each.namespace.encode(), each.name.encode()) for each in KNOWN)}
+)
+
+
+def doctor_questions(
+    answer_set: AnswerSet,
+    target: str,
+    addresses: Collection[str],
+    of_dns: Collection[tuple[str, str]] = (),
+) -> list[Question]:
+    """The questions; `target` is NAMESPACE[/NAME] or empty, `addresses` are those of the Pod with that name.
+
+    `of_dns` are more Services of the DNS, by namespace and name.
+    """
+    if not answer_set.forward_zones:
+        return []
+    zone = answer_set.forward_zones[0]
+    values = answer_set.exposed(zone)
+    namespace, _, name = target.lower().partition("/")
+    chosen = (namespace.encode(), name.encode())
+    in_all = _IN_ALL | {(one.encode(), other.encode()) for one, other in of_dns}
+    found: dict[tuple[Name, int], str] = {}
+    for key in (KUBERNETES, *([chosen] if chosen in values else [])):
+        owner = Name.from_labels((key[1], key[0], SVC, *zone.labels))
+        own = [] if key not in values else list(answer_set.of_service(zone, key, values[key]))
+        if key == KUBERNETES:
+            own = [each for each in own if each[0].owner == owner and each[0].rrtype != RRType.SRV]
+        if not any(each[0].owner == owner for each in own):
+            found[owner, RRType.A] = COMMON
+        found |= _grouped(own, COMMON if key in in_all else OWN)
+    packed = {ip_address(each).packed for each in addresses}
+    for key, value in values.items():
+        if packed and key[0] == chosen[0] and _has(value, packed):
+            rrsets = _with(answer_set, zone, key, value, packed)
+            found |= _grouped(rrsets, COMMON if key in in_all else OWN)
+    others = {key: value for key, value in values.items() if key not in {*in_all, chosen}}
+    witnesses = _grouped(islice(_witnesses(answer_set, zone, others), WITNESSES), OWN)
+    listed = [each for each in found.items() if not _is_port(*each[0]) and each[0] not in witnesses]
+    listed[MOST - len(witnesses) :] = witnesses.items()
+    return [Question(*question, group) for question, group in listed]
+
+
+def _grouped(rrsets: Iterable[RRset], group: str) -> dict[tuple[Name, int], str]:
+    return {
+        (each[0].owner, each[0].rrtype): group if each[0].rrtype in _ADDRESSES else COMMON
+        for each in rrsets
+    }
+
+
+def _witnesses(
+    answer_set: AnswerSet, zone: Name, values: Mapping[Key, ServiceValue]
+) -> Iterator[RRset]:
+    """The addresses of Services, first of those with a cluster IP: they seldom change."""
+    for key in sorted(values, key=lambda each: (not values[each].cluster_ips, each)):
+        owner = Name.from_labels((key[1], key[0], SVC, *zone.labels))
+        for rrset in answer_set.of_service(zone, key, values[key]):
+            if rrset[0].owner == owner and rrset[0].rrtype in _ADDRESSES:
+                yield rrset
+                break
+
+
+def _is_port(owner: Name, rrtype: int) -> bool:
+    """Whether it is the address at a name for SRV, which no client queries."""
+    return owner.labels[0].startswith(b"_") and rrtype != RRType.SRV
+
+
+def _has(value: ServiceValue, packed: Collection[bytes]) -> bool:
+    return any(address in packed for part in value.slices for address in part.separate)
+
+
+def _with(
+    answer_set: AnswerSet, zone: Name, key: Key, value: ServiceValue, packed: Collection[bytes]
+) -> Iterator[RRset]:
+    """The RRsets of a Service with one of these addresses."""
+    for rrset in answer_set.of_service(zone, key, value):
+        if any(record.rdata in packed for record in rrset):
+            yield rrset
+
+
+def recorded_queries(path: str) -> dict[str, Any]:
+    """The object; raise FlagError."""
+    try:
+        with Recording.open(path) as recording:
+            costs = SearchCosts(recording.header.zones)
+            for each in recording:
+                if isinstance(each, RecordedQuery) and each.rcode is not None:
+                    denied = each.rcode == "NXDOMAIN"
+                    costs.add(each.at, each.client, each.name, each.type, is_denied=denied)
+    except BadRecording as error:
+        raise FlagError(f"-recording: {error}") from None
+    except OSError as error:
+        raise FlagError(
+            f"-recording {path}: it cannot be read: {error.strerror or error}"
+        ) from None
+    if not costs.clients:
+        raise FlagError(
+            f"-recording {path}: it has no queries; record without -queries=false while names are asked for"
+        )
+    return {
+        "apiVersion": "hsdns.io/v1",
+        "kind": QUERIES_OF,
+        "metadata": {"name": path},
+        "clients": [_client(address, cost) for address, cost in sorted(costs.clients.items())],
+    }
+
+
+def _client(address: str, cost: ClientCost) -> Mapping[str, Any]:
+    most = sorted(cost.names.items(), key=lambda each: (-each[1].extra, each[0]))
+    names = [
+        {"name": name, "lookups": each.lookups, "extra": each.extra, "searched": each.searched}
+        for name, each in most
+    ]
+    return {"address": address, "queries": cost.queries, "names": names}

@@ -109,9 +109,10 @@ class ReverseIndex(AddressOwners[Owner]):
             known = self.lookup(address)
             if owner in known:
                 self._put(address, [each for each in known if each != owner])
+        owners = self.owners
         for address in come:
-            if address not in self.owners and not is_kept:
-                self.owners[address] = owner
+            if address not in owners and not is_kept:
+                owners[address] = owner
             elif owner not in (known := self.lookup(address)):
                 self._put(address, [*known, owner])
         for address in (*gone, *come):

@@ -105,11 +105,12 @@ class ReverseIndex(AddressOwners[Owner]):
         if move_addresses is not None and versions is not None and not is_kept:
             move_addresses(self.owners, gone, come, owner, versions)
             return
-        for address in gone:
-            known = self.lookup(address)
-            if owner in known:
-                self._put(address, [each for each in known if each != owner])
         owners = self.owners
+        for address in gone:
+            if owners.get(address) == owner and not is_kept:
+                del owners[address]
+            elif owner in (known := self.lookup(address)):
+                self._put(address, [each for each in known if each != owner])
         for address in come:
             if address not in owners and not is_kept:
                 owners[address] = owner

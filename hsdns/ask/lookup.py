@@ -115,15 +115,17 @@ class Sockets(LoopTransport):
             self._flows.popitem()[1].close()
 
     async def _open(self, port: str, transport: str) -> _Flow:
-        def make() -> _Flow:
-            return _Flow(lambda message: self._take(port, message), lambda: self._lose(port))
-
-        if transport == "udp":
-            _, flow = await self._loop.create_datagram_endpoint(make, remote_addr=self._server)
-        else:
-            connecting = self._loop.create_connection(make, *self._server)
-            _, flow = await asyncio.wait_for(connecting, CONNECTING)
-        self._flows[port] = flow
+        flow = _Flow(lambda message: self._take(port, message), lambda: self._lose(port))
+        self._flows[port] = flow  # before it is open, as the other end may close it at once
+        try:
+            if transport == "udp":
+                await self._loop.create_datagram_endpoint(lambda: flow, remote_addr=self._server)
+            else:
+                connecting = self._loop.create_connection(lambda: flow, *self._server)
+                await asyncio.wait_for(connecting, CONNECTING)
+        except BaseException:
+            self._flows.pop(port, None)
+            raise
         return flow
 
     def _take(self, port: str, message: bytes) -> None:

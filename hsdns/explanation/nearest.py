@@ -201,18 +201,13 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
                 yield None
             other = values.get((namespace, service))
             if other is not None and service != name and _has_label(other, before[-1]):
-                yield (
-                    (*before, service, namespace, SVC),
-                    f"the endpoint belongs to Service {text(service)}",
-                )
+                why = f"the endpoint belongs to Service {text(service)}"
+                yield (*before, service, namespace, SVC), why
         value = values.get((namespace, name))
         if value is not None:
             for match in close_words(text(before[0]), dict.fromkeys(map(text, value.labels)), 3):
-                yield (
-                    None
-                    if match is None
-                    else ((match.encode(), name, namespace, SVC), "another endpoint of the Service")
-                )
+                why = "another endpoint of the Service"
+                yield None if match is None else ((match.encode(), name, namespace, SVC), why)
             if len(before) == 2:
                 named = (port for part in value.slices for port in part.ports if port.name)
                 for each in dict.fromkeys(named):

@@ -10,6 +10,7 @@ Source: RFC 7873 section 4 (a client cookie has 8 octets).
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from random import Random
 from typing import Final, NamedTuple
 
@@ -93,12 +94,8 @@ def _search_path(_: Cluster, random: Random) -> list[Question]:
         f"{_label(random, 6)}.example.{end}" for end in ("org", "com") for _ in range(EXTERNAL // 2)
     ]
     domains = (f"{POD_NAMESPACE}.{SERVICES_ZONE}", SERVICES_ZONE, ZONE)
-    return [
-        Question(f"{name}.{domain}", rrtype)
-        for name in names
-        for domain in domains
-        for rrtype in ("A", "AAAA")
-    ]
+    asked = product(names, domains, ("A", "AAAA"))
+    return [Question(f"{name}.{domain}", rrtype) for name, domain, rrtype in asked]
 
 
 def fresh_names(random: Random, count: int) -> list[Question]:

@@ -42,11 +42,8 @@ def measure(
     folder: Path, core: int | None, runs: int = RUNS, rate: int = RATE, limits: str = LIMITS
 ) -> list[Search]:
     """Search several times; `core` is the server's; raise BenchmarkError."""
-    program, names, port = (
-        compile_c(Path(__file__).with_name("paced.c"), folder),
-        folder / "names",
-        free_port(),
-    )
+    program = compile_c(Path(__file__).with_name("paced.c"), folder)
+    names, port = folder / "names", free_port()
     names.write_text("www.example.com A\n")
     with on_core(core):
         server = Process("paced", (str(program), str(port), str(rate)), folder)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from math import ceil
 from pathlib import Path
 from statistics import median
@@ -196,11 +197,10 @@ def over_udp(folder: Path, names: Sequence[str], turns: int, seconds: float) -> 
                 queries = [query_of(*question) for question in questions]
                 replies = ask_all(port, queries)
                 known = [pair for pair in zip(queries, replies, strict=True) if pair[1]]  # type: ignore[misc] # with a reply
-            loads = [
-                *((COMPILED, rate) for rate in RATES),
-                *((PYTHON, rate) for rate in PYTHON_RATES),
-            ]
-            for generator, rate in loads:
+            for generator, rate in (
+                *product((COMPILED,), RATES),
+                *product((PYTHON,), PYTHON_RATES),
+            ):
                 go = partial(load, title, generator, port, path, rate, seconds)
                 runs.append((f"{title}, {generator}, {rate}/s", go))
             rate = RATES[-1]

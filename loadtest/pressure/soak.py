@@ -137,11 +137,8 @@ def _soak(
 
 def _sent(presser: Presser, counts: Counts) -> float:
     """The share of its rate that a client has sent; of DoH the server decides how much a client may send."""
-    return (
-        1.0
-        if isinstance(presser, Attack) and presser.is_doh
-        else counts.sent / max(1, counts.offered)
-    )
+    is_doh = isinstance(presser, Attack) and presser.is_doh
+    return 1.0 if is_doh else counts.sent / max(1, counts.offered)
 
 
 def _honest(bench: Bench, server: ServerUnderPressure) -> Any:

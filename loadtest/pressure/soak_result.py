@@ -188,11 +188,8 @@ class Soak(NamedTuple):
             sum(self.judged.values()),
         )
         age = f", by {self.worst_age * 1e3:,.0f} ms at most" if wrong else ""
-        found, own_worst, soon = (
-            self.applied,
-            self.own_worst,
-            f"{EVENT_P99_MS:.0f}, {EVENT_WORST_MS:.0f}",
-        )
+        found, own_worst = self.applied, self.own_worst
+        soon = f"{EVENT_P99_MS:.0f}, {EVENT_WORST_MS:.0f}"
         p99, worst, own = map(_ms, (self.shown_p99, self.shown_worst, own_worst))
         within = _told(found.p99, EVENT_P99_MS), _told(found.worst, EVENT_WORST_MS)
         rise, most = self.slope / MB, max((octets for _, octets in self.memory), default=0) / MB

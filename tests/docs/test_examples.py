@@ -137,38 +137,29 @@ class Loopback:
         return key._replace(text=f"{zone}:{self.port(port)}") if colon and port.isdigit() else key
 
     def _directive(self, directive: Directive) -> Directive:
-        name = directive.name.text
+        token, name, lines = directive.name, directive.name.text, list(directive.lines)
+        args = [each.text for each in directive.args]
         if name in DEFAULT_HTTP_PORT:
-            given = directive.args[0].text if directive.args else f":{DEFAULT_HTTP_PORT[name]}"
-            address = directive.name._replace(
-                text=f"127.0.0.1:{self.port(given.rpartition(':')[2])}"
-            )
-            lines = tuple(
-                line._replace(args=(line.args[0]._replace(text="0s"),))
-                if line.name.text == "lameduck"
-                else line
-                for line in directive.lines
-            )
-            return Directive(directive.name, (address,), lines or None)
-        if name == "bind":
-            lines = tuple(line for line in directive.lines if line.name.text != "except")
-            args = tuple(token._replace(text=self.host(token.text)) for token in directive.args)
-            return Directive(directive.name, args, lines or None)
-        if name == "forward":
-            scheme = "tls://" if directive.args[1].text.startswith("tls://") else ""
-            upstream = directive.args[1]._replace(text=f"{scheme}127.0.0.1:{self.port('upstream')}")
-            return directive._replace(args=(directive.args[0], upstream))
-        if name == "kubernetes":
-            word = directive.name._replace(text="source")
-            demo = Line(word, (word._replace(text="manifests"), word._replace(text=str(DEMO))))
-            others = tuple(line for line in directive.lines if line.name.text != "source")
-            synthetic = tuple(
-                line
-                for line in directive.lines
-                if line.name.text == "source" and line.args[0].text == "synthetic"
-            )
-            return directive._replace(body=(*(synthetic or (demo,)), *others))
-        return directive
+            port = args[0].rpartition(":")[2] if args else DEFAULT_HTTP_PORT[name]
+            args = [f"127.0.0.1:{self.port(port)}"]
+            at_once = (token._replace(text="0s"),)
+            lines = [each._replace(args=at_once) if each.name.text == "lameduck" else each for each in lines]  # fmt: skip
+        elif name == "bind":
+            args = [self.host(each) for each in args]
+            lines = [each for each in lines if each.name.text != "except"]
+        elif name == "forward":
+            scheme = "tls://" if args[1].startswith("tls://") else ""
+            args[1:] = [f"{scheme}127.0.0.1:{self.port('upstream')}"]
+        elif name == "kubernetes":
+            words = [token._replace(text=each) for each in ("source", "manifests", str(DEMO))]
+            sources = [each for each in lines if each.name.text == "source"]
+            synthetic = [each for each in sources if each.args[0].text == "synthetic"]
+            others = [each for each in lines if each.name.text != "source"]
+            lines = [*(synthetic or [Line(words[0], tuple(words[1:]))]), *others]
+        else:
+            return directive
+        made = tuple(token._replace(text=each) for each in args)
+        return Directive(token, made, tuple(lines) or None)
 
 
 def set_up(corefile: Corefile, warn: Callable[[str], None]) -> Configuration:

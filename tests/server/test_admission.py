@@ -320,35 +320,21 @@ def test_end_of_a_turn_that_enters_its_connection_waits_for_the_next_turn() -> N
     assert (connection.taken, connection.ended) == (2, 2)
 
 
-def test_end_of_a_turn_that_fails_closes_its_connection_only(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("fails", ["step", "end_turn"])
+def test_what_fails_closes_its_connection_only(
+    fails: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Failing(Steps):
-        def end_turn(self) -> None:
-            raise ValueError
+    def fail() -> bool:
+        raise ValueError
 
     loop = Loop()
     loop.turns.enter(Steps(loop, 1, SECONDS))
-    failing, other = Failing(loop, 1), Steps(loop, 1)
+    failing, other = Steps(loop, 1), Steps(loop, 1)
+    monkeypatch.setattr(failing, fails, fail)
     loop.turns.enter(failing)
     loop.turns.enter(other)
     loop.turn()
     assert (failing.is_closed, other.ended, other.is_closed) == (True, 1, False)
-    assert caplog.messages == ["a message cannot be handled; its connection is closed"]
-
-
-def test_step_that_fails_closes_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
-    class Failing(Steps):
-        def step(self) -> bool:
-            super().step()
-            raise ValueError
-
-    loop = Loop()
-    failing, other = Failing(loop, 3, SECONDS), Steps(loop, 1)
-    loop.turns.enter(failing)
-    loop.turns.enter(other)
-    loop.turn()
-    assert (failing.taken, failing.is_closed, other.taken, other.is_closed) == (1, True, 1, False)
     assert caplog.messages == ["a message cannot be handled; its connection is closed"]
 
 

@@ -89,38 +89,20 @@ def run(coro: Coroutine[Any, Any, None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "content_type", "body"),
+    ("method", "path", "status", "body"),
     [
-        pytest.param("GET", "/health", 200, "text/plain; charset=utf-8", b"OK", id="get"),
-        pytest.param("HEAD", "/health", 200, "text/plain; charset=utf-8", b"", id="head"),
-        pytest.param("GET", "/health?verbose", 200, "text/plain; charset=utf-8", b"OK", id="query"),
-        pytest.param("GET", "/ready", 503, "text/plain; charset=utf-8", b"kubernetes", id="503"),
-        pytest.param(
-            "GET", "/", 404, "text/plain; charset=utf-8", b"404 page not found\n", id="root"
-        ),
-        pytest.param(
-            "GET", "/health/", 404, "text/plain; charset=utf-8", b"404 page not found\n", id="other"
-        ),
-        pytest.param(
-            "POST", "/health", 405, "text/plain; charset=utf-8", b"method not allowed\n", id="post"
-        ),
-        pytest.param(
-            "GET",
-            "/broken",
-            500,
-            "text/plain; charset=utf-8",
-            b"internal server error\n",
-            id="fault",
-        ),
+        ("GET", "/health", 200, b"OK"),
+        ("HEAD", "/health", 200, b""),
+        ("GET", "/health?verbose", 200, b"OK"),
+        ("GET", "/ready", 503, b"kubernetes"),
+        ("GET", "/", 404, b"404 page not found\n"),
+        ("GET", "/health/", 404, b"404 page not found\n"),
+        ("POST", "/health", 405, b"method not allowed\n"),
+        ("GET", "/broken", 500, b"internal server error\n"),
     ],
 )
 async def test_answers(
-    method: str,
-    path: str,
-    status: int,
-    content_type: str,
-    body: bytes,
-    caplog: pytest.LogCaptureFixture,
+    method: str, path: str, status: int, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(path: str) -> tuple[int, str, bytes]:
         raise ZeroDivisionError
@@ -129,15 +111,11 @@ async def test_answers(
     listeners = await opened(pages(health=page("OK"), ready=page("kubernetes", 503), broken=broken))
     found = await ask(listeners.bound[LOCAL], path, method)
     await listeners.close()
-    assert (found.status, found.headers["Content-Type"], found.body) == (
-        status,
-        content_type,
-        body,
-    )
+    assert (found.status, found.body) == (status, body)
+    assert found.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert found.headers.get("Allow") == ("GET, HEAD" if status == 405 else None)
-    assert [record.getMessage() for record in caplog.records] == (
-        ["http: the page /broken could not be made"] if status == 500 else []
-    )
+    errors = ["http: the page /broken could not be made"] if status == 500 else []
+    assert caplog.messages == errors
 
 
 async def test_only_a_slow_page_is_made_in_a_thread() -> None:

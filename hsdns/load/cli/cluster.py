@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.assemble import Configuration
@@ -48,41 +49,34 @@ SWITCH_INTERVAL: Final = 0.0005  # seconds that another thread may hold the inte
 Choose = Callable[[Sequence[Kubernetes]], Questions]
 
 
+@dataclass(eq=False)
 class LoadCluster:
     """The cluster of a configuration; a context manager that raises LoadError or CannotTell.
 
-    `choose` makes the questions once the cluster is read.  `api` is host and port for other servers to watch a
+    `choose` makes the questions once the cluster is read.  `serves` is host and port for other servers to watch a
     simulated cluster.  `is_denied` returns whether access to the cluster is denied, which ends the wait.
     """
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        choose: Choose,
-        *,
-        verifies: bool,
-        api: tuple[str, int] | None = None,
-        changes_api: bool = False,
-        kinds: Mapping[str, int] = DEFAULT,
-        seed: int = 1,
-        is_denied: Callable[[], bool] = lambda: False,
-    ) -> None:
+    configuration: Configuration
+    choose: Choose
+    _: KW_ONLY
+    verifies: bool
+    serves: tuple[str, int] | None = None
+    changes_api: bool = False
+    kinds: Mapping[str, int] = field(default_factory=DEFAULT.copy)
+    seed: int = 1
+    is_denied: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
         self.questions: Questions
         self.truth: Truth | None = None
         self.api: ClusterApi | None = None
-        self._configuration = configuration
-        self._choose = choose
-        self._verifies = verifies
-        self._api = api
-        self._kinds, self._seed = kinds, seed
-        self._is_denied = is_denied
+        self.awaited: Question | None = None  # one that a server answers once it has the cluster
+        self.failure = ""  # why changes ended
         self._churn: Churn | None = None
         self._follower: Follower | None = None
         self._changing: asyncio.Task[None] | None = None
-        self._changes_api = changes_api
         self._own: OwnNamespace | None = None
-        self.awaited: Question | None = None  # one that a server answers once it has the cluster
-        self.failure = ""  # why changes ended
         self._ready: Future[None] = Future()
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None
@@ -150,34 +144,34 @@ class LoadCluster:
 
     async def _live(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        blocks = kubernetes_blocks(self._configuration)
+        blocks = kubernetes_blocks(self.configuration)
         if not blocks:
             raise CannotTell(
-                f"{self._configuration.corefile.path}: there is no kubernetes block, so there is no cluster"
+                f"{self.configuration.corefile.path}: there is no kubernetes block, so there is no cluster"
             )
-        runtime = make_runtime(self._configuration)
+        runtime = make_runtime(self.configuration)
         writer: ApiWriter | None = None
         try:
             for block in blocks:
                 await block.start(runtime)
-            await wait_for_clusters(runtime, blocks, self._is_denied)
-            if self._changes_api:
+            await wait_for_clusters(runtime, blocks, self.is_denied)
+            if self.changes_api:
                 writer = _writer(_only(blocks))
                 await self._make_namespace(_only(blocks), writer)
-            self.questions = self._choose(blocks)
+            self.questions = self.choose(blocks)
             self.awaited = self._first()
-            if self._verifies:
+            if self.verifies:
                 grows = self.questions.pods is not None
                 self.truth = Truth(
                     _only(blocks),
                     self.questions.all,
                     time.monotonic,
                     grows=grows,
-                    leads=self._api is not None,
+                    leads=self.serves is not None,
                     known=self.questions.known,
                 )
-            if self._api is not None:
-                await self._open_api(_only(blocks), *self._api)
+            if self.serves is not None:
+                await self._open_api(_only(blocks), *self.serves)
             self._ready.set_result(None)
             while True:
                 if self.truth is not None:
@@ -199,7 +193,7 @@ class LoadCluster:
 
     def _first(self) -> Question | None:
         """A question that a server answers once it has the cluster; None if the cluster existed before."""
-        if self._own is None and self._api is None:
+        if self._own is None and self.serves is None:
             return None
         own = f".{self._own.name}." if self._own is not None else "."
         there = (each for each in self.questions.all if each.group != ABSENT)
@@ -209,7 +203,7 @@ class LoadCluster:
         """Create a separate namespace, and wait until the watch has it; raise LoadError."""
         name = f"{NAMESPACE}-{secrets.token_hex(4)}"
         own = OwnNamespace(
-            writer, name, Size(), self._kinds, self._seed, time.monotonic, self._written
+            writer, name, Size(), self.kinds, self.seed, time.monotonic, self._written
         )
         self._own = own
         await own.make()
@@ -235,8 +229,8 @@ class LoadCluster:
             )
         self._churn = Churn(
             source.shape,
-            self._kinds,
-            self._seed,
+            self.kinds,
+            self.seed,
             block.watch.deliver,
             time.monotonic,
             self._written,

@@ -148,7 +148,7 @@ def _cluster(settings: LoadSettings) -> LoadCluster | None:
         configuration,
         partial(questions_of, settings),
         verifies=flags.verify,
-        api=flags.api,
+        serves=flags.api,
         changes_api=flags.churn_api,
         kinds=flags.churn_kinds,
         seed=flags.seed,

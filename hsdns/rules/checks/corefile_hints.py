@@ -122,10 +122,8 @@ def _of_words(directive: Directive) -> Iterator[Hint]:
     if name == "forward":
         for token in directive.args[1:]:
             if token.text in properties:
-                yield (
-                    token.position,
-                    f'"{token.text}" is taken for the host name of an upstream; {_BRACES}',
-                )
+                sentence = f"is taken for the host name of an upstream; {_BRACES}"
+                yield token.position, f'"{token.text}" {sentence}'
     args = () if name == "log" else directive.args  # it then logs all names, which may be intended
     for token in (*args, *(word for line in directive.lines for word in (line.name, *line.args))):
         if token.lacking:

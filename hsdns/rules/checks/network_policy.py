@@ -44,12 +44,8 @@ def _namespace_labels(name: str) -> dict[str, str]:
 
 # istiod, with the names of its port in Services and pods.
 _ISTIOD: Final = Peer(
-    "istio-system",
-    {"app": "istiod", "istio": "pilot"},
-    _namespace_labels("istio-system"),
-    (),
-    frozenset({15012}),
-)
+    "istio-system", {"app": "istiod", "istio": "pilot"}, _namespace_labels("istio-system"), (), frozenset({15012})
+)  # fmt: skip
 _ISTIOD_NAMES: Final = frozenset({"https-dns", "tls-xds", "grpc-xds-tls"})
 
 

@@ -210,6 +210,7 @@ def pack_slice(
     zone_of = _topology_zones(found) if zonal else {}
     # By width, 0 for names, negative for addresses that were not written in canonical form.
     groups: dict[int, _Group] = {}
+    last, group = 1, _Group()  # of no width
     not_ready = 0
     for endpoint in found.endpoints or ():
         if endpoint.conditions is not None and endpoint.conditions.ready is False:
@@ -232,12 +233,12 @@ def pack_slice(
                 reject("address", f"{quoted(text)} is not an IP address; it is skipped")
                 continue
             width, host, written = read
-            group = groups.get(width)
-            if group is None:
-                group = groups[width] = _Group()
+            if width != last:
+                last, group = width, groups.setdefault(width, _Group())
             group.hosts.append(host)
             group.labels.append(written if label is None else label)
-            group.zones.append(zone_of.get(text, b""))
+            if zonal:
+                group.zones.append(zone_of.get(text, b""))
     if counts_not_ready and not_ready and not groups:
         groups[_WIDTHS.get(found.address_type, 0)] = _Group()
     ports = _ports(found.ports or ())
@@ -247,7 +248,7 @@ def pack_slice(
             found.resource_version,
             abs(width),
             b"".join(group.hosts) if width else b"",  # type: ignore[arg-type]  # addresses
-            tuple(group.labels) if any(label is not None for label in group.labels) else None,
+            tuple(group.labels) if group.labels.count(None) < len(group.labels) else None,
             ports,
             () if width else tuple(group.hosts),  # type: ignore[arg-type]  # names
             reversible=width >= 0,
@@ -362,19 +363,24 @@ class _Listed(NamedTuple):
 
 
 def _listed(parts: Sequence[PackedSlice]) -> _Listed:
-    found = _Listed(set(), set(), set())
+    addresses: set[bytes] = set()
+    # One set for both, while no part differs: an event is waited for.
+    is_usual = all(part.labels is None and part.reversible for part in parts)
+    found = _Listed(set(), addresses, addresses if is_usual else set())
     for part in parts:
         found.labels.update(_port_labels(part.ports))
+        separate = part.separate
         if part.reversible:
-            found.reversible.update(part.separate)
+            found.reversible.update(separate)
         if part.labels is None:
-            found.addresses.update(part.separate)
+            if not is_usual:
+                addresses.update(separate)
             continue
         for host, label in zip(part.hosts, part.labels, strict=True):
             if label is not None:
                 found.labels.add(_wire(label))
             elif isinstance(host, bytes):
-                found.addresses.add(host)
+                addresses.add(host)
     return found
 
 

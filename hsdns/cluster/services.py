@@ -105,13 +105,15 @@ class ReverseIndex(AddressOwners[Owner]):
         if move_addresses is not None and versions is not None and not is_kept:
             move_addresses(self.owners, gone, come, owner, versions)
             return
+        owners = self.owners
         for address in gone:
-            known = self.lookup(address)
-            if owner in known:
+            if owners.get(address) == owner and not is_kept:
+                del owners[address]
+            elif owner in (known := self.lookup(address)):
                 self._put(address, [each for each in known if each != owner])
         for address in come:
-            if address not in self.owners and not is_kept:
-                self.owners[address] = owner
+            if address not in owners and not is_kept:
+                owners[address] = owner
             elif owner not in (known := self.lookup(address)):
                 self._put(address, [*known, owner])
         for address in (*gone, *come):

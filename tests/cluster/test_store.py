@@ -274,6 +274,28 @@ def test_replies_that_tell_its_age_become_stale_whenever_that_changes() -> None:
     assert STALENESS not in bumped
 
 
+def test_a_name_is_denied_only_when_the_event_has_been_shown() -> None:
+    order: list[str] = []
+
+    class Counters(NoCounters):
+        def release(self, *, more: bool = False) -> None:
+            order.append("shown")
+
+    class Names:
+        add_service = add_labels = remove_labels = staticmethod(lambda *of: None)
+
+        def remove_service(self, namespace: bytes, name: bytes) -> None:
+            order.append("denied")
+
+    found: Any = Names()
+    store = Store(StoreSettings(), wall=Clock(), warn=pytest.fail, counters=Counters(), names=found)
+    found.open = True
+    store.apply([Upserted(service("ns/web")), Synced()])
+    order.clear()
+    store.apply(deletes(service("ns/web")))
+    assert order == ["shown", "denied"]
+
+
 @pytest.mark.parametrize(
     ("events", "left"),
     [

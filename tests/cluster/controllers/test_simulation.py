@@ -140,6 +140,31 @@ def test_at_most_a_hundred_endpoints(count: int, sizes: list[int]) -> None:
     assert len({each.metadata.name for each in found}) == len(sizes)
 
 
+def test_names_are_repeatable_and_avoid_those_that_are_taken() -> None:
+    (first,) = slices(SERVICE, "Pod a")
+    taken = (
+        f"EndpointSlice {first.metadata.name} {{addressType: IPv4, metadata: {{labels: {{x: y}}}}}}"
+    )
+    given, other = slices(SERVICE, "Pod a", taken)
+    assert slices(SERVICE, "Pod a") == [first]
+    assert given.metadata.name == first.metadata.name != other.metadata.name
+
+
+@pytest.mark.parametrize(
+    ("lines", "labels"),
+    [
+        ([SERVICE.replace("{spec", "{metadata: {labels: {team: a}}, spec"), "Pod a"], {"team": "a"}),
+        (["Service web {spec: {clusterIP: None, selector: {app: web}}}", "Pod a"], {"service.kubernetes.io/headless": ""}),
+        (["Service web", "Endpoints web {metadata: {labels: {tier: data}}, subsets: [{addresses: [{ip: 10.0.0.1}]}]}"],
+         {"tier": "data", "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io"}),
+    ],
+)  # fmt: skip
+def test_labels(lines: list[str], labels: dict[str, str]) -> None:
+    (found,) = slices(*lines)
+    usual = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
+    assert found.metadata.labels == usual | {"kubernetes.io/service-name": "web"} | labels
+
+
 # --- addresses ---
 
 

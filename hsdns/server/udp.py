@@ -92,6 +92,7 @@ class UdpListener:
         self._spawn = spawn
         self._clock = clock
         self._senders: Sequence[Any] = ()  # for each socket a Batch or a Worker
+        self._last: list[Batch] = []  # those of stop_reading()
         self._out: list[list[tuple[bytes, bytes, bytes]]] = [[] for _ in self.sockets]
         self._is_collecting = False
         self._late = 0  # replies to send at the end of the iteration
@@ -153,6 +154,7 @@ class UdpListener:
         """Answer the datagrams in a socket that is not read any more."""
         sock.setblocking(False)
         batch = Batch(sock.fileno(), self.is_wildcard)
+        self._last.append(batch)
         for _ in range(batches_in(sock)):
             received = batch.statistics().received
             misses = batch.serve(self.processor.table)
@@ -167,7 +169,7 @@ class UdpListener:
     def statistics(self) -> tuple[int, dict[int, int]]:
         """The number of dropped queries, because too many waited, and of replies that were not sent, by errno."""
         errors: dict[int, int] = {}
-        for sender in self._senders:
+        for sender in (*self._senders, *self._last):
             for code, count in sender.statistics().send_errors.items():
                 errors[code] = errors.get(code, 0) + count
         return sum(each.dropped for each in self._waiting) + self._refused, errors

@@ -76,9 +76,7 @@ def _without_table(fields: Fields) -> bytes:
 
 
 MAX_REPLY: Final = 65_535
-CREDIT: Final = (
-    1 << 30
-)  # octets of replies that the server may send before its window is as narrow as usual
+CREDIT: Final = 1 << 30  # octets of replies: a window that never limits the server
 MOST_QUERY: Final = 1024  # maximum octets of a query
 _USUAL_TABLE: Final = 4096  # octets
 _INTERIM: Final = "interim"
@@ -90,8 +88,7 @@ class Http2Session(Session, http2.Connection[str]):
     def __init__(self, requests: Requests) -> None:
         Session.__init__(self)
         http2.Connection.__init__(self, http2.PREFACE, [(http2.ENABLE_PUSH, 0)])
-        self.out += http2.frame(http2.WINDOW_UPDATE, 0, 0, CREDIT.to_bytes(4, "big"))
-        self._room += CREDIT
+        self._widen()
         self._requests = requests
         self._data = bytearray()
         self._table_size = _USUAL_TABLE
@@ -142,8 +139,14 @@ class Http2Session(Session, http2.Connection[str]):
                 self.take(*frame)
         except http2.Violation as violation:
             self.broken = f"violates the HTTP/2 protocol: {violation}"
+        if self._room < CREDIT // 2:
+            self._widen()
         found, self._found = self._found, []
         return found
+
+    def _widen(self) -> None:
+        self.out += http2.frame(http2.WINDOW_UPDATE, 0, 0, CREDIT.to_bytes(4, "big"))
+        self._room += CREDIT
 
     def read_fields(self, fields: http2.Fields) -> str:
         """Why no message follows a header block; "" if one follows, or if it ends one."""

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hsdns.http2 import DATA, GOAWAY, HEADERS, MEDIA_TYPE, PING, SETTINGS, WINDOW_UPDATE, frame
 from hsdns.load.plan import GET, POST, StreamPlan
 from hsdns.load.send.connection import Pool, QueryResult
-from hsdns.load.send.http2 import Http2Session, Requests
+from hsdns.load.send.http2 import CREDIT, Http2Session, Requests
 from hsdns.load.send.loop import Query
 from hsdns.wire.framing import FrameBuffer
 from tests.load.stream_peers import OCTETS, Link, answer
@@ -200,6 +200,19 @@ def test_room() -> None:
     session.last = (1 << 31) - 3
     session.ask(query())
     assert (session.takes, session.leaves) == (False, "all its streams used")
+
+
+def test_the_window_stays_wide() -> None:
+    """However many octets have come, the server never waits for us."""
+    session = Http2Session(Requests("dns.test", "/dns-query", POST))
+    stream = session.ask(query())
+    session.feed(frame(SETTINGS, 0, 0) + frame(HEADERS, 4, stream, Encoder().encode(OK)))
+    session.out.clear()
+    data = frame(DATA, 0, stream, bytes(12))
+    session._room = (CREDIT // 2) + 12
+    found = [session.feed(data), bytes(session.out), session.feed(data), bytes(session.out)]
+    assert found == [[], b"", [], frame(WINDOW_UPDATE, 0, 0, CREDIT.to_bytes(4, "big"))]
+    assert session._room == CREDIT + CREDIT // 2 - 12
 
 
 def test_cancelled_and_the_end() -> None:

@@ -22,7 +22,7 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 from loadtest.ports import free_port
-from tests.load.servers import server
+from tests.load.servers import answer, server
 from tests.load.stream_servers import stream_server, well
 from tests.support.upstreams.certificate import make_certificate
 
@@ -139,6 +139,20 @@ def test_what_is_said(
     context()  # it takes a while
     with serve() as port:
         assert ask(plan, port) == said.format(port)
+
+
+@pytest.mark.slow
+def test_a_slow_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reply to one try arrives during the next."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as slow:
+        slow.bind(("127.0.0.1", 0))
+
+        def pause(_: float) -> None:
+            message, client = slow.recvfrom(512)
+            slow.sendto(answer(message), client)
+
+        monkeypatch.setattr("hsdns.load.send.probe.time.sleep", pause)
+        assert ask(None, slow.getsockname()[1]) == "5 10.0.0.1"
 
 
 def test_targets() -> None:

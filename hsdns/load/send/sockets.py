@@ -245,10 +245,10 @@ class StreamLink:
         except OSError as error:
             if isinstance(error, ssl.SSLEOFError) and error.reason:
                 return b"".join(found), True
-            known = _readable(error) if isinstance(error, ssl.SSLError) else error
+            # The arguments alone: an exception in a variable would be a cycle with its traceback.
+            self._error = (_readable(error) if isinstance(error, ssl.SSLError) else error).args
             if not found:
-                raise known from None
-            self._error = known.args
+                raise OSError(*self._error) from None
         return b"".join(found), False
 
     def watch_writing(self, *, is_on: bool) -> None:

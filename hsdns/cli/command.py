@@ -101,7 +101,7 @@ def parse_flags(
             near = (
                 [*commands, *(f"-{each}" for each in known)] if at == 1 and word[:1] != "-" else []
             )
-            hint = did_you_mean(word, near)
+            hint = did_you_mean(word, near) if word not in near else ""
             raise FlagError(
                 f'unexpected word "{word}"'
                 f"{hint or f'; flags begin with a dash, {command} -h lists them'}"

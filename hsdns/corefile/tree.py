@@ -127,7 +127,7 @@ def _lacking(words: Iterable[Token]) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint for an error message, such as `; did you mean "ttl"?`, empty if no known word is similar."""
-    near = get_close_matches(word, sorted({*known} - {word}), n=1, cutoff=0.6)
+    near = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return f'; did you mean "{near[0]}"?' if near else ""
 
 

@@ -14,18 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import yaml
 
-from hsdns.assemble import Configuration, assemble
+from hsdns.assemble import AssembledBlock, assemble
 from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, PodSpec, PodTemplate, Workload
 from hsdns.cluster.controllers.kinds import Manifest as Kind
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Service
 from hsdns.corefile.keys import parse_key, split_ip_port
+from hsdns.corefile.lexer import tokenize
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import (
     Corefile,
@@ -193,13 +194,22 @@ class _Directives(frozenset[str]):
 
 
 class _Interfaces(dict[str, Sequence[str]]):
-    """Those of the machine where the server runs, of which nothing is known: any word is one."""
+    """Those of the machine where the server runs, of which nothing is known: any word is one, with its own address."""
 
     def __contains__(self, word: object) -> bool:
         return split_ip_port(str(word), DNS_PORT) is None
 
     def __missing__(self, word: str) -> Sequence[str]:
-        return ("192.0.2.1",)
+        self[word] = (f"fe80::{len(self) + 1:x}",)
+        return self[word]
+
+
+class SetUp(NamedTuple):
+    """A block as written, its part that was set up, and what that made."""
+
+    block: ServerBlock
+    known: ServerBlock
+    assembled: AssembledBlock
 
 
 class CorefileText:
@@ -245,27 +255,64 @@ class CorefileText:
             return Corefile(self.file, (), (), "")
 
     @cached_property
-    def setup(self) -> tuple[Corefile, Configuration]:
-        """What a server makes of it, without what depends on the environment and on plugins that are not known."""
-        blocks = [
-            block._replace(directives=tuple(filter(_is_known, block.directives)))
-            for block in self.blocks
-            if not any(key.lacking for key in block.keys)
-        ]
-        corefile = replace(self._parsed, blocks=tuple(blocks), warnings=())
-        return corefile, assemble(
-            corefile,
+    def setup(self) -> Sequence[SetUp]:
+        """What a server makes of its blocks, without what depends on its machine and on plugins that are not known.
+
+        A block of which a part is unknown is set up by itself: that part may be what tells it from the others.
+        """
+        whole: list[tuple[ServerBlock, ServerBlock]] = []
+        groups = [whole]
+        for block in self.blocks:
+            if any(key.lacking for key in block.keys):
+                continue
+            known = [_on_any_machine(each) for each in block.directives if _is_known(each)]
+            if len(known) == len(block.directives) and not self._imports(block):
+                whole.append((block, block._replace(directives=tuple(known))))
+                continue
+            if not any(
+                each.name.text == "kubernetes" for each in known
+            ):  # the unknown part may have it
+                known = [each for each in known if each.name.text != "k8s_external"]
+            groups.append([(block, block._replace(directives=tuple(known)))])
+        return [each for group in groups for each in self._assembled(group)]
+
+    def _assembled(self, blocks: Sequence[tuple[ServerBlock, ServerBlock]]) -> Iterator[SetUp]:
+        configuration = assemble(
+            replace(self._parsed, blocks=tuple(known for _, known in blocks), warnings=()),
             interfaces=_Interfaces,
             validating=True,
             runs_code=False,
             warn=lambda sentence: None,
             errors=self._errors,
         )
+        for (block, known), assembled in zip(blocks, configuration.blocks, strict=True):
+            if directive_of(block, "bind") != directive_of(known, "bind"):
+                assembled.listens = ()  # it is not known where
+            yield SetUp(block, known, assembled)
+
+    def _imports(self, block: ServerBlock) -> bool:
+        """Whether a file is imported between the first key of a block and that of the next one."""
+        first = block.keys[0].position
+        later = [each.keys[0].position for each in self.blocks if each.keys[0].position > first]
+        return any(
+            first < each and not any(other < each for other in later) for each in self._files
+        )
+
+    @cached_property
+    def _files(self) -> Sequence[Position]:
+        """Where the text imports what is none of its snippets."""
+        words = tokenize(self._text, self.file)
+        snippets = {each.text[1:-1] for each in words if each.text.startswith("(")}
+        return [
+            word.position
+            for word, target in pairwise(words)
+            if word.text == "import" and word.starts_line and target.text not in snippets
+        ]
 
     @property
     def errors(self) -> list[CorefileError]:
         """All with which a server does not start, but for files that only its machine has."""
-        assert self.setup, "they are found first"
+        assert self.setup is not None, "they are found first"
         found = self._errors.in_order()
         return [each for each in found if not isinstance(each.__context__, OSError)]
 
@@ -316,6 +363,17 @@ class Placed(NamedTuple):
         name = self.directive.name
         found = self.corefile.remark((at or name).position, name.text, sentence)
         return found._replace(level=level, edit=edit)
+
+
+def _on_any_machine(directive: Directive) -> Directive:
+    """A directive with an address in place of each file of upstreams."""
+    if directive.name.text != "forward":
+        return directive
+    args = [
+        each._replace(text="192.0.2.1") if "/" in each.text and "://" not in each.text else each
+        for each in directive.args[1:]
+    ]
+    return directive._replace(args=(*directive.args[:1], *args))
 
 
 def _is_known(directive: Directive) -> bool:

@@ -37,11 +37,11 @@ def read_web_config(token: Token, path: str) -> TlsContext | None:
 
     try:
         return _context(yaml.safe_load(Path(path).read_text()), Path(path).parent)
-    except OSError as error:
-        reason = f"{error.filename or path}: {error.strerror or error}"
-    except (_Error, yaml.YAMLError, ValueError) as error:
+    except (_Error, yaml.YAMLError, OSError, ValueError) as error:
         reason = str(error).replace("\n", " ")
-    raise token.error(f'cannot use "{token.text}" for TLS: {reason}')
+        if isinstance(error, OSError):
+            reason = f"{error.filename or path}: {error.strerror or error}"
+        raise token.error(f'cannot use "{token.text}" for TLS: {reason}') from error
 
 
 def _context(content: object, folder: Path) -> TlsContext | None:

@@ -6,15 +6,15 @@ Path: judging.py -> here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from hsdns.assemble import AssembledBlock, Configuration
+from hsdns.assemble import AssembledBlock
 from hsdns.cluster.address import REVERSE_ZONES
 from hsdns.cluster.objects import EndpointSlice
 from hsdns.corefile.keys import split_ip_port, zones_from_args
-from hsdns.corefile.tree import Corefile, CorefileError, Directive, ServerBlock, Token
+from hsdns.corefile.tree import CorefileError, Directive, ServerBlock, Token
 from hsdns.rules.objects import (
     DNS_PORT,
     CorefileText,
@@ -152,13 +152,13 @@ def _of_all_names(objects: Objects) -> Iterator[Placed]:
 def itself(objects: Objects) -> Iterator[Remark]:
     """Upstreams that are the server itself."""
     for corefile in objects.corefiles:
-        for token, sentence in loops(*corefile.setup):
+        for token, sentence in loops((each.block, each.assembled) for each in corefile.setup):
             yield corefile.remark(token.position, "forward", sentence)
 
 
-def loops(corefile: Corefile, configuration: Configuration) -> Iterator[tuple[Token, str]]:
+def loops(blocks: Iterable[tuple[ServerBlock, AssembledBlock]]) -> Iterator[tuple[Token, str]]:
     """Upstreams from which a query returns to their block until it times out, each with a sentence."""
-    for block, assembled in zip(corefile.blocks, configuration.blocks, strict=True):
+    for block, assembled in blocks:
         if directive_of(block, "rewrite") is not None or directive_of(block, "view") is not None:
             continue
         for directive in block.directives:

@@ -26,7 +26,12 @@ from hsdns.wire.name import Name
 def without_effect(objects: Objects) -> Iterator[Remark]:
     """Parts without the effect that they seem to have."""
     for corefile in objects.corefiles:
-        for position, sentence in _hints(*corefile.setup):
+        found = {
+            hint
+            for block, known, assembled in corefile.setup
+            for hint in _of_block(known, assembled, _names_of(block))
+        }
+        for position, sentence in sorted(found):
             yield corefile.remark(position, "", sentence)
 
 
@@ -69,20 +74,24 @@ ALSO_ZONES: Final = frozenset({"local"})
 
 def hints(corefile: Corefile, configuration: Configuration) -> list[Hint]:
     """The hints of HS203, HS210 and HS249 by position, each once; `configuration` was made from all blocks."""
-    others = [*loops(corefile, configuration)]
+    blocks = list(zip(corefile.blocks, configuration.blocks, strict=True))
+    others = [*loops(blocks)]
     for block in corefile.blocks:
         others += before_kubernetes(block)
     found = {(token.position, sentence) for token, sentence in others}
-    return sorted(found.union(_hints(corefile, configuration)))
+    for block, assembled in blocks:
+        found.update(_of_block(block, assembled, _names_of(block)))
+    return sorted(found)
 
 
-def _hints(corefile: Corefile, configuration: Configuration) -> list[Hint]:
-    blocks = zip(corefile.blocks, configuration.blocks, strict=True)
-    return sorted({hint for each in blocks for hint in _of_block(*each)})
+def _names_of(block: ServerBlock) -> frozenset[str]:
+    return frozenset(each.name.text for each in block.directives)
 
 
-def _of_block(block: ServerBlock, assembled: AssembledBlock) -> Iterator[Hint]:
-    names = {directive.name.text for directive in block.directives}
+def _of_block(
+    block: ServerBlock, assembled: AssembledBlock, names: frozenset[str]
+) -> Iterator[Hint]:
+    """The hints of a block; `names` are those of all its directives, also of those that are not judged."""
     zones = [key.zone for key in assembled.keys]
     for key in block.keys:
         if key.text in ORDER and key.text not in ALSO_ZONES:

@@ -147,6 +147,8 @@ def resetting(code: int) -> Answers:
     ("answers", "why"),
     [
         (refusing((":status", "503")), "HTTP status 503"),
+        # It need not wait for a body that may never come.
+        (lambda server, stream, body: server.http.send_headers(stream, [(":status", "503")]), "HTTP status 503"),
         (refusing((":status", "404"), ("content-type", "text/plain")), "HTTP status 404"),
         (refusing((":status", "200"), ("content-type", "text/html; charset=x")), 'HTTP content type "text/html"'),
         (refusing((":status", "200")), 'HTTP content type ""'),
@@ -232,6 +234,14 @@ def test_cancelled_and_the_end() -> None:
     for octets in (b"HTTP/1.1 400 Bad Request\r\n", b"220 mail.example.com ESMTP\r\n"):
         session = Http2Session(Requests("dns.test", "/dns-query", POST))
         assert (session.feed(octets), session.broken) == ([], "does not speak HTTP/2")
+
+
+@pytest.mark.parametrize("head", [frame(HEADERS, 4, 1, b"\x0f\x13\1a"), b""])
+def test_a_reply_without_a_status(head: bytes) -> None:
+    session, asked = Http2Session(Requests("dns.test", "/dns-query", POST)), query()
+    session.ask(asked)
+    found = session.feed(frame(SETTINGS, 0, 0) + head + frame(DATA, 1, 1, answer(b"\0\0" + OCTETS)))
+    assert found == [QueryResult(asked, None, "HTTP status ")]
 
 
 def test_a_reply_that_is_too_long() -> None:

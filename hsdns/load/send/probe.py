@@ -61,13 +61,19 @@ def probe(
     # One socket for all tries: a reply that comes late is one to a later try.
     with socket.socket(family, socket.SOCK_DGRAM) as udp:
         udp.settimeout(EACH)
+        is_udp = streams is None or streams.for_truncated
+        try:
+            if is_udp:
+                udp.connect(address)
+        except OSError as error:
+            raise LoadError(f"{target} cannot be reached: {error.strerror}") from None
         while tries < TRIES or time.monotonic() < deadline:
             if tries:
                 time.sleep(PAUSE)
             tries += 1
             try:
-                if streams is None or streams.for_truncated:
-                    message = _ask_over_udp(udp, address, query, target)
+                if streams is None or is_udp:
+                    message = _ask_over_udp(udp, query, target)
                 else:
                     message = _ask_over_streams(streams, family, address, query, target)
                 reply = decode_reply(message, query)
@@ -82,10 +88,9 @@ def probe(
     raise LoadError(f"{why}; check -server and -p, or give it more time with -wait")
 
 
-def _ask_over_udp(udp: socket.socket, address: Address, query: Query, target: str) -> bytes:
+def _ask_over_udp(udp: socket.socket, query: Query, target: str) -> bytes:
     """Return a message; raise NoReply."""
     try:
-        udp.connect(address)
         udp.send(encode_query(query, _ID))
         return udp.recv(65_535)
     except TimeoutError:

@@ -162,6 +162,12 @@ def test_targets() -> None:
         find_target("nowhere", 53)
 
 
+def test_no_way_to_an_address() -> None:
+    """Then no other try helps."""
+    with pytest.raises(LoadError, match=r"^255\.255\.255\.255 port 53 cannot be reached: [^;]*$"):
+        probe_server(*find_target("255.255.255.255", 53), QUERY, 0.0)
+
+
 @pytest.mark.parametrize(("plan", "serve"), [(None, server), (OVER_TCP, stream_server)])
 def test_a_server_without_the_cluster(
     plan: StreamPlan | None, serve: Serve, monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,7 @@ Rule 2: an incomplete recording is refused, unless -replay-broken uses its intac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -85,7 +85,7 @@ def _count(text: str, high: int, argument: str = "NUMBER", low: int = 1) -> Flag
     return flag(text, argument, what="number", low=low, high=high)
 
 
-def _number(name: str, text: str, argument: str, high: float) -> Flag:
+def _number(name: str, text: str, argument: str, high: float, usual: float | None = 0.0) -> Flag:
     """A flag that takes any number from 0 on."""
 
     def read(found: str) -> float:
@@ -93,7 +93,12 @@ def _number(name: str, text: str, argument: str, high: float) -> Flag:
             raise FlagError(f'-{name} needs a number from 0 to {high:g}, found "{found}"')
         return number
 
-    return flag(text, argument, read=read)
+    return flag(text, argument, read=_unless_empty(read, usual))
+
+
+def _unless_empty(read: Callable[[str], Any], usual: Any) -> Callable[[str], Any]:
+    """Reads a flag whose empty word, as of a variable that is not set, is as if it were not given."""
+    return lambda text: read(text) if text else usual
 
 
 def _float(text: str) -> float:
@@ -197,7 +202,8 @@ class LoadFlags(ReportCommand):
         "(default 1000)", "RATE")] = "1000"
     time: Annotated[float | None, _time("how long (default 10s)")] = None
     arrival: Annotated[tuple[str, int] | None, flag(
-        "how queries arrive: even (default), poisson (default of -pods), or burst=COUNT", "WAY", read=read_arrival)
+        "how queries arrive: even (default), poisson (default of -pods), or burst=COUNT", "WAY",
+        read=_unless_empty(read_arrival, None))
     ] = None
     queries: Annotated[str, flag("file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
     ] = ""
@@ -254,7 +260,7 @@ class LoadFlags(ReportCommand):
     slack: Annotated[float, _time("how far apart the watches of server and generator may be (default 100ms)")] = SLACK
     api: Annotated[tuple[str, int] | None, flag(
         "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
-        read=_host_and_port)] = None
+        read=_unless_empty(_host_and_port, None))] = None
     churn: Annotated[float, _number(
         "churn", "changes a second of the cluster of -api, or of -churn-api", "RATE", 100_000.0)] = 0.0
     churn_api: Annotated[bool, flag(
@@ -264,7 +270,7 @@ class LoadFlags(ReportCommand):
     ] = field(default_factory=partial(dict, DEFAULT))
     probes: Annotated[float | None, _number(
         "probes", "questions a second, at most, that follow changes (default with -churn: a tenth of -rate)", "RATE",
-        100_000.0)] = None
+        100_000.0, None)] = None
     wait: Annotated[float, _time("how long to wait for the server to answer (default 0s: three queries)")] = 0.0
     fail_if: Annotated[str, flag("limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,...")] = ""
     find_knee: Annotated[bool, flag(
@@ -272,7 +278,7 @@ class LoadFlags(ReportCommand):
     knee_limits: Annotated[str, flag(f"the limits of -find-knee (default {KNEE_LIMITS})", "LIMIT,...")] = KNEE_LIMITS
     part: Annotated[Portion, flag(
         "the portion of the plan that this generator has, such as 0/4, the first of four", "INDEX/COUNT",
-        read=read_portion)] = WHOLE
+        read=_unless_empty(read_portion, WHOLE))] = WHOLE
     start_at: Annotated[str, flag(
         "when the load begins, such as 2026-01-31T12:00:00Z, or +30s (default: at once)", "TIME")] = ""
     job: Annotated[str, flag(
@@ -280,7 +286,8 @@ class LoadFlags(ReportCommand):
     live: Annotated[str, flag("what is shown meanwhile: line (default), screen, or none", "HOW", choices=WAYS)] = LINE
     prometheus: Annotated[str, flag("write metrics to a file, now and then and at the end", "FILE")] = ""
     push: Annotated[str, flag(
-        "send metrics to a Pushgateway, now and then and at the end", "URL", read=check_gateway)] = ""
+        "send metrics to a Pushgateway, now and then and at the end", "URL",
+        read=_unless_empty(check_gateway, ""))] = ""
     i_own_this: Annotated[list[str], flag("addresses of your own that are neither loopback nor private", "ADDRESS...")
     ] = []
     max_rate: Annotated[int, _count(f"ceiling of -rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE")] = int(MOST_RATE)

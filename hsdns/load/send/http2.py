@@ -76,12 +76,11 @@ def _without_table(fields: Fields) -> bytes:
 
 
 MAX_REPLY: Final = 65_535
-CREDIT: Final = (
-    1 << 30
-)  # octets of replies that the server may send before its window is as narrow as usual
+CREDIT: Final = 1 << 30  # octets of replies: a window that never limits the server
 MOST_QUERY: Final = 1024  # maximum octets of a query
 _USUAL_TABLE: Final = 4096  # octets
 _INTERIM: Final = "interim"
+_TRAILERS: Final = "trailers"
 
 
 class Http2Session(Session, http2.Connection[str]):
@@ -90,8 +89,7 @@ class Http2Session(Session, http2.Connection[str]):
     def __init__(self, requests: Requests) -> None:
         Session.__init__(self)
         http2.Connection.__init__(self, http2.PREFACE, [(http2.ENABLE_PUSH, 0)])
-        self.out += http2.frame(http2.WINDOW_UPDATE, 0, 0, CREDIT.to_bytes(4, "big"))
-        self._room += CREDIT
+        self._widen()
         self._requests = requests
         self._data = bytearray()
         self._table_size = _USUAL_TABLE
@@ -142,19 +140,27 @@ class Http2Session(Session, http2.Connection[str]):
                 self.take(*frame)
         except http2.Violation as violation:
             self.broken = f"violates the HTTP/2 protocol: {violation}"
+        if self._room < CREDIT // 2:
+            self._widen()
         found, self._found = self._found, []
         return found
 
+    def _widen(self) -> None:
+        self.out += http2.frame(http2.WINDOW_UPDATE, 0, 0, CREDIT.to_bytes(4, "big"))
+        self._room += CREDIT
+
     def read_fields(self, fields: http2.Fields) -> str:
-        """Why no message follows a header block; "" if one follows, or if it ends one."""
+        """Why no message follows a header block; "" if one follows, _TRAILERS if it may end one."""
         found = dict(fields)
         status = found.get(b":status", b"").decode("ascii", "replace")
         if status.startswith("1") and len(status) == len("100"):
             return _INTERIM
-        if status not in ("", "200"):
+        if not status:
+            return _TRAILERS
+        if status != "200":
             return f"HTTP status {status}"
         kind = found.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if status and kind != http2.MEDIA_TYPE.encode():
+        if kind != http2.MEDIA_TYPE.encode():
             return f'HTTP content type "{kind.decode("ascii", "replace")[:80]}"'
         return ""
 
@@ -171,9 +177,9 @@ class Http2Session(Session, http2.Connection[str]):
         if stream is None:
             self._found.append(QueryResult(None, None))  # it was cancelled
             return
-        if stream.head is None:
+        if stream.head is None and head != _TRAILERS:
             stream.head = head
-        if ends:
+        if ends or stream.head:  # why there is no message is known before the body has come
             self._end(stream)
 
     def take_body(self, stream: http2.Stream[str], data: bytes, *, ends: bool) -> None:
@@ -202,7 +208,8 @@ class Http2Session(Session, http2.Connection[str]):
 
     def _end(self, stream: http2.Stream[str]) -> None:
         self.close(stream.number)
-        query, body, why = self.in_flight.pop(stream.number), bytes(stream.body), stream.head
+        query, body = self.in_flight.pop(stream.number), bytes(stream.body)
+        why = "HTTP status " if stream.head is None else stream.head
         if not why and not body:
             why = "HTTP reply without a message"
         elif not why and len(body) < HEADER_LEN:

@@ -58,41 +58,47 @@ def probe(
     """
     target = place_to_text(str(address[0]), int(address[1]))
     deadline, tries, why = time.monotonic() + wait, 0, ""
-    while tries < TRIES or time.monotonic() < deadline:
-        if tries:
-            time.sleep(PAUSE)
-        tries += 1
+    # One socket for all tries: a reply that comes late is one to a later try.
+    with socket.socket(family, socket.SOCK_DGRAM) as udp:
+        udp.settimeout(EACH)
+        is_udp = streams is None or streams.for_truncated
         try:
-            if streams is None or streams.for_truncated:
-                message = _ask_over_udp(family, address, query, target)
+            if is_udp:
+                udp.connect(address)
+        except OSError as error:
+            raise LoadError(f"{target} cannot be reached: {error.strerror}") from None
+        while tries < TRIES or time.monotonic() < deadline:
+            if tries:
+                time.sleep(PAUSE)
+            tries += 1
+            try:
+                if streams is None or is_udp:
+                    message = _ask_over_udp(udp, query, target)
+                else:
+                    message = _ask_over_streams(streams, family, address, query, target)
+                reply = decode_reply(message, query)
+            except NoReply as error:
+                why = str(error)
+            except BadReply as error:
+                raise LoadError(f"what answers at {target} is no DNS server: {error}") from None
             else:
-                message = _ask_over_streams(streams, family, address, query, target)
-            reply = decode_reply(message, query)
-        except NoReply as error:
-            why = str(error)
-        except BadReply as error:
-            raise LoadError(f"what answers at {target} is no DNS server: {error}") from None
-        else:
-            if is_ready(reply):
-                return reply
-            why = f"{target} answers, but not with the names of this cluster ({query.qname.to_text()})"
+                if is_ready(reply):
+                    return reply
+                why = f"{target} answers, but not with the names of this cluster ({query.qname.to_text()})"
     raise LoadError(f"{why}; check -server and -p, or give it more time with -wait")
 
 
-def _ask_over_udp(family: int, address: Address, query: Query, target: str) -> bytes:
+def _ask_over_udp(udp: socket.socket, query: Query, target: str) -> bytes:
     """Return a message; raise NoReply."""
-    with socket.socket(family, socket.SOCK_DGRAM) as sock:
-        sock.settimeout(EACH)
-        try:
-            sock.connect(address)
-            sock.send(encode_query(query, _ID))
-            return sock.recv(65_535)
-        except TimeoutError:
-            raise NoReply(f"no reply came from {target} to {query.qname.to_text()}") from None
-        except ConnectionRefusedError:
-            raise NoReply(f"nothing listens on UDP at {target}") from None
-        except OSError as error:
-            raise NoReply(f"{target} cannot be reached: {error.strerror}") from None
+    try:
+        udp.send(encode_query(query, _ID))
+        return udp.recv(65_535)
+    except TimeoutError:
+        raise NoReply(f"no reply came from {target} to {query.qname.to_text()}") from None
+    except ConnectionRefusedError:
+        raise NoReply(f"nothing listens on UDP at {target}") from None
+    except OSError as error:
+        raise NoReply(f"{target} cannot be reached: {error.strerror}") from None
 
 
 REFUSED: Final = "connection refused"

@@ -26,7 +26,7 @@ from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
 
-from hsdns.load.counters import CLOSED
+from hsdns.load.counters import CLOSED, RESET
 from hsdns.load.errors import LoadError
 from hsdns.load.plan import DOH, StreamPlan, authority
 from hsdns.load.send.connection import Connection, Connections, FramedSession, Pool, Session
@@ -172,6 +172,7 @@ class StreamLink:
         self._links = links
         self._handle = partial(links.handle, connection)
         self._is_connected = False
+        self._error: tuple[object, ...] = ()  # arguments of what the next receive() raises
         self.socket = socket.socket(links.family, socket.SOCK_STREAM)
         try:
             self.socket.setblocking(False)
@@ -196,7 +197,10 @@ class StreamLink:
             self.watch_writing(is_on=False)
             if tls is not None:
                 self.socket = tls.context.wrap_socket(
-                    self.socket, server_hostname=tls.name, do_handshake_on_connect=False
+                    self.socket,
+                    server_hostname=tls.name,
+                    do_handshake_on_connect=False,
+                    suppress_ragged_eofs=False,
                 )
         return tls is None or self._shake(tls)
 
@@ -223,7 +227,12 @@ class StreamLink:
             raise _readable(error) from None
 
     def receive(self) -> tuple[bytes, bool]:
-        """What has arrived, and whether the server has ended the connection; raise OSError."""
+        """What has arrived, and whether the server has ended the connection; raise OSError.
+
+        An error after records that have arrived is raised by the next call, so that they are not lost.
+        """
+        if self._error:
+            raise OSError(*self._error)
         found: list[bytes] = []
         try:
             # Without TLS, one call returns what has arrived; with it, a record.
@@ -233,8 +242,13 @@ class StreamLink:
                     return b"".join(found), True
         except _NO_ROOM:
             pass
-        except ssl.SSLError as error:
-            raise _readable(error) from None
+        except OSError as error:
+            if isinstance(error, ssl.SSLEOFError) and error.reason:
+                return b"".join(found), True
+            # The arguments alone: an exception in a variable would be a cycle with its traceback.
+            self._error = (_readable(error) if isinstance(error, ssl.SSLError) else error).args
+            if not found:
+                raise OSError(*self._error) from None
         return b"".join(found), False
 
     def watch_writing(self, *, is_on: bool) -> None:
@@ -257,7 +271,8 @@ def _readable(error: ssl.SSLError) -> OSError:
     """An error of TLS, with a part of a sentence as its `strerror`."""
     reason = error.reason or str(error)
     if isinstance(error, ssl.SSLEOFError):
-        words = CLOSED
+        # One without a reason is an error of the socket, which the module does not pass on before Python 3.13.
+        words = CLOSED if error.reason else RESET
     elif isinstance(error, ssl.SSLCertVerificationError):
         words = f"TLS: {error.verify_message.rstrip('.')}"
     elif reason == "WRONG_VERSION_NUMBER":

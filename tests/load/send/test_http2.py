@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hsdns.http2 import DATA, GOAWAY, HEADERS, MEDIA_TYPE, PING, SETTINGS, WINDOW_UPDATE, frame
 from hsdns.load.plan import GET, POST, StreamPlan
 from hsdns.load.send.connection import Pool, QueryResult
-from hsdns.load.send.http2 import Http2Session, Requests
+from hsdns.load.send.http2 import CREDIT, Http2Session, Requests
 from hsdns.load.send.loop import Query
 from hsdns.wire.framing import FrameBuffer
 from tests.load.stream_peers import OCTETS, Link, answer
@@ -147,6 +147,8 @@ def resetting(code: int) -> Answers:
     ("answers", "why"),
     [
         (refusing((":status", "503")), "HTTP status 503"),
+        # It need not wait for a body that may never come.
+        (lambda server, stream, body: server.http.send_headers(stream, [(":status", "503")]), "HTTP status 503"),
         (refusing((":status", "404"), ("content-type", "text/plain")), "HTTP status 404"),
         (refusing((":status", "200"), ("content-type", "text/html; charset=x")), 'HTTP content type "text/html"'),
         (refusing((":status", "200")), 'HTTP content type ""'),
@@ -202,6 +204,19 @@ def test_room() -> None:
     assert (session.takes, session.leaves) == (False, "all its streams used")
 
 
+def test_the_window_stays_wide() -> None:
+    """However many octets have come, the server never waits for us."""
+    session = Http2Session(Requests("dns.test", "/dns-query", POST))
+    stream = session.ask(query())
+    session.feed(frame(SETTINGS, 0, 0) + frame(HEADERS, 4, stream, Encoder().encode(OK)))
+    session.out.clear()
+    data = frame(DATA, 0, stream, bytes(12))
+    session._room = (CREDIT // 2) + 12
+    found = [session.feed(data), bytes(session.out), session.feed(data), bytes(session.out)]
+    assert found == [[], b"", [], frame(WINDOW_UPDATE, 0, 0, CREDIT.to_bytes(4, "big"))]
+    assert session._room == CREDIT + CREDIT // 2 - 12
+
+
 def test_cancelled_and_the_end() -> None:
     """What the server had already sent is a late reply; no protocol is broken without a word."""
     server = Server()
@@ -219,6 +234,14 @@ def test_cancelled_and_the_end() -> None:
     for octets in (b"HTTP/1.1 400 Bad Request\r\n", b"220 mail.example.com ESMTP\r\n"):
         session = Http2Session(Requests("dns.test", "/dns-query", POST))
         assert (session.feed(octets), session.broken) == ([], "does not speak HTTP/2")
+
+
+@pytest.mark.parametrize("head", [frame(HEADERS, 4, 1, b"\x0f\x13\1a"), b""])
+def test_a_reply_without_a_status(head: bytes) -> None:
+    session, asked = Http2Session(Requests("dns.test", "/dns-query", POST)), query()
+    session.ask(asked)
+    found = session.feed(frame(SETTINGS, 0, 0) + head + frame(DATA, 1, 1, answer(b"\0\0" + OCTETS)))
+    assert found == [QueryResult(asked, None, "HTTP status ")]
 
 
 def test_a_reply_that_is_too_long() -> None:

@@ -22,7 +22,7 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 from loadtest.ports import free_port
-from tests.load.servers import server
+from tests.load.servers import answer, server
 from tests.load.stream_servers import stream_server, well
 from tests.support.upstreams.certificate import make_certificate
 
@@ -141,11 +141,31 @@ def test_what_is_said(
         assert ask(plan, port) == said.format(port)
 
 
+@pytest.mark.slow
+def test_a_slow_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reply to one try arrives during the next."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as slow:
+        slow.bind(("127.0.0.1", 0))
+
+        def pause(_: float) -> None:
+            message, client = slow.recvfrom(512)
+            slow.sendto(answer(message), client)
+
+        monkeypatch.setattr("hsdns.load.send.probe.time.sleep", pause)
+        assert ask(None, slow.getsockname()[1]) == "5 10.0.0.1"
+
+
 def test_targets() -> None:
     assert find_target("127.0.0.1", 53) == (socket.AF_INET, ("127.0.0.1", 53))
     assert find_target("::1", 53) == (socket.AF_INET6, ("::1", 53, 0, 0))
     with pytest.raises(LoadError, match=r'^"nowhere" is no address that this machine can send to'):
         find_target("nowhere", 53)
+
+
+def test_no_way_to_an_address() -> None:
+    """Then no other try helps."""
+    with pytest.raises(LoadError, match=r"^255\.255\.255\.255 port 53 cannot be reached: [^;]*$"):
+        probe_server(*find_target("255.255.255.255", 53), QUERY, 0.0)
 
 
 @pytest.mark.parametrize(("plan", "serve"), [(None, server), (OVER_TCP, stream_server)])

@@ -6,18 +6,23 @@ import errno
 import os
 import select
 import socket
+import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from selectors import DefaultSelector
 
 import pytest
 
+from hsdns.load.plan import DOT, StreamPlan
 from hsdns.load.send import sockets
 from hsdns.load.send.connection import Connection, FramedSession
-from hsdns.load.send.sockets import Links, UdpSocket
+from hsdns.load.send.sockets import Links, UdpSocket, client_tls
 from loadtest.ports import free_port
 from tests.load.servers import answer, server
+from tests.support.upstreams.certificate import make_certificate
 
 QUERIES = [bytes((0, number)) + b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1" for number in range(70)]
 
@@ -88,3 +93,30 @@ def test_what_this_machine_lacks(
     with told, closing(links.open(Connection(FramedSession()))) as link:
         link.set_up()
     assert before == (len(os.listdir("/proc/self/fd")) if before else 0)
+
+
+def test_replies_before_a_reset(tmp_path: Path, selector: DefaultSelector) -> None:
+    """A server may reset a connection after its last replies: they have arrived, and count."""
+    made = make_certificate(tmp_path, "dns.test")
+    tls = client_tls(StreamPlan(DOT, tls_insecure=True), "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        links = Links(selector, socket.AF_INET, server.getsockname(), tls)
+        link, peer = links.open(Connection(FramedSession())), server.accept()[0]
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.settimeout(5.0)
+        assert selector.select(5.0)
+        assert not link.set_up()
+        with ThreadPoolExecutor(1) as pool:
+            shaking = pool.submit(made.server_context().wrap_socket, peer, server_side=True)
+            while not link.set_up():
+                assert selector.select(5.0)
+            with shaking.result() as tls_peer:
+                tls_peer.sendall(b"one")
+                tls_peer.sendall(b"two")
+        assert selector.select(5.0)
+        assert link.receive() == (b"onetwo", False)
+        for _ in range(2):
+            with pytest.raises(OSError, match=r"reset by the server|reset by peer"):
+                link.receive()
+        link.close()

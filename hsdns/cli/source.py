@@ -283,7 +283,8 @@ def access_of(kubeconfig: str = "", context: str = "", files: str = "-source") -
 
 def cluster_tokens(access: Sequence[str]) -> tuple[Token, ...]:
     """The source that is the API server of FILE and CONTEXT of a kubeconfig, or without them of this pod's cluster."""
-    return tuple(Token(word, _POSITION) for word in ("kubeconfig", *access))
+    position = Position("-kubeconfig", 0, 0)
+    return tuple(Token(word, position) for word in ("kubeconfig", *access))
 
 
 def cluster_text(access: Sequence[str]) -> str:

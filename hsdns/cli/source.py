@@ -287,6 +287,11 @@ def cluster_tokens(access: Sequence[str]) -> tuple[Token, ...]:
     return tuple(Token(word, position) for word in ("kubeconfig", *access))
 
 
+def is_cluster(objects: Sequence[Token] | None) -> bool:
+    """Whether the words of a source are those of an API server, whose cluster has a Corefile of its own."""
+    return objects is not None and objects[0].text == "kubeconfig"
+
+
 def cluster_text(access: Sequence[str]) -> str:
     """That API server, in a sentence."""
     if not access:

@@ -95,6 +95,20 @@ def test_the_cluster_of_a_kubeconfig(
 
 
 @pytest.mark.sockets
+def test_upstreams_beside_the_corefile_of_a_cluster(
+    api: ApiThread, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.apply(config_map("coredns", Corefile=COREFILE))
+    Path("resolv.conf").write_text("nameserver 10.96.0.10\n")
+    words = "-context lab -forward 192.0.2.1 -resolv-conf resolv.conf"
+    assert main(["resolve", NAME, *words.split()]) == 2
+    assert capsys.readouterr().err == (
+        "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
+        "or write a Corefile with forward, and name it with -conf\n"
+    )
+
+
+@pytest.mark.sockets
 def test_a_corefile_without_a_cluster(api: ApiThread, capsys: pytest.CaptureFixture[str]) -> None:
     Path("Corefile").write_text("lab.test {\n    whoami\n}\n")
     assert main(["names", "-conf", "Corefile", "-kubeconfig", "config"]) == 1

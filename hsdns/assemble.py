@@ -309,7 +309,7 @@ def _keys(block: ServerBlock, default_port: int, errors: Errors) -> tuple[Key, .
                 raise token.error(
                     f'"{token.text}": hsdns has no {scheme}:// listener, {NO_SCHEMES[scheme]}; '
                     f"it has {', '.join(f'{known}://' for known in SCHEMES)}"
-                )
+                ) from NotImplementedError()
             keys += found
     return tuple(keys)
 

@@ -414,6 +414,6 @@ def build(
     if objects is not None and all(plugin.name != "kubernetes" for plugin in configuration.plugins):
         raise objects[0].error(
             f"it needs a kubernetes block, and {corefile.path} has none; "
-            'add "kubernetes cluster.local" or leave -source out'
+            f'add "kubernetes cluster.local" or leave {objects[0].position} out'
         )
     return configuration

@@ -15,7 +15,7 @@ import fnmatch
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -119,20 +119,29 @@ def _of_cluster(objects: tuple[Token, ...], *, runs_code: bool) -> Configuration
         if "Corefile" not in texts:
             raise Unreachable("no ConfigMap has one")
         files = CorefileFiles(
-            lambda path: texts[path.rpartition("/")[2]],
+            lambda path: _imported(texts, path),
             lambda pattern: fnmatch.filter(texts, pattern.rpartition("/")[2]),
         )
         corefile = launch.CorefileSource(COREFILE, "", texts["Corefile"]).load(files)
-        if any(
-            each.name.text == "python" for block in corefile.blocks for each in block.directives
-        ):
+        plugins = {each.name.text for block in corefile.blocks for each in block.directives}
+        if "python" in plugins:
             raise Unreachable("it names code, in python")  # others wrote it, for another machine
+        if "kubernetes" not in plugins:
+            raise Unreachable("it has no kubernetes block")
         return launch.build(
             corefile, PORT, warn=lambda sentence: None, objects=objects, runs_code=runs_code
         )
     except (Unreachable, CorefileError) as error:
         complain(f"the Corefile of the cluster's DNS is not used, but a built-in one: {error}")
     return None
+
+
+def _imported(texts: Mapping[str, str], path: str) -> str:
+    """The content of a file of the ConfigMaps, which are mounted in any folder; raise FileNotFoundError."""
+    name = path.rpartition("/")[2]
+    if name not in texts:
+        raise FileNotFoundError(path)
+    return texts[name]
 
 
 def connect(access: Sequence[str], *, runs_code: bool) -> Transport:

@@ -82,6 +82,12 @@ class Resolve(AskerCommand):
                 raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
             source.check_upstreams(self.forward)
             asked, looked_at = self.asking(), self.found()
+            is_whole = isinstance(looked_at, RunningServer) or source.is_cluster(looked_at)
+            if self.forward and is_whole:
+                raise FlagError(
+                    "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
+                    "or write a Corefile with forward, and name it with -conf"
+                )
             if isinstance(looked_at, RunningServer):
                 conf, place = self._conf_of(looked_at, asked), looked_at.dns_address()
                 text, lookups = self._ask_server(resolvers, name, types, conf, place)

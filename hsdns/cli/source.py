@@ -283,7 +283,13 @@ def access_of(kubeconfig: str = "", context: str = "", files: str = "-source") -
 
 def cluster_tokens(access: Sequence[str]) -> tuple[Token, ...]:
     """The source that is the API server of FILE and CONTEXT of a kubeconfig, or without them of this pod's cluster."""
-    return tuple(Token(word, _POSITION) for word in ("kubeconfig", *access))
+    position = Position("-kubeconfig", 0, 0)
+    return tuple(Token(word, position) for word in ("kubeconfig", *access))
+
+
+def is_cluster(objects: Sequence[Token] | None) -> bool:
+    """Whether the words of a source are those of an API server, whose cluster has a Corefile of its own."""
+    return objects is not None and objects[0].text == "kubeconfig"
 
 
 def cluster_text(access: Sequence[str]) -> str:

@@ -226,7 +226,7 @@ class Pprof(Plugin):
             if line.name.text == "block":
                 raise line.error(
                     'property "block" of pprof is not supported: Python does not record which threads wait; remove it'
-                )
+                ) from NotImplementedError()
         read_properties(directives, cls.PROPERTIES)
         return cls(address)
 

@@ -111,7 +111,7 @@ def _refuse_acme(directive: Directive) -> None:
             raise line.error(
                 f'"{line.name.text}": hsdns does not obtain certificates by ACME; '
                 'use cert-manager or another tool to write them to files, and "tls CERT KEY"'
-            )
+            ) from NotImplementedError()
 
 
 def _make_context(files: Files, position: Position) -> ssl.SSLContext:

@@ -311,10 +311,14 @@ class CorefileText:
 
     @property
     def errors(self) -> list[CorefileError]:
-        """All with which a server does not start, but for files that only its machine has."""
+        """All with which CoreDNS does not start, but for files that only its machine has."""
         assert self.setup is not None, "they are found first"
-        found = self._errors.in_order()
-        return [each for each in found if not isinstance(each.__context__, OSError)]
+        return [
+            each
+            for each in self._errors.in_order()
+            if not isinstance(each.__context__, OSError)
+            and not isinstance(each.__cause__, NotImplementedError)  # only hsdns lacks it
+        ]
 
     def at(self, position: Position) -> Position:
         """The position in the file of a position in the text."""

@@ -56,7 +56,7 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import SHAPING, RecordedQuery
 from hsdns.recording.reader import BadRecording, Recording
 from hsdns.resolver.search_cost import ClientCost, SearchCosts
-from hsdns.rules.objects import CorefileText, zones_of
+from hsdns.rules.corefile_text import CorefileText, zones_of
 from hsdns.sources.cluster_dump import (
     ANSWERS,
     DNS_SERVER,

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 from hsdns.corefile.tree import did_you_mean
 from hsdns.rules.checks import MODULES
-from hsdns.rules.objects import CHECKS, CorefileText, Manifest, Objects, mapping_at
+from hsdns.rules.corefile_text import CorefileText
+from hsdns.rules.objects import CHECKS, Manifest, Objects, mapping_at
 from hsdns.rules.rule import Edit, Finding, Remark, previews, rules
 from hsdns.rules.silence import ANNOTATION, NO_FILE, Silence, SilenceFile, SilencePattern, comments
 from hsdns.sources.manifest_file import MAX_FILE_LEN, LeftOut, read_objects

@@ -13,16 +13,9 @@ import pytest
 from hsdns.cluster.objects import likeness
 from hsdns.corefile.tree import Position
 from hsdns.rules.checks.services import PodIndex, _is_meant, is_misspelt
+from hsdns.rules.corefile_text import CorefileText, directive_of, ports_of, property_of, zones_of
 from hsdns.rules.judging import read_files
-from hsdns.rules.objects import (
-    CorefileText,
-    Manifest,
-    Objects,
-    directive_of,
-    ports_of,
-    property_of,
-    zones_of,
-)
+from hsdns.rules.objects import Manifest, Objects
 from hsdns.rules.rule import Edit
 from hsdns.rules.silence import repaired
 from hsdns.sources.manifest_file import read_objects

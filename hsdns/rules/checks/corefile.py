@@ -15,17 +15,16 @@ from hsdns.cluster.address import REVERSE_ZONES
 from hsdns.cluster.objects import EndpointSlice
 from hsdns.corefile.keys import split_ip_port, zones_from_args
 from hsdns.corefile.tree import CorefileError, Directive, ServerBlock, Token
-from hsdns.rules.objects import (
+from hsdns.rules.corefile_text import (
     DNS_PORT,
     CorefileText,
-    Objects,
     Placed,
-    check,
     directive_of,
     ports_of,
     property_of,
     zones_of,
 )
+from hsdns.rules.objects import Objects, check
 from hsdns.rules.rule import Remark
 from hsdns.wire.name import Name
 

@@ -21,17 +21,9 @@ from hsdns.cluster.controllers.network_policy import KNOWN, PORT, DnsService
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError
 from hsdns.rules.checks.endpoints import containers_not_ready
+from hsdns.rules.corefile_text import zones_of
 from hsdns.rules.mesh import is_istiod
-from hsdns.rules.objects import (
-    Manifest,
-    Objects,
-    PodSet,
-    check,
-    mapping_at,
-    mappings_at,
-    value_at,
-    zones_of,
-)
+from hsdns.rules.objects import Manifest, Objects, PodSet, check, mapping_at, mappings_at, value_at
 from hsdns.rules.rule import Remark
 from hsdns.sources.manifest_yaml import ManifestLoader
 from hsdns.wire.name import ROOT, Name

@@ -25,7 +25,7 @@ from hsdns.audit.report import AuditReport, Gauges, Pass, make_report
 from hsdns.audit.run import Answers, AskAgain, Asking, carry_out
 from hsdns.cli.command import FlagError, Progress
 from hsdns.cli.offline import configure
-from hsdns.cli.source import access_of, cluster_tokens, quoted
+from hsdns.cli.source import access_of, cluster_tokens, kubernetes_alone, quoted
 from hsdns.corefile.keys import split_host_port
 from hsdns.corefile.tree import Token
 from hsdns.load.cli.cluster import LoadCluster
@@ -83,8 +83,7 @@ class Targets:
         objects, text = self._objects, None
         if asked.context:
             objects = cluster_tokens(access_of(settings.kubeconfig, asked.context))
-            zones = f"{quoted(settings.zone)} {_ZONES}"
-            text = f"{zones} {{\n    kubernetes {zones}\n}}\n"
+            text = kubernetes_alone(f"{quoted(settings.zone)} {_ZONES}")
         configuration, _ = configure(
             settings.conf, objects, text=text, runs_code=settings.runs_code
         )

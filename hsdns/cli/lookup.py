@@ -125,7 +125,7 @@ class Ask(Command):
         if not self.words:
             raise FlagError("hsdns ask needs a question: hsdns ask NAME/TYPE...")
         questions = {word: _query(word) for word in self.words}
-        servers = _servers(self.server)
+        servers = read_servers(self.server or servers_of())
         say(json.dumps([_answers(host, port, questions) for host, port in servers]))
         return 0
 
@@ -168,11 +168,12 @@ def _query(word: str) -> Query:
         ) from None
 
 
-def _servers(given: Sequence[str]) -> Sequence[tuple[str, int]]:
+def read_servers(words: Sequence[str]) -> list[tuple[str, int]]:
+    """The addresses and ports of -server; raise FlagError."""
     from hsdns.corefile.keys import split_ip_port
 
     found = []
-    for word in given or servers_of():
+    for word in words:
         place = split_ip_port(word, PORT)
         if place is None:
             raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')

@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 from hsdns.assemble import Configuration
 from hsdns.cli import launch, source
 from hsdns.cli.command import FlagError, complain
-from hsdns.cli.source import check_sources, recorded_header
+from hsdns.cli.source import check_sources, is_cluster, recorded_header
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.tree import CorefileError, Token
 from hsdns.errors import OperatorError
 from hsdns.metrics import Registry
 from hsdns.plugin import Plugin
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.plugins.kubernetes.options import KUBECONFIG
 from hsdns.server.corefile_files import CorefileFiles
 from hsdns.server.runtime import ServerRuntime
 from hsdns.sources.api_access import ApiAccess, ConnectionOptions
@@ -85,7 +84,7 @@ def configure(
     log.handlers, log.propagate = [problems], False
     log.setLevel(logging.WARNING)
     header = recorded_header(objects)
-    if conf is None and text is None and objects and objects[0].text == KUBECONFIG:
+    if conf is None and text is None and objects is not None and is_cluster(objects):
         found = _of_cluster(objects, runs_code=runs_code)
         if found is not None:
             return found, problems

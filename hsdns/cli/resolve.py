@@ -92,7 +92,7 @@ class Resolve(AskerCommand):
                 conf, place = self._conf_of(looked_at, asked), looked_at.dns_address()
                 text, lookups = self._ask_server(resolvers, name, types, conf, place)
             else:
-                text, lookups = self._ask_chain(resolvers, name, types, looked_at)
+                text, lookups = self._ask_chain(asked, looked_at)
         if self.o == "json":
             found = {
                 "name": name,
@@ -116,28 +116,26 @@ class Resolve(AskerCommand):
         return explained.asker.resolv_conf
 
     def _ask_chain(
-        self,
-        resolvers: Sequence[str],
-        name: str,
-        types: tuple[int, ...],
-        objects: tuple[Token, ...] | None,
+        self, asked: LookupQuestion, objects: tuple[Token, ...] | None
     ) -> tuple[str, list[LookupReport]]:
         from hsdns.cli.offline import configure
         from hsdns.cli.resolve_chain import chain_of
 
-        node = self.resolv_conf_text()
         configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
-        asked = self.asking()
 
         async def ask() -> tuple[str, list[LookupReport]]:
             async with chain_of(configuration) as chain:
-                text = node
+                text = node = asked.resolv_conf
                 if asked.pod:
                     pod = await chain.find_pod(asked.pod, asked.cluster_dns)
                     text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
                 text = self._overridden(text)
                 return text, await _look_up(
-                    resolvers, text, name, types, lambda model: VirtualTransport(chain.fate)
+                    asked.resolvers,
+                    text,
+                    asked.name,
+                    asked.types,
+                    lambda model: VirtualTransport(chain.fate),
                 )
 
         return asyncio.run(ask())

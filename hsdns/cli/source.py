@@ -99,6 +99,11 @@ def corefile(
     return "\n".join(lines) + "\n"
 
 
+def kubernetes_alone(zones: str, lines: str = "") -> str:
+    """The text of a Corefile with nothing but `kubernetes` for some zones, with these lines as its properties."""
+    return f"{zones} {{\n    kubernetes {zones} {{\n{lines}    }}\n}}\n"
+
+
 def _properties(header: Header | None) -> list[str]:
     if header is None:
         return ["        pods insecure", "        ttl 30"]
@@ -240,7 +245,7 @@ class SourceCommand(SourceOptions):
 
 
 class ClusterCommand(SourceCommand):
-    """A command that looks at a cluster, without flags at the first that there is (docs/commands.md)."""
+    """A command that looks at a cluster, without flags at the first that there is (docs/command-line.md)."""
 
     control: Annotated[str | None, control_path.CHOICE] = None
 

@@ -38,13 +38,14 @@ from hsdns.ask.question import NoReply, Refused, ask
 from hsdns.audit.questions import replicas
 from hsdns.audit.report import record_texts
 from hsdns.cli.command import FlagError
+from hsdns.cli.lookup import read_servers
 from hsdns.cli.offline import CannotTell, configure
-from hsdns.cli.source import cluster_tokens, quoted
+from hsdns.cli.source import ZONES, cluster_tokens, kubernetes_alone, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
 from hsdns.cluster.controllers.network_policy import KNOWN, PORT
 from hsdns.cluster.question import SVC
 from hsdns.cluster.value import Key, ServiceValue
-from hsdns.corefile.keys import split_ip_port, zones_from_args
+from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError
 from hsdns.doctor.cli import NotAsked as PodNotAsked
 from hsdns.doctor.cli import PodView
@@ -87,7 +88,6 @@ UNKNOWN: Final = (
     "no DNS server has answered with an address that only this cluster has, so the answers may be those of something "
     "between, or of another cluster; run it in a pod, or name servers with -server"
 )
-_ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
 # What shapes answers, but for pods, whose names are not queried.  Others wrote the rest, for files of another machine.
 _KEPT: Final = frozenset({*SHAPING, "labels", "namespace_labels"} - {"pods"})
 
@@ -110,13 +110,7 @@ class NotAsked(Exception):
 
 def given_servers(words: Sequence[str]) -> list[DnsServer]:
     """The servers of -server; raise FlagError."""
-    found = []
-    for word in words:
-        place = split_ip_port(word, PORT)
-        if place is None:
-            raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')
-        found.append(DnsServer(GIVEN, "-server", place.host, place.port))
-    return found
+    return [DnsServer(GIVEN, "-server", host, port) for host, port in read_servers(words)]
 
 
 def add_answers(
@@ -240,7 +234,7 @@ def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def corefile(items: Sequence[Mapping[str, Any]]) -> str:
     """A Corefile that reads the cluster as its own DNS server does; raise CorefileError."""
-    zones, lines = _ZONES, ""
+    zones, lines = ZONES, ""
     for item in items:
         data = item.get("data")
         text = data.get("Corefile") if isinstance(data, dict) else None
@@ -259,7 +253,7 @@ def corefile(items: Sequence[Mapping[str, Any]]) -> str:
                 words = [line.name.text, *(quoted(each.text) for each in line.args)]
                 lines += f"        {' '.join(words)}\n"
         break
-    return f"{zones} {{\n    kubernetes {zones} {{\n{lines}    }}\n}}\n"
+    return kubernetes_alone(zones, lines)
 
 
 def _of_cluster(

@@ -12,7 +12,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from hsdns.expression import tree
-from hsdns.expression.reading import ESCAPE, MAX_LEN, Cursor, Lexeme, read_number, unescape
+from hsdns.expression.reading import (
+    ESCAPE,
+    MAX_LEN,
+    Cursor,
+    Lexeme,
+    read_number,
+    unescape,
+    why_no_token,
+)
 from hsdns.expression.tree import ExpressionError, Node
 
 WORDS: Final = frozenset("in or and not matches contains startsWith endsWith let if else".split())
@@ -38,13 +46,7 @@ def tokenize(text: str) -> list[Lexeme]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            is_quote = text[at] in "'\"`"
-            raise ExpressionError(
-                "the string is not closed"
-                if is_quote
-                else f'"{text[at]}" has no meaning in an expression',
-                at,
-            )
+            raise ExpressionError(why_no_token(text, at, "expression"), at)
         if match["space"] is None:
             found.append(_lexeme(match))
         at = match.end()

@@ -39,6 +39,13 @@ class Lexeme(NamedTuple):
     value: str | int | float | None = None
 
 
+def why_no_token(text: str, at: int, where: str) -> str:
+    """Return the message about an offset at which no token begins, in an expression or an action."""
+    if text[at] in "'\"`":
+        return "the string is not closed"
+    return f'"{text[at]}" has no meaning in an {where}'
+
+
 def unescape(found: re.Match[str]) -> str | None:
     """Return the character of an escape sequence; None if there is no such character."""
     control, octal, *hexadecimal, other = found.groups()

@@ -14,7 +14,15 @@ from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from hsdns.corefile.tree import did_you_mean
-from hsdns.expression.reading import ESCAPE, MAX_LEN, Cursor, Lexeme, read_number, unescape
+from hsdns.expression.reading import (
+    ESCAPE,
+    MAX_LEN,
+    Cursor,
+    Lexeme,
+    read_number,
+    unescape,
+    why_no_token,
+)
 from hsdns.gotemplate import tree
 from hsdns.gotemplate.tree import Node, TemplateError
 
@@ -71,13 +79,7 @@ def _lex(text: str) -> Iterator[Lexeme]:
                 raise TemplateError("the action is not closed", start)
             found = _TOKEN.match(text, at)
             if found is None:
-                is_quote = text[at] in "'\"`"
-                raise TemplateError(
-                    "the string is not closed"
-                    if is_quote
-                    else f'"{text[at]}" has no meaning in an action',
-                    at,
-                )
+                raise TemplateError(why_no_token(text, at, "action"), at)
             yield _lexeme(found)
             at = found.end()
         yield Lexeme("close", "}}", at)

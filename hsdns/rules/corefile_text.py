@@ -119,12 +119,12 @@ class CorefileText:
             if any(key.lacking for key in block.keys):
                 continue
             known = [_on_any_machine(each) for each in block.directives if _is_known(each)]
-            if len(known) == len(block.directives) and not self._imports(block):
+            is_whole = len(known) == len(block.directives)
+            if is_whole and block.keys[0].position not in self._importing:
                 whole.append((block, block._replace(directives=tuple(known))))
                 continue
-            if not any(
-                each.name.text == "kubernetes" for each in known
-            ):  # the unknown part may have it
+            # The unknown part may have kubernetes.
+            if not any(each.name.text == "kubernetes" for each in known):
                 known = [each for each in known if each.name.text != "k8s_external"]
             groups.append([(block, block._replace(directives=tuple(known)))])
         return [each for group in groups for each in self._assembled(group)]
@@ -143,24 +143,18 @@ class CorefileText:
                 assembled.listens = ()  # it is not known where
             yield SetUp(block, known, assembled)
 
-    def _imports(self, block: ServerBlock) -> bool:
-        """Whether a file is imported between the first key of a block and that of the next one."""
-        first = block.keys[0].position
-        later = [each.keys[0].position for each in self.blocks if each.keys[0].position > first]
-        return any(
-            first < each and not any(other < each for other in later) for each in self._files
-        )
-
     @cached_property
-    def _files(self) -> Sequence[Position]:
-        """Where the text imports what is none of its snippets."""
+    def _importing(self) -> set[Position]:
+        """The first key of each block in which, before the next one, what is no snippet of the text is imported."""
         words = tokenize(self._text, self.file)
         snippets = {each.text[1:-1] for each in words if each.text.startswith("(")}
-        return [
-            word.position
+        firsts = [block.keys[0].position for block in self.blocks]
+        return {
+            max(before)
             for word, target in pairwise(words)
             if word.text == "import" and word.starts_line and target.text not in snippets
-        ]
+            if (before := [each for each in firsts if each < word.position])
+        }
 
     @property
     def errors(self) -> list[CorefileError]:

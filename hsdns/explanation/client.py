@@ -46,7 +46,7 @@ from hsdns.wire.rdata import address_to_text
 #
 # Rule 1: the clock is virtual, and no server is queried; answers of other servers are not seen.
 # Rule 2: a name that this server would forward counts as NXDOMAIN, so that the lookup continues; if it then fails, its
-#         result is UNSEEN.  A query to another nameserver is UNSEEN at once, and so is an alias of a name outside of the
+#         result is UNSEEN.  A query to another nameserver is UNSEEN at once, and so is an alias of a name outside the
 #         cluster, an error of a plugin, and what could not be read.
 
 

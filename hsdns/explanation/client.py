@@ -1,6 +1,6 @@
 """The client of a lookup: its resolvers, its Pod, its whole lookups, and the setting of it that makes one fail.
 
-Path: server/explaining.py, cli/resolve.py -> client_of(), find_pod() (the source's read_pod()); lookup.py -> Lookups,
+Path: server/explaining.py, resolver/cli.py -> client_of(), find_pod() (the source's read_pod()); lookup.py -> Lookups,
 client_cause() -> resolver/ (the models), explain.Explainer.ask (the answers) -> resolver.report.LookupReport.
 Rule: a cause is reported only after a lookup that differs only in this setting has succeeded, or would reach another
       server that the first lookup did not reach.

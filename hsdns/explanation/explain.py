@@ -1,6 +1,6 @@
 """Explains one question: runs the observed chain, then finds the origin of the answer, or the missing changes.
 
-Path: cli/explain.py -> here -> observed.py (the answer), fate.py, scene.py, nearest.py -> report.Explanation.
+Path: explanation/cli.py -> here -> observed.py (the answer), fate.py, scene.py, nearest.py -> report.Explanation.
 Rule 1: the explained answer is the reply of the chain.
 Rule 2: if the cluster could not be read, this is reported as the cause, never that objects do not exist.
 """

@@ -1,6 +1,6 @@
 """Explains a program's whole lookup: the queries of its resolver, and the query that decides the result.
 
-Path: cli/explain.py, with flags for the client -> here -> client.py, explain.Explainer.
+Path: explanation/cli.py, with flags for the client -> here -> client.py, explain.Explainer.
 Rule: if changing one setting of the client makes the lookup succeed, the client is the cause; else the decisive query
       is explained.
 """

@@ -1,6 +1,6 @@
 """Explanations of a configuration's answers: gives the package explanation/ its sockets, tasks and clocks.
 
-Path: control/explain.py, for a server; cli/explain.py, for plugins that a command has started.
+Path: control/explain.py, for a server; explanation/cli.py, for plugins that a command has started.
 """
 
 from __future__ import annotations

@@ -282,8 +282,8 @@ class ObservedProcessor(QueryProcessor):
             if each.whom
         ]
         for request, why in (*others, *((each, NO_FORWARD) for each in self.refused)):
-            name = request.query.qname.to_text().removesuffix(".")
-            return Doubt(why.format(name), request.depth == 0)
+            asked = request.query.qname.to_text().removesuffix(".")
+            return Doubt(why.format(asked), request.depth == 0)
         return Doubt()
 
 

@@ -17,9 +17,9 @@ from hsdns.cluster.address import address_of, is_reverse, pack_address
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import Object
-from hsdns.cluster.pods import address_in
-from hsdns.cluster.question import POD, ParsedName
+from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
+from hsdns.cluster.store import address_in
 from hsdns.cluster.value import Node
 from hsdns.explanation.candidates import Candidates, of_address
 from hsdns.explanation.fate import Fates

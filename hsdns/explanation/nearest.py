@@ -15,8 +15,8 @@ from string import ascii_lowercase, digits
 from typing import Final
 
 from hsdns.cluster.address import is_reverse
-from hsdns.cluster.pods import address_in
-from hsdns.cluster.question import POD, SVC
+from hsdns.cluster.schema import POD, SVC
+from hsdns.cluster.store import address_in
 from hsdns.cluster.value import ServiceValue
 from hsdns.explanation.report import NearName
 from hsdns.explanation.scene import text

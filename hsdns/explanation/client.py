@@ -1,6 +1,6 @@
 """The client of a lookup: its resolvers, its Pod, its whole lookups, and the setting of it that makes one fail.
 
-Path: server/explaining.py, cli/resolve.py -> client_of(), find_pod() (the source's read_pod()); lookup.py -> Lookups,
+Path: server/explaining.py, resolver/cli.py -> client_of(), find_pod() (the source's read_pod()); lookup.py -> Lookups,
 client_cause() -> resolver/ (the models), explain.Explainer.ask (the answers) -> resolver.report.LookupReport.
 Rule: a cause is reported only after a lookup that differs only in this setting has succeeded, or would reach another
       server that the first lookup did not reach.
@@ -46,7 +46,8 @@ from hsdns.wire.rdata import address_to_text
 #
 # Rule 1: the clock is virtual, and no server is queried; answers of other servers are not seen.
 # Rule 2: a name that this server would forward counts as NXDOMAIN, so that the lookup continues; if it then fails, its
-#         result is UNSEEN.  A query to another nameserver is UNSEEN at once.
+#         result is UNSEEN.  A query to another nameserver is UNSEEN at once, and so is an alias of a name outside the
+#         cluster, an error of a plugin, and what could not be read.
 
 
 UNSEEN: Final = "not known: another server answers"
@@ -82,7 +83,7 @@ class Setting(NamedTuple):
 class Lookups:
     """Lookups of one name; `ask` gets a message, "udp" or "tcp", and seconds since the start.
 
-    It returns the reply, and the servers that would have been queried for it.
+    It returns the reply, and why this is not known: what would have been queried for it.
     """
 
     def __init__(self, ask: Ask, name: str, types: Sequence[int]) -> None:
@@ -94,42 +95,40 @@ class Lookups:
         """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
         model = MODELS[setting.resolver](setting.text, Random(0))
         unseen: dict[int, str] = {}
-        whom = ""
+        reasons: dict[int, str] = {}
         servers = model.conf.nameservers
 
         async def fate_of(packet: Packet) -> Fate:
-            nonlocal whom
-            fate, why = await self._fate(packet, servers[packet.server], setting)
+            server = servers[packet.server]
+            fate, why = await self._fate(packet, server, setting)
             if why:
-                whom = why
+                reasons[id(packet)] = why
                 unseen[id(packet)] = ASSUMED if fate is not None else NOT_SEEN
-            if not any(map(setting.is_seen, servers)):
-                raise Unfinished(f"{whom} would answer for {packet.name}", UNSEEN)
+                ends = fate is None and setting.is_seen(server)
+                if ends or not any(map(setting.is_seen, servers)):
+                    raise Unfinished(why, UNSEEN)
             return fate
 
         transport = VirtualTransport(fate_of)
         trace = await look_up(model, name or self.name, self.types, transport)
         # No top-level domain has addresses, whichever server is queried.
-        missed = [each.name for each in trace.packets if "." in each.name and id(each) in unseen]
+        missed = [each for each in trace.packets if "." in each.name and id(each) in unseen]
         if missed and trace.result.error:
-            why = f"{whom} would answer for {missed[-1]}"
-            trace = trace._replace(result=Result((), UNSEEN, why))
+            trace = trace._replace(result=Result((), UNSEEN, reasons[id(missed[-1])]))
         return report_of(model, trace, unseen)
 
     async def _fate(self, packet: Packet, server: str, setting: Setting) -> tuple[Fate, str]:
         if packet.transport in dict(setting.blocked):
             return None, ""
         if not setting.is_seen(server):
-            return None, setting.nameservers
+            return None, f"{setting.nameservers} would answer for {packet.name}"
         key = packet.transport, packet.rrtype, packet.name, packet.edns, packet.cookie, packet.ad
         if key not in self._known:
-            reply, whom = await self._ask(wire_of(packet, 1), packet.transport, packet.at)
-            if whom:
-                missing = Answer(Rcode.NXDOMAIN)
-                self._known[key] = (0.0, missing), whom
-            else:
-                answer: Answer | None = None if reply is None else answer_of(reply, packet)
-                self._known[key] = (None if answer is None else (0.0, answer)), ""
+            reply, why = await self._ask(wire_of(packet, 1), packet.transport, packet.at)
+            fate = None
+            if reply is not None:
+                fate = 0.0, Answer(Rcode.NXDOMAIN) if why else answer_of(reply, packet)
+            self._known[key] = fate, why
         return self._known[key]
 
 

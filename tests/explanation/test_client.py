@@ -9,9 +9,9 @@ import pytest
 
 from hsdns.assemble import Configuration
 from hsdns.cli.launch import CorefileSource, build
-from hsdns.cli.resolve_chain import chain_of
 from hsdns.explanation.client import UNREAD_POLICIES, Client, ClientPod, Lookups, client_cause
 from hsdns.explanation.question import QuestionError
+from hsdns.resolver.cli import chain_of
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType

@@ -29,7 +29,7 @@ from hsdns.server.answer_tables import (
     Recomputation,
     shed_drops,
 )
-from hsdns.server.udp import UdpListener
+from hsdns.server.transport.udp import UdpListener
 from hsdns.wire.decode import decode
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service

@@ -16,10 +16,10 @@ from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated
 
 from hsdns.chain import Request
-from hsdns.server.admission import MAX_OCTETS, STEPS, TakesSteps
-from hsdns.server.doh import DohConnection
-from hsdns.server.doh_http2 import COUNTED, MAX_STREAMS, MAX_UNSENT, Http2
-from hsdns.server.sockets import DEFAULT_LIMITS, Settings
+from hsdns.server.http.doh import DohConnection
+from hsdns.server.http.doh_http2 import COUNTED, MAX_STREAMS, MAX_UNSENT, Http2
+from hsdns.server.transport.admission import MAX_OCTETS, STEPS, TakesSteps
+from hsdns.server.transport.sockets import DEFAULT_LIMITS, Settings
 from hsdns.wire.framing import frame
 from hsdns.wire.message import Reply
 from tests.support.clients import http2_frames

@@ -15,8 +15,8 @@ import pytest
 from hsdns.assemble import Configuration
 from hsdns.faults.rules import RuleError
 from hsdns.metrics import Registry
-from hsdns.server import tcp as tcp_listener
 from hsdns.server.faults import StandingFaults
+from hsdns.server.transport import tcp as tcp_listener
 from tests.faults.queries import asked
 from tests.server.loopback import fetch
 from tests.server.test_processors import Made

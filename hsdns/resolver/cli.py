@@ -1,36 +1,56 @@
 """`hsdns resolve NAME`: a complete lookup as done by a program's resolver, query by query.
 
-Path: argv -> here -> resolver/, with answers of cli/resolve_chain.py or ask/lookup.py -> standard output.
+Path: argv -> here -> resolver/, with answers of query.py or ask/lookup.py -> standard output.
 Rule 1: exit status 0: it resolves; 1: it does not, in at least one of the resolvers shown; 2: unknown.
 Rule 2: with a Corefile the waits are on a virtual clock; with a server they are real.
+
+Answers from a Corefile: the chain of a server, without a socket.
+Rule 1: it opens no port; a `forward` of the Corefile queries its upstreams, and `kubernetes` its API server.
+Rule 2: queries go to the first listen address of the Corefile, over UDP and TCP.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial
 from ipaddress import ip_address
 from random import Random
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
 from hsdns.cli import source
-from hsdns.cli.asker_flags import AskerCommand
 from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
 from hsdns.errors import OperatorError
+from hsdns.explanation.cli import AskerCommand
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import Model, Transport, VirtualTransport, look_up
+from hsdns.resolver.model import (
+    Fate,
+    Model,
+    Packet,
+    Transport,
+    VirtualTransport,
+    answer_of,
+    look_up,
+    wire_of,
+)
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
 from hsdns.resolver.resolv_conf import pod_resolv_conf
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
+    from hsdns.assemble import Configuration
+    from hsdns.chain import Endpoint
     from hsdns.cli.running_server import RunningServer
     from hsdns.corefile.tree import Token
+    from hsdns.explanation.client import ClientPod, Tried
     from hsdns.explanation.question import LookupQuestion
+    from hsdns.query import QueryProcessor
+    from hsdns.server.runtime import ServerRuntime
 
 
 class Resolve(AskerCommand):
@@ -109,7 +129,7 @@ class Resolve(AskerCommand):
         """The resolv.conf of the client of a lookup that a running server knows."""
         if not asked.pod:
             return asked.resolv_conf
-        from hsdns.cli.explain import explain_running
+        from hsdns.explanation.cli import explain_running
 
         explained = explain_running(server, asked.parameters())
         assert explained.asker is not None, "it is about the lookup of a program"
@@ -119,7 +139,6 @@ class Resolve(AskerCommand):
         self, asked: LookupQuestion, objects: tuple[Token, ...] | None
     ) -> tuple[str, list[LookupReport]]:
         from hsdns.cli.offline import configure
-        from hsdns.cli.resolve_chain import chain_of
 
         configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
 
@@ -186,3 +205,87 @@ async def _look_up(
         except ValueError as error:
             raise FlagError(f"a name of the search list cannot be looked up: {error}") from None
     return found
+
+
+LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
+LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
+
+
+@contextlib.asynccontextmanager
+async def chain_of(configuration: Configuration, client: str = "127.0.0.1") -> AsyncIterator[Chain]:
+    """The chain of a server with this configuration, whose plugins run; raise CannotTell.
+
+    `client` is the address of the client.
+    """
+    from hsdns.chain import Endpoint
+    from hsdns.cli.offline import CannotTell, kubernetes_blocks, started, wait_for_clusters
+    from hsdns.query import QueryProcessor
+
+    listeners = [each for each in configuration.listeners if each.listen.scheme == "dns"]
+    if not listeners:
+        raise CannotTell(
+            f"{configuration.corefile.path}: no server block answers plain DNS, so no resolver can ask it"
+        )
+    blocks = kubernetes_blocks(configuration)
+    plugins = [each for each in configuration.plugins if each.name not in LEFT_OUT]
+    async with started(configuration, plugins) as runtime:
+        chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
+        name = listeners[0].listen.server
+        processor = QueryProcessor(
+            name, listeners[0].block_choice(chains), any_class=listeners[0].any_class
+        )
+        runtime.processors = {name: processor}
+        await wait_for_clusters(runtime, blocks)
+        listen = listeners[0].listen
+        yield Chain(
+            runtime,
+            processor,
+            Endpoint(client, 40000),
+            Endpoint(listen.host or "127.0.0.1", listen.port),
+        )
+
+
+class Chain:
+    """Answers packets like a server."""
+
+    def __init__(
+        self, runtime: ServerRuntime, processor: QueryProcessor, client: Endpoint, local: Endpoint
+    ) -> None:
+        self._runtime, self._processor = runtime, processor
+        self._client, self._local = client, local
+        self._began = time.monotonic()
+
+    async def find_pod(self, path: str, cluster_dns: str) -> ClientPod:
+        """Read a pod, which is the client from now on; raise QuestionError."""
+        from hsdns.explanation.client import find_pod
+
+        runtime = self._runtime
+        assert runtime.configuration is not None, "of started()"
+
+        async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
+            return await runtime.in_watch(reading, LONGEST)
+
+        found = await find_pod(runtime.configuration, path, cluster_dns, in_watch)
+        if found.address:
+            self._client = self._client._replace(address=found.address)
+        return found
+
+    async def fate(self, packet: Packet) -> Fate:
+        """The seconds until the answer, and the answer; None if there is none."""
+        from hsdns.server.runtime import begin
+
+        loop = asyncio.get_running_loop()
+        wire = wire_of(packet, packet.qid)
+        answering = self._processor.answer(
+            wire, self._client, self._local, packet.transport, self._began + packet.at
+        )
+        began = loop.time()
+        done = begin(answering, self._runtime.queries.spawn)
+        waited = not done.done()
+        try:
+            reply = await asyncio.wait_for(done, LONGEST)
+        except TimeoutError:
+            return None
+        if reply is None:
+            return None
+        return (loop.time() - began if waited else 0.0), answer_of(reply, packet)

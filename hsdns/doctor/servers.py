@@ -43,7 +43,7 @@ from hsdns.cli.offline import CannotTell, configure
 from hsdns.cli.source import ZONES, cluster_tokens, kubernetes_alone, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
 from hsdns.cluster.controllers.network_policy import KNOWN, PORT
-from hsdns.cluster.question import SVC
+from hsdns.cluster.schema import SVC
 from hsdns.cluster.value import Key, ServiceValue
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError

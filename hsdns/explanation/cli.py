@@ -294,16 +294,24 @@ async def _explain(
 
     blocks = kubernetes_blocks(configuration)
     plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
+    is_builtin = configuration.corefile.path == source.NAME
     async with started(configuration, plugins) as runtime:
         await read_clusters(runtime, blocks, lambda: problems.is_denied)
         name = await name_of(configuration, runtime, word, as_typed=asks is not None)
         if asks is not None:
             asks = asks._replace(name=name)
             return await explain_lookup(
-                configuration, runtime, asks, pause=_go_on, problems=problems.sentences
+                configuration,
+                runtime,
+                asks,
+                pause=_go_on,
+                problems=problems.sentences,
+                is_builtin=is_builtin,
             )
         qname, _ = read_question(name)
-        explainer = make_explainer(configuration, runtime, asks=False, pause=_go_on)
+        explainer = make_explainer(
+            configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
+        )
         return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
 
 

@@ -15,8 +15,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -28,26 +27,16 @@ from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
 from hsdns.errors import OperatorError
 from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, say_meant
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import (
-    Fate,
-    Model,
-    Packet,
-    Transport,
-    VirtualTransport,
-    answer_of,
-    look_up,
-    wire_of,
-)
+from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
-from hsdns.resolver.resolv_conf import pod_resolv_conf
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
     from hsdns.ask.cli import Asked
     from hsdns.assemble import Configuration
-    from hsdns.chain import Endpoint
+    from hsdns.chain import Endpoint, Request
     from hsdns.corefile.tree import Token
-    from hsdns.explanation.client import ClientPod, Tried
+    from hsdns.explanation.client import Client, Heard, Tried
     from hsdns.explanation.question import LookupQuestion
     from hsdns.query import QueryProcessor
     from hsdns.server.runtime import ServerRuntime
@@ -73,7 +62,8 @@ class Resolve(AskerCommand):
     forward: Annotated[
         list[str],
         flag(
-            "servers for names outside the cluster, without -conf (default: REFUSED)", "ADDRESS..."
+            "servers for names outside the cluster, without -conf (default: not known)",
+            "ADDRESS...",
         ),
     ] = []
     o: Annotated[str, flag("format: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
@@ -127,7 +117,8 @@ class Resolve(AskerCommand):
             say_text(json.dumps(content, indent=2))
         else:
             say(*(as_list(name, lookups[0]) if len(lookups) == 1 else as_table(name, lookups)))
-        return 0 if all(not each.error for each in lookups) else 1
+        errors = {each.error for each in lookups if each.error}
+        return 0 if not errors else 2 if errors == {UNSEEN} else 1
 
     def _ask_chain(
         self, asked: LookupQuestion, objects: tuple[Token, ...] | None, *, is_typed: bool
@@ -138,25 +129,18 @@ class Resolve(AskerCommand):
         configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
 
         async def ask() -> tuple[str, str, list[LookupReport]]:
+            from hsdns.explanation.client import Lookups
+
             async with chain_of(configuration) as chain:
-                text = node = asked.resolv_conf
-                if asked.pod:
-                    pod = await chain.find_pod(asked.pod, asked.cluster_dns)
-                    text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
-                text = self._overridden(text)
                 name = await name_of(configuration, chain.runtime, self.word, as_typed=is_typed)
                 say_meant(self.words[0], name)
-                return (
-                    name,
-                    text,
-                    await _look_up(
-                        asked.resolvers,
-                        text,
-                        name,
-                        asked.types,
-                        lambda model: VirtualTransport(chain.fate),
-                    ),
-                )
+                client = await chain.client_of(asked)
+                lookups = Lookups(chain.hear, name, asked.types)
+                try:
+                    found = [await lookups.look_up(each) for each in client.settings]
+                except ValueError as error:
+                    raise FlagError(BAD_SEARCH.format(error)) from None
+                return name, client.text, found
 
         return asyncio.run(ask())
 
@@ -180,36 +164,31 @@ class Resolve(AskerCommand):
         text = self._overridden(text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
         used = "\n".join([*lines, f"nameserver {address}"])
-        name, lookups = self.word.name, list[LookupReport]()
-        with contextlib.suppress(NoReply):
+        silent = OperatorError(f"no reply from {address}, so its answers are not known")
+        try:
+            name = self.word.name
             if is_typed:
                 say_meant(self.words[0], name)
             else:
                 name = place.name_meant(self.words[0], self.word.namespace)
-            sockets = partial(Sockets, server=(address, port), random=Random())
-            lookups = asyncio.run(_look_up(asked.resolvers, used, name, asked.types, sockets))
+        except NoReply:
+            raise silent from None
+
+        async def ask(resolver: str) -> LookupReport:
+            model = MODELS[resolver](used, Random(0))
+            transport = Sockets(model, (address, port), Random())
+            return report_of(model, await look_up(model, name, asked.types, transport))
+
+        try:
+            lookups = [asyncio.run(ask(each)) for each in asked.resolvers]
+        except ValueError as error:
+            raise FlagError(BAD_SEARCH.format(error)) from None
         if not any(each.has_reply for each in lookups):
-            raise OperatorError(f"no reply from {address}, so its answers are not known")
+            raise silent
         return name, text, lookups
 
 
-async def _look_up(
-    names: Sequence[str],
-    text: str,
-    name: str,
-    types: Sequence[int],
-    transport: Callable[[Model], Transport],
-) -> list[LookupReport]:
-    found = []
-    for each in names:
-        model = MODELS[each](text, Random(0))
-        try:
-            found.append(report_of(model, await look_up(model, name, types, transport(model))))
-        except ValueError as error:
-            raise FlagError(f"a name of the search list cannot be looked up: {error}") from None
-    return found
-
-
+BAD_SEARCH: Final = "a name of the search list cannot be looked up: {}"
 LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
 
@@ -234,8 +213,12 @@ async def chain_of(configuration: Configuration, client: str = "127.0.0.1") -> A
     async with started(configuration, plugins) as runtime:
         chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
         name = listeners[0].listen.server
+        refused: list[Request] = []
         processor = QueryProcessor(
-            name, listeners[0].block_choice(chains), any_class=listeners[0].any_class
+            name,
+            listeners[0].block_choice(chains),
+            any_class=listeners[0].any_class,
+            on_refused=lambda request, reply: refused.append(request),
         )
         runtime.processors = {name: processor}
         await wait_for_clusters(runtime, blocks)
@@ -245,37 +228,45 @@ async def chain_of(configuration: Configuration, client: str = "127.0.0.1") -> A
             processor,
             Endpoint(client, 40000),
             Endpoint(listen.host or "127.0.0.1", listen.port),
+            refused if configuration.corefile.path == source.NAME else None,
         )
 
 
 class Chain:
-    """Answers packets like a server."""
+    """Answers packets like a server; `refused` has what the built-in Corefile refuses, which another may forward."""
 
     def __init__(
-        self, runtime: ServerRuntime, processor: QueryProcessor, client: Endpoint, local: Endpoint
+        self,
+        runtime: ServerRuntime,
+        processor: QueryProcessor,
+        client: Endpoint,
+        local: Endpoint,
+        refused: list[Request] | None,
     ) -> None:
+        self._refused = refused
         self.runtime = runtime
         self._processor = processor
         self._client, self._local = client, local
         self._began = time.monotonic()
 
-    async def find_pod(self, path: str, cluster_dns: str) -> ClientPod:
-        """Read a pod, which is the client from now on; raise QuestionError."""
-        from hsdns.explanation.client import find_pod
+    async def client_of(self, asked: LookupQuestion) -> Client:
+        """The client of a lookup, which sends the queries from now on; raise QuestionError."""
+        from hsdns.explanation.client import client_of
 
         runtime = self.runtime
-        assert runtime.configuration is not None, "of started()"
 
         async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
             return await runtime.in_watch(reading, LONGEST)
 
-        found = await find_pod(runtime.configuration, path, cluster_dns, in_watch)
-        if found.address:
-            self._client = self._client._replace(address=found.address)
+        found = await client_of(runtime.configuration, asked, in_watch)
+        if found.pod is not None and found.pod.address:
+            self._client = self._client._replace(address=found.pod.address)
         return found
 
-    async def fate(self, packet: Packet) -> Fate:
-        """The seconds until the answer, and the answer; None if there is none."""
+    async def hear(self, packet: Packet) -> Heard:
+        """The seconds until the answer, and the answer, if there is one."""
+        from hsdns.explanation.client import Heard, heard_of
+        from hsdns.explanation.observed import NO_FORWARD
         from hsdns.server.runtime import begin
 
         loop = asyncio.get_running_loop()
@@ -289,7 +280,11 @@ class Chain:
         try:
             reply = await asyncio.wait_for(done, LONGEST)
         except TimeoutError:
-            return None
-        if reply is None:
-            return None
-        return (loop.time() - began if waited else 0.0), answer_of(reply, packet)
+            return Heard(None)
+        why = ""
+        if self._refused:
+            first = self._refused[0]
+            why = NO_FORWARD.format(first.query.qname.to_text().removesuffix("."))
+            reply = None if first.depth else reply
+            self._refused.clear()
+        return heard_of(packet, reply, why, loop.time() - began if waited else 0.0)

@@ -5,6 +5,8 @@ Rule 1: every Corefile that CoreDNS accepts is accepted, with a warning if it is
         errors: words after a body's `}`, a body's `{` on a line of its own, and braces within a body.
 Rule 2: `{`, `}` and `import` are recognised as written, quoted or not, before environment variables are substituted.
 Rule 3: the caller passes environment, plugin names and file access; only read_file and match_files use the disk.
+Rule 4: a `}` on the line of a property is the last word of that line too, as for Caddy's Dispenser: a plugin that reads
+        all words of the line takes it for an argument (Property in properties.py).
 Source: caddyfile/parse.go of the fork that CoreDNS 1.14.7 uses.
 """
 
@@ -269,6 +271,8 @@ class _Parser:
                 )
             stream.take()
             if lexeme.text == "}":
+                if rows and not lexeme.starts_line:
+                    rows[-1].append(stream.substitute(lexeme))
                 break
             if lexeme.starts_line or not rows:
                 rows.append([])
@@ -287,6 +291,10 @@ class _Parser:
         word = name.text
         if word in self._not_yet:
             return f'directive "{word}" exists in CoreDNS but not in hsdns yet; remove it'
+        from hsdns.corefile.history import about_directive  # noqa: PLC0415 - for what is wrong
+
+        if known := about_directive(word):
+            return known
         if lexeme.text == "{":
             return 'expected a directive, found "{"; write the directive before its "{" on the same line'
         message = f'unknown directive "{word}"'

@@ -52,10 +52,11 @@ class Fault(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The objects read, and what could not be read."""
+    """The objects read, what could not be read, and a sentence about each object that the source refuses."""
 
     objects: tuple[Object, ...] = ()
     faults: tuple[Fault, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 class PodUnreadable(Exception):

@@ -451,7 +451,7 @@ class _Cluster:
         if not self.block.store.serves:
             reasons = [each.removeprefix("plugin/kubernetes: ") for each in self._problems]
             return [*reasons, f"the cluster has not been read from {self.block.source}"]
-        found = [*self.seen.remarks, *self.seen.behind]
+        found = [*self.seen.remarks, *self.seen.behind, *self.seen.refused]
         if remark := self.block.remark():
             found.insert(0, f"{remark}; a snapshot has no endpoint that was not ready")
         return found
@@ -490,6 +490,8 @@ class _Cluster:
         qname, qtype, parsed = self.query.qname, self.query.qtype, self.parsed
         if self.seen.behind and self.replay.exists(self.scene, qname, qtype):
             return f"{self.seen.behind[0]}; with that the name exists"
+        if self.seen.refused:
+            return self.seen.refused[0]
         if needed:
             return "; and ".join(each.cause for each in needed)
         if self._is_reverse:

@@ -47,7 +47,7 @@ NODE_LOCAL: Final = "169.254.20.10"  # the default of its -localip
 _ON_NODES: Final = "k8s-app in (node-local-dns,hsdns-node-local,nodelocaldns)"
 
 
-class Surroundings(NamedTuple):
+class AroundPod(NamedTuple):
     """Documents, why NetworkPolicies are not among them, and the address of the DNS that kubelets write."""
 
     documents: Sequence[Document]
@@ -55,7 +55,7 @@ class Surroundings(NamedTuple):
     cluster_dns: str = ""
 
 
-def pod_reading(pod: PodManifest, addresses: Sequence[str], found: Surroundings) -> PodReading:
+def pod_reading(pod: PodManifest, addresses: Sequence[str], found: AroundPod) -> PodReading:
     """A Pod with its surroundings."""
     around, unread = _Dns(found.documents), found.unread
     servers = dict(around.servers())
@@ -88,7 +88,7 @@ def _cluster_dns(config_map: Mapping[str, Any]) -> str:
         return ""
 
 
-async def read_surroundings(transport: Transport, namespace: str, seconds: float) -> Surroundings:
+async def read_surroundings(transport: Transport, namespace: str, seconds: float) -> AroundPod:
     """What surrounds the Pods of a namespace at an API server."""
     config = Listed("configmaps", "ConfigMap", "v1", (KUBELET_CONFIG,), USUAL.namespace)
     policies = Listed("networkpolicies", "NetworkPolicy", "networking.k8s.io/v1", namespace=namespace)  # fmt: skip
@@ -123,7 +123,7 @@ async def read_surroundings(transport: Transport, namespace: str, seconds: float
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
     documents = read_manifest_file(listed, "the API server").documents
     cluster_dns = [_cluster_dns(each) for each in items if each["kind"] == config.kind]
-    return Surroundings(documents, reasons.get(policies, ""), "".join(cluster_dns))
+    return AroundPod(documents, reasons.get(policies, ""), "".join(cluster_dns))
 
 
 class _Dns:

@@ -97,43 +97,15 @@ class WatchMetrics:
 
     def __init__(self, registry: Registry) -> None:
         labels = ("resource", "namespace")
-        self.events = registry.counter(
-            "hsdns_watch_events_total", "Watch events received, by type.", (*labels, "type")
-        )
-        self.requests = registry.counter(
-            "hsdns_watch_requests_total",
-            "Lists and watches requested, by purpose and HTTP status (none: not reached).",
-            (*labels, "purpose", "code"),
-        )
-        self.failures = registry.counter(
-            "hsdns_watch_failures_total", "Lists and watches that failed or ended early.", labels
-        )
-        self.relists = registry.counter(
-            "hsdns_watch_relists_total",
-            "Full lists read, by reason: start, expired (history gone), errors, distrust.",
-            (*labels, "reason"),
-        )
-        self.missed = registry.counter(
-            "hsdns_watch_missed_deletions_total",
-            "Deletions that were found by a full list because no event reported them.",
-            labels,
-        )
-        self.connected = registry.gauge(
-            "hsdns_watch_connected", "1 while a watch is open, 0 while there is none.", labels
-        )
-        self.away = registry.gauge(
-            "hsdns_watch_away_since_timestamp_seconds",
-            "When the API server was lost, in seconds since the epoch; 0 while it is reachable.",
-            labels,
-        )
-        self.contact = registry.gauge(
-            "hsdns_watch_last_contact_timestamp_seconds",
-            "When the API server last sent data, in seconds since the epoch.",
-            labels,
-        )
-        self.objects = registry.gauge(
-            "hsdns_watch_objects", "Objects known from the API server.", labels
-        )
+        self.events = registry.counter("hsdns_watch_events_total", (*labels, "type"))
+        self.requests = registry.counter("hsdns_watch_requests_total", (*labels, "purpose", "code"))
+        self.failures = registry.counter("hsdns_watch_failures_total", labels)
+        self.relists = registry.counter("hsdns_watch_relists_total", (*labels, "reason"))
+        self.missed = registry.counter("hsdns_watch_missed_deletions_total", labels)
+        self.connected = registry.gauge("hsdns_watch_connected", labels)
+        self.away = registry.gauge("hsdns_watch_away_since_timestamp_seconds", labels)
+        self.contact = registry.gauge("hsdns_watch_last_contact_timestamp_seconds", labels)
+        self.objects = registry.gauge("hsdns_watch_objects", labels)
 
 
 class Contact:

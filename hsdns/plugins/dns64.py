@@ -83,9 +83,7 @@ class Dns64(Plugin):
         """Keep the runtime, which resolves names, and create the metric."""
         self._runtime = runtime
         self._translated = runtime.metrics.counter(
-            "coredns_dns64_requests_translated_total",
-            "Counter of DNS requests translated by dns64.",
-            ("server",),
+            "coredns_dns64_requests_translated_total", ("server",)
         )
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface

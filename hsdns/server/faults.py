@@ -625,10 +625,6 @@ def measure_behind(
                     seconds = behind(rule, configuration.plugins, now)
                     if seconds is not None:
                         found[rule.name,] = max(seconds, found.get((rule.name,), 0.0))
-        metrics.gauge(
-            "hsdns_fault_behind_seconds",
-            "How long ago the first change of the cluster came that a rule of fault holds back; 0 for none.",
-            ("rule",),
-        ).values = found
+        metrics.gauge("hsdns_fault_behind_seconds", ("rule",)).values = found
 
     metrics.before_collect(measure)

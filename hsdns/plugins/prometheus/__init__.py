@@ -17,6 +17,7 @@ import gc
 import platform
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Final, NamedTuple, Self
 from weakref import WeakSet
 
@@ -183,6 +184,7 @@ class QueryCounts:
         )
 
 
+@dataclass(eq=False)
 class Prometheus(Plugin):
     """Counts a block's queries and serves /metrics."""
 
@@ -194,16 +196,12 @@ class Prometheus(Plugin):
         "tls": Property(one(lambda token: token), syntax="FILE", repeat="once"),
     }
 
-    def __init__(
-        self,
-        address: str = DEFAULT_ADDRESS,
-        *,
-        runtime_metrics: bool = False,
-        tls: TlsContext | None = None,
-    ) -> None:
-        self.address = address
-        self.runtime_metrics = runtime_metrics
-        self.tls = tls
+    address: str = DEFAULT_ADDRESS
+    _: KW_ONLY
+    runtime_metrics: bool = False
+    tls: TlsContext | None = None
+
+    def __post_init__(self) -> None:
         self._following = ""  # the name of the next handler in the chain
 
     @classmethod

@@ -1,40 +1,15 @@
 from __future__ import annotations
 
-from array import array
-from itertools import islice
-
-import msgspec
 import pytest
 
 from hsdns.load.plan import (
     DOH,
     DOT,
     TCP,
-    Plan,
     StreamPlan,
     authority,
     transport_words,
 )
-from hsdns.load.questions import Recorded
-from hsdns.load.schedule import Portion, Schedule, Stage
-
-
-def test_what_is_recorded() -> None:
-    times, numbers = [0, 5, 5, 10**12], [1, 0, 0, 1]
-    recorded = Recorded(array("q", times).tobytes(), array("I", numbers).tobytes())
-    plan = Plan(
-        2, ("127.0.0.1", 53), [b"", b""], [], Schedule((), "recorded"), 10**9, 4, True, recorded
-    )
-    assert (list(plan.times()), list(plan.order())) == (times, numbers)
-
-
-def test_a_portion_of_it() -> None:
-    plan = Plan(
-        2, ("127.0.0.1", 53), [b"", b"", b""], [], Schedule((Stage(1.0, 6, 6),)), 10**9, 4, True
-    )
-    second = msgspec.structs.replace(plan, portion=Portion(1, 2))
-    assert list(second.times()) == list(plan.times())[1::2]
-    assert list(islice(second.order(), 3)) == [1, 0, 2]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.errors import LoadError
-from hsdns.load.pods import FORMS, RESOLVERS, Pods, check_lengths, resolv_confs
+from hsdns.load.pods import FORMS, RESOLVERS, Pods
 from hsdns.resolver.glibc import Glibc
 from tests.load.pod_plans import OUTSIDE, VAULT, WEB, plan
 
@@ -44,12 +43,6 @@ def test_only_pods_of_the_namespace_use_the_short_form() -> None:
     assert pods == {"web": {0, 2, 4}, "v-0.vault": {1, 3}}
 
 
-def test_a_namespace_without_pods() -> None:
-    asked = plan(count=1, namespaces=["bank"], resolv_confs=["search bank.svc.cluster.local\n"])
-    wanted = next(Pods(asked).lookups())
-    assert (wanted.pod, wanted.name, wanted.form) == (0, "web.shop", "namespace")
-
-
 @given(seed=st.integers(0, 99), count=st.integers(1, 50))
 def test_the_same_seed_gives_the_same_lookups(seed: int, count: int) -> None:
     asked = plan(
@@ -83,18 +76,3 @@ def test_a_resolver_is_kept_and_another_one_is_for_what_runs_beside() -> None:
     )
     pods.release(3, first)
     assert pods.take(3) is first
-
-
-def test_resolv_confs() -> None:
-    assert resolv_confs(["a", "b"], "192.0.2.53", "k.test", [], {"ndots": "2", "rotate": ""}) == [
-        "search a.svc.k.test svc.k.test k.test\nnameserver 192.0.2.53\noptions ndots:2 rotate\n",
-        "search b.svc.k.test svc.k.test k.test\nnameserver 192.0.2.53\noptions ndots:2 rotate\n",
-    ]
-
-
-def test_a_name_that_is_too_long() -> None:
-    check_lengths(plan())
-    name = ".".join(["a" * 60] * 4)
-    sentence = f'^"{name}" with a search domain has more than 255 octets: .*; leave the name or the domain out$'
-    with pytest.raises(LoadError, match=sentence):
-        check_lengths(plan(targets=[OUTSIDE.__class__(name, "", "external")]))

@@ -13,25 +13,16 @@ from hypothesis import strategies as st
 
 from hsdns.load.errors import LoadError
 from hsdns.load.pods import Target
-from hsdns.load.questions import ABSENT, Question, Questions, order, read_queries, zipf
+from hsdns.load.questions import ABSENT, Question, Questions, order, read_queries
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType, type_to_text
-from hsdns.wire.message import CD, RD, Query
+from hsdns.wire.message import CD, RD
 from hsdns.wire.name import Name
 from tests.load.pod_plans import VAULT, plan
 from tests.support.tables import lines
 
 WWW = Question(Name.from_text("www.a.test."), RRType.SRV, "file")
-
-
-@pytest.mark.parametrize("edns", [0, 1232])
-def test_query(edns: int) -> None:
-    wire = b"\x12\x34" + WWW.octets(edns)
-    query = decode(wire)
-    assert isinstance(query, Query)
-    assert (query.id, query.qname, query.qtype, query.flags) == (0x1234, WWW.name, WWW.qtype, 0x100)
-    assert (query.edns.payload_size if query.edns else 0) == edns
 
 
 @pytest.mark.parametrize(
@@ -55,11 +46,6 @@ def test_drawn_by_weight(weights: list[int], seed: int) -> None:
         share = weights[number] / sum(weights)
         assert share > 0
         assert abs(count - 1000 * share) <= 6 * (1000 * share * (1 - share)) ** 0.5 + 6
-
-
-def test_zipf() -> None:
-    assert list(zipf(4, 1.0)) == [1, 1 / 2, 1 / 3, 1 / 4]
-    assert list(zipf(3, 0.0)) == [1, 1, 1]
 
 
 def test_the_first_one_exists() -> None:

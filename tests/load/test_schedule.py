@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from heapq import merge
-from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -104,10 +103,6 @@ def test_the_portions_together_are_the_plan(
     assert [time for time, _ in together] == [time for time, _ in whole]
     assert [portions[n % count][n // count] for n in range(len(whole))] == whole
     assert {len(each) for each in portions} <= {len(whole) // count, -(-len(whole) // count)}
-
-
-def test_the_whole_is_what_it_was() -> None:
-    assert list(islice(Portion().of(order(3, (), 0)), 5)) == [0, 1, 2, 0, 1]
 
 
 NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z

@@ -1,18 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import generate_latest
 
 from hsdns.load.histogram import Histogram
-from hsdns.load.output.exposition import BOUNDS, Picture, buckets, sum_of
-from tests.load.test_report import results
-
-
-def test_a_picture_does_not_change() -> None:
-    measured = results()
-    picture = Picture({"a": measured}, 2.0)
-    before = generate_latest(picture)
-    measured.second(0).counts.lose()
-    assert generate_latest(picture) == before
+from hsdns.load.output.exposition import BOUNDS, buckets, sum_of
 
 
 @given(st.lists(st.integers(0, 20_000_000)))

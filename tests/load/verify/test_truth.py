@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,10 @@ import pytest
 from msgspec import structs
 
 from hsdns.cluster.objects import EndpointSlice, Object, Service
-from hsdns.load.cluster.changes import Changes
 from hsdns.load.questions import Question
-from hsdns.load.results import Results
 from hsdns.load.verify import truth as module
-from hsdns.load.verify.judge import RIGHT, Answer, judge
+from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.truth import MOST, States, Timeline, Truth
-from hsdns.load.verify.verifier import Judged
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.synthetic import Shape, SyntheticCluster
 from hsdns.wire.iana import RRType, type_from_text
@@ -197,49 +193,6 @@ def test_changes_are_told_and_questions_found_by_service() -> None:
         (found,) = told
         assert found[:3] == ((b"ns-0", b"svc-1"), 1, 5.0)
         assert truth.expected(1, 0) != truth.expected(1, 1)
-
-    with_block(test)
-
-
-def test_a_frozen_server_is_found_with_its_age() -> None:
-    """A change and a query each millisecond: the age is the time since the freeze but for what is between them."""
-    ms, frozen, end = 0.001, 2.0, 10.0
-
-    async def test(block: Kubernetes) -> None:
-        now = 0.0
-        made = SyntheticCluster(Shape(SERVICES, ENDPOINTS, seed=1))
-        slices = [each for each in made.objects() if isinstance(each, EndpointSlice)]
-        changes = Changes(slices, {"renumber": 1}, 1, made.unused_addresses())
-        questions = [ask(f"svc-{number}.{ZONE}") for number in range(SERVICES)]
-        truth, results = Truth(block, questions, lambda: now), Results(questions, 0)
-        asked: list[tuple[int, float, Answer | None]] = []
-        told: list[Answer | None] = []
-        for number in range(round(end / ms)):
-            now, changed = number * ms, changes.next()
-            metadata = structs.replace(changed.metadata, resource_version=f"changed-{number}")
-            put(block, structs.replace(changed, metadata=metadata))
-            now += ms / 2
-            if now < frozen:
-                told = [truth.latest(each) for each in range(SERVICES)]
-            asked.append((number % SERVICES, now, told[number % SERVICES]))
-        for question, time, answer in asked:
-            since, base = truth.states(question) or ([], 0)
-            expected = partial(lambda of, base, at: truth.expected(of, base + at), question, base)
-            assert answer is not None
-            verdict = judge(since, expected, time, time, answer, 0.1, forgotten=base > 0)
-            assert (verdict.word == RIGHT) or time > frozen
-            results.add_verdict(Judged(question, time, time, verdict))
-        for second in range(3, int(end)):
-            age = (second + 1 - frozen) * 1000
-            assert 0 <= age - results.second(second).worst_age_ms <= 5
-        found = results.verdicts.finish(results.whole(), 0.1)
-        assert found.old_since_s == pytest.approx(frozen, abs=0.005)
-        assert found.old_for_s == pytest.approx(end - frozen, abs=0.005)
-        assert {word for word, count in found.counts.items() if count} == {
-            "right",
-            "stale",
-            "undecided",
-        }
 
     with_block(test)
 

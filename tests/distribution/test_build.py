@@ -9,9 +9,7 @@ import pytest
 
 from deploy.distribution.build import (
     Fault,
-    check_answers,
     check_wheel,
-    main,
     pythons,
 )
 
@@ -68,25 +66,3 @@ def test_pythons(tmp_path: Path) -> None:
         (3, 12): f"{tmp_path}/a/python3",
         (3, 13): f"{tmp_path}/.pyenv/versions/3.13.0/bin/python3.13",
     }
-
-
-def test_a_server_that_ends_is_a_fault(tmp_path: Path) -> None:
-    program = tmp_path / "hsdns"
-    program.write_text("#!/bin/sh\necho fast path: python; exit 1\n")
-    program.chmod(0o755)
-    with pytest.raises(
-        Fault, match="does not serve with the fast path of rust:\nfast path: python"
-    ):
-        check_answers(program, "rust")
-
-
-def test_without_a_python(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert main([str(tmp_path / "dist")]) == 1
-    assert capsys.readouterr().err == (
-        "dist: no Python that pyproject.toml names, with its module venv, is on PATH\n"
-    )
-    assert not (tmp_path / "dist").exists()

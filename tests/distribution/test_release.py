@@ -27,11 +27,6 @@ def test_notes(tmp_path: Path) -> None:
     assert notes(tree(tmp_path), "v1.2.0", "a/b") == "### Added\n\n- a: b.\n"
 
 
-def test_notes_of_the_oldest(tmp_path: Path) -> None:
-    changed = {"hsdns/__init__.py": '__version__ = "1.1.0"\n'}
-    assert notes(tree(tmp_path, **changed), "v1.1.0", "a/b") == "- c: d.\n"
-
-
 @pytest.mark.parametrize(
     ("tag", "repository", "changed", "sentence"),
     [

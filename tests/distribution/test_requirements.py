@@ -44,7 +44,3 @@ def test_no_version_with_a_known_advisory(package: str) -> None:
     assert pinned
     for each in {*pinned, *lowest().get(package, ())}:
         assert version(each) >= version(FIXED[package]), each
-
-
-def test_a_package_has_one_lower_bound() -> None:
-    assert {package for package, bounds in lowest().items() if len(bounds) > 1} == set()

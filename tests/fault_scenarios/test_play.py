@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-from math import inf
-from pathlib import Path
 
 import pytest
 
 from hsdns.fault_scenarios.memory_server import OtherServer
-from hsdns.fault_scenarios.page import Played, as_json, as_list, as_table, cell, play_all
-from hsdns.fault_scenarios.play import play, resolv_conf
-from hsdns.fault_scenarios.scenario import ScenarioError, Seen, load, names
+from hsdns.fault_scenarios.page import Played, as_list, as_table, play_all
+from hsdns.fault_scenarios.play import play
+from hsdns.fault_scenarios.scenario import ScenarioError, load, names
 from hsdns.resolver import MODELS
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode
 from hsdns.wire.message import RR, Reply
-from loadtest.ports import free_port, open_both
+from loadtest.ports import open_both
 from tests.fault_scenarios.test_scenario import FILE, of
-from tests.support.clients.command import serving
 
 
 @pytest.mark.parametrize("name", names())
@@ -33,13 +29,6 @@ def test_each_client_sees_what_the_file_says(name: str) -> None:
             assert (name, getattr(found, name)) == (name, getattr(seen, name)), seen.label
     assert Played(scenario, outcomes).never_hit == []
     assert {seen.client for seen in scenario.seen if seen.is_plain} == set(MODELS)
-
-
-def test_a_lookup_that_never_ends_has_no_end_in_json() -> None:
-    scenario = load("tcp-blocked")
-    found = play(scenario, scenario.seen[0])
-    assert (found.client, found.seconds, found.failed) == ("glibc", inf, 2)
-    assert as_json(Played(scenario, (found,)))["clients"][0]["seconds"] is None
 
 
 @pytest.mark.parametrize(
@@ -63,19 +52,6 @@ def test_several_programs_ask_at_once() -> None:
     scenario = of(FILE.replace('meant = "', 'programs = 3\nmeant = "').replace("drop name", "delay 2s name"))  # fmt: skip
     found = play(scenario, scenario.seen[0])
     assert (found.lookups, found.queries, found.hits) == (3, 6 * 4, {"race": 6})
-
-
-@pytest.mark.parametrize(
-    ("seen", "lines"),
-    [
-        (Seen("glibc", 0, 0, 0), ["nameserver 127.0.0.1", "options ndots:5"]),
-        (Seen("glibc", 0, 0, 0, ("use-vc", "ndots:1")), ["nameserver 127.0.0.1", "options ndots:1 use-vc"]),
-        (Seen("glibc", 0, 0, 0, servers=2), ["nameserver 127.0.0.1", "nameserver 127.0.0.2", "options ndots:5"]),
-    ],
-)  # fmt: skip
-def test_the_resolv_conf_of_a_client(seen: Seen, lines: list[str]) -> None:
-    search = "search shop.svc.cluster.local svc.cluster.local cluster.local nodes.example.net"
-    assert resolv_conf(load("ndots-storm"), seen, "shop").splitlines() == [search, *lines]
 
 
 class Behind(OtherServer):
@@ -124,24 +100,6 @@ def test_a_name_that_the_other_server_has_not_is_a_sentence() -> None:
         match=r"192\.0\.2\.53 port 53 has no address for web\.example\.org\.; choose another name with -name",
     ):
         list(play_all([load("conntrack-race")], Empty("192.0.2.53", 53), "web.example.org."))
-
-
-@pytest.mark.peer
-@pytest.mark.slow
-@pytest.mark.sockets
-@pytest.mark.skipif("HSDNS_PEER" not in os.environ, reason="HSDNS_PEER names no CoreDNS binary")
-def test_rules_are_put_in_front_of_coredns(tmp_path: Path) -> None:
-    port = free_port()
-    corefile = tmp_path / "Corefile"
-    corefile.write_text(f".:{port} {{\n    bind 127.0.0.1\n    hosts {{\n        192.0.2.1 web.example.org\n    }}\n}}\n")  # fmt: skip
-    with serving("-conf", str(corefile), program=[os.environ["HSDNS_PEER"]]):
-        behind = OtherServer("127.0.0.1", port)
-        scenarios = [load(name) for name in names()]
-        found = {each.scenario.name: each for each in play_all(scenarios, behind, "web.example.org.")}  # fmt: skip
-    race = found["conntrack-race"]
-    assert [cell(race.scenario, each) for each in race.outcomes][:5] == ["5 s", "2.5 s", "2.5 s", "0 s", "2 s"]  # fmt: skip
-    assert [line for each in found.values() for line in each.never_hit] == []
-    assert found["frozen"].why_not == "its rules are about the state of a cluster"
 
 
 @pytest.mark.sockets

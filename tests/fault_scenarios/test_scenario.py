@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hsdns.fault_scenarios.scenario import (
@@ -11,7 +9,6 @@ from hsdns.fault_scenarios.scenario import (
     ScenarioError,
     Seen,
     load,
-    names,
     read,
 )
 
@@ -82,12 +79,6 @@ def test_what_is_wrong_is_one_sentence(old: str, new: str, error: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_of_ones_own_is_found_by_its_path(tmp_path: Path) -> None:
-    path = tmp_path / "own.toml"
-    path.write_text(FILE)
-    assert load(str(path)) == of(FILE)
-
-
 @pytest.mark.parametrize(
     ("name", "error"),
     [
@@ -100,15 +91,6 @@ def test_a_name_that_is_not_there(name: str, error: str) -> None:
     with pytest.raises(ScenarioError) as raised:
         load(name)
     assert str(raised.value) == error
-
-
-@pytest.mark.parametrize("name", names())
-def test_each_file_says_where_the_failure_was_met(name: str) -> None:
-    found = load(name)
-    assert found.name == name
-    assert all(source.startswith("https://") for source in found.sources)
-    assert found.sources
-    assert len(found.title) < 70
 
 
 def test_about_another_name() -> None:

@@ -41,27 +41,11 @@ def test_queries(text: str, expected: str) -> None:
     assert (" ; ".join([hits, *notes]), may) == (expected, 0)
 
 
-def test_a_seed_that_is_drawn() -> None:
-    sentence = "another seed than 1 hits others; without one it is drawn anew"
-    assert tried("drop share 0.5", is_drawn=True)[2] == [sentence]
-    assert tried("drop type A", is_drawn=True)[2] == []
-
-
 @pytest.mark.parametrize(("text", "expected"), table("unknown address"))
 def test_an_address_that_is_not_known(text: str, expected: str) -> None:
     note = 'the address that a query was sent to is not known, so "asked" is left open'
     hits, may, notes = tried(text, [f"a.test A to={UNKNOWN}"])
     assert (f"{hits} {may}", notes) == (expected, [note] if may else [])
-
-
-def test_what_no_query_shows() -> None:
-    assert tried("watch away") == (
-        "000000",
-        0,
-        ['"watch away" is not about queries, so none is hit'],
-    )
-    late = "what the replies would have been is not known, so each query that matches is one that may be hit"
-    assert tried("freeze type A") == ("000000", 5, [late])
 
 
 SOME = st.lists(st.sampled_from([each.split(" @")[0] for each in QUERIES]), max_size=30)

@@ -10,7 +10,6 @@ from hsdns.faults.selector import Asked, Zone
 from hsdns.faults.words import read_rule
 from hsdns.wire.name import Name
 from tests.faults.queries import PODS, SERVERS, asked, make_rule, marks, table, time_of
-from tests.support.plugins.requests import make_request
 
 
 def dropped(selectors: str, queries: str, seed: int = 1) -> str:
@@ -75,19 +74,6 @@ def test_connections_and_misses(text: str, hits: str) -> None:
     assert marks(make_rule(text), come, [float(age) for age in range(len(come))]) == hits
 
 
-def test_the_same_seed_hits_the_same_connections() -> None:
-    """Whatever the ports, which the kernels of clients choose."""
-    digests = []
-    for seed, port in ((7, 1), (7, 999), (8, 1)):
-        rule = make_rule("refuse share 0.5", seed)
-        for number in range(40):
-            client = Endpoint(f"10.0.{number % 3}.{number}", port)
-            rule.decide(CONNECTIONS[0]._replace(client=client), 0.0)
-        digests.append(rule.digest)
-    assert digests[0] == digests[1] != digests[2]
-    assert make_rule("hang").decide(asked("a.test"), 0.0) is None, "over UDP"
-
-
 @pytest.mark.parametrize(("row", "expected"), table("foreseen"))
 def test_foreseen(row: str, expected: str) -> None:
     text, query = row.split(" ; ")
@@ -107,14 +93,3 @@ def test_zones(text: str, expected: str) -> None:
     """Names at the apex of a deeper zone are of both, because of DS."""
     found = read_rule(f"drop {text.replace('any', '')}".split(), SERVERS).selector
     assert " ".join(name for name, zone in ZONES.items() if found.touches(zone)) == expected
-
-
-@pytest.mark.parametrize(
-    ("server", "protocol", "transport"),
-    [("dns://:53", "udp", "udp"), ("dns://127.0.0.1:53", "tcp", "tcp"), ("tls://:853", "tcp", "dot"), ("https://:443", "tcp", "doh")],
-)  # fmt: skip
-def test_what_a_rule_sees_of_a_request(server: str, protocol: str, transport: str) -> None:
-    request = make_request("Web.test", "AAAA", server=server, protocol=protocol, client="10.0.0.1")
-    assert Asked.of(request, PODS.get) == Asked(
-        Name.from_text("Web.test."), 28, transport, Endpoint("10.0.0.1", 40000), "127.0.0.1", server, PODS.get
-    )  # fmt: skip

@@ -27,7 +27,6 @@ from hsdns.load.questions import Question
 from hsdns.load.results import Results
 from hsdns.load.run import (
     AHEAD,
-    FAILING,
     FAILING_AFTER,
     FELL_BEHIND,
     INTERRUPTED,
@@ -193,17 +192,6 @@ def test_interrupted_by_what_is_asked() -> None:
     (ended,), (sending,) = run(steps, options=options, seconds=60)
     assert (ended.ended, ended.lasted, sending.stopped) == (INTERRUPTED, 0.5, 1)
     assert ended.whole().counts.answered == 2
-
-
-@pytest.mark.parametrize(("keeps_going", "why"), [(False, FAILING), (True, "")])
-def test_a_server_that_fails_everything(keeps_going: bool, why: str) -> None:
-    """It ends for itself."""
-    at = range(0, 20_000, 1000)
-    well = [[outcomes((each, each + 1, 0x8400))] for each in at]
-    bad = [[outcomes((each, 0, 0), (each, each + 1, 0x8402))] for each in at]
-    ended, _ = run(well, bad, options=RunOptions(keeps_going=keeps_going), seconds=60)
-    assert [each.ended for each in ended] == ["", why]
-    assert ended[1].whole().counts.sent == 40
 
 
 def test_a_generator_that_does_not_come_to_an_end() -> None:

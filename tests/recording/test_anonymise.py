@@ -133,16 +133,6 @@ def test_no_name_or_address_is_left_in_the_text() -> None:
     assert (hidden.zones, hidden.kubernetes[0]) == (header.zones, ["pods", "verified"])
 
 
-def test_what_an_entry_has_beside_names_stays() -> None:
-    hides = anonymiser()
-    for each in recording():
-        hidden = hides(each)
-        assert type(hidden) is type(each)
-        for member in ("at", "time", "type", "rcode", "transport", "objects", "share", "events", "reason"):  # fmt: skip
-            assert getattr(hidden, member, None) == getattr(each, member, None)
-    assert hides(END) == END
-
-
 def test_a_recording_can_be_replayed_with_its_questions() -> None:
     hides = anonymiser()
     entries = [hides(each) for each in recording()]
@@ -256,14 +246,6 @@ def test_the_form_of_an_address_stays(text: str, form: str) -> None:
     assert same[1] is (read_address(text) or (b"", None))[1]
 
 
-@pytest.mark.parametrize("text", ["10.0.0", "fe80::1%eth0", "None", "", "010.0.0.1", "a..b"])
-def test_text_that_is_no_address_stays_none(text: str) -> None:
-    found = make()
-    assert found.address(text) is None
-    assert read_address(found.host(text)) is None
-    assert (found.host(text) == "") is (text == "")
-
-
 def test_what_a_served_reverse_zone_has_of_an_address_stays() -> None:
     zones = tuple(map(Name.from_text, ("2.0.192.in-addr.arpa.", "168.192.in-addr.arpa.", "8.b.d.0.1.0.0.2.ip6.arpa.", "x.ip6.arpa.")))  # fmt: skip
     found = make(zones=zones)
@@ -279,8 +261,3 @@ def test_a_label_that_is_too_long_stays_so() -> None:
     assert len(found.text("y" * 64)) == 64
     assert len(found.text("y" * 63)) == 13
     assert found.text("y" * 64 + ".org").count(".") == 1
-
-
-def test_a_name_of_an_object_with_many_labels() -> None:
-    assert len(make().text("a." * 100 + "b")) < 254
-    assert LABEL.fullmatch(make().text("a." * 100 + "b").rstrip("."))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hsdns.recording import frames
 from hsdns.recording.entry import Entry, Gap, Header, State, to_line
-from hsdns.recording.frames import FRAME, MAGIC, Damaged, FrameWriter, read_lines, zstd
+from hsdns.recording.frames import MAGIC, Damaged, FrameWriter, read_lines, zstd
 from hsdns.recording.reader import BadRecording, Summary, read_queries, summarise
 from tests.recording.recorded import END, HEADER, opened, query, recorded, to_octets
 from tests.support.cluster.objects import deletes, service, upserts
@@ -168,16 +168,6 @@ def test_no_line_of_a_damaged_file_is_another_one(done: list[int | None], data: 
     assert found == [line for _, line in lines][: len(found)]
 
 
-def test_a_frame_ends_after_so_much_text() -> None:
-    file = io.BytesIO()
-    writer = FrameWriter(file.write)
-    writer.add(b"x" * FRAME + b"\n")
-    ended = file.tell()
-    writer.flush()
-    assert file.tell() == ended  # nothing was left to do
-    assert read(file.getvalue()) == ([b"x" * FRAME], "")
-
-
 def test_one_long_frame_is_given_out_as_it_is_read() -> None:
     """As another program makes it."""
     compressor = zstd.ZstdCompressor()
@@ -197,11 +187,3 @@ def test_a_line_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     found, problem = read(octets)
     assert found == []
     assert problem.startswith("has a line of more than 1000000 octets before octet ")
-
-
-def test_what_follows_the_last_frame_is_told() -> None:
-    octets, lines = written([5])
-    assert read(octets + b"more") == (
-        [line for _, line in lines],
-        f"is damaged, or was changed, after octet {len(octets)}",
-    )

@@ -82,13 +82,6 @@ def test_bad_input_changes_nothing(
     assert ask(cluster, "web.shop.svc.cluster.local") == ["NXDOMAIN"]
 
 
-def test_a_call_that_fails_half_way_changes_nothing(cluster: Cluster) -> None:
-    with pytest.raises(ClusterError, match=r"spec\.replicas: -1 is below zero"):
-        cluster.statefulset("db", replicas=-1)
-    assert ask(cluster, "db.default.svc.cluster.local") == ["NXDOMAIN"]
-    cluster.service("db")
-
-
 def test_all_errors_and_warnings_are_told(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,11 +107,6 @@ def test_use_after_the_end(call: str, nothing: str) -> None:
             eval(used, globals(), {"cluster": cluster, "web": web})
         assert str(raised.value) == ENDED
     assert repr(cluster) == "<Cluster that has ended>"
-
-
-def test_use_before_the_start() -> None:
-    with pytest.raises(ClusterError, match="this cluster was not started; use it within"):
-        Cluster().service("web")
 
 
 def test_wait_answer_is_of_what_is_served(cluster: Cluster) -> None:
@@ -214,12 +202,6 @@ def test_endpoints_have_names_and_ports(cluster: Cluster, web: Service) -> None:
     assert web.cluster_ips == []
 
 
-def test_cluster_ip(cluster: Cluster) -> None:
-    service = cluster.service("api", ports={"dns": "53/UDP"})
-    assert ask(cluster, service.dns_name) == service.cluster_ips
-    assert ask(cluster, f"_dns._udp.api.{SVC}", "SRV") == [f"0 100 53 api.{SVC}."]
-
-
 def test_statefulset(cluster: Cluster) -> None:
     db = cluster.statefulset("db", replicas=3, ports={"pg": 5432})
     first, second, third = db.addresses
@@ -236,19 +218,6 @@ def test_statefulset(cluster: Cluster) -> None:
     db.ready().delete()
     assert ask(cluster, f"db.{SVC}") == ["NXDOMAIN"]
     assert cluster["db"].addresses == []
-
-
-def test_a_new_pod_of_an_ordinal_is_ready(cluster: Cluster) -> None:
-    db = cluster.statefulset("db", replicas=2)
-    db.not_ready(1).scale(1).scale(2)
-    assert ask(cluster, f"db.{SVC}") == sorted(db.addresses)
-
-
-def test_readiness_of_a_pod_is_seen_by_each_service_of_it(cluster: Cluster) -> None:
-    db = cluster.statefulset("db", replicas=2)
-    other = cluster.service("other", headless=True, selector={"app": "db"})
-    db.service[db.addresses[0]].not_ready()
-    assert ask(cluster, other.dns_name) == [db.addresses[1]]
 
 
 def test_statefulset_of_a_service_that_is_there(cluster: Cluster) -> None:

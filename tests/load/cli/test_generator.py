@@ -44,16 +44,6 @@ def test_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked[-1][1].startswith("/api/v1/namespaces/load/configmaps/load-3?")
 
 
-@pytest.mark.sockets
-def test_an_index_that_the_job_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(INDEX, "4")
-    with api([(200, STARTED)]) as (found, _):
-        monkeypatch.setattr(load_part, "_api", lambda: found)
-        with pytest.raises(LoadError) as error:
-            find_generator(Portion(), "", "load")
-    assert str(error.value) == "-job: the Job load has 4 completions, and no index 4"
-
-
 def test_outside_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(INDEX, "0")
     monkeypatch.delenv(access.HOST, raising=False)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import time
-
 import pytest
 
 from hsdns.load.outcome import REPLY, Frames
 from hsdns.load.send.loop import Query, Ready
 from hsdns.load.verify.follow import PROBE, PROBES, SERIES, Command, Event, Follower, Probe, Prober
 from hsdns.load.verify.judge import Answer
-from hsdns.load.verify.prober_process import ProberProcess
 from hsdns.wire.iana import RRType
-from tests.load.send.test_process import QUERY
-from tests.load.servers import answer, server
 
 WEB, DB = (b"shop", b"web"), (b"shop", b"db")
 COST = len(SERIES)
@@ -183,25 +177,3 @@ def test_all_servers_are_asked_at_the_times_of_the_series(
     assert {each for server in machine.servers for each in server.sent} == {QUERIES[question]}
     replies = [content for kind, content in machine.emitted if kind == REPLY]
     assert replies == [bytes(8) + b"\x84\0" + QUERIES[question][2:]]
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_a_change_is_followed_at_two_servers() -> None:
-    with server() as port, server() as other:
-        places = [(socket.AF_INET, ("127.0.0.1", each)) for each in (port, other)]
-        with ProberProcess(places, [QUERY]) as process:
-            assert list(process.messages(0)) == []
-            assert process.follow(Event(3, (b"ns", b"svc"), 0, 1, time.monotonic(), True, False))
-            probes: list[Probe] = []
-            replies = []
-            while {each.server for each in probes} != {0, 1}:
-                for kind, content in process.messages(10.0):
-                    if kind == PROBES:
-                        probes += map(Probe._make, PROBE.iter_unpack(content))
-                    elif kind == REPLY:
-                        replies.append(content)
-            process.done(3)
-    assert {(each.event, each.flags, each.reply) for each in probes} == {(3, 0x8400, 0)}
-    assert all(each.sent < each.received for each in probes)
-    assert replies == [b"\0\0\0\0" + b"\0\0\0\3" + answer(b"\0\0" + QUERY)[2:]]

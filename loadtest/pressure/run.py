@@ -32,9 +32,10 @@ from loadtest.pressure.results import Honest, Outcome, Probed
 from loadtest.pressure.rows import Row
 from loadtest.pressure.server import ServerUnderPressure, Variation, server_cores
 from loadtest.process import BenchmarkError, InThread
-from loadtest.programs import COREDNS, CertificateFiles, Program
+from loadtest.programs import COREDNS, Program
 from loadtest.server import status_of
 from loadtest.watch.api_servers import FakeApiProcess
+from tests.support.upstreams.certificate import Certificate
 
 CHANGES: Final = 20.0  # each second
 CACHED: Final = "www.cached.example"
@@ -60,7 +61,7 @@ class Bench(NamedTuple):
 
     api: FakeApiProcess
     tools: Tools
-    files: CertificateFiles
+    files: Certificate
     progress: Progress
     effort: Effort
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from math import inf
 
 import pytest
 
 from hsdns.fault_scenarios.memory_server import OtherServer
-from hsdns.fault_scenarios.page import Played, as_list, as_table, play_all
+from hsdns.fault_scenarios.page import Played, as_json, as_list, as_table, play_all
 from hsdns.fault_scenarios.play import play
 from hsdns.fault_scenarios.scenario import ScenarioError, load, names
 from hsdns.resolver import MODELS
@@ -29,6 +30,13 @@ def test_each_client_sees_what_the_file_says(name: str) -> None:
             assert (name, getattr(found, name)) == (name, getattr(seen, name)), seen.label
     assert Played(scenario, outcomes).never_hit == []
     assert {seen.client for seen in scenario.seen if seen.is_plain} == set(MODELS)
+
+
+def test_a_lookup_that_never_ends_has_no_end_in_json() -> None:
+    scenario = load("tcp-blocked")
+    found = play(scenario, scenario.seen[0])
+    assert (found.client, found.seconds, found.failed) == ("glibc", inf, 2)
+    assert as_json(Played(scenario, (found,)))["clients"][0]["seconds"] is None
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,16 @@ def test_an_address_that_is_not_known(text: str, expected: str) -> None:
     assert (f"{hits} {may}", notes) == (expected, [note] if may else [])
 
 
+def test_what_no_query_shows() -> None:
+    assert tried("watch away") == (
+        "000000",
+        0,
+        ['"watch away" is not about queries, so none is hit'],
+    )
+    late = "what the replies would have been is not known, so each query that matches is one that may be hit"
+    assert tried("freeze type A") == ("000000", 5, [late])
+
+
 SOME = st.lists(st.sampled_from([each.split(" @")[0] for each in QUERIES]), max_size=30)
 
 

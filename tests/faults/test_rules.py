@@ -59,6 +59,12 @@ def test_names() -> None:
     assert found.add("drop type SRV") == "drop-3"  # the counts of drop-1 are still known
 
 
+def test_seed_is_drawn_where_none_is_given() -> None:
+    seeds = [next(iter(Set("drop").rules.standing.values())).seed for _ in range(2)]
+    assert seeds[0] == seeds[1] > 0
+    assert next(iter(Set("drop seed 7").rules.standing.values())).seed == 7
+
+
 def test_order_is_that_of_coming() -> None:
     found = Set("delay 1s type A named a", "rcode SERVFAIL named b", "ttl 5 type A named c")
     assert found.decide("x. A") == "a b c"

@@ -10,6 +10,7 @@ from hsdns.faults.selector import Asked, Zone
 from hsdns.faults.words import read_rule
 from hsdns.wire.name import Name
 from tests.faults.queries import PODS, SERVERS, asked, make_rule, marks, table, time_of
+from tests.support.plugins.requests import make_request
 
 
 def dropped(selectors: str, queries: str, seed: int = 1) -> str:
@@ -93,3 +94,14 @@ def test_zones(text: str, expected: str) -> None:
     """Names at the apex of a deeper zone are of both, because of DS."""
     found = read_rule(f"drop {text.replace('any', '')}".split(), SERVERS).selector
     assert " ".join(name for name, zone in ZONES.items() if found.touches(zone)) == expected
+
+
+@pytest.mark.parametrize(
+    ("server", "protocol", "transport"),
+    [("dns://:53", "udp", "udp"), ("dns://127.0.0.1:53", "tcp", "tcp"), ("tls://:853", "tcp", "dot"), ("https://:443", "tcp", "doh")],
+)  # fmt: skip
+def test_what_a_rule_sees_of_a_request(server: str, protocol: str, transport: str) -> None:
+    request = make_request("Web.test", "AAAA", server=server, protocol=protocol, client="10.0.0.1")
+    assert Asked.of(request, PODS.get) == Asked(
+        Name.from_text("Web.test."), 28, transport, Endpoint("10.0.0.1", 40000), "127.0.0.1", server, PODS.get
+    )  # fmt: skip

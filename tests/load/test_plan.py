@@ -1,15 +1,29 @@
 from __future__ import annotations
 
+from array import array
+
+import msgspec
 import pytest
 
 from hsdns.load.plan import (
     DOH,
     DOT,
     TCP,
+    Plan,
     StreamPlan,
     authority,
     transport_words,
 )
+from hsdns.load.questions import Recorded
+from hsdns.load.schedule import Portion, Schedule
+
+
+def test_a_portion_of_what_was_recorded() -> None:
+    times, numbers = array("q", [0, 5, 5, 10**12]), array("I", [1, 0, 0, 1])
+    recorded = Recorded(times.tobytes(), numbers.tobytes())
+    plan = Plan(2, ("127.0.0.1", 53), [b"", b""], [], Schedule((), "recorded"), 10**9, 4, True, recorded)  # fmt: skip
+    second = msgspec.structs.replace(plan, portion=Portion(1, 2))
+    assert (list(second.times()), list(second.order())) == ([5, 10**12], [0, 1])
 
 
 @pytest.mark.parametrize(

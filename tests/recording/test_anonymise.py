@@ -261,3 +261,8 @@ def test_a_label_that_is_too_long_stays_so() -> None:
     assert len(found.text("y" * 64)) == 64
     assert len(found.text("y" * 63)) == 13
     assert found.text("y" * 64 + ".org").count(".") == 1
+
+
+def test_a_name_of_an_object_with_many_labels() -> None:
+    assert len(make().text("a." * 100 + "b")) < 254
+    assert LABEL.fullmatch(make().text("a." * 100 + "b").rstrip("."))

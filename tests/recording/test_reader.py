@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hsdns.recording import frames
 from hsdns.recording.entry import Entry, Gap, Header, State, to_line
-from hsdns.recording.frames import MAGIC, Damaged, FrameWriter, read_lines, zstd
+from hsdns.recording.frames import FRAME, MAGIC, Damaged, FrameWriter, read_lines, zstd
 from hsdns.recording.reader import BadRecording, Summary, read_queries, summarise
 from tests.recording.recorded import END, HEADER, opened, query, recorded, to_octets
 from tests.support.cluster.objects import deletes, service, upserts
@@ -166,6 +166,16 @@ def test_no_line_of_a_damaged_file_is_another_one(done: list[int | None], data: 
     damaged[at] ^= data.draw(st.integers(1, 255))
     found, _ = read(bytes(damaged))
     assert found == [line for _, line in lines][: len(found)]
+
+
+def test_a_frame_ends_after_so_much_text() -> None:
+    file = io.BytesIO()
+    writer = FrameWriter(file.write)
+    writer.add(b"x" * FRAME + b"\n")
+    ended = file.tell()
+    writer.flush()
+    assert file.tell() == ended  # nothing was left to do
+    assert read(file.getvalue()) == ([b"x" * FRAME], "")
 
 
 def test_one_long_frame_is_given_out_as_it_is_read() -> None:

@@ -109,6 +109,11 @@ def test_use_after_the_end(call: str, nothing: str) -> None:
     assert repr(cluster) == "<Cluster that has ended>"
 
 
+def test_use_before_the_start() -> None:
+    with pytest.raises(ClusterError, match="this cluster was not started; use it within"):
+        Cluster().service("web")
+
+
 def test_wait_answer_is_of_what_is_served(cluster: Cluster) -> None:
     cluster.wait_answer("web", [])
     cluster.service("web", headless=True).endpoints("10.0.0.1", "fd00::1")

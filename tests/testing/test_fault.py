@@ -196,6 +196,14 @@ def test_use_before_the_with(cluster: Cluster, use: str) -> None:
     assert ask(cluster, WEB) == ["10.0.0.1"]
 
 
+def test_a_second_with(cluster: Cluster) -> None:
+    with cluster.fault("drop times 1") as fault:
+        pass
+    with pytest.raises(ClusterError) as raised:
+        fault.__enter__()
+    assert str(raised.value) == '<Fault "drop": nothing, as no query came> starts once; make another one with cluster.fault()'  # fmt: skip
+
+
 def test_it_ends_with_the_cluster() -> None:
     with Cluster() as cluster:
         fault = cluster.fault("nxdomain").__enter__()

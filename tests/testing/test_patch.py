@@ -73,8 +73,6 @@ def test_errors_are_those_of_the_library(
     assert raised.value.args == (code, text)
 
 
-
-
 def test_all_is_as_before_at_the_end(web: Cluster) -> None:
     def functions() -> tuple[object, ...]:
         return (

@@ -21,7 +21,7 @@ from hsdns.load.output.ci import junit, markdown
 from hsdns.load.output.exposition import Picture
 from hsdns.load.output.page import comparison_page, page
 from hsdns.load.output.text import compared_lines, lines
-from hsdns.load.output.words import shown_together
+from hsdns.load.output.words import shown_together, since_begin
 from hsdns.load.report import KneeReport, KneeStep, Report, encode
 from hsdns.load.results import LimitReport, PropagationReport
 from hsdns.load.schedule import Stage
@@ -150,6 +150,10 @@ def test_golden(name: str) -> None:
 
 def test_every_file_is_of_a_report() -> None:
     assert {each.name for each in GOLDEN.iterdir()} == set(DOCUMENTS)
+
+
+def test_a_time_before_the_begin() -> None:
+    assert [since_begin(each) for each in (-1.5, 0.25)] == ["1.500 s before the begin", "0.250 s"]
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hsdns.load.counters import SPENT
 from hsdns.load.histogram import Histogram
-from hsdns.load.output.page import page
+from hsdns.load.output.page import MOST, columns, page
 from hsdns.load.report import Report
 from hsdns.load.results import ServerReport
 from tests.load.output.test_golden import KNEE, REPORTS, data
@@ -90,6 +90,17 @@ def test_a_long_run_is_still_a_small_page() -> None:
     text = page(with_servers(*[replace(server, name=str(number)) for number in range(6)]))
     assert len(text) < 2_000_000
     assert [each["more"] for each in data(text)["servers"]] == [3434] * 6  # they share the rows
+
+
+@pytest.mark.parametrize("seconds", [1, 149, 150, 151, 1000])
+def test_long_runs_have_wider_columns(seconds: int) -> None:
+    found = columns(lengthened(WHOLE.servers[0], seconds))
+    assert len(found) <= MOST
+    total = sum(
+        sum(each["rcodes"].values()) * min(each["seconds"], seconds - each["first"])
+        for each in found
+    )
+    assert total == pytest.approx(seconds * 100)
 
 
 SHOWN = "[...document.querySelectorAll('h2,h3,p,li,tr,summary')].map(each => each.innerText.replaceAll('\\t', ' | ').replaceAll('\\n', ''))"

@@ -22,7 +22,6 @@ from loadtest.generator.measure import (
     PYTHON,
     SECONDS,
     TURNS,
-    cores_apart,
     find_knees,
     knees_told,
     lateness,
@@ -76,7 +75,7 @@ def main() -> int:
 def _run(part: str, folder: Path, options: argparse.Namespace) -> tuple[str, list[Checked]]:
     """The figures of a part, and its limits."""
     if part == KNEE:
-        lines, found = knees_told(find_knees(folder, cores_apart()[0], limits=options.knee_limits))
+        lines, found = knees_told(find_knees(folder, options.knee_limits))
         return "\n".join(lines), [found]
     if part == CONNECTIONS:
         return table(over_connections(folder, options.turns, options.seconds), DNSPERF), []

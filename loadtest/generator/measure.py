@@ -14,7 +14,6 @@ Rule 6: over connections, dnsperf also sends as fast as replies arrive (FASTEST)
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -44,7 +43,7 @@ from loadtest.generators import (
     write_questions,
 )
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError, Process, on_core
+from loadtest.process import BenchmarkError, Process, on_core, two_cores
 from loadtest.programs import ECHO, ROOT, compile_c, configuration, find_programs, which
 from loadtest.server import start, wait_answering
 from tests.support.upstreams.certificate import make_certificate
@@ -156,12 +155,6 @@ def dnsperf(
     return Row(server, DNSPERF, rate, done / counts.seconds, cost, counts.sent - done, p50, p99)
 
 
-def cores_apart() -> list[int | None]:
-    """The first two CPUs, for the server and dnsperf; with a single CPU, both share it."""
-    cores: list[int | None] = [*sorted(os.sched_getaffinity(0))[:2]]
-    return cores if len(cores) == 2 else [None, None]
-
-
 def _in_turns(turns: int, runs: Sequence[tuple[str, Callable[[], Row]]]) -> list[Row]:
     """Run all, in reverse order in every other turn; the median of the turns of each."""
     rows: dict[str, list[Row]] = {}
@@ -181,7 +174,7 @@ def _dnsperf() -> str:
 
 def over_udp(folder: Path, names: Sequence[str], turns: int, seconds: float) -> list[Row]:
     """Load servers by their names; raise BenchmarkError."""
-    program, cores = _dnsperf(), cores_apart()
+    program, cores = _dnsperf(), two_cores() or (None, None)
     found = find_programs(names, HSDNS)
     for sentence in found.missing:
         print(sentence, file=sys.stderr)
@@ -223,7 +216,7 @@ def _questions(cluster: Cluster) -> list[Question]:
 
 def over_connections(folder: Path, turns: int, seconds: float) -> list[Row]:
     """Load hsdns over TCP and TLS; the server and dnsperf have a core each; raise BenchmarkError."""
-    program, cores = _dnsperf(), cores_apart()
+    program, cores = _dnsperf(), two_cores() or (None, None)
     cluster, files, ready = Cluster(SERVICES, 5), make_certificate(folder, "127.0.0.1"), free_port()
     names = write_questions(folder / "names", _questions(cluster))
     text = f".:{ready} {{\n    bind 127.0.0.1\n    whoami\n}}\n"
@@ -318,28 +311,21 @@ class Search(NamedTuple):
         return self.knee is not None and abs(self.knee - rate) <= WITHIN * rate
 
 
-def find_knees(
-    folder: Path,
-    core: int | None,
-    runs: int = RUNS,
-    rate: int = CAPACITY,
-    limits: str = KNEE_LIMITS,
-) -> list[Search]:
-    """Search several times; `core` is the server's; raise BenchmarkError."""
+def find_knees(folder: Path, limits: str) -> list[Search]:
+    """Search several times; raise BenchmarkError."""
     program = compile_c(Path(__file__).with_name("paced.c"), folder)
     names, port = folder / "names", free_port()
     names.write_text("www.example.com A\n")
-    with on_core(core):
-        server = Process("paced", (str(program), str(port), str(rate)), folder)
-    with server:
-        return [_search(port, names, rate, limits, number) for number in range(1, runs + 1)]
+    words = (str(program), str(port), str(CAPACITY))
+    with Process("paced", words, folder, core=(two_cores() or (None,))[0]):
+        return [_search(port, names, limits, number) for number in range(1, RUNS + 1)]
 
 
-def _search(port: int, names: Path, rate: int, limits: str, number: int) -> Search:
-    print(f"search {number}: a server with {rate} queries a second", file=sys.stderr)
+def _search(port: int, names: Path, limits: str, number: int) -> Search:
+    print(f"search {number}: a server with {CAPACITY} queries a second", file=sys.stderr)
     words = (
         *HSDNS, "load", "-p", str(port), "-queries", str(names), "-find-knee",
-        "-rate", str(rate // 4), "-knee-limits", limits, "-live", "none", "-o", "json",
+        "-rate", str(CAPACITY // 4), "-knee-limits", limits, "-live", "none", "-o", "json",
     )  # fmt: skip
     try:
         done = subprocess.run(

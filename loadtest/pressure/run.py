@@ -23,9 +23,9 @@ from hsdns.http2 import DATA, split
 from hsdns.wire.framing import frame
 from loadtest.bench import Progress
 from loadtest.dns import ZONE, query_of, service_name
+from loadtest.pressure.attackers import client_context, dns_path, header_block, opening, request
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
 from loadtest.pressure.hostile_yaml import Reading, read
-from loadtest.pressure.http2 import client_context, dns_path, header_block, opening, request
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.machine import Control, raise_priority
 from loadtest.pressure.results import Honest, Outcome, Probed

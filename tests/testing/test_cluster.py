@@ -82,6 +82,13 @@ def test_bad_input_changes_nothing(
     assert ask(cluster, "web.shop.svc.cluster.local") == ["NXDOMAIN"]
 
 
+def test_a_call_that_fails_half_way_changes_nothing(cluster: Cluster) -> None:
+    with pytest.raises(ClusterError, match=r"spec\.replicas: -1 is below zero"):
+        cluster.statefulset("db", replicas=-1)
+    assert ask(cluster, "db.default.svc.cluster.local") == ["NXDOMAIN"]
+    cluster.service("db")
+
+
 def test_all_errors_and_warnings_are_told(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -73,6 +73,12 @@ def test_errors_are_those_of_the_library(
     assert raised.value.args == (code, text)
 
 
+def test_namespace(web: Cluster) -> None:
+    web.service("api", namespace="shop", headless=True).endpoints("10.0.0.9")
+    with web.patch(namespace="shop"):
+        assert socket.gethostbyname("api") == "10.0.0.9"
+
+
 def test_all_is_as_before_at_the_end(web: Cluster) -> None:
     def functions() -> tuple[object, ...]:
         return (

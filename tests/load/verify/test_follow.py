@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from hsdns.load.outcome import REPLY, Frames
@@ -177,3 +179,10 @@ def test_all_servers_are_asked_at_the_times_of_the_series(
     assert {each for server in machine.servers for each in server.sent} == {QUERIES[question]}
     replies = [content for kind, content in machine.emitted if kind == REPLY]
     assert replies == [bytes(8) + b"\x84\0" + QUERIES[question][2:]]
+
+
+def test_the_series() -> None:
+    assert SERIES[:3] == (0, MS, 2 * MS)
+    assert SERIES[-1] >= 60_000 * MS
+    growth = [after / before for before, after in pairwise(SERIES[10:])]
+    assert all(each == pytest.approx(1.25, rel=1e-3) for each in growth)

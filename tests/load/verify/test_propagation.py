@@ -106,6 +106,14 @@ def test_first_new_and_last_old(
     assert found.first_new_ms == (None if first_new is None else first_new + 500)
 
 
+@pytest.mark.parametrize("rcode", [2, 5])
+def test_errors_say_nothing(rcode: int) -> None:
+    servers = Servers()
+    servers.say(1, 0)
+    servers.say(2, 1, rcode=rcode)
+    assert [each.first_new_ms for each in servers.shown()] == [None]
+
+
 def test_a_change_that_was_taken_back_soon_is_left_out() -> None:
     class Back(Said):
         """Address 1 again from 10.5 on."""

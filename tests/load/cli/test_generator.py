@@ -10,7 +10,7 @@ from hsdns.load.cli.load import Generator, find_generator
 from hsdns.load.cluster.job import INDEX
 from hsdns.load.errors import LoadError
 from hsdns.load.schedule import Portion
-from tests.load.cluster.test_job import STARTED, api
+from tests.load.cluster.test_api import STARTED, api
 
 NOON = 1_767_268_800.0  # when the Job of test_job has started
 

@@ -22,7 +22,7 @@ from hsdns.load.report import FORMAT, read_report
 from hsdns.load.results import together
 from hsdns.load.send import probe
 from tests.load import servers
-from tests.load.cluster.test_job import STARTED, api
+from tests.load.cluster.test_api import STARTED, api
 from tests.load.servers import answer, server
 
 WEB = """

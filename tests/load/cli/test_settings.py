@@ -24,9 +24,8 @@ from hsdns.load.send import probe
 from hsdns.plugins.kubernetes import Kubernetes
 from tests.load.captures import SECOND, packet, pcap
 from tests.load.clusters import with_block
-from tests.load.test_merge import part
 from tests.load.test_replay import WEB, query
-from tests.load.test_report import report, results
+from tests.load.test_report import part, report, results
 from tests.support.tables import lines
 
 CAPTURE = pcap([(at * SECOND, packet(query(WEB), client=at)) for at in range(1, 4)])

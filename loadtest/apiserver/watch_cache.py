@@ -70,6 +70,7 @@ KINDS: Final = (
         bookmark_fields={"addressType": "", "endpoints": None, "ports": None},
     ),
     Kind("ConfigMap", "v1", "configmaps"),
+    Kind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies"),
     Kind("ServiceImport", "multicluster.x-k8s.io/v1alpha1", "serviceimports"),
 )
 

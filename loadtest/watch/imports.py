@@ -28,7 +28,7 @@ BEFORE: Final = (
     "hsdns.server.watch_thread",
     "hsdns.sources.ahead",
 )
-_SERVER: Final = ("hsdns.server.lifecycle", "hsdns.server.lifecycle", "hsdns.server.udp")
+_SERVER: Final = ("hsdns.server.lifecycle", "hsdns.server.lifecycle", "hsdns.server.transport.udp")
 _DIRECTIVE: Final = re.compile(r"^    (\w+)", re.MULTILINE)
 _SHOWN: Final = 6  # packages
 _SECONDS: Final = 60.0  # for an interpreter

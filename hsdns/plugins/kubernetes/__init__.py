@@ -35,13 +35,11 @@ from hsdns.chain import NOWHERE, Earlier, Next, Request
 from hsdns.cluster.address import is_reverse
 from hsdns.cluster.answer import ClusterAnswers, has_records, zone_records
 from hsdns.cluster.answer_set import AnswerSet, Changes
-from hsdns.cluster.earlier import ClusterView, EarlierStore
 from hsdns.cluster.freshness import STALENESS, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
-from hsdns.cluster.pods import Pods
-from hsdns.cluster.question import ParsedName
+from hsdns.cluster.schema import ParsedName
 from hsdns.cluster.source import Source
-from hsdns.cluster.store import Store, StoreSettings
+from hsdns.cluster.store import ClusterView, EarlierStore, Pods, Store, StoreSettings
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
     Property,
@@ -113,14 +111,14 @@ class Kubernetes(Plugin):
             one(choice("disabled", "insecure", "verified")), default="disabled", syntax="MODE"
         ),
         "endpoint_pod_names": Property(flag, default=False),
-        "ttl": Property(one(integer(0, 3600)), default=DEFAULT_TTL, syntax="SECONDS"),
+        "ttl": Property(one(integer(0, 3600)), default=DEFAULT_TTL, syntax="SECONDS", reads=1),
         "noendpoints": Property(flag, default=False),
-        "ignore": Property(read_ignore, default=False, syntax=IGNORABLE),
+        "ignore": Property(read_ignore, default=False, syntax=IGNORABLE, reads=1),
         "explain": Property(flag, default=False),
         "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONE...]"),
         "zonal": Property(flag, default=False),
         "multicluster": Property(read_zones, default=(), syntax="ZONE..."),
-        "startup_timeout": Property(one(duration()), default=5.0, syntax="DURATION"),
+        "startup_timeout": Property(one(duration()), default=5.0, syntax="DURATION", reads=1),
         "apiserver_qps": Property(one(number(0)), syntax="NUMBER"),
         "apiserver_burst": Property(one(integer(0)), syntax="NUMBER"),
         "apiserver_max_inflight": Property(one(integer(0)), syntax="NUMBER"),

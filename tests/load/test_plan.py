@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hsdns.load.errors import LoadError
 from hsdns.load.plan import DOH, DOT, TCP, Plan, StreamPlan, authority, transport_words
 from hsdns.load.pods import FORMS, RESOLVERS, Pods, Target, check_lengths
-from hsdns.load.questions import ABSENT, Question, Questions, Recorded, order, read_queries
+from hsdns.load.questions import ABSENT, Question, Questions, Recorded, order, read_queries, zipf
 from hsdns.load.schedule import BURST, EVEN, POISSON, SECOND, Portion, Schedule, Stage, read_start
 from hsdns.resolver.glibc import Glibc
 from hsdns.wire.decode import decode
@@ -216,6 +216,10 @@ def test_drawn_by_weight(weights: list[int], seed: int) -> None:
         share = weights[number] / sum(weights)
         assert share > 0
         assert abs(count - 1000 * share) <= 6 * (1000 * share * (1 - share)) ** 0.5 + 6
+
+
+def test_zipf() -> None:
+    assert [list(zipf(4, 1.0)), list(zipf(3, 0.0))] == [[1, 1 / 2, 1 / 3, 1 / 4], [1, 1, 1]]
 
 
 def test_the_first_one_exists() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hsdns.cluster.objects import Endpoint, EndpointSlice, Event, ObjectMeta, Service, Upserted
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT, KINDS, Changes
-from hsdns.load.cluster.churn import Churn, OwnNamespace, Size
+from hsdns.load.cluster.churn import Churn, OwnNamespace, Size, due_changes
 from hsdns.load.cluster.writer import ApiWriter
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape
@@ -101,6 +101,23 @@ def test_the_truth_has_a_change_before_the_api() -> None:
     metadata = [json.loads(line)["object"]["metadata"] for line in lines]
     assert [each["resourceVersion"] for each in metadata] == versions
     assert churn.history.since(Service, before) == []
+
+
+def test_how_many_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Late ones are made at once, and there is always a pause."""
+    now, slept = 10.0, list[float]()
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        slept.append(seconds)
+        now += max(seconds, (0.0, 0.5625, 0.0)[len(slept) - 1])
+
+    async def test() -> list[int]:
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        due = due_changes(8.0, lambda: now)
+        return [await anext(due) for _ in range(3)]
+
+    assert (asyncio.run(test()), slept) == ([1, 4, 1], [0.125, 0.125, 0.0625])
 
 
 class Running:

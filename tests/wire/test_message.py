@@ -213,6 +213,9 @@ CURRENT, EXPIRED, FUTURE = (
             reply([A], (), (), Rcode.NXDOMAIN), Outcome.OTHER_ERROR, id="nxdomain-with-answer"
         ),
         pytest.param(unwritten(Rcode.SERVFAIL), Outcome.SERVER_ERROR, id="servfail"),
+        pytest.param(
+            reply([A], rcode=Rcode.SERVFAIL), Outcome.SERVER_ERROR, id="servfail-with-answer"
+        ),
         pytest.param(unwritten(Rcode.NOTIMP), Outcome.SERVER_ERROR, id="notimp"),
         pytest.param(unwritten(Rcode.REFUSED), Outcome.OTHER_ERROR, id="refused"),
         pytest.param(None, Outcome.OTHER_ERROR, id="silence"),

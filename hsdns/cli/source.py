@@ -397,7 +397,7 @@ def _read_standard_input() -> None:
         raise FlagError(
             "standard input is empty, so there are no manifests; did the command before the pipe fail?"
         )
-    if found.problems:  # they could not be corrected while the server runs
+    if found.problems and not found.documents:  # they could not be corrected while the server runs
         *others, last = found.problems
         complain(*others)
         raise FlagError(last)

@@ -150,7 +150,7 @@ class Wait(SourceCommand):
 
         try:
             if self.conf is None and objects is None:
-                from hsdns.cli.explain import explain_running
+                from hsdns.explanation.cli import explain_running
 
                 running = find(None)
                 if not set(running.dns_addresses()) & {(each, self.port) for each in servers}:
@@ -159,7 +159,7 @@ class Wait(SourceCommand):
                 return (
                     f"the server that runs here says: {explain_running(running, parameters).cause}"
                 )
-            from hsdns.cli.explain import explain_offline
+            from hsdns.explanation.cli import explain_offline
 
             found, _ = explain_offline(self.conf, objects, qname, qtype, runs_code=self.runs_code)
             return f"the objects say: {found.cause}"
@@ -282,7 +282,7 @@ def _count(text: str | None) -> Count | None:
 def _servers(found: list[str] | None) -> list[str]:
     from ipaddress import ip_address
 
-    from hsdns.cli.lookup import first_server
+    from hsdns.ask.cli import first_server
 
     if found is None:
         return [first_server()]

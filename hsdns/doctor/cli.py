@@ -190,9 +190,9 @@ class Doctor(ReadingCommand):
 
         `add` adds the answers of the DNS servers, and others, to the dump of a cluster.
         """
+        from hsdns.sources.file_text import as_utf8, read_file
+
         path = self.from_
-        if path == "-":
-            return "standard input", sys.stdin.buffer.read()
         if path == DEMO:
             from hsdns.cli.source import demo_manifests
 
@@ -203,8 +203,9 @@ class Doctor(ReadingCommand):
                     f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
                 )
             try:
-                with open(path, "rb") as file:
-                    return path, file.read()
+                if path == "-":
+                    return "standard input", as_utf8(sys.stdin.buffer.read(), path)
+                return path, read_file(path)
             except OSError as error:
                 raise FlagError(
                     f"-{flag} {path}: it cannot be read: {error.strerror or error}"
@@ -519,12 +520,16 @@ def as_lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
             yield f"not checked: {OTHERS[plural]}: {reason}"
     if any(found.unchecked.values()) or OTHERS.keys() & found.reasons.keys():
         yield ""
+    if found.problems and not found.objects:
+        yield f"nothing was checked: {source} could not be read"
+        return
     hidden = f", {below} more below the -level" if below else ""
     hidden += f", {len(found.mesh)} of istioctl" if found.mesh else ""
     hidden += f", {len(found.silenced)} silenced" if found.silenced else ""
     yield (
         f"{counted(len(found.findings), 'finding', 'no')}{hidden}, {counted(len(found.passed), 'rule', 'no')} passed, "
         f"in {counted(found.objects, 'object', 'no')} of {source}"
+        + (f" ({len(found.problems)} not checked)" if found.problems else "")
     )
 
 

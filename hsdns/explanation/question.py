@@ -1,6 +1,6 @@
 """The client's flags, or parameters of a page: the name to look up, and the resolvers.
 
-Path: cli/asker_flags.py, server/control/explain.py -> here -> client.py creates a Client from it.
+Path: explanation/cli.py, server/control/explain.py -> here -> client.py creates a Client from it.
 Rule: this is cheap to import, because a command that uses a server's explanation needs only this.
 """
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from hsdns import cli
+from hsdns.ask import cli as lookup
 from hsdns.ask import question
 from hsdns.ask.question import NoReply, Refused
-from hsdns.cli import lookup
 from hsdns.cli.command import FlagError
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply

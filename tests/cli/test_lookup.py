@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.cli import lookup
+from hsdns.ask import cli as lookup
 from hsdns.cli.command import FlagError
 from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hsdns.cluster.address import address_of, pack_address, read_address, reverse_name
 from hsdns.cluster.freshness import NoCounters
-from hsdns.cluster.replaced import Replaced
+from hsdns.cluster.history import Replaced
 from hsdns.cluster.services import ReverseIndex
 from hsdns.wire.name import Name
 from tests.support.cluster.reverse_index import owners_by_address

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hsdns.cluster.history import Replaced
 from hsdns.cluster.objects import Deleted, Event, Pod, Synced, Upserted
-from hsdns.cluster.pods import Pods, address_in
-from hsdns.cluster.rejected import RejectedObjects
-from hsdns.cluster.replaced import Replaced
+from hsdns.cluster.pack import RejectedObjects
+from hsdns.cluster.store import Pods, address_in
 from tests.support.cluster.objects import deletes, pod, upserts
 from tests.support.tables import columns
 

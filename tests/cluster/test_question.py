@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from hsdns.cluster import question
+from hsdns.cluster import schema
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.objects import Selector
-from hsdns.cluster.question import ParsedName, parse
+from hsdns.cluster.schema import ParsedName, parse
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import Node, ServiceValue
 from hsdns.wire.iana import RRType
@@ -94,24 +94,28 @@ def test_reasons(row: str, expected: str) -> None:
 
 def test_what_a_selector_hides_may_exist() -> None:
     hidden = Selector.from_text("app=web")
-    assert why("web.ns.svc", StoreSettings(labels=hidden)) == question.NO_SERVED_SERVICE
-    assert why("web.ns.svc", StoreSettings(namespace_labels=hidden)) == question.NO_SERVED_NAMESPACE
+    assert why("web.ns.svc", StoreSettings(labels=hidden)) == schema.NO_SERVED_SERVICE
+    assert why("web.ns.svc", StoreSettings(namespace_labels=hidden)) == schema.NO_SERVED_NAMESPACE
 
 
 @pytest.mark.parametrize(
     "name",
-    sorted(name for name, text in vars(question).items() if name.startswith(("NO_", "PODS_"))),
+    sorted(
+        name
+        for name, text in vars(schema).items()
+        if name.startswith(("NO_", "PODS_")) and isinstance(text, str)
+    ),
 )
 def test_the_page_has_each_text(name: str) -> None:
     page = Path(__file__).parents[2] / "docs" / "plugins" / "kubernetes.md"
-    assert f"`{getattr(question, name)}`" in page.read_text(encoding="utf-8")
+    assert f"`{getattr(schema, name)}`" in page.read_text(encoding="utf-8")
 
 
 def test_without_the_number_of_all_none_is_given() -> None:
     store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.apply(OBJECTS)
     texts = {
-        name: question.readiness(store.services.values[b"ns", name.encode()], counted=False)
+        name: schema.readiness(store.services.values[b"ns", name.encode()], counted=False)
         for name in ("db", "none")
     }
     assert texts == {"db": "1 endpoints ready", "none": "no ready endpoints"}
@@ -123,7 +127,7 @@ def test_an_unusable_external_name() -> None:
         Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail), primary_zone=ZONE, ttl=5
     ).parse(Name.from_text("a.ns.svc.cluster.local"), ZONE)
     assert parsed is not None
-    found = question.absence(absent, parsed, counted=True)
+    found = schema.absence(absent, parsed, counted=True)
     assert found == "the externalName of the Service is not a domain name"
 
 
@@ -143,4 +147,4 @@ FOUR = (RR(ZONE, RRType.A, 5, bytes(4)),)
     ],
 )
 def test_nodata(found: Node | bytes | None, qtype: int, expected: str) -> None:
-    assert question.nodata(found, qtype) == expected
+    assert schema.nodata(found, qtype) == expected

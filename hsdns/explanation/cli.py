@@ -14,6 +14,8 @@ Rule: a server without the page, or with other explanations, is reported with a 
 
 Queries a DNS server, to compare its answer with an explanation:
 Rule: it uses UDP, and TCP if the reply is truncated; a server without an answer is reported, and is not an error.
+
+The flags of a command for the client of a lookup, of `hsdns resolve` too: a resolver, its resolv.conf, or a Pod.
 """
 
 from __future__ import annotations
@@ -29,14 +31,15 @@ from urllib.parse import urlencode
 import msgspec
 
 from hsdns.cli import source
-from hsdns.cli.asker_flags import FLAGS, AskerCommand
 from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_json
-from hsdns.cli.running_server import NoSuchPage, RunningServer, ServerError
+from hsdns.cli.source import ClusterCommand
+from hsdns.resolver import MODELS, USUAL
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
     from hsdns.cli.offline import Problems
+    from hsdns.cli.running_server import RunningServer
     from hsdns.corefile.tree import Token
     from hsdns.explanation.question import LookupQuestion
     from hsdns.explanation.report import Explanation, ServerAnswer
@@ -47,6 +50,90 @@ STATUSES: Final = {"resolves": 0, "does not resolve": 1, "could not tell": UNKNO
 NO_HISTORY: Final = (
     "-history is what a running server remembers; leave out -source and -conf to ask it"
 )
+
+
+RESOLV_CONF: Final = "/etc/resolv.conf"
+FLAGS: Final = ("resolver", "search", "ndots", "resolv-conf", "from", "cluster-dns")
+
+
+class AskerCommand(ClusterCommand):
+    """A command with flags for the client of a lookup."""
+
+    resolver: Annotated[
+        str, flag(f"{', '.join(MODELS)} (default: {', '.join(USUAL)}, side by side)", "NAME")
+    ] = ""
+    search: Annotated[
+        str, flag("search domains in place of those of resolv.conf", "DOMAIN,...")
+    ] = ""
+    ndots: Annotated[
+        int | None, flag("ndots in place of that of resolv.conf", "N", what="number", high=15)
+    ] = None
+    resolv_conf: Annotated[
+        str,
+        flag(f"resolv.conf to use (default {RESOLV_CONF}); with -from, that of the node", "FILE"),
+    ] = ""
+    from_: Annotated[
+        str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NS/POD")
+    ] = ""
+    cluster_dns: Annotated[
+        str,
+        flag("with -from: nameserver the kubelet writes (default: of Service kube-dns)", "ADDRESS"),
+    ] = ""
+
+    def asking(self) -> LookupQuestion:
+        """The lookup that the words and flags describe; raise FlagError."""
+        from hsdns.explanation.question import LookupQuestion
+
+        if "cluster-dns" in self.given and "from" not in self.given:
+            raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
+        name, types = self.name_and_types()
+        return LookupQuestion(
+            name,
+            types,
+            self.resolvers(),
+            self.from_,
+            self.resolv_conf_text(),
+            self.search,
+            self.ndots_text,
+            self.cluster_dns,
+        )
+
+    @property
+    def ndots_text(self) -> str:
+        """The word of -ndots, "" without it."""
+        return "" if self.ndots is None else str(self.ndots)
+
+    def resolvers(self) -> tuple[str, ...]:
+        """The resolvers to show; raise FlagError."""
+        from hsdns.explanation.question import read_resolvers
+
+        try:
+            return read_resolvers(self.resolver)
+        except ValueError as error:
+            raise FlagError(str(error)) from None
+
+    def name_and_types(self) -> tuple[str, tuple[int, ...]]:
+        """The name and the types that a program looks up; raise FlagError."""
+        from hsdns.explanation.question import read_name
+
+        self.name_and_type()
+        try:
+            return read_name(*self.words)
+        except ValueError as error:
+            raise FlagError(str(error)) from None
+
+    def resolv_conf_text(self) -> str:
+        """The text of the resolv.conf to use, "" for a Pod without that of its node; raise FlagError."""
+        if "resolv-conf" not in self.given and "from" in self.given:
+            return ""
+        path = self.resolv_conf or RESOLV_CONF
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError as error:
+            raise FlagError(
+                f"{path} cannot be read: {error.strerror}; give a resolv.conf with -resolv-conf"
+            ) from None
 
 
 class Explain(AskerCommand):
@@ -77,6 +164,7 @@ class Explain(AskerCommand):
 
     def run(self) -> int:
         """Explain it; a name that does not resolve is a status of its own."""
+        from hsdns.cli.running_server import RunningServer
         from hsdns.explanation.question import read_question
 
         asks = self._asks()
@@ -180,13 +268,21 @@ async def _explain(
 
     blocks = kubernetes_blocks(configuration)
     plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
+    is_builtin = configuration.corefile.path == source.NAME
     async with started(configuration, plugins) as runtime:
         await read_clusters(runtime, blocks, lambda: problems.is_denied)
         if asks is not None:
             return await explain_lookup(
-                configuration, runtime, asks, pause=_go_on, problems=problems.sentences
+                configuration,
+                runtime,
+                asks,
+                pause=_go_on,
+                problems=problems.sentences,
+                is_builtin=is_builtin,
             )
-        explainer = make_explainer(configuration, runtime, asks=False, pause=_go_on)
+        explainer = make_explainer(
+            configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
+        )
         return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
 
 
@@ -196,6 +292,7 @@ async def _go_on() -> None:
 
 def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Explanation:
     """Let a server explain a question or a lookup, given as parameters of its page; raise ServerError."""
+    from hsdns.cli.running_server import NoSuchPage, ServerError
     from hsdns.explanation.report import VERSION, Explanation
 
     try:

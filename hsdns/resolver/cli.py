@@ -1,0 +1,285 @@
+"""`hsdns resolve NAME`: a complete lookup as done by a program's resolver, query by query.
+
+Path: argv -> here -> resolver/, with answers of query.py or ask/lookup.py -> standard output.
+Rule 1: exit status 0: it resolves; 1: it does not, in at least one of the resolvers shown; 2: unknown.
+Rule 2: with a Corefile the waits are on a virtual clock; with a server they are real.
+
+Answers from a Corefile: the chain of a server, without a socket.
+Rule 1: it opens no port; a `forward` of the Corefile queries its upstreams, and `kubernetes` its API server.
+Rule 2: queries go to the first listen address of the Corefile, over UDP and TCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from ipaddress import ip_address
+from random import Random
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from hsdns.cli import source
+from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
+from hsdns.errors import OperatorError
+from hsdns.explanation.cli import AskerCommand
+from hsdns.resolver import MODELS
+from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
+from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
+from hsdns.wire.iana import type_to_text
+
+if TYPE_CHECKING:
+    from hsdns.assemble import Configuration
+    from hsdns.chain import Endpoint, Request
+    from hsdns.cli.running_server import RunningServer
+    from hsdns.corefile.tree import Token
+    from hsdns.explanation.client import Client, Heard, Tried
+    from hsdns.explanation.question import LookupQuestion
+    from hsdns.query import QueryProcessor
+    from hsdns.server.runtime import ServerRuntime
+
+
+class Resolve(AskerCommand):
+    """Shows the lookup in each resolver."""
+
+    name = "resolve"
+    forms = "NAME [TYPE] [FLAG...]"
+    most_words = ANY
+
+    server: Annotated[
+        str, flag("server to ask, with real waits, in place of a Corefile", "ADDRESS")
+    ] = ""
+    port: Annotated[int, flag("port of -server (default 53)", "PORT", name="p", low=1)] = 53
+    forward: Annotated[
+        list[str],
+        flag(
+            "servers for names outside the cluster, without -conf (default: not known)",
+            "ADDRESS...",
+        ),
+    ] = []
+    o: Annotated[str, flag("format: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
+
+    def run(self) -> int:
+        """Look the name up, and show each query."""
+        from hsdns.cli.running_server import RunningServer
+
+        name, types = self.name_and_types()
+        resolvers = self.resolvers()
+        if self.server:
+            for each in (
+                "source",
+                "conf",
+                "context",
+                "kubeconfig",
+                "control",
+                "forward",
+                "from",
+                "cluster-dns",
+            ):
+                if each in self.given:
+                    raise FlagError(
+                        f"-server asks a running server, so -{each} has no effect; leave one of them out"
+                    )
+            place = self.server, self.port
+            text, lookups = self._ask_server(resolvers, name, types, self.resolv_conf_text(), place)
+        else:
+            if "p" in self.given:
+                raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
+            if self.forward and self.conf is not None:
+                raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
+            source.check_upstreams(self.forward)
+            asked, looked_at = self.asking(), self.found()
+            is_whole = isinstance(looked_at, RunningServer) or source.is_cluster(looked_at)
+            if self.forward and is_whole:
+                raise FlagError(
+                    "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
+                    "or write a Corefile with forward, and name it with -conf"
+                )
+            if isinstance(looked_at, RunningServer):
+                conf, place = self._conf_of(looked_at, asked), looked_at.dns_address()
+                text, lookups = self._ask_server(resolvers, name, types, conf, place)
+            else:
+                text, lookups = self._ask_chain(asked, looked_at)
+        if self.o == "json":
+            found = {
+                "name": name,
+                "types": [type_to_text(each) for each in types],
+                "resolv_conf": text,
+                "resolvers": msgspec.to_builtins(lookups),
+            }
+            say_text(json.dumps(found, indent=2))
+        else:
+            say(*(as_list(name, lookups[0]) if len(lookups) == 1 else as_table(name, lookups)))
+        errors = {each.error for each in lookups if each.error}
+        return 0 if not errors else 2 if errors == {UNSEEN} else 1
+
+    def _conf_of(self, server: RunningServer, asked: LookupQuestion) -> str:
+        """The resolv.conf of the client of a lookup that a running server knows."""
+        if not asked.pod:
+            return asked.resolv_conf
+        from hsdns.explanation.cli import explain_running
+
+        explained = explain_running(server, asked.parameters())
+        assert explained.asker is not None, "it is about the lookup of a program"
+        return explained.asker.resolv_conf
+
+    def _ask_chain(
+        self, asked: LookupQuestion, objects: tuple[Token, ...] | None
+    ) -> tuple[str, list[LookupReport]]:
+        from hsdns.cli.offline import configure
+
+        configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
+
+        async def ask() -> tuple[str, list[LookupReport]]:
+            from hsdns.explanation.client import Lookups
+
+            async with chain_of(configuration) as chain:
+                client = await chain.client_of(asked)
+                lookups = Lookups(chain.hear, asked.name, asked.types)
+                try:
+                    return client.text, [await lookups.look_up(each) for each in client.settings]
+                except ValueError as error:
+                    raise FlagError(BAD_SEARCH.format(error)) from None
+
+        return asyncio.run(ask())
+
+    def _overridden(self, text: str) -> str:
+        from hsdns.explanation.question import overridden
+
+        return overridden(text, self.search, self.ndots_text)
+
+    def _ask_server(
+        self,
+        resolvers: Sequence[str],
+        name: str,
+        types: tuple[int, ...],
+        text: str,
+        server: tuple[str, int],
+    ) -> tuple[str, list[LookupReport]]:
+        from hsdns.ask.lookup import Sockets
+
+        address = server[0]
+        try:
+            ip_address(address)
+        except ValueError:
+            raise FlagError(f'-server needs an IP address, found "{address}"') from None
+        text = self._overridden(text)
+        lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
+        used = "\n".join([*lines, f"nameserver {address}"])
+
+        async def ask(resolver: str) -> LookupReport:
+            model = MODELS[resolver](used, Random(0))
+            transport = Sockets(model, server, Random())
+            return report_of(model, await look_up(model, name, types, transport))
+
+        try:
+            lookups = [asyncio.run(ask(each)) for each in resolvers]
+        except ValueError as error:
+            raise FlagError(BAD_SEARCH.format(error)) from None
+        if not any(each.has_reply for each in lookups):
+            raise OperatorError(f"no reply from {address}, so its answers are not known")
+        return text, lookups
+
+
+BAD_SEARCH: Final = "a name of the search list cannot be looked up: {}"
+LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
+LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
+
+
+@contextlib.asynccontextmanager
+async def chain_of(configuration: Configuration, client: str = "127.0.0.1") -> AsyncIterator[Chain]:
+    """The chain of a server with this configuration, whose plugins run; raise CannotTell.
+
+    `client` is the address of the client.
+    """
+    from hsdns.chain import Endpoint
+    from hsdns.cli.offline import CannotTell, kubernetes_blocks, started, wait_for_clusters
+    from hsdns.query import QueryProcessor
+
+    listeners = [each for each in configuration.listeners if each.listen.scheme == "dns"]
+    if not listeners:
+        raise CannotTell(
+            f"{configuration.corefile.path}: no server block answers plain DNS, so no resolver can ask it"
+        )
+    blocks = kubernetes_blocks(configuration)
+    plugins = [each for each in configuration.plugins if each.name not in LEFT_OUT]
+    async with started(configuration, plugins) as runtime:
+        chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
+        name = listeners[0].listen.server
+        refused: list[Request] = []
+        processor = QueryProcessor(
+            name,
+            listeners[0].block_choice(chains),
+            any_class=listeners[0].any_class,
+            on_refused=lambda request, reply: refused.append(request),
+        )
+        runtime.processors = {name: processor}
+        await wait_for_clusters(runtime, blocks)
+        listen = listeners[0].listen
+        yield Chain(
+            runtime,
+            processor,
+            Endpoint(client, 40000),
+            Endpoint(listen.host or "127.0.0.1", listen.port),
+            refused if configuration.corefile.path == source.NAME else None,
+        )
+
+
+class Chain:
+    """Answers packets like a server; `refused` has what the built-in Corefile refuses, which another may forward."""
+
+    def __init__(
+        self,
+        runtime: ServerRuntime,
+        processor: QueryProcessor,
+        client: Endpoint,
+        local: Endpoint,
+        refused: list[Request] | None,
+    ) -> None:
+        self._refused = refused
+        self._runtime, self._processor = runtime, processor
+        self._client, self._local = client, local
+        self._began = time.monotonic()
+
+    async def client_of(self, asked: LookupQuestion) -> Client:
+        """The client of a lookup, which sends the queries from now on; raise QuestionError."""
+        from hsdns.explanation.client import client_of
+
+        runtime = self._runtime
+
+        async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
+            return await runtime.in_watch(reading, LONGEST)
+
+        found = await client_of(runtime.configuration, asked, in_watch)
+        if found.pod is not None and found.pod.address:
+            self._client = self._client._replace(address=found.pod.address)
+        return found
+
+    async def hear(self, packet: Packet) -> Heard:
+        """The seconds until the answer, and the answer, if there is one."""
+        from hsdns.explanation.client import Heard, heard_of
+        from hsdns.explanation.observed import NO_FORWARD
+        from hsdns.server.runtime import begin
+
+        loop = asyncio.get_running_loop()
+        wire = wire_of(packet, packet.qid)
+        answering = self._processor.answer(
+            wire, self._client, self._local, packet.transport, self._began + packet.at
+        )
+        began = loop.time()
+        done = begin(answering, self._runtime.queries.spawn)
+        waited = not done.done()
+        try:
+            reply = await asyncio.wait_for(done, LONGEST)
+        except TimeoutError:
+            return Heard(None)
+        why = ""
+        if self._refused:
+            first = self._refused[0]
+            why = NO_FORWARD.format(first.query.qname.to_text().removesuffix("."))
+            reply = None if first.depth else reply
+            self._refused.clear()
+        return heard_of(packet, reply, why, loop.time() - began if waited else 0.0)

@@ -22,6 +22,7 @@ from hsdns.server.host import (
     UnixSocket,
     UnixSocketError,
     _locked,
+    attribute,
     interface_addresses,
     listens,
     own_addresses,
@@ -164,6 +165,14 @@ ip link add hsdns type dummy 2>/dev/null || ip link add hsdns type veth peer nam
 for turn in 1 2; do "$2" -m hsdns interface -address 169.254.20.10 fd68:7364:6e73::53 || exit 1; done
 ip -json address show dev hsdns
 """
+
+
+@pytest.mark.parametrize(
+    ("value", "octets"), [(b"", "04000300"), (b"ab", "06000300 6162 0000"), (b"abcd", "08000300 61626364")]
+)  # fmt: skip
+@pytest.mark.skipif(sys.byteorder != "little", reason="the octets are those of a little machine")
+def test_attributes(value: bytes, octets: str) -> None:
+    assert attribute(3, value) == bytes.fromhex(octets)
 
 
 @pytest.mark.slow

@@ -249,25 +249,6 @@ def test_workers_keep_their_shares_beside_another_listener(second: str) -> None:
             opened.close()
 
 
-def test_worker_that_gets_no_socket_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = sockets.open_udp
-
-    def refuse(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
-        if listen.port:
-            raise ListenError("no more")
-        return real(listen, shared=shared)
-
-    monkeypatch.setattr(sockets, "open_udp", refuse)
-    beside = open_both(ListenAddress("127.0.0.2", 0))
-    try:
-        with pytest.raises(ListenError, match="no more"):
-            open_all(ListenAddress("127.0.0.1", 0), beside, 3)
-        assert shares(beside) == [0, 0]
-    finally:
-        for sock in beside:
-            sock.close()
-
-
 DATA = Path(__file__).parents[1] / "data" / "tls"
 TLS = f"tls {DATA}/server.pem {DATA}/server.key"
 

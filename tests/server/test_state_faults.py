@@ -21,10 +21,9 @@ from hsdns.server.faults import measure_behind
 from hsdns.sources.api_server import ApiServer
 from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running
-from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Asking, Timed, served
+from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Timed, served
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import DEADLINE, until
-from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, cluster_objects
 from tests.support.servers.scripted_source import ScriptedSource
 from tests.support.servers.udp_listeners import each_kind
@@ -156,21 +155,6 @@ async def test_a_rule_that_ends_while_a_reload_places_it(
         site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
         blocks = blocks_of(site.server.configuration.plugins)
         assert [len(each.state.replaced) for each in blocks] == [0]
-
-
-@pytest.mark.sockets
-async def test_a_rule_that_another_thread_spends(tmp_path: Path) -> None:
-    """As rules about the watch are: what follows runs on the loop of the server."""
-    async with ClusterServer(tmp_path, BLOCKS, cluster_objects(), faults=True) as site:
-        asking = Asking(site, "udp")
-        asking.add("rcode REFUSED times 1")
-        assert site.server.faults is not None
-        rules = site.server.faults.rules
-        (rule,) = rules.all
-        rule.hits = 1
-        await asyncio.to_thread(rules.on_spent)
-        await until(lambda: not rules.standing, "the rule ended")
-        assert all(each.fault is None for each in site.server.configuration.blocks)
 
 
 @pytest.mark.parametrize(

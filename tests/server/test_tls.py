@@ -52,20 +52,6 @@ async def receive(reader: asyncio.StreamReader) -> str:
 
 
 @over_sockets
-async def test_context_is_exchanged_between_connections(loop: str) -> None:
-    async with serving() as it:
-        reader, writer = await it.connect(client_context())
-        it.server.settings = Settings(tls=server_context("other-server"))
-        with pytest.raises(ssl.SSLCertVerificationError):
-            await it.connect(client_context())
-        _, other = await it.connect(client_context(authority="other-ca"))
-        writer.write(framed(7))  # what is open goes on with what it began with
-        assert (await receive(reader)).startswith("7 NOERROR")
-        writer.close()
-        other.close()
-
-
-@over_sockets
 async def test_client_certificates(loop: str) -> None:
     async with serving(context=server_context(clients=True)) as it:
         known = client_context()
@@ -279,20 +265,6 @@ def test_end_of_the_client(stays: bool) -> None:
         assert pair.outside.out
         pair.inside.transport.close()
         assert pair.outside.calls == ["close"]
-
-
-def test_after_its_end_nothing_is_heard() -> None:
-    pair = Pair()
-    pair.shake()
-    pair.inside.transport.write_eof()
-    said = bytes(pair.outside.out)
-    pair.client.write(b"late")
-    pair.server.data_received(pair.outgoing.read())
-    pair.inside.transport.write(b"later")
-    pair.inside.transport.close()
-    assert pair.inside.heard == []
-    assert bytes(pair.outside.out) == said
-    assert pair.outside.calls == ["write_eof", "close"]
 
 
 @pytest.mark.parametrize(("is_http", "said"), [(True, PLAIN_HTTP), (False, b"\x15\x03")])

@@ -12,11 +12,10 @@ import aiohttp
 import pytest
 
 from hsdns.cluster.objects import ObjectMeta, Service, Synced
-from hsdns.cluster.store import Store
 from hsdns.server.control import cluster as watch
 from hsdns.server.control.cluster import EventFollower
 from tests.recording.recorded import make_store
-from tests.server.control.served import BLOCK, Beside, Served, served
+from tests.server.control.served import BLOCK, Served, served
 from tests.server.control.test_routes import TWO
 from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
 from tests.support.coroutines.event_loops import until
@@ -139,16 +138,6 @@ async def test_another_block_ends_it() -> None:
         assert await reader.content.readline() == b""
 
 
-async def test_queries_are_answered_between_the_pieces() -> None:
-    text = BLOCK.replace("manifests shop.yaml", "synthetic services=3000 endpoints=10")
-
-    async with served(text) as server, reading(server) as reader:
-        with Beside() as beside:
-            await reader.line()
-            assert len(await reader.state()) > 6000
-        assert beside.turns > 20
-
-
 async def test_a_request_for_the_header_alone_leaves_nothing() -> None:
     async with served() as server:
         async with server.client.head("http://localhost/v1/watch") as response:
@@ -175,39 +164,6 @@ class Case:
         self.now = 0.0
         self.store = make_store()
         self.follower = EventFollower(self.store, lambda: self.now)
-
-
-def test_of_too_many_the_first_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until it begins again."""
-    monkeypatch.setattr(watch, "MOST", 2)
-    case = Case()
-    case.follower.begin()
-    case.store.apply(upserts(WEB, DB))
-    assert case.follower.take() == (0.0, upserts(WEB, DB))
-    for _ in range(3):
-        case.store.apply(upserts(WEB))
-    case.store.apply(deletes(WEB))
-    assert (case.follower.lost, case.follower.take()) == (2, (0.0, upserts(WEB)))
-    case.store.apply(upserts(WEB))
-    assert case.follower.lost == 3  # there is room now, but what is lost is before it
-    _, state = case.follower.begin()
-    assert (case.follower.lost, case.follower.take(), len(state.services)) == (0, None, 2)
-    case.store.apply(deletes(DB))
-    assert case.follower.take() == (0.0, deletes(DB))
-
-
-def test_the_next_one_has_those_forgotten_that_have_ended() -> None:
-    """Though nothing happens in the cluster."""
-    case = Case()
-    for _ in range(3):
-        follower = EventFollower(case.store, lambda: 0.0)
-        follower.begin()
-        follower.end()
-    assert followers(case.store) == 1
-
-
-def followers(store: Store) -> int:
-    return len(store._followers)
 
 
 def test_what_a_snapshot_had_and_the_cluster_has_not() -> None:

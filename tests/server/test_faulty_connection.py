@@ -263,6 +263,16 @@ async def test_pieces(rate: int, piece: int, interval: float) -> None:
     assert outside.said == [bytes(piece), bytes(piece), b"x"]
 
 
+@pytest.mark.parametrize("end", ["close", "write_eof"])
+async def test_the_end_comes_last(end: str) -> None:
+    transport, outside, _ = slow(10)
+    transport.write(b"ab")
+    getattr(transport, end)()
+    assert (outside.said, transport.is_closing()) == ([b"a"], end == "close")
+    transport._send()
+    assert outside.said == [b"a", b"b", end]
+
+
 @given(st.lists(st.one_of(st.binary(max_size=9), st.just(None)), max_size=30), st.integers(1, 60))
 def test_all_comes_in_order(steps: list[bytes | None], rate: int) -> None:
     """Whatever is written, and whenever the timer runs (None): a piece at most each time, and nothing is lost."""

@@ -253,6 +253,25 @@ DATA = Path(__file__).parents[1] / "data" / "tls"
 TLS = f"tls {DATA}/server.pem {DATA}/server.key"
 
 
+def test_worker_that_gets_no_socket_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = sockets.open_udp
+
+    def refuse(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
+        if listen.port:
+            raise ListenError("no more")
+        return real(listen, shared=shared)
+
+    monkeypatch.setattr(sockets, "open_udp", refuse)
+    beside = open_both(ListenAddress("127.0.0.2", 0))
+    try:
+        with pytest.raises(ListenError, match="no more"):
+            open_all(ListenAddress("127.0.0.1", 0), beside, 3)
+        assert shares(beside) == [0, 0]
+    finally:
+        for sock in beside:
+            sock.close()
+
+
 def read(text: str) -> list[Settings]:
     corefile = parse("Corefile", text=text, environ={}, known_directives=ORDER)
     return [settings_of(listener) for listener in assemble(corefile, warn=pytest.fail).listeners]

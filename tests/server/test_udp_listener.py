@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -342,6 +343,19 @@ async def test_answer_after_the_end_is_sent_by_nobody(kind: str) -> None:
             for other in others:
                 other.close()
     await tasks.cancel()
+
+
+@each_kind
+async def test_what_is_not_sent_at_the_end_counts(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the last datagrams, too, those that the kernel does not take are counted."""
+    found = SimpleNamespace(received=0, send_errors={errno.EPERM: 2})
+    last = SimpleNamespace(serve=lambda table: [], statistics=lambda: found)
+    async with serving(kind=kind) as server:
+        monkeypatch.setattr("hsdns.server.udp.Batch", lambda fd, wildcard: last)
+        server.stop_reading()
+        assert server.statistics() == (0, {errno.EPERM: 2})
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hsdns.cluster.objects import ObjectMeta, Service, Synced
 from hsdns.server.control import cluster as watch
 from hsdns.server.control.cluster import EventFollower
 from tests.recording.recorded import make_store
-from tests.server.control.served import BLOCK, Served, served
+from tests.server.control.served import BLOCK, Beside, Served, served
 from tests.server.control.test_routes import TWO
 from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
 from tests.support.coroutines.event_loops import until
@@ -136,6 +136,16 @@ async def test_another_block_ends_it() -> None:
         assert await server.reloadable.server.reload()
         assert await reader.line() == {"entry": "end", "reason": watch.CHANGED}
         assert await reader.content.readline() == b""
+
+
+async def test_queries_are_answered_between_the_pieces() -> None:
+    text = BLOCK.replace("manifests shop.yaml", "synthetic services=3000 endpoints=10")
+
+    async with served(text) as server, reading(server) as reader:
+        with Beside() as beside:
+            await reader.line()
+            assert len(await reader.state()) > 6000
+        assert beside.turns > 20
 
 
 async def test_a_request_for_the_header_alone_leaves_nothing() -> None:

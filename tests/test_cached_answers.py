@@ -128,19 +128,7 @@ BLOCKS = {
     for name in sections(FILE)
 }
 OVER_UDP = ("forward", "short denial", "file", "rewrite")
-WORDS = (
-    "one",
-    "ONE",
-    "two",
-    "nx",
-    "nodata",
-    "fail",
-    "referral",
-    "changing",
-    "alias",
-    "big",
-    "signed",
-)
+WORDS = "one ONE two nx nodata fail referral changing alias big signed".split()
 FORMS: tuple[dict[str, Any], ...] = (
     {},
     {},

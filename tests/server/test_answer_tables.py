@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from types import SimpleNamespace
@@ -30,7 +29,6 @@ from hsdns.server.answer_tables import (
 from hsdns.server.udp import UdpListener
 from hsdns.wire.decode import decode
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import until
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
 from tests.support.servers.udp_listeners import KINDS, twin_of
 
@@ -322,16 +320,6 @@ async def test_what_an_event_has_ended_is_made_once_after_it() -> None:
     assert await bench.turns() == [], "so they have been forgotten"
 
 
-async def test_a_batch_is_recomputed_at_its_end() -> None:
-    bench = Bench((1,), (2,), (3,))
-    for index, more, made in ((1, True, []), (2, False, [0, 1]), (3, True, [0, 1])):
-        bench.recomputation.hold()
-        bench.recomputation.bump(index)
-        bench.recomputation.release(more=more)
-        assert sorted(bench.writer.made) == made
-    assert await bench.turns() == [2], "the end of the batch does not come"
-
-
 async def test_replies_that_cannot_be_recomputed_are_left_to_the_next_query(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -357,29 +345,6 @@ async def test_many_are_made_some_in_a_turn() -> None:
     bench.writer.used = dict.fromkeys(bench.writer.queries, 3)
     assert await bench.turns() == [3, 4, 5]
     assert sorted(await bench.turns(9)) == [0, 1, 2, 3, 4, 5, 6]
-
-
-async def test_a_table_that_was_exchanged_is_left_alone() -> None:
-    bench = Bench(*[(1,)] * 3)
-    bench.writer.seconds = TURN
-    bench.recomputation.bump(1)
-    assert await bench.turns() == [0]
-    bench.use()
-    assert await bench.turns(5) == []
-
-
-async def test_counters_move_in_any_thread_and_without_a_loop() -> None:
-    bench = Bench((1,))
-    thread = threading.Thread(target=bench.recomputation.bump, args=(1,))
-    thread.start()
-    thread.join()
-    await until(lambda: bench.writer.made == [0], "it is made on this loop")
-    bench.recomputation.detach()
-    bench.recomputation.bump(1)
-    assert await bench.turns(3) == []
-    assert bench.versions.read(1) == 2
-    await bench.recomputation.warm(bench.writer, bench.writer)  # type: ignore[arg-type]  # a stand-in
-    assert bench.writer.made == []
 
 
 async def test_a_new_table_begins_with_what_the_last_one_was_asked_for() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
@@ -14,18 +13,16 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated
 
-from hsdns.chain import Request
 from hsdns.server.admission import MAX_OCTETS, STEPS
 from hsdns.server.doh import DohConnection
 from hsdns.server.doh_http2 import COUNTED, MAX_STREAMS, MAX_UNSENT, Http2
 from hsdns.server.sockets import Settings
 from hsdns.wire.framing import frame
-from hsdns.wire.message import Reply
 from tests.support.clients import http2_frames
 from tests.support.clients.https import Answered, Http1Client, Http2Client, get
 from tests.support.clients.messages import query, summary
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import LOOPS, until
+from tests.support.coroutines.event_loops import LOOPS
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.function_processor import Answer, asked_address
 from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
@@ -85,35 +82,6 @@ async def test_queries(client: type[Http1Client], loop: str) -> None:
         counted = it.metrics.counter("coredns_dns_https_responses_total", "").values
         assert counted == {(SERVER, "200"): 3, (SERVER, "404"): 1, (SERVER, "400"): 3}
         assert len(it.server.connections) == 1
-
-
-@pytest.mark.parametrize(
-    ("client", "many"), [(Http1Client, 10_000), (Http2Client, MAX_STREAMS)], ids=["1.1", "2"]
-)
-async def test_no_more_is_read_while_enough_is_in_progress(
-    client: type[Http1Client], many: int
-) -> None:
-    """Of HTTP/1.1, whose replies are in the order of requests, that is one."""
-    go_on = asyncio.Event()
-
-    async def answer(request: Request) -> Reply:
-        await go_on.wait()
-        return await asked_address(request)
-
-    async with serving(answer) as it, client(it.port) as connected:
-        for _ in range(many):
-            connected.send("GET", get())
-        connection = await it.connection()
-        enough = 1 if client is Http1Client else many
-        await until(
-            lambda: connection._is_paused and connection.pending == enough, "it reads no more"
-        )
-        assert connection._http.octets <= 262_144
-        go_on.set()
-        for _ in range(many):
-            assert (await connected.receive()).status == 200
-        check(await connected.ask("GET", get()))
-        assert not connection._is_paused
 
 
 # --- in memory ---

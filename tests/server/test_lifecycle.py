@@ -340,16 +340,6 @@ async def test_signals(
     assert ("SIGINT: Force quit" in caplog.messages) is (status == 2)
 
 
-async def test_sigusr1_reloads(tmp_path: Path) -> None:
-    reloadable = ReloadableServer(tmp_path, WHOAMI)
-    with default_signals(reloadable.server):
-        async with running(reloadable):
-            before = reloadable.server.configuration
-            os.kill(os.getpid(), signal.SIGUSR1)
-            await until(lambda: reloadable.server.configuration is not before, "a reload")
-            assert (await reloadable.ask()).startswith(NOERROR)
-
-
 @pytest.mark.parametrize("fault", ["bind", "http", "processors", "udp", "tcp"])
 def test_start_that_fails_leaves_nothing(fault: str) -> None:
     world = World(Script(fault=fault))

@@ -136,17 +136,6 @@ async def test_start_take_over_drain(kind: str) -> None:
             await reloadable.ask("tcp")
 
 
-@each_kind
-async def test_old_socket_answers_for_the_new_one(kind: str) -> None:
-    """From one address to all: what the kernel still gives to the old socket is answered as on the new one."""
-    async with serving() as reloadable:
-        await reloadable.change(BOUND)
-        old = await reloadable.change(".:PORT {\nwhoami\n}\n")
-        assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
-        await old.drain(never)
-        assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
-
-
 async def test_tls_and_https_are_tcp_alone() -> None:
     async with serving() as reloadable:
         tls = f"tls {DATA}/server.pem {DATA}/server.key"

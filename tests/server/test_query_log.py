@@ -144,16 +144,6 @@ def test_a_sink_that_stalls_holds_up_no_other_thread() -> None:
     ]
 
 
-def test_closing_waits_no_longer_than_it_was_told_to() -> None:
-    sink = Stalling()
-    writer = LogWriter([sink])
-    writer.start()
-    writer.write(0, b"last words\n")
-    assert sink.called.wait(TIMEOUT)
-    assert not writer.close(0)
-    sink.goes_on.set()
-
-
 @pytest.mark.parametrize(
     ("sink", "written"),
     [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hsdns.server.admission import STEPS, Turns
-from hsdns.server.connection import PLAIN_HTTP, RECORDS, TlsConnection
+from hsdns.server.connection import RECORDS, TlsConnection
 from hsdns.server.sockets import DEFAULT_LIMITS, Limits, Settings
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient
@@ -248,41 +248,3 @@ def test_an_end_while_records_wait(how: str) -> None:
     assert pair.inside.heard[-1] == ("eof" if how == "end" else "lost")
     assert ("close" in pair.outside.calls) is (how == "end")
     assert pair.inside.encrypted == 0
-
-
-@pytest.mark.parametrize("stays", [False, True])
-def test_end_of_the_client(stays: bool) -> None:
-    pair = Pair(stays=stays)
-    pair.shake()
-    with pytest.raises(ssl.SSLWantReadError):
-        pair.client.unwrap()
-    pair.server.data_received(pair.outgoing.read())
-    assert pair.inside.heard == ["eof"]
-    assert pair.outside.calls == ([] if stays else ["close"])
-    assert bool(pair.outside.out) is not stays  # the server's own close_notify
-    if stays:
-        pair.inside.transport.write(b"late answer")
-        assert pair.outside.out
-        pair.inside.transport.close()
-        assert pair.outside.calls == ["close"]
-
-
-@pytest.mark.parametrize(("is_http", "said"), [(True, PLAIN_HTTP), (False, b"\x15\x03")])
-def test_plain_http(is_http: bool, said: bytes) -> None:
-    pair = Pair(is_http=is_http)
-    pair.server.data_received(b"GET /health HTTP/1.1\r\n\r\n")
-    assert bytes(pair.outside.out).startswith(said) or (not is_http and not pair.outside.out)
-    assert pair.outside.calls == ["close"]
-    assert pair.inside.heard == []
-
-
-def test_broken_records() -> None:
-    pair = Pair()
-    pair.shake()
-    pair.server.data_received(b"\x17\x03\x03\x00\x20" + bytes(32))
-    assert pair.outside.calls == ["close"]
-    pair.server.connection_lost(None)
-    assert pair.inside.heard == ["lost"]
-    pair.server.data_received(b"more")
-    pair.inside.transport.write(b"more")
-    assert pair.inside.heard == ["lost"]

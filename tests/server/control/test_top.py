@@ -135,13 +135,6 @@ async def test_filters(page: str, names: list[str]) -> None:
         assert [each["name"] for each in found["failing"]] == names
 
 
-async def test_once() -> None:
-    async with served(TEXT) as server:
-        (found,) = (await server.get("/v1/top?once=1")).lines
-        assert found["rates"]["queries_per_second"] == 0
-        assert not server.reloadable.server.queries.is_open, "the reader has gone"
-
-
 async def test_readers_of_a_selection_share_its_pictures() -> None:
     """`time` and `uptime_seconds` are those of the making: equal lines are one picture."""
     async with served(TEXT) as server, AsyncExitStack() as stack:
@@ -252,17 +245,6 @@ async def test_a_cause_is_found_again_when_the_cluster_changes(
         assert await found.of([gone]) == before
         monkeypatch.setattr(explain, "REFRESH", 0.0)
         assert await found.of([gone]) == ["asked from the server's own host, it has an answer now"]  # fmt: skip
-
-
-@pytest.mark.usefixtures("_more")
-async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "MOST_CAUSES", 2)
-
-    async with served(CAUSES) as server:
-        found = causes(server)
-        for number in range(4):
-            await found.of([a_failing(f"n{number}.{SHOP}"), a_failing(f"n.{SHOP}")])
-        assert len(found._known) <= 2
 
 
 @pytest.mark.usefixtures("_more")

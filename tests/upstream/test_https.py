@@ -145,6 +145,18 @@ async def test_how_long_a_connection_is_kept(
         assert len(line.server.connections) == connections
 
 
+async def test_sweep_closes_an_idle_connection(certificate: Certificate) -> None:
+    async with line_to(certificate) as line:
+        line.line.sweep()
+        await line.ask()
+        line.now += 9.0
+        line.line.sweep()
+        assert len(line.line) == 1
+        line.now += 1.0
+        line.line.sweep()
+        assert len(line.line) == 0
+
+
 async def test_a_goaway_during_a_query_is_no_failure(
     certificate: Certificate,
 ) -> None:

@@ -33,6 +33,7 @@ from tests.server.stand_ins import ScriptedLoop
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.servers.function_processor import Answer, processor
+from tests.support.servers.noted import Noted
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, each_kind, serving_with
 
 pytestmark = pytest.mark.sockets
@@ -203,15 +204,12 @@ async def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) ->
             assert not shared(udp.sock)
 
 
-class Part:
+class Part(Noted):
     """UDP or TCP, of which the order of calls is wanted."""
 
     def __init__(self, log: list[str], name: str) -> None:
-        self.log, self.name = log, name
+        super().__init__(log, f"{name} ")
         self.connections: set[int] = set()
-
-    def __getattr__(self, called: str) -> Any:
-        return lambda: self.log.append(f"{self.name} {called}")
 
 
 def drained(listener: Listener, is_needed: bool, is_forced: bool = False) -> float:

@@ -269,7 +269,7 @@ async def test_a_server(inbox: Inbox, tmp_path: Path, caplog: pytest.LogCaptureF
     """Its start, reloads with and without a change, a reload that fails, and its end."""
     caplog.set_level(logging.CRITICAL, "hsdns")
 
-    async with running(ReloadableServer(tmp_path, WHOAMI, manager(inbox))) as reloadable:
+    async with running(ReloadableServer(tmp_path, WHOAMI, manager=manager(inbox))) as reloadable:
         server = reloadable.server
         assert inbox.all() == [READY]
         assert await server.reload()

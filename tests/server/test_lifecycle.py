@@ -86,7 +86,7 @@ async def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_ins
         read.set()
         assert not await reload
         assert server.instances == [before]
-        assert reloadable.failures == 0
+        assert reloadable.total("coredns_reload_failed_total") == 0
 
 
 async def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
@@ -154,13 +154,13 @@ async def test_reload_of_a_broken_file_keeps_the_old_one(
         assert failed.endswith(" (serving goes on as before)")
         assert again.startswith(who)
         assert error in again
-        assert reloadable.failures == 1
+        assert reloadable.total("coredns_reload_failed_total") == 1
         assert (await reloadable.ask()).startswith(NOERROR)
         assert list(reloadable.server.addresses) == [ListenAddress("127.0.0.1", reloadable.port)]
         assert other_tasks() == tasks
         reloadable.write(WHOAMI)
         assert await reloadable.server.reload()
-        assert reloadable.failures == 1
+        assert reloadable.total("coredns_reload_failed_total") == 1
 
 
 HTTP = ". {\nbind 127.0.0.1\nhealth 127.0.0.1:HTTP\nready 127.0.0.1:HTTP\nprometheus 127.0.0.1:HTTP\nwhoami\n}\n"

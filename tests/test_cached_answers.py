@@ -20,7 +20,7 @@ from hsdns.cluster.objects import Upserted
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.cache.store import judge
 from hsdns.plugins.forward import Forward
-from hsdns.server.sockets import client_endpoint
+from hsdns.server.transport.sockets import client_endpoint
 from hsdns.wire import rdata
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType

@@ -19,7 +19,7 @@ import pytest
 
 from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
-from hsdns.server.sockets import asked_endpoint, client_endpoint, open_udp, socket_address
+from hsdns.server.transport.sockets import asked_endpoint, client_endpoint, open_udp, socket_address
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import CD, RD

@@ -17,7 +17,7 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.server.instance import Instance
 from hsdns.server.lifecycle import Server, handle_signals
-from hsdns.server.sockets import ListenError, open_both
+from hsdns.server.transport.sockets import ListenError, open_both
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.servers.cluster_server import ClusterServer

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.server.admission import (
+from hsdns.server.transport.admission import (
     CONNECTION,
     CREDIT,
     CREDIT_A_SECOND,
@@ -141,7 +141,7 @@ def test_a_probe_outlives_4000_silent_connections_a_second(limit: int) -> None:
 def test_the_client_with_most_octets_loses_connections(
     clients: str, octets: list[int], aborted: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hsdns.server.admission.MAX_OCTETS", 100)
+    monkeypatch.setattr("hsdns.server.transport.admission.MAX_OCTETS", 100)
     places, connections = filled(len(clients), clients)
     for connection, count in zip(connections, octets, strict=True):
         places.hold(connection, 1)
@@ -157,7 +157,7 @@ def test_the_client_with_most_octets_loses_connections(
 
 
 def test_any_history_keeps_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hsdns.server.admission.MAX_OCTETS", 100)
+    monkeypatch.setattr("hsdns.server.transport.admission.MAX_OCTETS", 100)
     chance = random.Random(7)
     places, held = Places(20), dict[Connection, str]()
     for _ in range(5000):

@@ -26,7 +26,7 @@ from hsdns.server.answer_tables import (
     Recomputation,
     shed_drops,
 )
-from hsdns.server.udp import UdpListener
+from hsdns.server.transport.udp import UdpListener
 from hsdns.wire.decode import decode
 from tests.support.cluster.objects import service
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects

@@ -13,10 +13,10 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated
 
-from hsdns.server.admission import MAX_OCTETS, STEPS
-from hsdns.server.doh import DohConnection
-from hsdns.server.doh_http2 import COUNTED, MAX_STREAMS, MAX_UNSENT, Http2
-from hsdns.server.sockets import Settings
+from hsdns.server.http.doh import DohConnection
+from hsdns.server.http.doh_http2 import COUNTED, MAX_STREAMS, MAX_UNSENT, Http2
+from hsdns.server.transport.admission import MAX_OCTETS, STEPS
+from hsdns.server.transport.sockets import Settings
 from hsdns.wire.framing import frame
 from tests.support.clients import http2_frames
 from tests.support.clients.https import Answered, Http1Client, Http2Client, get

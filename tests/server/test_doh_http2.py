@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.http2 import MAX_BLOCK_LEN, MAX_FRAME_LEN, ErrorCode, Violation
-from hsdns.server.doh_http2 import (
+from hsdns.server.http.doh_http2 import (
     MAX_BODY_LEN,
     MAX_STREAMS,
     RATES,
     Frames,
     Http2,
 )
-from hsdns.server.http_request import Request, Response
+from hsdns.server.http.request import Request, Response
 from tests.support.clients.http2_frames import (
     CONTINUATION,
     DATA,

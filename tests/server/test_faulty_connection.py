@@ -17,9 +17,9 @@ from hsdns.chain import Endpoint
 from hsdns.faults.rules import Bite
 from hsdns.faults.selector import Asked
 from hsdns.server import faults
-from hsdns.server.admission import ListenerFaults
 from hsdns.server.faults import FaultyConnection, SlowTransport
-from hsdns.server.sockets import Settings
+from hsdns.server.transport.admission import ListenerFaults
+from hsdns.server.transport.sockets import Settings
 from hsdns.wire.framing import frame
 from tests.faults.queries import SERVERS, make_rule
 from tests.support.clients.https import get

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from hsdns.http_page import AccessToken, HttpHandler, HttpPage, HttpRefusal, HttpStream, PageRequest
-from hsdns.server import http
-from hsdns.server import http as http_connection
-from hsdns.server.admission import Places
-from hsdns.server.http import HEADERS, HttpError, HttpListeners, HttpPages, fault_of
+from hsdns.server.http import pages as http
+from hsdns.server.http.pages import HEADERS, HttpError, HttpListeners, HttpPages, fault_of
+from hsdns.server.transport.admission import Places
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import busy, until
 from tests.support.tables import columns
@@ -107,7 +106,7 @@ async def test_answers(
     def broken(path: str) -> tuple[int, str, bytes]:
         raise ZeroDivisionError
 
-    caplog.set_level(logging.ERROR, "hsdns.server.http")
+    caplog.set_level(logging.ERROR, "hsdns.server.http.pages")
     listeners = await opened(pages(health=page("OK"), ready=page("kubernetes", 503), broken=broken))
     found = await ask(listeners.bound[LOCAL], path, method)
     await listeners.close()
@@ -253,7 +252,7 @@ async def test_without_ipv6_an_empty_host_is_all_of_ipv4(monkeypatch: pytest.Mon
 async def test_a_client_that_does_not_ask_is_cut_off(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
+    monkeypatch.setattr(http, "TIMEOUT", 0.05)
     listeners = await opened(pages(health=page("OK")))
     reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
     writer.write(sent)
@@ -323,7 +322,7 @@ async def test_a_client_that_takes_nothing_is_left(
     loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or it would hold its connection, and the page made for it, for good."""
-    monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
+    monkeypatch.setattr(http, "TIMEOUT", 0.05)
     listeners = await opened(pages(metrics=page("x" * 20_000_000)), places := Places(64))
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -483,7 +482,7 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It kept one of the few places of readers."""
-    monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
+    monkeypatch.setattr(http, "TIMEOUT", 0.05)
     listeners = await opened({"/whole": HttpStream("text/plain", whole)})
     reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
     writer.write(b"GET /whole HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345")

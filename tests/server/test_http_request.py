@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.server.http_request import (
+from hsdns.server.http.request import (
     MAX_BODY,
     MAX_HEAD,
     Malformed,

@@ -18,15 +18,15 @@ from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import Places
-from hsdns.server.listeners import (
+from hsdns.server.runtime import Tasks
+from hsdns.server.transport.admission import Places
+from hsdns.server.transport.listeners import (
     Listener,
     Listeners,
     Opener,
 )
-from hsdns.server.runtime import Tasks
-from hsdns.server.sockets import ListenError
-from hsdns.server.tcp import TcpListener
+from hsdns.server.transport.sockets import ListenError
+from hsdns.server.transport.tcp import TcpListener
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.server.stand_ins import ScriptedLoop
@@ -193,7 +193,7 @@ async def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) ->
                 return real(*args)
 
             more = reloadable.configuration(BOUND.replace("whoami", "multisocket 4\nwhoami"))
-            monkeypatch.setattr("hsdns.server.sockets.socket.socket", scarce)
+            monkeypatch.setattr("hsdns.server.transport.sockets.socket.socket", scarce)
             new = Listeners(reloadable.opener, more.listeners)
             with pytest.raises(ListenError, match="Too many open files"):
                 new.bind(reloadable.listeners)

@@ -15,8 +15,8 @@ from hsdns.chain import Endpoint
 from hsdns.corefile.parser import parse
 from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO
 from hsdns.plugins import ORDER
-from hsdns.server import sockets
-from hsdns.server.sockets import (
+from hsdns.server.transport import sockets
+from hsdns.server.transport.sockets import (
     BoundSockets,
     Limits,
     ListenError,

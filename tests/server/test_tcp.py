@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from hsdns.chain import Request
-from hsdns.server import tcp as tcp_listener
-from hsdns.server.admission import MAX_CREDIT_WAIT, SECONDS, STEPS
-from hsdns.server.sockets import DEFAULT_LIMITS, Limits, Settings
-from hsdns.server.tcp import MAX_IN_WORK, TcpConnection
+from hsdns.server.transport import tcp as tcp_listener
+from hsdns.server.transport.admission import MAX_CREDIT_WAIT, SECONDS, STEPS
+from hsdns.server.transport.sockets import DEFAULT_LIMITS, Limits, Settings
+from hsdns.server.transport.tcp import MAX_IN_WORK, TcpConnection
 from hsdns.wire.framing import frame
 from hsdns.wire.message import RR, Reply
 from tests.support.clients.messages import query

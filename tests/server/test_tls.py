@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hsdns.server.admission import STEPS, Turns
-from hsdns.server.connection import RECORDS, TlsConnection
-from hsdns.server.sockets import DEFAULT_LIMITS, Limits, Settings
+from hsdns.server.transport.admission import STEPS, Turns
+from hsdns.server.transport.connection import RECORDS, TlsConnection
+from hsdns.server.transport.sockets import DEFAULT_LIMITS, Limits, Settings
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient
 from tests.support.coroutines.event_loops import LOOPS, until

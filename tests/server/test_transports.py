@@ -14,7 +14,7 @@ from hsdns.assemble import ListenAddress
 from hsdns.chain import Request
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
-from hsdns.server.sockets import DEFAULT_LIMITS, Settings, open_udp
+from hsdns.server.transport.sockets import DEFAULT_LIMITS, Settings, open_udp
 from hsdns.wire.message import RR, Reply
 from tests.support.clients.https import Http1Client, Http2Client, get
 from tests.support.clients.messages import query, summary

@@ -17,10 +17,10 @@ from hsdns.chain import BlockChoice, Request
 from hsdns.fastpath import Terms
 from hsdns.fastpath.control import write_address
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import PendingQueries
 from hsdns.server.runtime import Tasks
-from hsdns.server.sockets import open_udp
-from hsdns.server.udp import AGAIN, KNOWN, TURN
+from hsdns.server.transport.admission import PendingQueries
+from hsdns.server.transport.sockets import open_udp
+from hsdns.server.transport.udp import AGAIN, KNOWN, TURN
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
 from tests.server.test_transports import serving_udp
@@ -353,7 +353,7 @@ async def test_what_is_not_sent_at_the_end_counts(
     found = SimpleNamespace(received=0, send_errors={errno.EPERM: 2})
     last = SimpleNamespace(serve=lambda table: [], statistics=lambda: found)
     async with serving(kind=kind) as server:
-        monkeypatch.setattr("hsdns.server.udp.Batch", lambda fd, wildcard: last)
+        monkeypatch.setattr("hsdns.server.transport.udp.Batch", lambda fd, wildcard: last)
         server.stop_reading()
         assert server.statistics() == (0, {errno.EPERM: 2})
 

@@ -17,7 +17,7 @@ from hsdns import chain
 from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.objects import Upserted
 from hsdns.plugins.whoami import Whoami
-from hsdns.server import listeners
+from hsdns.server.transport import listeners
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.server.loopback import (

@@ -15,7 +15,7 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
-from hsdns.server.sockets import open_all
+from hsdns.server.transport.sockets import open_all
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
 from tests.support.cluster.objects import service
@@ -25,7 +25,7 @@ from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, c
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, twin_of
 
 if TYPE_CHECKING:
-    from hsdns.server.udp import UdpWorkers
+    from hsdns.server.transport.udp import UdpWorkers
 
 pytestmark = [pytest.mark.sockets, NEEDS_NATIVE]
 
@@ -36,7 +36,7 @@ COREFILE = f".:53 {{\nprometheus\n{KUBERNETES}\n}}\n"
 @pytest.fixture
 def workers() -> ModuleType:
     """The module, which needs the compiled twin."""
-    from hsdns.server import udp as found  # noqa: PLC0415 - it needs the compiled module
+    from hsdns.server.transport import udp as found  # noqa: PLC0415 - it needs the compiled module
 
     return found
 

@@ -16,12 +16,12 @@ from hsdns import __version__
 from hsdns.cluster.answer_set import texts, to_object
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.plugin import Plugin
-from hsdns.server import http, runtime
-from hsdns.server import http as http_connection
+from hsdns.server import runtime
 from hsdns.server.control import cluster as watch
 from hsdns.server.control import queries, routes
 from hsdns.server.control.faults import NOT_KEPT
 from hsdns.server.control.routes import DASHBOARD, EVENTS, FILE, NO_REPLAY, ROUTES
+from hsdns.server.http import pages as http
 from tests.server.control.served import (
     BLOCK,
     SOCKET,
@@ -154,7 +154,7 @@ async def test_an_address_of_a_container() -> None:
 
 async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Meanwhile another one is answered."""
-    monkeypatch.setattr(http_connection, "TIMEOUT", 0.2)
+    monkeypatch.setattr(http, "TIMEOUT", 0.2)
     text = BLOCK.replace("manifests shop.yaml", "synthetic services=3000")
     async with served(text) as server:
         reader, writer = await asyncio.open_unix_connection(SOCKET, limit=1)

@@ -1,6 +1,6 @@
 """Reads the requests of an HTTP/1.1 connection, and writes the heads of responses; without sockets.
 
-Path: http.py and doh.py pass in the octets of a client -> requests, one after the other.
+Path: pages.py and doh.py pass in the octets of a client -> requests, one after the other.
 Rule 1: of a head, at most MAX_HEAD octets are read, of a body MAX_BODY.  Octets behind a request are not parsed before
         the caller takes the next one, so a client that sends many at once gets no more work done than others.
 Rule 2: what is no valid request is Malformed, with the status of its response.  The caller closes the connection:

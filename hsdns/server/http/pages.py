@@ -1,7 +1,7 @@
 """Serves /health, /ready, /metrics and the control door over HTTP.
 
 Path: beside the queries; plugins register pages through `runtime.serve_http`, instance.py opens the sockets,
-lifecycle.py closes them; http_request.py reads what clients send.
+lifecycle.py closes them; request.py reads what clients send.
 Rule 1: pages belong to a configuration (HttpPages), sockets to the process (HttpListeners).  If a reload has pages at
         the same address, it replaces the pages and keeps the socket open, so a probe of the kubelet never finds it
         closed.
@@ -54,10 +54,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hsdns.corefile.keys import split_host_port
 from hsdns.http_page import TEXT, HttpPage, HttpRefusal, HttpStream, PageRequest
-from hsdns.server.admission import Places, Turns, client_of
-from hsdns.server.connection import Connection, TlsConnection
 from hsdns.server.host import PREFIX, UnixSocket
-from hsdns.server.http_request import (
+from hsdns.server.http.request import (
     MAX_BODY,
     MAX_HEAD,
     Malformed,
@@ -66,7 +64,9 @@ from hsdns.server.http_request import (
     Response,
     head_of,
 )
-from hsdns.server.sockets import BACKLOG
+from hsdns.server.transport.admission import Places, Turns, client_of
+from hsdns.server.transport.connection import Connection, TlsConnection
+from hsdns.server.transport.sockets import BACKLOG
 from hsdns.turns import Timer
 
 # Connections accepted in one iteration of the loop.  uvloop accepts one for each descriptor of a socket, which is too
@@ -77,7 +77,7 @@ MAX_READERS: Final = 16  # streams that do not end, at one address
 INTERVAL: Final = 60.0  # seconds between two lines about malformed requests
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 _DIRECTIVES: Final = {"/metrics": "prometheus", "/": "dashboard"}
-log = logging.getLogger("hsdns.server.http")
+log = logging.getLogger("hsdns.server.http.pages")
 Paths = dict[str, HttpPage | HttpStream]
 
 

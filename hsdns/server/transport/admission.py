@@ -1,7 +1,7 @@
 """What clients may take of the server: places, credit for TLS, turns of the event loop, descriptors, waiting queries.
 
-Path: step 1: tcp.py and http.py give each connection a place, and with doh.py let it take turns; udp.py bounds what
-waits.  Without sockets and clocks.
+Path: step 1: tcp.py and http/pages.py give each connection a place, and with http/doh.py let it take turns;
+udp.py bounds what waits.  Without sockets and clocks.
 Rule: whatever one client takes, it takes from itself first; and a client is what client_of() says.
 """
 

@@ -1,6 +1,6 @@
 """The listeners of one configuration: bound, started, taken over from the predecessor, drained.
 
-Path: instance.py, beside http.py's pages; the listeners do steps 1 and 7.
+Path: instance.py, beside http/pages.py; the listeners do steps 1 and 7.
 Rule 1: sockets outlive configurations: the successor takes over each listener whose address it serves too, between two
         packets; the others are drained.
 Rule 2: a listener belongs to one configuration at any time, so a configuration drains all listeners that it still has.
@@ -28,10 +28,16 @@ from hsdns.chain import Endpoint
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import Admission, Credit, ListenerFaults, Places, Turns
-from hsdns.server.sockets import BoundSockets, Settings, open_all, open_more_udp, settings_of
-from hsdns.server.tcp import TcpListener
-from hsdns.server.udp import UdpListener, UdpServer
+from hsdns.server.transport.admission import Admission, Credit, ListenerFaults, Places, Turns
+from hsdns.server.transport.sockets import (
+    BoundSockets,
+    Settings,
+    open_all,
+    open_more_udp,
+    settings_of,
+)
+from hsdns.server.transport.tcp import TcpListener
+from hsdns.server.transport.udp import UdpListener, UdpServer
 
 DRAIN_TIMEOUT: Final = 5.0  # seconds for queries in progress when the sockets close, as in CoreDNS
 LINGER_TIMEOUT: Final = 1.0  # seconds for clients to close half-closed connections
@@ -202,7 +208,7 @@ class Opener:
     def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
         """Make the UDP server."""
         if IMPLEMENTATION == "rust":
-            from hsdns.server.udp import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
+            from hsdns.server.transport.udp import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
             return UdpWorkers(sockets, processor, self._spawn, self.clock)
         return UdpServer(sockets[0], processor, self._spawn, self.clock, self._turns)
@@ -215,7 +221,7 @@ class Opener:
         admission = self._admission.get(scheme, self._admission["dns"])
         args = (sock, processor, self._spawn, self.clock, admission, settings)
         if scheme == "https":
-            from hsdns.server.doh import DohServer  # noqa: PLC0415 - Rule 1
+            from hsdns.server.http.doh import DohServer  # noqa: PLC0415 - Rule 1
 
             return DohServer(*args, counters=self._doh_counters)
         return TcpListener(*args)

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from hsdns import http2
 from hsdns.http2 import ErrorCode, Fields, Frame, Stream, Violation, field
-from hsdns.server.http_request import Request, Response, date
+from hsdns.server.http.request import Request, Response, date
 
 COUNTED: Final = 64  # frames in one step
 _SETTING_LEN: Final = 6  # octets

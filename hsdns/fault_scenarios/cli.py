@@ -1,6 +1,6 @@
 """`hsdns fault run SCENARIO`: applies the rules of a scenario to a running server, in real time.
 
-Path: cli/fault.py -> here -> /v1/faults of the running server, or of a separate cluster; fault_scenarios/play.py looks
+Path: faults/cli.py -> here -> /v1/faults of the running server, or of a separate cluster; fault_scenarios/play.py looks
 names up.
 Rule 1: at the end, also after Ctrl-C, all its rules are removed; if this process is killed, they expire.
 Rule 2: the objects of a running server are not changed: a scenario that needs others uses a separate cluster, or is
@@ -28,20 +28,20 @@ from urllib.parse import urlencode
 
 from hsdns.ask.lookup import LONGEST, Sockets
 from hsdns.cli.command import FlagError, say
-from hsdns.cli.fault import PAGE
-from hsdns.cli.fault import name_of as name_of_flag
 from hsdns.cli.running_server import NotRunning, Refused, RunningServer, ServerError, find
 from hsdns.cluster.objects import Deleted, Upserted
 from hsdns.corefile.properties import duration_to_text
 from hsdns.fault_scenarios.memory_server import Objects
 from hsdns.fault_scenarios.play import COREFILE, SERVERS, Program, programs
 from hsdns.fault_scenarios.scenario import Scenario, Seen, Step, load, name_of
+from hsdns.faults.cli import PAGE
+from hsdns.faults.cli import name_of as name_of_flag
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.history import RESOURCES, ApiHistory
 from hsdns.resolver.model import Model
 
 if TYPE_CHECKING:
-    from hsdns.cli.fault import Fault
+    from hsdns.faults.cli import Fault
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 LOOK: Final = 0.5  # seconds between two checks of the hits
@@ -70,7 +70,6 @@ def play_in_real_time(name: str, options: Fault) -> int:
     if options.about is not None:
         scenario = scenario.about(name_of_flag(options.about))
     run = _Run(scenario, server, options.o == "json")
-    run.say(f"the server at {server.path} (process {server.pid}) gets the rules")
     return asyncio.run(run.play())
 
 

@@ -52,8 +52,8 @@ from hsdns.chain import Endpoint
 from hsdns.fastpath import Batch, MissQueue
 from hsdns.fastpath.miss_queue import client_of
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import NO_FAULTS, PendingQueries, QueueBound, Turns
-from hsdns.server.sockets import asked_endpoint, client_endpoint
+from hsdns.server.transport.admission import NO_FAULTS, PendingQueries, QueueBound, Turns
+from hsdns.server.transport.sockets import asked_endpoint, client_endpoint
 
 log = logging.getLogger("hsdns.server")
 

@@ -181,7 +181,7 @@ class Fault(ServerCommand):
         if command == "matrix":
             return _matrix(words, self)
         if command == "run" and words:
-            from hsdns.cli.fault_run import play_in_real_time
+            from hsdns.fault_scenarios.cli import play_in_real_time
 
             return play_in_real_time(words[0], self)
         return _list(self.o == "json")

@@ -1,6 +1,6 @@
 """DNS over HTTPS: connections with HTTP/2, or with HTTP/1.1 if the client wants it or there is no TLS.
 
-Path: steps 1 and 7 for https:// keys (RFC 8484), in place of tcp.py's connections.
+Path: steps 1 and 7 for https:// keys (RFC 8484), in place of transport/tcp.py's connections.
 Source: RFC 8484; CoreDNS 1.14.7 core/dnsserver server_https.go and plugin/pkg/doh: any error in a request except an
 unknown path is status 400, and the content type of a POST is not checked.
 Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, metrics, log.
@@ -30,10 +30,10 @@ from hsdns.chain import Endpoint
 from hsdns.http2 import MEDIA_TYPE
 from hsdns.http_page import TEXT
 from hsdns.metrics import Counter
-from hsdns.server.admission import Places
-from hsdns.server.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2
-from hsdns.server.http_request import Malformed, Request, RequestReader, Response
-from hsdns.server.tcp import DnsConnection, TcpListener
+from hsdns.server.http.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2
+from hsdns.server.http.request import Malformed, Request, RequestReader, Response
+from hsdns.server.transport.admission import Places
+from hsdns.server.transport.tcp import DnsConnection, TcpListener
 from hsdns.wire.decode import BadQuery, decode, outline
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Outcome, Query, outcome

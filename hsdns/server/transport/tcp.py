@@ -28,9 +28,15 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.plugins.timeouts import UNLIMITED
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import FREE_OCTETS, NO_FAULTS, Admission, client_of
-from hsdns.server.connection import Connection, TlsConnection
-from hsdns.server.sockets import BACKLOG, DEFAULT_SETTINGS, Settings, endpoint_of, socket_address
+from hsdns.server.transport.admission import FREE_OCTETS, NO_FAULTS, Admission, client_of
+from hsdns.server.transport.connection import Connection, TlsConnection
+from hsdns.server.transport.sockets import (
+    BACKLOG,
+    DEFAULT_SETTINGS,
+    Settings,
+    endpoint_of,
+    socket_address,
+)
 from hsdns.turns import Timer
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame

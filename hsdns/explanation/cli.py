@@ -14,6 +14,8 @@ Rule: a server without the page, or with other explanations, is reported with a 
 
 Queries a DNS server, to compare its answer with an explanation:
 Rule: it uses UDP, and TCP if the reply is truncated; a server without an answer is reported, and is not an error.
+
+The flags of a command for the client of a lookup, of `hsdns resolve` too: a resolver, its resolv.conf, or a Pod.
 """
 
 from __future__ import annotations
@@ -21,22 +23,32 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
 
 import msgspec
 
+from hsdns.ask.names import KINDS, Word, read_word, taken_for
 from hsdns.cli import source
-from hsdns.cli.asker_flags import FLAGS, AskerCommand
-from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_json
-from hsdns.cli.running_server import NoSuchPage, RunningServer, ServerError
-from hsdns.wire.iana import type_to_text
+from hsdns.cli.command import (
+    ANY,
+    FORMATS,
+    IN_NAMESPACE,
+    FlagError,
+    complain,
+    flag,
+    say,
+    say_json,
+)
+from hsdns.cli.source import ClusterCommand
+from hsdns.resolver import MODELS, USUAL
+from hsdns.wire.iana import RRType, type_to_text
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
     from hsdns.cli.offline import Problems
+    from hsdns.cli.running_server import RunningServer
     from hsdns.corefile.tree import Token
     from hsdns.explanation.question import LookupQuestion
     from hsdns.explanation.report import Explanation, ServerAnswer
@@ -47,6 +59,98 @@ STATUSES: Final = {"resolves": 0, "does not resolve": 1, "could not tell": UNKNO
 NO_HISTORY: Final = (
     "-history is what a running server remembers; leave out -source and -conf to ask it"
 )
+
+
+RESOLV_CONF: Final = "/etc/resolv.conf"
+PODS: Final = {each for each, kind in KINDS.items() if kind == "pod"}
+FLAGS: Final = ("resolver", "search", "ndots", "resolv-conf", "from", "cluster-dns")
+
+
+class AskerCommand(ClusterCommand):
+    """A command with flags for the client of a lookup."""
+
+    namespace: Annotated[str, IN_NAMESPACE] = ""
+
+    resolver: Annotated[
+        str, flag(f"{', '.join(MODELS)} (default: {', '.join(USUAL)}, side by side)", "NAME")
+    ] = ""
+    search: Annotated[
+        str, flag("search domains in place of those of resolv.conf", "DOMAIN,...")
+    ] = ""
+    ndots: Annotated[
+        int | None, flag("ndots in place of that of resolv.conf", "N", what="number", high=15)
+    ] = None
+    resolv_conf: Annotated[
+        str,
+        flag(f"resolv.conf to use (default {RESOLV_CONF}); with -from, that of the node", "FILE"),
+    ] = ""
+    from_: Annotated[
+        str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NS/POD")
+    ] = ""
+    cluster_dns: Annotated[
+        str,
+        flag("with -from: nameserver the kubelet writes (default: of Service kube-dns)", "ADDRESS"),
+    ] = ""
+
+    def asking(self) -> LookupQuestion:
+        """The lookup that the words and flags describe; raise FlagError."""
+        from hsdns.explanation.question import LookupQuestion
+
+        if "cluster-dns" in self.given and "from" not in self.given:
+            raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
+        name, types = self.name_and_types()
+        return LookupQuestion(
+            name,
+            types,
+            self.resolvers(),
+            self.pod,
+            self.resolv_conf_text(),
+            self.search,
+            self.ndots_text,
+            self.cluster_dns,
+        )
+
+    @property
+    def ndots_text(self) -> str:
+        """The word of -ndots, "" without it."""
+        return "" if self.ndots is None else str(self.ndots)
+
+    @property
+    def pod(self) -> str:
+        """NAMESPACE/POD of -from, "" without it."""
+        kind, slash, name = self.from_.partition("/")
+        name = name if kind.lower() in PODS else "" if slash else kind
+        return f"{self.namespace}/{name}" if name and self.namespace else self.from_
+
+    @property
+    def word(self) -> Word:
+        """What the first word names; a Service and a Pod are by default in the namespace of -from.  Raise BadWord."""
+        return read_word(self.name_and_type()[0], self.namespace or self.pod.partition("/")[0])
+
+    def resolvers(self) -> tuple[str, ...]:
+        """The resolvers to show; raise QuestionError."""
+        from hsdns.explanation.question import read_resolvers
+
+        return read_resolvers(self.resolver)
+
+    def name_and_types(self) -> tuple[str, tuple[int, ...]]:
+        """The name and the types that a program looks up; raise FlagError or QuestionError."""
+        from hsdns.explanation.question import read_name
+
+        return read_name(self.word.name, *self.words[1:])
+
+    def resolv_conf_text(self) -> str:
+        """The text of the resolv.conf to use, "" for a Pod without that of its node; raise FlagError."""
+        if "resolv-conf" not in self.given and "from" in self.given:
+            return ""
+        path = self.resolv_conf or RESOLV_CONF
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError as error:
+            raise FlagError(
+                f"{path} cannot be read: {error.strerror}; give a resolv.conf with -resolv-conf"
+            ) from None
 
 
 class Explain(AskerCommand):
@@ -77,23 +181,25 @@ class Explain(AskerCommand):
 
     def run(self) -> int:
         """Explain it; a name that does not resolve is a status of its own."""
+        from hsdns.cli.running_server import RunningServer
         from hsdns.explanation.question import read_question
 
-        asks = self._asks()
-        qname, qtype = self.question() if asks is None else read_question(asks.name)
+        asks, word = self._asks(), self.word
+        _, qtype = read_question(word.name, *self.words[1:] if asks is None else ())
         server = self._server()
         place, is_whole = self.found(), True
         if isinstance(place, RunningServer):
-            question = {"name": qname.to_text(), "type": type_to_text(qtype)}
-            found = explain_running(place, question if asks is None else asks.parameters())
+            found = explain_running(place, self.words[0], qtype, word.namespace, asks)
         elif self.history:
             raise FlagError(NO_HISTORY)
         else:
             found, is_whole = explain_offline(
-                self.conf, place, qname, qtype, asks, runs_code=self.runs_code
+                self.conf, place, word, qtype, asks, runs_code=self.runs_code
             )
+        if asks is None and word.kind != "address":
+            say_meant(self.words[0], found.name)
         if server is not None:
-            found = _compared(found, qname, qtype, server, self.port)
+            found = _compared(found, server, self.port)
         _write(found, self.o, with_history=self.history)
         if not is_whole and found.outcome != "resolves":
             return UNKNOWN  # what could not be read may be the missing object
@@ -133,11 +239,18 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
         say(*lines(found, colour=colour, with_history=with_history), shown=str)
 
 
-def _compared(found: Explanation, qname: Name, qtype: int, address: str, port: int) -> Explanation:
+def say_meant(text: str, name: str) -> None:
+    """Say on standard error which name a word is taken for, unless it is the same."""
+    complain(*filter(None, [taken_for(text, name)]))
+
+
+def _compared(found: Explanation, address: str, port: int) -> Explanation:
     from msgspec import structs
 
+    from hsdns.explanation.question import read_question
     from hsdns.explanation.report import compare
 
+    qname, qtype = read_question(found.name, found.type)
     answer = ask_server(address, port, qname, qtype)
     return structs.replace(found, asked=compare(found, f"{address} port {port}", answer))
 
@@ -151,42 +264,54 @@ NOT_STARTED: Final = frozenset(
 def explain_offline(
     conf: object,
     objects: tuple[Token, ...] | None,
-    qname: Name,
+    word: Word,
     qtype: int,
     asks: LookupQuestion | None = None,
     *,
     runs_code: bool = True,
 ) -> tuple[Explanation, bool]:
-    """Explain a question, and return whether everything was read; raise CorefileError, QuestionError or OSError.
+    """Explain a question, and return whether everything was read; raise OperatorError or OSError.
 
     `conf` is the flag, `objects` are the words of -source, `asks` is a program's lookup.
     """
     from hsdns.cli.offline import configure
 
     configuration, problems = configure(conf, objects, runs_code=runs_code)
-    found = asyncio.run(_explain(configuration, qname, qtype, problems, asks))
+    found = asyncio.run(_explain(configuration, word, qtype, problems, asks))
     return found, not problems.errors
 
 
 async def _explain(
     configuration: Configuration,
-    qname: Name,
+    word: Word,
     qtype: int,
     problems: Problems,
     asks: LookupQuestion | None,
 ) -> Explanation:
     from hsdns.cli.offline import kubernetes_blocks, read_clusters, started
-    from hsdns.server.explaining import explain_lookup, make_explainer
+    from hsdns.explanation.question import read_question
+    from hsdns.server.explaining import explain_lookup, make_explainer, name_of
 
     blocks = kubernetes_blocks(configuration)
     plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
+    is_builtin = configuration.corefile.path == source.NAME
     async with started(configuration, plugins) as runtime:
         await read_clusters(runtime, blocks, lambda: problems.is_denied)
+        name = await name_of(configuration, runtime, word, as_typed=asks is not None)
         if asks is not None:
+            asks = asks._replace(name=name)
             return await explain_lookup(
-                configuration, runtime, asks, pause=_go_on, problems=problems.sentences
+                configuration,
+                runtime,
+                asks,
+                pause=_go_on,
+                problems=problems.sentences,
+                is_builtin=is_builtin,
             )
-        explainer = make_explainer(configuration, runtime, asks=False, pause=_go_on)
+        qname, _ = read_question(name)
+        explainer = make_explainer(
+            configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
+        )
         return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
 
 
@@ -194,8 +319,20 @@ async def _go_on() -> None:
     pass
 
 
-def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Explanation:
-    """Let a server explain a question or a lookup, given as parameters of its page; raise ServerError."""
+def explain_running(
+    server: RunningServer,
+    text: str,
+    qtype: int,
+    namespace: str = "",
+    asks: LookupQuestion | None = None,
+) -> Explanation:
+    """Let a server explain a question about a word, or a lookup; raise ServerError."""
+    parameters = {"name": text, "type": type_to_text(qtype)}
+    if asks is not None:
+        parameters = {**asks.parameters(), "name": text}
+    if namespace:
+        parameters["namespace"] = namespace
+    from hsdns.cli.running_server import NoSuchPage, ServerError
     from hsdns.explanation.report import VERSION, Explanation
 
     try:
@@ -216,6 +353,13 @@ def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Exp
         ) from None
 
 
+def name_at(server: RunningServer, text: str, word: Word) -> str:
+    """The domain name that a word means in the cluster of a server; raise ServerError."""
+    if word.is_whole:
+        return word.name
+    return explain_running(server, text, RRType.A, word.namespace).name
+
+
 TIMEOUT: Final = 5.0  # seconds
 
 
@@ -225,7 +369,7 @@ def ask_server(address: str, port: int, qname: Name, qtype: int) -> ServerAnswer
 
     from hsdns.ask import question
     from hsdns.explanation.report import Record, ServerAnswer
-    from hsdns.wire.iana import RRType, rcode_to_text
+    from hsdns.wire.iana import rcode_to_text
     from hsdns.wire.message import Query
     from hsdns.wire.text import rdata_to_text
 

@@ -1,6 +1,6 @@
 """What all connections of clients have in common: turns, counts, layers; and TLS (RFC 7858), alike on each event loop.
 
-Path: steps 1 and 7; tcp.py, doh.py and http.py have the protocols, between which and the socket are layers: TLS, and
+Path: steps 1 and 7; tcp.py and the files of http/ have the protocols; layers are between them and the socket: TLS, and
 those of faults.py.
 Rule 1: the inner protocol is told of its connection when the client has connected, before the handshake, so that its
         limits and timeouts also apply to clients that never finish one.  The handshake begins when that protocol
@@ -19,10 +19,10 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hsdns.server.admission import Places, Turns
+from hsdns.server.transport.admission import Places, Turns
 
 if TYPE_CHECKING:
-    from hsdns.server.tcp import DnsConnection
+    from hsdns.server.transport.tcp import DnsConnection
 
 log = logging.getLogger("hsdns.server.tls")
 

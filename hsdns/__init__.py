@@ -2,14 +2,14 @@
 
 The path of a query, from the wire and back; each line is a file or folder of this package:
 
-    --> server/udp.py, tcp.py              read datagrams and TCP frames         1
+    --> server/transport/udp.py, tcp.py    read datagrams and TCP frames         1
         --> fastpath/                      answer table: a hit is sent at once   2
         --> query.py                       on a miss: steps 3 to 6 in order
             --> wire/decode.py             bytes -> Query, or FORMERR            3
             --> chain.py                   zone and view -> block, or REFUSED    4
             --> chain.py, plugins/         plugins in ORDER; one returns a Reply 5
             <-- wire/encode.py             Reply -> bytes, truncated to fit      6
-    <-- server/udp.py, tcp.py              write                                 7
+    <-- server/transport/udp.py, tcp.py    write                                 7
 
 answer_table/ decides which replies step 2 may send, and stores them.
 

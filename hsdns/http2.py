@@ -1,7 +1,7 @@
 """HTTP/2 as both ends of DNS over HTTPS need it, sans I/O: frames, header blocks, streams, windows and settings.
 
-Path: octets of the other end -> split() -> Connection.take(), frame by frame -> the end: server/doh_http2.py (requests)
-upstream/doh.py (replies) or load/send/http2.py; what is to be sent is in `out`.
+Path: octets of the other end -> split() -> Connection.take(), frame by frame -> the end: server/http/doh_http2.py
+(requests) upstream/doh.py (replies) or load/send/http2.py; what is to be sent is in `out`.
 Source: RFC 9113; RFC 7541, whose decoder is the library hpack.  Decision 0024 says why no library does the rest.
 Rule 1: a frame that violates the protocol raises Violation, which ends the connection; an end may do that for errors of
         a stream too (RFC 9113 section 5.4).

@@ -1,6 +1,6 @@
 """What is answered over HTTP at one path.
 
-Path: beside the queries; plugins hand pages to Runtime.serve_http(), server/http.py answers with them.
+Path: beside the queries; plugins hand pages to Runtime.serve_http(), server/http/pages.py answers with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What this process may use: CPUs, the default number of workers, and open files, for it and for those that it starts.
 
-Path: cli/launch.py raises it; server/admission.py divides it; apiserver/kubeconfig.py starts a process.
+Path: cli/launch.py raises it; server/transport/admission.py divides it; apiserver/kubeconfig.py starts a process.
 Rule 1: the soft limit (often 1,024) is raised to the hard one, as Go does: it is that low for programs that use
         select(), which may rely on it.
 Source: Linux cgroup-v2 `cpu.max`, cgroup-v1 `cpu.cfs_quota_us`; sched_getaffinity(2).

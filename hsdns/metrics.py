@@ -1,6 +1,6 @@
 """Metrics: counters that are cheap to update, rendered as Prometheus text for each scrape.
 
-Path: every step counts; server/http.py serves them through the `prometheus` plugin.
+Path: every step counts; server/http/pages.py serves them through the `prometheus` plugin.
 Rule 1: counting is a dict update (0.2 us; prometheus-client's own objects cost 1 to 6 us per call); prometheus-client
         renders the families that collect() makes.
 Rule 2: CoreDNS's metrics have their original names; those of hsdns begin with `hsdns_`.

@@ -1,7 +1,7 @@
 """The message path: bytes of a query in, bytes of its reply out.
 
-Path: steps 2 to 6, in order, for one listener.  server/udp.py and tcp.py call answer() through eager.start(); a lookup
-within the server (the target of an ExternalName) calls resolve() and so begins at step 4.
+Path: steps 2 to 6, in order, for one listener.  server/transport/udp.py and tcp.py call answer() through eager.start();
+a lookup within the server (the target of an ExternalName) calls resolve() and so begins at step 4.
 Rule 1: only resolve() calls a chain, and only eager.start() steps it from outside.
 Rule 2: no parsing, no socket, no plugin here.
 Rule 3: a reply that was read from a store is sent when the answer tables have nothing older (cluster/freshness.py).

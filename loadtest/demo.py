@@ -89,7 +89,7 @@ def run(folder: Path, options: argparse.Namespace) -> list[Checked]:
     with tempfile.TemporaryDirectory(prefix="load-demo-") as logs, ExitStack() as stack:
         for server, port in zip(servers, ports, strict=True):
             text = corefile(port, api, server.directives)
-            stack.enter_context(start(Path(logs), server.name, text, port, words=server.words))
+            stack.enter_context(start(Path(logs), server.name, text, words=server.words))
         titled = dict(zip((each.title for each in servers), ports, strict=True))
         load = churn_words(
             titled, api, "services=100 endpoints=5", float(options.rate), options.churn,

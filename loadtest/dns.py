@@ -146,40 +146,6 @@ def is_answering(port: int, query: bytes, *, tcp: bool = False, records: bool = 
     return len(reply) >= 12 and bool(reply[2] & 0x80) and (reply[6:8] != b"\0\0" or not records)
 
 
-class TcpClient:
-    """A TCP connection for one query at a time; a context manager."""
-
-    def __init__(self, port: int, timeout: float = 10.0) -> None:
-        self._address = ("127.0.0.1", port)
-        self._timeout = timeout
-        self._sock = socket.create_connection(self._address, timeout)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._sock.close()
-
-    def ask(self, name: str) -> frozenset[str]:
-        """Query the addresses of a name; reconnect once if the server has closed the connection."""
-        message = b"\0\1" + question(name)
-        try:
-            reply = self._exchange(message)
-        except (EOFError, ConnectionError):
-            self._sock.close()
-            self._sock = socket.create_connection(self._address, self._timeout)
-            reply = self._exchange(message)
-        return addresses(name, reply)
-
-    def _exchange(self, message: bytes) -> bytes:
-        self._sock.sendall(frame(message))
-        frames = FrameBuffer()
-        while data := self._sock.recv(_MAX_MESSAGE_LEN):
-            for reply in frames.feed(data):
-                return reply
-        raise EOFError("the server ended the connection")
-
-
 class Prober:
     """A UDP socket with one query at a time; a context manager."""
 

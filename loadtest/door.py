@@ -29,7 +29,7 @@ from loadtest.ports import free_port
 from loadtest.pressure.clients import A, Client, Counts, compile_tools
 from loadtest.process import BenchmarkError, InThread, Process, run_benchmark
 from loadtest.programs import configuration
-from loadtest.server import start
+from loadtest.server import start, wait_answering
 
 RATE: Final = 50_000  # queries a second
 SECONDS: Final = 1.0  # of a round
@@ -150,7 +150,9 @@ def measure(folder: Path, turns: int, seconds: float) -> Figures:
         def start_with(name: str, line: str) -> tuple[int, Process]:
             port = free_port()
             corefile = configuration("door.Corefile", port=port, control=line, services=SERVICES)
-            return port, stack.enter_context(start(folder, name, corefile, port, query))
+            server = stack.enter_context(start(folder, name, corefile))
+            wait_answering(server, port, query)
+            return port, server
 
         def ask(server: tuple[int, Process]) -> tuple[Counts, float]:
             """The counts of a round, and CPU microseconds for each reply."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -49,30 +49,28 @@ def run(
     environ: Mapping[str, str] | None = None,
 ) -> Ran:
     """Run a generator to its end, which comes after some seconds; raise BenchmarkError."""
-    env = {**os.environ, **(environ or {})}
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with on_core(core):
-            process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT, env=env
-            )
-        deadline = time.monotonic() + seconds + _GRACE
+    before = _cpu_of_children()
+    with tempfile.TemporaryFile("w+") as out, on_core(core):
         try:
-            while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
-                if time.monotonic() > deadline:
-                    raise BenchmarkError(f"{words[0]} did not end")
-                time.sleep(0.05)
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-        _, status, usage = ended
-        process.returncode = os.waitstatus_to_exitcode(status)
+            done = subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, cwd=ROOT, text=True,
+                env={**os.environ, **(environ or {})}, timeout=seconds + _GRACE, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise BenchmarkError(f"{words[0]} did not end") from None
         out.seek(0)
-        err.seek(0)
-        printed, errors = out.read().decode(), err.read().decode()
-    if process.returncode != 0:
-        raise BenchmarkError(f"{words[0]} ended with status {process.returncode}: {errors[-500:]}")
-    return Ran(printed, usage.ru_utime + usage.ru_stime)
+        printed = out.read()
+    if done.returncode != 0:
+        raise BenchmarkError(
+            f"{words[0]} ended with status {done.returncode}: {done.stderr[-500:]}"
+        )
+    return Ran(printed, _cpu_of_children() - before)
+
+
+def _cpu_of_children() -> float:
+    """Seconds of CPU time of those that were waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def write_names(path: Path, names: Iterable[str]) -> Path:

@@ -77,6 +77,12 @@ class Program(NamedTuple):
         """Its name where it does not matter how hsdns is built."""
         return HSDNS if self.key in (NATIVE, PURE) else self.title
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """What its environment has in addition."""
+        uses = {NATIVE: "", PURE: "1"}
+        return {"HSDNS_NO_EXTENSIONS": uses[self.key]} if self.key in uses else {}
+
 
 class CertificateFiles(NamedTuple):
     """PEM files."""

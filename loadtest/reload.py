@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -30,7 +29,7 @@ from loadtest.ports import free_port
 from loadtest.pressure.run import Probes
 from loadtest.process import run_benchmark
 from loadtest.programs import ROOT, configuration
-from loadtest.server import start
+from loadtest.server import start, status_of
 
 RELOADS: Final = 20
 PAUSE: Final = 0.5  # seconds between reloads
@@ -77,7 +76,7 @@ def measure(dnsperf: str, folder: Path) -> Outcome:
     words = dnsperf_words(dnsperf, ports["port"], questions, seconds, timeout=5)
     health, ready = (partial(_is_served, ports[page], page) for page in ("health", "ready"))
     asking: list[subprocess.Popen[str]] = []
-    with start(folder, "hsdns", text(5), ports["port"]) as server:
+    with start(folder, "hsdns", text(5)) as server:
         server.wait_until(ready, 15, "is not ready")
         try:
             asking += [
@@ -110,11 +109,7 @@ def measure(dnsperf: str, folder: Path) -> Outcome:
 
 def _is_served(port: int, page: str) -> bool:
     """Whether there is an answer; 503 is one, and the right one after SIGTERM.  Raise OSError if it is refused."""
-    with socket.create_connection(("127.0.0.1", port), PROBE_TIMEOUT) as sock:
-        sock.sendall(
-            f"GET /{page} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
-        )
-        return sock.recv(64).startswith(b"HTTP/1.1 ")
+    return bool(status_of(port, f"/{page}", timeout=PROBE_TIMEOUT))
 
 
 def _begin(words: Sequence[str]) -> subprocess.Popen[str]:

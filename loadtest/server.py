@@ -11,7 +11,7 @@ from __future__ import annotations
 import socket
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -20,7 +20,7 @@ from loadtest.dns import ZONE, is_answering, query_of
 from loadtest.generators import HSDNS
 from loadtest.ports import free_port
 from loadtest.process import Opened, Process
-from loadtest.programs import NATIVE, PURE, ROOT, Program, configuration
+from loadtest.programs import ROOT, Program, configuration
 from loadtest.watch.api_servers import Access
 
 POLL: Final = 0.005  # seconds between two questions for /ready
@@ -49,51 +49,26 @@ class Ports(NamedTuple):
         return configuration("kubeadm.Corefile", **words)
 
 
-def serve(
-    program: Program,
-    corefile: str,
-    folder: Path,
-    *,
-    name: str = "",
-    core: int | None = None,
-    launcher: Sequence[str] = (),
-) -> Process:
-    """Write a Corefile into a folder and start hsdns or CoreDNS with it; `launcher` is a command that starts others."""
-    name = name or program.key
-    path = folder / ("Corefile" if launcher else f"{name}.Corefile")
-    path.write_text(corefile)
-    environ = {}
-    if program.key in (NATIVE, PURE):
-        environ["HSDNS_NO_EXTENSIONS"] = "1" if program.key == PURE else ""
-    words = (*launcher, *program.words, "-conf", str(path))
-    return Process(name, words, folder, environ=environ, cwd=ROOT, core=core)
-
-
 def start(
     folder: Path,
     name: str,
     corefile: str,
-    port: int,
-    query: bytes = b"",
     *,
     words: Sequence[str] = HSDNS,
     core: int | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Process:
-    """Start hsdns, or what `words` starts, with a Corefile of its own, and wait until a port answers a query over TCP.
-
-    Without a query nothing is waited for.
-    """
+    """Start hsdns, or what `words` starts, with a Corefile of its own in a folder."""
     path = folder / f"{name}.Corefile"
     path.write_text(corefile)
-    process = Process(name, (*words, "-conf", str(path)), folder, cwd=ROOT, core=core)
-    if query:
-        is_up = partial(is_answering, port, query, tcp=True, records=False)
-        try:
-            process.wait_until(is_up, START_DEADLINE, "does not answer")
-        except BaseException:
-            process.end()
-            raise
-    return process
+    words = (*words, "-conf", str(path))
+    return Process(name, words, folder, environ=environ, cwd=ROOT, core=core)
+
+
+def wait_answering(process: Process, port: int, query: bytes) -> None:
+    """Wait until a port answers a query over TCP; raise BenchmarkError."""
+    is_up = partial(is_answering, port, query, tcp=True, records=False)
+    process.wait_until(is_up, START_DEADLINE, "does not answer")
 
 
 class ServerUnderTest(Opened):
@@ -118,14 +93,17 @@ class ServerUnderTest(Opened):
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-dns-"))
         self.folder = Path(folder)
         self.started = time.monotonic()
-        process = serve(
-            self._program, self.corefile(), self.folder, name=self.name, launcher=self._launcher
-        )
+        program = self._program
+        words, environ = (*self._launcher, *program.words), program.environ
+        process = start(self.folder, self.name, self.corefile(), words=words, environ=environ)
         self.process = self._stack.enter_context(process)
 
     def wait_ready(self) -> float:
         """Wait until the server is ready; return the seconds since its start."""
-        is_ready = partial(_says_200, self.ports.ready, "/ready")
+
+        def is_ready() -> bool:
+            return status_of(self.ports.ready, "/ready") == "200"
+
         self.process.wait_until(is_ready, START_DEADLINE, "is not ready", POLL)
         return time.monotonic() - self.started
 
@@ -146,11 +124,13 @@ class ServerUnderTest(Opened):
         self.process.wait_until(answers, START_DEADLINE, "does not answer", POLL)
 
 
-def _says_200(port: int, path: str) -> bool:
+def status_of(port: int, path: str, pause: float = 0.0, timeout: float = 1.0) -> str:
+    """The status of a page, asked for `pause` seconds after the connection; raise OSError, also without an answer."""
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-    try:
-        with socket.create_connection(("127.0.0.1", port), 1.0) as sock:
-            sock.sendall(request.encode())
-            return sock.recv(64).split(b" ")[1:2] == [b"200"]
-    except OSError:
-        return False
+    with socket.create_connection(("127.0.0.1", port), timeout) as sock:
+        time.sleep(pause)
+        sock.sendall(request.encode())
+        begin = sock.recv(64)
+    if not begin.startswith(b"HTTP/1.1 "):
+        raise ConnectionError("no answer")
+    return begin[9:12].decode()

@@ -24,15 +24,6 @@ def samples(registry: Registry) -> dict[tuple[str, tuple[tuple[str, str], ...]],
     }
 
 
-def test_a_counter_without_labels_is_there_from_the_start() -> None:
-    registry = Registry()
-    counter = registry.counter("coredns_panics_total", "Panics.")
-    assert samples(registry) == {("coredns_panics_total", ()): 0}
-    counter.inc()
-    counter.inc(amount=2)
-    assert samples(registry) == {("coredns_panics_total", ()): 3}
-
-
 def test_what_is_counted_later_is_there_at_a_scrape_and_waits_in_small_numbers() -> None:
     registry = Registry()
     counter = registry.counter("coredns_dns_requests_total", "Requests.", ("zone",))
@@ -44,20 +35,6 @@ def test_what_is_counted_later_is_there_at_a_scrape_and_waits_in_small_numbers()
     for _ in range(MAX_DEFERRED):
         registry.defer(counter.inc, ("example.org.",))
     assert counter.values == {("example.org.",): 2 + MAX_DEFERRED}
-
-
-def test_gauges_are_set() -> None:
-    registry = Registry()
-    registry.gauge("coredns_hosts_entries", "Entries.").set(7)
-    entries = registry.gauge("coredns_cache_entries", "Entries.", ("type",))
-    entries.set(5, ("success",))
-    entries.set(1, ("success",))
-    entries.set(2, ("denial",))
-    assert samples(registry) == {
-        ("coredns_hosts_entries", ()): 7,
-        ("coredns_cache_entries", (("type", "success"),)): 1,
-        ("coredns_cache_entries", (("type", "denial"),)): 2,
-    }
 
 
 @pytest.mark.parametrize(
@@ -115,20 +92,6 @@ def test_bounds_are_written_as_go_writes_them(
     text = registry.to_text().decode()
     found = [line.split('"')[1] for line in text.splitlines() if line.startswith("x_bucket")]
     assert found == [*bounds, "+Inf"]
-
-
-def test_help_and_type_lines() -> None:
-    registry = Registry()
-    registry.counter("coredns_panics_total", "Counter of panics.")
-    registry.gauge("a", "A gauge.")
-    assert registry.to_text().decode() == (
-        "# HELP coredns_panics_total Counter of panics.\n"
-        "# TYPE coredns_panics_total counter\n"
-        "coredns_panics_total 0.0\n"
-        "# HELP a A gauge.\n"
-        "# TYPE a gauge\n"
-        "a 0.0\n"
-    )
 
 
 def test_histogram_takes_counts_that_were_made_elsewhere() -> None:

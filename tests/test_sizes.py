@@ -23,39 +23,33 @@ CODE_LINES = {
     "hsdns": 1_646,
     "hsdns/answer_table": 772,
     "hsdns/apiserver": 2_638,
-    "hsdns/ask": 199,
+    "hsdns/ask": 323,
     "hsdns/audit": 986,
     "hsdns/authority": 791,
-    "hsdns/cli": 3_879,
-    "hsdns/cluster": 4_887,
+    "hsdns/cli": 2_747,
+    "hsdns/cluster": 4_745,
     "hsdns/corefile": 1_086,
-    "hsdns/doctor": 962,
-    "hsdns/explanation": 2_767,
+    "hsdns/doctor": 966,
+    "hsdns/explanation": 3_172,
     "hsdns/expression": 1_422,
     "hsdns/fastpath": 1_950,
-    "hsdns/fault_scenarios": 899,
-    "hsdns/faults": 1_287,
+    "hsdns/fault_scenarios": 1_183,
+    "hsdns/faults": 1_532,
     "hsdns/gotemplate": 915,
-    "hsdns/lint": 495,
+    "hsdns/lint": 497,
     "hsdns/load": 7_903,
-    "hsdns/plugins": 7_197,
+    "hsdns/plugins": 7_304,
     "hsdns/recording": 1_134,
-    "hsdns/resolver": 1_137,
+    "hsdns/resolver": 1_369,
     "hsdns/rewriting": 582,
-    "hsdns/rules": 3_805,
-    "hsdns/server": 6_897,
-    "hsdns/sources": 2_716,
+    "hsdns/rules": 3_809,
+    "hsdns/server": 6_920,
+    "hsdns/sources": 3_097,
     "hsdns/testing": 1_725,
     "hsdns/upstream": 1_704,
     "hsdns/wire": 1_647,
-    "loadtest": 7_644,
-    "tests": 65_958,
-}
-
-FILES = {
-    "hsdns/cli": 23,
-    "hsdns/cluster": 21,
-    "hsdns/server": 22,
+    "loadtest": 7_361,
+    "tests": 63_076,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -119,9 +113,7 @@ def test_files_of_a_folder() -> None:
         path.parent.relative_to(ROOT).as_posix() for path in PACKAGE if path.stem != "__init__"
     )
     large = {name: count for name, count in found.items() if count > MAX_FILES}
-    grown = {name: count for name, count in large.items() if count > FILES.get(name, 0)}
-    assert {name: count for name, count in grown.items() if name not in UNBOUNDED} == {}
-    assert {name: found[name] for name in FILES} == FILES, "write the lower numbers into FILES"
+    assert {name: count for name, count in large.items() if name not in UNBOUNDED} == {}
 
 
 def test_parameters_of_a_function() -> None:

@@ -2,7 +2,7 @@
 
     make pictures
 
-Path: docs/pictures/top.json -> hsdns/cli/top_view.py -> rich -> docs/top.svg -> docs/top.md.
+Path: docs/pictures/top.json -> hsdns/cli/top.py -> rich -> docs/top.svg -> docs/top.md.
 Rule 1: top.json is a picture as /v1/top has it; a test holds it to docs/openapi.yaml.
 Rule 2: the file loads nothing: it has no fonts of its own, and no scripts.
 """
@@ -17,7 +17,7 @@ from typing import Final
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from hsdns.cli.top_view import view
+from hsdns.cli.top import view
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PICTURE: Final = Path(__file__).with_suffix(".json")

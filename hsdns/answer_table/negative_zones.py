@@ -26,7 +26,7 @@ from hsdns.answer_table.hits import HitGroups
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.chain import BlockChoice
 from hsdns.cluster.address import REVERSE_ZONES
-from hsdns.cluster.question import POD
+from hsdns.cluster.schema import POD
 from hsdns.fastpath import AnswerTable
 from hsdns.wire.encode import reply_size
 from hsdns.wire.iana import Rcode, RRType

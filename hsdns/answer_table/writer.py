@@ -1,7 +1,7 @@
 """Stores the replies of one listener's chains in its answer table.
 
 Path: beside step 2; server/instance.py makes one for each listener, query.py enqueues what the chain answered, and
-server/udp.py and tcp.py have the queue stored once the replies are sent.
+server/transport/udp.py and tcp.py have the queue stored once the replies are sent.
 Rule 1: policy.py says which replies are stored.
 Rule 2: a name that cannot exist is not stored; the first one becomes the template of its negative zone, if it has one.
 Rule 3: replies that clients query are recomputed when an event has invalidated them (recompute.py);

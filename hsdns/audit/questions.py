@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from hsdns.cluster.address import is_reverse
 from hsdns.cluster.answer_set import AnswerSet
-from hsdns.cluster.question import SVC
+from hsdns.cluster.schema import SVC
 from hsdns.cluster.value import HEADLESS, Port, ServiceValue
 from hsdns.load.questions import ABSENT, Question
 from hsdns.load.verify.judge import Answer, answer_of

@@ -1,6 +1,6 @@
 """Zone transfer to a secondary: the records in batches, one for each message (RFC 5936 section 2.2).
 
-Path: plugins/transfer.py answers AXFR and IXFR; server/tcp.py consumes the batches as the client reads them.
+Path: plugins/transfer.py answers AXFR and IXFR; server/transport/tcp.py consumes the batches as the client reads them.
 Rule 1: batches are limited by their uncompressed length, so that every message fits and names can be compressed.
 """
 

@@ -2,7 +2,7 @@
 
 Path: argv -> main() -> the class of a subcommand (command.py), or cli/coredns.py for CoreDNS's own flags.
 Rule 1: no logic here; each subcommand imports its dependencies when it runs.
-Rule 2: the class has the name of the command: `hsdns lookup` is Lookup, in cli/lookup.py or the module of MODULES.
+Rule 2: the class has the name of the command: `hsdns names` is Names, in cli/names.py or the module of MODULES.
 """
 
 from __future__ import annotations
@@ -39,15 +39,19 @@ SUBCOMMANDS: Final = {
 }
 # The modules of commands that share one, or have a package of their own.
 MODULES: Final = {
-    "ask": "hsdns.cli.lookup",
+    "ask": "hsdns.ask.cli",
     "audit": "hsdns.audit.cli",
     "completion": "hsdns.cli.commands",
     "doctor": "hsdns.doctor.cli",
+    "explain": "hsdns.explanation.cli",
+    "fault": "hsdns.faults.cli",
     "lint": "hsdns.lint.cli",
     "load": "hsdns.load.cli.load",
+    "lookup": "hsdns.ask.cli",
     "man": "hsdns.cli.commands",
     "record": "hsdns.recording.cli",
     "replay": "hsdns.recording.cli",
+    "resolve": "hsdns.resolver.cli",
     "rule": "hsdns.lint.rule",
 }
 

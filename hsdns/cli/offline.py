@@ -1,6 +1,6 @@
 """A configuration that a command inspects, without serving it.
 
-Path: cli/names.py, cli/explain.py, cli/resolve.py -> here -> launch.build() and the runtime of its plugins.
+Path: cli/names.py, explanation/cli.py, resolver/cli.py -> here -> launch.build() and the runtime of its plugins.
 Rule 1: no port is opened and no snapshot is written.
 Rule 2: errors of a source go to standard error; standard output belongs to the command.
 Rule 3: the Corefile of a cluster is that of its DNS servers, from the ConfigMap.  Where it cannot be read or set up

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from hsdns.cluster.address import dashed
 from hsdns.cluster.answer_set import AnswerSet, port_labels
-from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.schema import target_name
+from hsdns.cluster.schema import SVC, ParsedName, target_name
 from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, Key, ServiceValue
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType, type_to_text

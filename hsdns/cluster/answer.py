@@ -27,12 +27,12 @@ from heapq import heapify, heappop
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from hsdns.cluster import question, schema
+from hsdns.cluster import schema
 from hsdns.cluster.address import REVERSE_ZONES, address_of, pack_address
-from hsdns.cluster.earlier import ClusterView
 from hsdns.cluster.freshness import ANYTHING, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName
-from hsdns.cluster.question import SVC, ParsedName
+from hsdns.cluster.schema import SVC, ParsedName
+from hsdns.cluster.store import ClusterView
 from hsdns.cluster.value import (
     CLUSTER_IP,
     EXTERNAL_NAME,
@@ -160,7 +160,7 @@ class ClusterAnswers:
         if qtype in (RRType.A, RRType.AAAA) and not self.nameserver.is_default(qname, zone):
             with contextlib.suppress(NoSuchName):  # gone since; answer() is called again
                 found = self.lookup.find(qname, zone, None)
-        return question.nodata(found[0] if isinstance(found, tuple) else found, qtype)
+        return schema.nodata(found[0] if isinstance(found, tuple) else found, qtype)
 
     def _positive(
         self,
@@ -268,7 +268,7 @@ class ClusterAnswers:
             return ()
         targets = self.lookup.pointers(address, dependencies)
         if not targets:
-            raise NoSuchName(question.NO_POINTER)
+            raise NoSuchName(schema.NO_POINTER)
         owner = qname.lowered()
         return tuple(
             RR(owner, RRType.PTR, self.ttl, target.wire) for target in dict.fromkeys(targets)
@@ -280,9 +280,9 @@ class ClusterAnswers:
             return (RR(qname.lowered(), RRType.TXT, VERSION_TTL, txt(SCHEMA_VERSION)),)
         found = self.lookup.find(qname, zone, dependencies)
         if found is None:
-            raise NoSuchName(question.NO_RECORDS)
+            raise NoSuchName(schema.NO_RECORDS)
         if not isinstance(found, bytes) and not found[0].entry_count and not found[1].topology_zone:
-            raise NoSuchName(question.NO_RECORDS)
+            raise NoSuchName(schema.NO_RECORDS)
         return ()
 
     def _cname(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> tuple[RR, ...]:

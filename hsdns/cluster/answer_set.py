@@ -33,7 +33,7 @@ from hsdns.cluster import schema
 from hsdns.cluster.address import dashed, is_reverse, reverse_name
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.lookup import NoSuchName
-from hsdns.cluster.question import POD, SVC, parse
+from hsdns.cluster.schema import POD, SVC, parse
 from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, Key, ServiceValue
 from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import RR, Reply

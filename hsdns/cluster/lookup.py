@@ -1,6 +1,6 @@
 """Finds the object that a name in a cluster zone stands for, if the options of the kubernetes block expose it.
 
-Path: answer.py and external.py -> here -> the store's values.
+Path: answer.py and plugins/k8s_external.py -> here -> the store's values.
 Rule: the counter of everything that is read is added to `dependencies` first: the reply is valid until one of them
       changes.
 Source: CoreDNS 1.14.7 plugin/kubernetes (Records, namespaceExposed, Reverse).
@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from hsdns.cluster import question, schema
+from hsdns.cluster import schema
 from hsdns.cluster.address import is_reverse
-from hsdns.cluster.earlier import ClusterView
 from hsdns.cluster.freshness import (
     Dependencies,
     address_counter,
@@ -23,9 +22,8 @@ from hsdns.cluster.freshness import (
     service_counter,
     spec_counter,
 )
-from hsdns.cluster.pods import address_in
-from hsdns.cluster.question import POD, SVC, ParsedName
-from hsdns.cluster.store import Store
+from hsdns.cluster.schema import POD, SVC, ParsedName
+from hsdns.cluster.store import ClusterView, Store, address_in
 from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, Key, Node, ServiceValue
 from hsdns.wire.name import Name
 
@@ -39,7 +37,7 @@ class NoSuchName(Exception):
 
     @property
     def reason(self) -> str:
-        """Why the name does not exist, in a few words (question.py)."""
+        """Why the name does not exist, in a few words (schema.py)."""
         return self._why if isinstance(self._why, str) else self._why()
 
 
@@ -108,7 +106,7 @@ class NameLookup:
 
     def parse(self, qname: Name, zone: Name) -> ParsedName | None:
         """The parts of a name in a zone; None for names that cannot exist."""
-        return question.parse(
+        return schema.parse(
             qname.below(zone), zonal=self.zonal, multicluster=self.is_multicluster(zone)
         )
 
@@ -138,14 +136,14 @@ class NameLookup:
         """A Service's or endpoint's node, a pod's address, or None for empty non-terminals; raise NoSuchName."""
         parsed = self.parse(qname, zone)
         if parsed is None:
-            raise NoSuchName(question.NO_FORM)
+            raise NoSuchName(schema.NO_FORM)
         if not parsed.kind:
             return None
         if is_reverse(qname):
-            raise NoSuchName(question.NO_FORM)
+            raise NoSuchName(schema.NO_FORM)
         if not self.is_exposed(parsed.namespace, dependencies):
             is_filtered = self._namespaces or self.store.settings.namespace_labels is not None
-            raise NoSuchName(question.NO_SERVED_NAMESPACE if is_filtered else question.NO_NAMESPACE)
+            raise NoSuchName(schema.NO_SERVED_NAMESPACE if is_filtered else schema.NO_NAMESPACE)
         if parsed.kind == POD:
             return self._find_pod(parsed, dependencies)
         if not parsed.name:
@@ -153,14 +151,14 @@ class NameLookup:
         value = self._value(parsed, zone, dependencies)
         if value is None:
             is_selected = self.store.settings.labels is not None
-            raise NoSuchName(question.NO_SERVED_SERVICE if is_selected else question.NO_SERVICE)
+            raise NoSuchName(schema.NO_SERVED_SERVICE if is_selected else schema.NO_SERVICE)
         # A snapshot does not contain endpoints that are not ready.
         counted = self.store.restored is None
         if self.hides(value):
-            raise NoSuchName(partial(question.readiness, value, counted=counted))
+            raise NoSuchName(partial(schema.readiness, value, counted=counted))
         node = schema.find(value, parsed, qname, self.ttl)
         if node is None:
-            raise NoSuchName(partial(question.absence, value, parsed, counted=counted))
+            raise NoSuchName(partial(schema.absence, value, parsed, counted=counted))
         if dependencies is not None and qname.lower not in value.nodes:
             dependencies.mark_numerous()  # a topology zone without endpoints, which may be any text
         return node, parsed
@@ -221,7 +219,7 @@ class NameLookup:
 
     def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:
         if self.pods == "disabled":
-            raise NoSuchName(question.PODS_DISABLED)
+            raise NoSuchName(schema.PODS_DISABLED)
         if self.pods == "verified" and dependencies is not None:
             # Pods have no counters: with `verified` they change too often for their replies to be stored.
             dependencies.mark_uncacheable()
@@ -235,5 +233,5 @@ class NameLookup:
             address = address_in(parsed.name)
         if address is None:
             is_verified = self.pods == "verified"
-            raise NoSuchName(question.NO_POD if is_verified else question.NO_ADDRESS)
+            raise NoSuchName(schema.NO_POD if is_verified else schema.NO_ADDRESS)
         return address

@@ -11,13 +11,19 @@ Rule 3: a label is listed once for each slice that has it, so that an event is c
 Rule 4: a label is in wire form; a port is listed as PORT PROTOCOL, two labels in one, without underscores.
 Rule 5: compiled code (native/src/slice_change.rs) finds the same changes as change_in_python(), in another order.
 Source: CoreDNS 1.14.7 plugin/kubernetes/object/{service,endpoint}.go.
+
+Invalid objects: each fault is logged once, counted at each reading, and forgotten when the object is valid again:
+Rule 1: an object that stays invalid costs one log line for each reason, however often it is updated.  Each time that
+        something is skipped is counted.
+Rule 2: at most MOST objects are remembered; the faults of further ones are only counted, which is logged once.
+Rule 3: a valid object costs one check of a flag.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from hsdns.cluster.address import dashed, dashed_text, pack_address, pack_ipv4, read_address
 from hsdns.cluster.objects import (
@@ -32,7 +38,6 @@ from hsdns.cluster.objects import (
     ServicePort,
 )
 from hsdns.cluster.read_object import PortTexts, ReadService, ReadSlice
-from hsdns.cluster.rejected import Reason, quoted
 from hsdns.cluster.value import (
     CLUSTER_IP,
     EXTERNAL_NAME,
@@ -45,12 +50,21 @@ from hsdns.cluster.value import (
     ServiceValue,
 )
 from hsdns.fastpath import slice_change
+from hsdns.metrics import Counter, Registry
+from hsdns.wire import printable
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 
 _WIDTHS: Final = {"IPv4": 4, "IPv6": 16}  # octets of an address by addressType
-Reject = Callable[[Reason, str], None]
 # Labels and lists of ports repeat all over a cluster (web-0, http/TCP); at most this many different ones are shared.
 MOST_SHARED: Final = 16384
+MOST: Final = 10_000  # objects whose faults are remembered
+LONGEST: Final = 80  # characters of an object's text that a sentence quotes
+
+# A name or namespace is not a DNS label, a slice has no usable Service label, a hostname, address or externalName is
+# invalid, or the object could not be decoded as its kind.
+Reason = Literal["name", "owner", "hostname", "address", "external_name", "form"]
+ObjectKey = tuple[str, str, str]  # kind, namespace, name
+Reject = Callable[[Reason, str], None]
 
 
 def pack_key(meta: ObjectMeta, name: str | None = None) -> Key | None:
@@ -404,3 +418,82 @@ def _port_labels(ports: tuple[Port, ...]) -> list[bytes]:
 
 def _wire(label: bytes) -> bytes:
     return bytes((len(label),)) + label
+
+
+class RejectedObjects:
+    """The faults of objects by kind, namespace, name and reason; `warn` takes a sentence for the operator."""
+
+    def __init__(
+        self, warn: Callable[[str], None], metrics: Registry | None = None, most: int = MOST
+    ) -> None:
+        self.is_pending = False  # whether finish() has anything to do
+        self._warn = warn
+        self._most = most
+        self._counter = None if metrics is None else _counter_in(metrics)
+        self._found: dict[Reason, str] = {}  # in the object that is being read
+        self._known: dict[ObjectKey, frozenset[Reason]] = {}
+        self._is_full = False
+
+    def add(self, reason: Reason, sentence: str) -> None:
+        """Record a fault of the object that is being read; finish() names that object."""
+        self._found.setdefault(reason, sentence)
+        self.is_pending = True
+
+    def finish(self, kind: str, key: tuple[str, str], gone: bool) -> None:
+        """Finish an object that was read: count its faults, log the new ones and forget the corrected ones."""
+        if not self.is_pending:
+            return
+        if gone:
+            self._found.clear()
+            self._known.pop((kind, *key), None)
+            self.is_pending = bool(self._known)
+        else:
+            self._settle(kind, *key)
+
+    def reject(self, kind: str, namespace: str, name: str, reason: Reason, sentence: str) -> None:
+        """Report an object that a source could not deliver; it is valid again once the store reads it."""
+        self._found.clear()
+        self.add(reason, sentence)
+        self._settle(kind, namespace, name)
+
+    def _settle(self, kind: str, namespace: str, name: str) -> None:
+        found = self._found
+        key = (kind, namespace, name)
+        known = self._known.get(key, frozenset())
+        if self._counter is not None:
+            for reason in found:
+                self._counter.inc((kind, reason))
+        new = [reason for reason in found if reason not in known]
+        if found and (known or len(self._known) < self._most):
+            self._known[key] = frozenset(found)
+            for reason in new:
+                self._warn(f"{kind} {_path(namespace, name)}: {found[reason]}")
+        elif found and not self._is_full:
+            self._is_full = True
+            self._warn(
+                f"more than {self._most} objects are invalid; further ones are counted in "
+                "hsdns_kubernetes_rejected_total but not logged"
+            )
+        elif not found:
+            self._known.pop(key, None)
+        found.clear()
+        self.is_pending = bool(self._known)
+
+
+def quoted(text: str) -> str:
+    """The beginning of an object's text, for a log line: in quotes, with unprintable characters escaped."""
+    plain = printable(text[:LONGEST])
+    return f'"{plain}"' if len(text) <= LONGEST else f'"{plain}..." ({len(text)} characters)'
+
+
+def _counter_in(metrics: Registry) -> Counter:
+    return metrics.counter(
+        "hsdns_kubernetes_rejected_total",
+        "Objects that were left out or used in part because they break the rules, at each reading.",
+        ("kind", "reason"),
+    )
+
+
+def _path(namespace: str, name: str) -> str:
+    path = f"{namespace}/{name}" if namespace else name
+    return quoted(path)[1:-1] if len(path) <= LONGEST else quoted(path)

@@ -1,6 +1,6 @@
 """The Services of a cluster, and the ServiceImports of a clusterset, with their EndpointSlices: events become values.
 
-Path: store.py passes on the events -> lookup.py, answer.py and external.py read the values.
+Path: store.py passes on the events -> lookup.py, answer.py and plugins/k8s_external.py read the values.
 Rule 1: an event replaces one value in a dict; neither an event nor a lookup iterates over or copies the cluster.
 Rule 2: slices and Services may arrive in any order: a slice may arrive before its Service, move to another one, or
         outlive it.
@@ -25,9 +25,24 @@ from hsdns.cluster.freshness import (
     spec_counter,
     versions_of,
 )
-from hsdns.cluster.history import History, Noted, ServiceFacts
+from hsdns.cluster.history import (
+    CLUSTER_IPS,
+    ENDPOINT_IPS,
+    EXTERNAL_IPS,
+    EXTERNAL_SERIAL,
+    IMPORTS,
+    SERIALS,
+    SERVICES,
+    SHARED_SERIAL,
+    History,
+    Noted,
+    Replaced,
+    ServiceFacts,
+    Table,
+)
 from hsdns.cluster.objects import EndpointSlice, Service, ServiceImport
 from hsdns.cluster.pack import (
+    RejectedObjects,
     change_of,
     import_owner,
     key_of,
@@ -40,19 +55,6 @@ from hsdns.cluster.pack import (
     source_cluster,
 )
 from hsdns.cluster.read_object import Programmed, ReadService, ReadSlice, service_kind
-from hsdns.cluster.rejected import RejectedObjects
-from hsdns.cluster.replaced import (
-    CLUSTER_IPS,
-    ENDPOINT_IPS,
-    EXTERNAL_IPS,
-    EXTERNAL_SERIAL,
-    IMPORTS,
-    SERIALS,
-    SERVICES,
-    SHARED_SERIAL,
-    Replaced,
-    Table,
-)
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
 from hsdns.fastpath import ClusterNames, SliceStore, move_addresses
 

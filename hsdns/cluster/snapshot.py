@@ -41,10 +41,9 @@ from hsdns.cluster.objects import (
     Service,
     ServiceImport,
 )
-from hsdns.cluster.pods import PodKey
 from hsdns.cluster.read_object import read_time
 from hsdns.cluster.source import Lead
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import PodKey, Store
 from hsdns.cluster.value import (
     EXTERNAL_NAME,
     HEADLESS,

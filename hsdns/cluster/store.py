@@ -1,6 +1,6 @@
 """The state of a cluster for one kubernetes plugin: turns events into values.
 
-Path: source -> Store.apply -> services.py, pods.py; the kubernetes plugin answers from them.
+Path: source -> Store.apply -> services.py, Pods; the kubernetes plugin answers from them.
 Rule 1: an event replaces one value; neither an event nor a lookup iterates over or copies the cluster.
 Rule 2: events that lead to the same objects lead to the same answers, in any order.
 Rule 3: a serial changes when an event could change an answer: with any add or delete, and with updates that change what
@@ -10,22 +10,41 @@ Rule 4: a restored snapshot is served until Synced.  The source delivers all exi
 Rule 5: the counters of all that an event changes are incremented in the same call, after the change (freshness.py).
 Rule 6: only the thread of the watch writes; others read without a lock.  So values are replaced, never changed, and a
         reader copies a dict before it iterates over it.
+
+Pods by address: for the names `1-2-3-4.NAMESPACE.pod.ZONE` and to find the pod that a query comes from:
+Source: CoreDNS 1.14.7 plugin/kubernetes findPods; controller.go for terminating pods.
+
+A store as it was at an earlier time, for queries that a rule of `fault` answers from an earlier state:
+Rule 1: nothing is copied: the newest value is read first, and then the values that were replaced (history.py).
+Rule 2: all values are those of one time, so an answer from several values never mixes two states.
+Rule 3: the settings, and whether the cluster can be watched, are those at the time of the request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from hsdns.cluster.freshness import (
-    ANYTHING,
-    STALENESS,
-    Counters,
-    NoCounters,
-    namespace_counter,
+from hsdns.cluster.address import pack_address
+from hsdns.cluster.freshness import ANYTHING, STALENESS, Counters, NoCounters, namespace_counter
+from hsdns.cluster.history import (
+    CLUSTER_IPS,
+    ENDPOINT_IPS,
+    EXTERNAL_IPS,
+    EXTERNAL_SERIAL,
+    IMPORTS,
+    NAMESPACES,
+    OWN_SERIAL,
+    PODS,
+    SERIALS,
+    SERVICES,
+    SHARED_SERIAL,
+    TERMINATING,
+    Replaced,
+    Table,
 )
 from hsdns.cluster.objects import (
     Deleted,
@@ -42,20 +61,136 @@ from hsdns.cluster.objects import (
     identity,
     stub,
 )
-from hsdns.cluster.pack import pack_label
-from hsdns.cluster.pods import Pods
-from hsdns.cluster.read_object import (
-    ReadObject,
-    ReadService,
-    ReadSlice,
-    as_read,
-    programming_in,
-)
-from hsdns.cluster.rejected import RejectedObjects
-from hsdns.cluster.replaced import NAMESPACES, OWN_SERIAL, SERIALS, Replaced
-from hsdns.cluster.services import Imports, Services, Shared
+from hsdns.cluster.pack import RejectedObjects, pack_label, quoted
+from hsdns.cluster.read_object import ReadObject, ReadService, ReadSlice, as_read, programming_in
+from hsdns.cluster.services import AddressOwners, Imports, Services, Shared
+from hsdns.cluster.value import Key, ServiceValue, SliceKey
 from hsdns.fastpath import ClusterNames
 from hsdns.metrics import Registry
+from hsdns.wire.rdata import address_to_text
+
+PodKey = tuple[bytes, str]  # namespace in lower case, and name
+
+
+class PodsByAddress:
+    """Pods by address; `terminating` are those that are being deleted."""
+
+    def __init__(
+        self, by_address: Mapping[bytes, tuple[PodKey, ...]], terminating: Container[PodKey]
+    ) -> None:
+        self.by_address = by_address
+        self.terminating = terminating
+
+    def count(self, address: bytes, namespace: bytes) -> int:
+        """The number of pods in a namespace with this address; pods on the host network share one."""
+        return sum(owner[0] == namespace for owner in self.by_address.get(address, ()))
+
+    def of_client(self, address: str) -> PodKey | None:
+        """The pod with a client's address; None if there is none, or pods of several namespaces have it.
+
+        A new pod may get the address of one that is still listed as terminating, so terminating pods only count if
+        there is no other.  Pods of several namespaces share an address on the host network.
+        """
+        packed = pack_address(address)
+        pods = self.by_address.get(packed, ()) if packed is not None else ()
+        found = [pod for pod in pods if pod not in self.terminating] or pods
+        return found[-1] if len({namespace for namespace, _ in found}) == 1 else None
+
+    def address_of(self, label: bytes, namespace: bytes) -> bytes | None:
+        """The address in a pod's label if a pod of that namespace has it (`pods verified`)."""
+        text = _address_text(label)
+        address = None if text is None else pack_address(text)
+        # CoreDNS compares the stored address as text, so only its canonical form finds a pod.
+        if address is None or address_to_text(address) != text:
+            return None
+        return address if self.count(address, namespace) else None
+
+
+class Pods(PodsByAddress):
+    """The pods of a store; `labels` holds the labels of pods, None if they are not kept.
+
+    `changes` is a number that grows with every change of an address.
+    """
+
+    by_address: dict[bytes, tuple[PodKey, ...]]
+    terminating: dict[PodKey, bool]  # each True
+
+    def __init__(self, rejected: RejectedObjects, *, labels: bool, replaced: Replaced) -> None:
+        super().__init__({}, {})
+        self._replaced = replaced
+        self.labels: dict[PodKey, dict[str, str]] | None = {} if labels else None
+        self.changes = 0
+        self._rejected = rejected
+        self._address: dict[PodKey, bytes] = {}
+
+    def apply(self, pod: Pod, gone: bool) -> bool:
+        """Apply an event about a pod; return whether its address, and so the serial of the zones, changes."""
+        meta = pod.metadata
+        namespace = pack_label(meta.namespace)
+        if namespace is None:
+            return False
+        key = (namespace, meta.name)
+        old = self._address.get(key)
+        if not gone and meta.deletion_timestamp:
+            if old is not None:
+                if key not in self.terminating:
+                    self._note_terminating(key)
+                self.terminating[key] = True
+            return False  # CoreDNS keeps a terminating pod as it was until it is deleted
+        if key in self.terminating:
+            self._note_terminating(key)
+            del self.terminating[key]
+        ended = gone or pod.status.phase in ("Succeeded", "Failed", "Unknown")
+        new = None if ended or not pod.status.pod_ip else pack_address(pod.status.pod_ip)
+        if new is None and pod.status.pod_ip and not ended:
+            self._rejected.add(
+                "address", f"podIP {quoted(pod.status.pod_ip)} is not an IP address; it is skipped"
+            )
+        self._rejected.finish("Pod", pod.key, gone)
+        if self.labels is not None:
+            if new is not None and meta.labels:
+                self.labels[key] = meta.labels
+            else:
+                self.labels.pop(key, None)
+        if old == new:
+            return False
+        self.changes += 1
+        if self._replaced.is_kept:
+            for each in filter(None, (old, new)):
+                self._replaced.note(PODS, each, self.by_address.get(each))
+        if old is not None:
+            rest = tuple(known for known in self.by_address[old] if known != key)
+            if rest:
+                self.by_address[old] = rest
+            else:
+                del self.by_address[old]
+            del self._address[key]
+        if new is not None:
+            self.by_address[new] = (*self.by_address.get(new, ()), key)
+            self._address[key] = new
+        return True
+
+    def _note_terminating(self, key: PodKey) -> None:
+        if self._replaced.is_kept:
+            self._replaced.note(TERMINATING, key, self.terminating.get(key))
+
+
+def address_in(label: bytes) -> bytes | None:
+    """The address in a pod's label, None if it has none (`pods insecure`)."""
+    text = _address_text(label)
+    return None if text is None else pack_address(text)
+
+
+def _address_text(label: bytes) -> str | None:
+    """The label as an address: exactly three dashes, none of them doubled, make IPv4, anything else IPv6."""
+    try:
+        text = label.decode("ascii")
+    except UnicodeDecodeError:
+        return None
+    if text.count("-") == 3 and "--" not in text:
+        return text.replace("-", ".")
+    return text.replace("-", ":")
+
 
 _SLICES: Final = (EndpointSlice, ReadSlice)
 _SERVICES: Final = (Service, ReadService)
@@ -309,3 +444,79 @@ class Store:
     def _note(self, table: str, key: object, before: object) -> None:
         if self.replaced.is_kept:
             self.replaced.note(table, key, before)
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class EarlierTable(Mapping[K, V], Generic[K, V]):
+    """A dict as it was at a time, in monotonic seconds; an index of addresses is one, too."""
+
+    def __init__(
+        self, replaced: Replaced, time: float, table: Table, newest: Mapping[K, V]
+    ) -> None:
+        self._replaced, self._time = replaced, time
+        self._table, self._newest = table, newest
+
+    def __getitem__(self, key: K) -> V:
+        """The value that a key had; raise KeyError if it had none."""
+        found: V | None = self._replaced.at(self._table, key, self._time, self._newest.get(key))
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[K]:
+        """The keys that had a value."""
+        keys = dict.fromkeys([*self._newest, *self._replaced.keys(self._table)])
+        return (key for key in keys if key in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class EarlierImports(NamedTuple):
+    """The ServiceImports at that time."""
+
+    values: EarlierTable[Key, ServiceValue]
+    serial: int
+
+
+class EarlierServices(NamedTuple):
+    """The Services at that time."""
+
+    values: EarlierTable[Key, ServiceValue]
+    cluster_ips: AddressOwners[Key]
+    endpoint_ips: AddressOwners[SliceKey]
+    external_ips: AddressOwners[Key]
+    external_serial: int
+
+
+class EarlierStore:
+    """A store as it was at a time; valid only if its `replaced` keeps the state of that time."""
+
+    def __init__(self, store: Store, time: float) -> None:
+        services, pods, at = store.services, store.pods, store.replaced.at
+        table = partial(EarlierTable, store.replaced, time)
+        self.settings, self.serves = store.settings, store.serves
+        self.restored, self.lost = store.restored, store.lost
+        self.serial: int = at(SERIALS, OWN_SERIAL, time, store.serial)
+        self.namespaces = table(NAMESPACES, store.namespaces)
+        self.imports = EarlierImports(
+            table(IMPORTS, store.imports.values),
+            at(SERIALS, SHARED_SERIAL, time, store.imports.serial),
+        )
+        self.services = EarlierServices(
+            table(SERVICES, services.values),
+            AddressOwners(table(CLUSTER_IPS, services.cluster_ips.owners)),
+            AddressOwners(table(ENDPOINT_IPS, services.endpoint_ips.owners)),
+            AddressOwners(table(EXTERNAL_IPS, services.external_ips.owners)),
+            at(SERIALS, EXTERNAL_SERIAL, time, services.external_serial),
+        )
+        self.pods = PodsByAddress(
+            table(PODS, pods.by_address), table(TERMINATING, pods.terminating)
+        )
+
+
+# The state that answers are computed from: the newest or an earlier one.
+ClusterView = Store | EarlierStore

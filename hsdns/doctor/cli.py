@@ -38,7 +38,15 @@ from hsdns.cli.command import (
     say,
     say_text,
 )
-from hsdns.cli.source import CONTEXT, DEMO, KUBECONFIG, access_of, find_kubeconfig, options_of
+from hsdns.cli.source import (
+    CONTEXT,
+    DEMO,
+    KUBECONFIG,
+    access_of,
+    cluster_text,
+    find_kubeconfig,
+    options_of,
+)
 from hsdns.errors import OperatorError
 from hsdns.lint import istioctl
 from hsdns.lint.rule import FLAG, LEVEL, PREVIEW, read_silences
@@ -190,9 +198,9 @@ class Doctor(ReadingCommand):
 
         `add` adds the answers of the DNS servers, and others, to the dump of a cluster.
         """
+        from hsdns.sources.file_text import as_utf8, read_file
+
         path = self.from_
-        if path == "-":
-            return "standard input", sys.stdin.buffer.read()
         if path == DEMO:
             from hsdns.cli.source import demo_manifests
 
@@ -203,8 +211,9 @@ class Doctor(ReadingCommand):
                     f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
                 )
             try:
-                with open(path, "rb") as file:
-                    return path, file.read()
+                if path == "-":
+                    return "standard input", as_utf8(sys.stdin.buffer.read(), path)
+                return path, read_file(path)
             except OSError as error:
                 raise FlagError(
                     f"-{flag} {path}: it cannot be read: {error.strerror or error}"
@@ -289,7 +298,10 @@ async def _collect(options: Doctor) -> ClusterDump:
     from hsdns.sources.cluster_dump import collect
 
     namespace = options.namespace
-    transport = connect(options.access(), runs_code=options.runs_code)
+    access = options.access()
+    transport = connect(access, runs_code=options.runs_code)
+    if options.given.isdisjoint(("context", "kubeconfig")):
+        complain(f"looking at {cluster_text(access)}")
     progress = Progress()
     try:
         return await collect(
@@ -519,12 +531,16 @@ def as_lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
             yield f"not checked: {OTHERS[plural]}: {reason}"
     if any(found.unchecked.values()) or OTHERS.keys() & found.reasons.keys():
         yield ""
+    if found.problems and not found.objects:
+        yield f"nothing was checked: {source} could not be read"
+        return
     hidden = f", {below} more below the -level" if below else ""
     hidden += f", {len(found.mesh)} of istioctl" if found.mesh else ""
     hidden += f", {len(found.silenced)} silenced" if found.silenced else ""
     yield (
         f"{counted(len(found.findings), 'finding', 'no')}{hidden}, {counted(len(found.passed), 'rule', 'no')} passed, "
         f"in {counted(found.objects, 'object', 'no')} of {source}"
+        + (f" ({len(found.problems)} not checked)" if found.problems else "")
     )
 
 

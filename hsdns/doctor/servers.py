@@ -34,16 +34,16 @@ from ipaddress import ip_address
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from hsdns.ask.cli import read_servers
 from hsdns.ask.question import NoReply, Refused, ask
 from hsdns.audit.questions import replicas
 from hsdns.audit.report import record_texts
 from hsdns.cli.command import FlagError
-from hsdns.cli.lookup import read_servers
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.cli.source import ZONES, cluster_tokens, kubernetes_alone, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
 from hsdns.cluster.controllers.network_policy import KNOWN, PORT
-from hsdns.cluster.question import SVC
+from hsdns.cluster.schema import SVC
 from hsdns.cluster.value import Key, ServiceValue
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.lexer import Source

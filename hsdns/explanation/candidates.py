@@ -42,8 +42,8 @@ from hsdns.cluster.objects import (
     likeness,
 )
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
-from hsdns.cluster.pods import address_in
-from hsdns.cluster.question import POD, ParsedName
+from hsdns.cluster.schema import POD, ParsedName
+from hsdns.cluster.store import address_in
 from hsdns.explanation.nearest import close_words
 from hsdns.explanation.scene import Change, ClusterObjects, Replay, Scene, text
 

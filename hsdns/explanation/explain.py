@@ -1,6 +1,6 @@
 """Explains one question: runs the observed chain, then finds the origin of the answer, or the missing changes.
 
-Path: cli/explain.py -> here -> observed.py (the answer), fate.py, scene.py, nearest.py -> report.Explanation.
+Path: explanation/cli.py -> here -> observed.py (the answer), fate.py, scene.py, nearest.py -> report.Explanation.
 Rule 1: the explained answer is the reply of the chain.
 Rule 2: if the cluster could not be read, this is reported as the cause, never that objects do not exist.
 """
@@ -17,15 +17,23 @@ from hsdns.cluster.address import address_of, is_reverse, pack_address
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import Object
-from hsdns.cluster.pods import address_in
-from hsdns.cluster.question import POD, ParsedName
+from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
+from hsdns.cluster.store import address_in
 from hsdns.cluster.value import Node
 from hsdns.explanation.candidates import Candidates, of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import LiveObjects, Seen
 from hsdns.explanation.nearest import nearest
-from hsdns.explanation.observed import Edges, Pause, Visit, cluster_visit, observed_chain, summary
+from hsdns.explanation.observed import (
+    Edges,
+    ObservedProcessor,
+    Pause,
+    Visit,
+    cluster_visit,
+    observed_chain,
+    summary,
+)
 from hsdns.explanation.records import (
     keep_seconds,
     past,
@@ -46,9 +54,8 @@ from hsdns.explanation.report import (
 )
 from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest, text
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.query import QueryProcessor
 from hsdns.wire import counted, printable
-from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
+from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.rdata import address_to_text
@@ -172,10 +179,11 @@ class Explainer:
         dependencies = None if edges.counters is None else Dependencies(edges.counters)
         request = Request(
             query, CLIENT, CLIENT, transport, listener.listen.server, ROOT, now,
-            dependencies=dependencies, resolver=processor,
+            dependencies=dependencies,
         )  # fmt: skip
         reply = await edges.run(processor.resolve(request))
         await pause()
+        doubt = processor.doubt()
         visits = [each for each in visits if each.request.depth == 0]
         visit, cluster = cluster_visit(visits), None
         needed: tuple[Change, ...] = ()
@@ -186,7 +194,15 @@ class Explainer:
             if cluster.is_missing and cluster.block.store.serves:
                 needed = await cluster.needed(pause)
         await pause()
-        outcome, cause = _outcome(reply, visits, cluster, needed, service)
+        outcome, cause = _outcome(reply, visits, cluster, needed, service, doubt.why)
+        blind = [] if cluster is None else cluster.blind
+        if reply.answer and not reply.rcode and outcome == "does not resolve":
+            if doubt.why:
+                outcome, blind = "resolves", [*blind, doubt.why]
+            else:
+                cause = f"{cause}; its target has no {type_to_text(qtype)} record"
+        elif doubt.why and outcome != "could not tell":
+            outcome, cause = "could not tell", doubt.why
         near = []
         if outcome != "resolves" and reply.rcode:
             every = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
@@ -194,7 +210,10 @@ class Explainer:
             for block in every if cluster is None else [cluster.block]:
                 if block.store.serves:
                     near += await nearest(block, asked.qname, asked.qtype, pause)
-        if near and not needed and (not visits or (cluster is not None and cluster.is_missing)):
+        is_likely = not visits or (near and near[0].why.startswith("the cluster domain"))
+        if near and cluster is None and is_likely:
+            cause = f"{near[0].why}: {near[0].name.removesuffix('.')} exists; {cause}"
+        elif near and not needed and cluster is not None and cluster.is_missing:
             cause = f"{cause}; {near[0].why}"
         await pause()
         found = None if cluster is None else cluster.found
@@ -213,7 +232,7 @@ class Explainer:
             outcome,
             rcode,
             printable(cause if outcome == "could not tell" else f"{rcode}: {cause}"),
-            [] if cluster is None else cluster.blind,
+            blind,
             server_block,
             reason,
             [PluginStep(each.handler.name, each.did) for each in visits],
@@ -232,18 +251,19 @@ class Explainer:
     async def ask(
         self, wire: bytes, client: Endpoint, transport: str, now: float
     ) -> tuple[bytes | None, str]:
-        """The reply to a resolver's message, and the other servers that would be queried for it.
+        """The reply to a resolver's message, and why it is not the server's, "" if it is: another server would answer.
 
-        The message goes to the first listen address for plain DNS; `now` in monotonic seconds.
+        Without a reply the resolver would not go on to another name either.  The message goes to the first listen
+        address for plain DNS; `now` in monotonic seconds.
         """
         listeners = self._configuration.listeners
         listener = next(each for each in listeners if each.listen.scheme == "dns")
-        visits: list[Visit] = []
-        processor = await self._processor(listener, visits)
+        processor = await self._processor(listener, [])
         reply = await processor.answer(wire, client, client, transport, now)
-        return reply, next((each.whom for each in visits if each.whom), "")
+        doubt = processor.doubt()
+        return (reply if doubt.goes_on else None) if doubt.why else reply, doubt.why
 
-    async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> QueryProcessor:
+    async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> ObservedProcessor:
         """A processor that answers at an address as the server does, and notes the visits."""
         edges = self._edges
         chains = {
@@ -252,8 +272,12 @@ class Explainer:
             for block in blocks
         }
         await edges.pause()
-        processor = QueryProcessor(
-            listener.listen.server, listener.block_choice(chains), any_class=listener.any_class
+        processor = ObservedProcessor(
+            listener.listen.server,
+            listener.block_choice(chains),
+            any_class=listener.any_class,
+            visits=visits,
+            is_builtin=edges.is_builtin,
         )
         await edges.pause()
         return processor
@@ -301,8 +325,11 @@ def _outcome(
     cluster: _Cluster | None,
     needed: Sequence[Change],
     service: ServiceReport | None,
+    doubt: str,
 ) -> tuple[Outcome, str]:
-    """Whether the name resolves, and why."""
+    """Whether the name resolves, and why; `doubt` says why the reply is not known."""
+    if any(each.reply is None for each in visits):
+        return "could not tell", doubt
     if cluster is not None and not cluster.block.store.serves:
         return "could not tell", f"hsdns cannot see the cluster: {cluster.blind[0]}"
     lacks = ""
@@ -312,26 +339,44 @@ def _outcome(
     if asking is not None:
         why = f"not in the cluster: {lacks}; then " if lacks else ""
         return "could not tell", f"{why}{asking.handler.name} {asking.would_ask}"
+    last = visits[-1] if visits else None
+    if last is not None and last.below is not None and not last.below.written and reply.rcode:
+        return "does not resolve", _unanswered(visits, last)
     if lacks and cluster is not None and cluster.visit.passed is None:
         if cluster.seen.is_partial or cluster.block.remark():
             return "could not tell", f"{cluster.blind[0]}; as far as is known, {lacks}"
         return "does not resolve", lacks
-    outcome: Outcome = "resolves" if reply.answer and not reply.rcode else "does not resolve"
+    outcome: Outcome = "resolves" if _has_records(visits, reply) else "does not resolve"
     made = next((each for each in reversed(visits) if each.passed is None), None)
     if made is None:
         return outcome, "no server block has a zone for the name"
     if cluster is not None and made is cluster.visit:
         assert made.reply is not None, "it did not raise"
         qtype = cluster.query.qtype
-        return outcome, cause_of(
-            cluster.block, qtype, made.reply, cluster.found, service, cluster.owners
-        )
+        cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
+        return outcome, cause
     if made.told:
         error = f": {made.reply.error}" if made.reply is not None and made.reply.error else ""
         return outcome, f"plugin {made.handler.name} {made.did}{error}"
-    if made.reply is not None and not made.reply.written and made.reply.rcode == Rcode.SERVFAIL:
-        return outcome, f"no plugin after {made.handler.name} answers the name"
     return outcome, f"plugin {made.handler.name} answered {summary(reply)}"
+
+
+def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:
+    """Whether the reply has records of the type; an alias alone has no address."""
+    types = {each.request.query.qtype for each in visits[:1]} & {RRType.A, RRType.AAAA}
+    return not reply.rcode and any(not types or each.rrtype in types for each in reply.answer)
+
+
+def _unanswered(visits: Sequence[Visit], last: Visit) -> str:
+    """Why no plugin has answered: the last one passed the query on."""
+    assert last.passed is not None, "it has a reply of the chain's end"
+    name, zone = (each.to_text() for each in (last.passed.query.qname, last.request.zone))
+    if any(each.handler.name == "autopath" and each.passed is not None for each in visits):
+        return (
+            f"autopath asks for the bare name {name}, and no plugin of block {zone} answers it; "
+            "add forward to the block, or take autopath out"
+        )
+    return f"no plugin after {last.handler.name} answers {name}"
 
 
 class _Cluster:
@@ -406,7 +451,7 @@ class _Cluster:
         if not self.block.store.serves:
             reasons = [each.removeprefix("plugin/kubernetes: ") for each in self._problems]
             return [*reasons, f"the cluster has not been read from {self.block.source}"]
-        found = [*self.seen.remarks, *self.seen.behind]
+        found = [*self.seen.remarks, *self.seen.behind, *self.seen.refused]
         if remark := self.block.remark():
             found.insert(0, f"{remark}; a snapshot has no endpoint that was not ready")
         return found
@@ -445,6 +490,8 @@ class _Cluster:
         qname, qtype, parsed = self.query.qname, self.query.qtype, self.parsed
         if self.seen.behind and self.replay.exists(self.scene, qname, qtype):
             return f"{self.seen.behind[0]}; with that the name exists"
+        if self.seen.refused:
+            return self.seen.refused[0]
         if needed:
             return "; and ".join(each.cause for each in needed)
         if self._is_reverse:

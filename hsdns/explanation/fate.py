@@ -24,7 +24,7 @@ from hsdns.cluster.objects import (
     ServicePort,
     ServiceSpec,
 )
-from hsdns.cluster.question import ParsedName
+from hsdns.cluster.schema import ParsedName
 from hsdns.explanation.observed import Pause
 from hsdns.explanation.report import EndpointReport, Fate, ServiceReport, SliceReport
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene, Trial, text

@@ -30,13 +30,14 @@ InWatch = Callable[[Coroutine[Any, Any, Reading]], Awaitable[Reading]]
 class Seen(NamedTuple):
     """The objects of a question; `remarks` report what could not be read, `is_partial` says that this may be the cause.
 
-    `behind` says which objects the server has in another version.
+    `behind` says which objects the server has in another version, `refused` which ones of the name are not served.
     """
 
     objects: ClusterObjects
     remarks: tuple[str, ...] = ()
     is_partial: bool = False
     behind: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 class LiveObjects:
@@ -73,7 +74,8 @@ class LiveObjects:
             remarks = [*source.outages(), *remarks]
         is_partial = not unread <= {"Pod", "Namespace"}
         behind = [] if is_partial else self._behind(objects, versions, lead)
-        return Seen(ClusterObjects(objects), tuple(remarks), is_partial, tuple(behind))
+        found = ClusterObjects(objects)
+        return Seen(found, tuple(remarks), is_partial, tuple(behind), reading.refused)
 
     async def _read(self, lead: Lead) -> Reading:
         try:

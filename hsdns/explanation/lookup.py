@@ -1,6 +1,6 @@
 """Explains a program's whole lookup: the queries of its resolver, and the query that decides the result.
 
-Path: cli/explain.py, with flags for the client -> here -> client.py, explain.Explainer.
+Path: explanation/cli.py, with flags for the client -> here -> client.py, explain.Explainer.
 Rule: if changing one setting of the client makes the lookup succeed, the client is the cause; else the decisive query
       is explained.
 """
@@ -13,10 +13,19 @@ from typing import Final
 from msgspec import structs
 
 from hsdns.chain import Endpoint
-from hsdns.explanation.client import ASSUMED, NOT_SEEN, UNSEEN, Client, Lookups, client_cause
+from hsdns.explanation.client import (
+    ASSUMED,
+    NOT_SEEN,
+    Client,
+    Heard,
+    Lookups,
+    client_cause,
+    heard_of,
+)
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import LookupQuestion
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
+from hsdns.resolver.model import UNSEEN, Packet, wire_of
 from hsdns.resolver.report import LookupReport
 from hsdns.wire import printable
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
@@ -36,12 +45,20 @@ async def explain_for_client(
     pod = asker.pod
     client = Endpoint((pod.address if pod else "") or "127.0.0.1", CLIENT_PORT)
 
-    async def ask(wire: bytes, transport: str, at: float) -> tuple[bytes | None, str]:
-        return await explainer.ask(wire, client, transport, now + at)
+    known: dict[tuple[object, ...], Heard] = {}
 
-    lookups = Lookups(ask, question.name, question.types)
+    async def hear(packet: Packet) -> Heard:
+        key = packet.transport, packet.rrtype, packet.name, packet.edns, packet.cookie, packet.ad
+        if key not in known:
+            wire = wire_of(packet, 1)
+            reply, why = await explainer.ask(wire, client, packet.transport, now + packet.at)
+            known[key] = heard_of(packet, reply, why)
+        return known[key]
+
+    lookups = Lookups(hear, question.name, question.types)
     reports = [await lookups.look_up(each) for each in asker.settings]
-    failed = [each for each in reports if each.error]
+    # A failure says more than what is not known.
+    failed = sorted((each for each in reports if each.error), key=lambda each: each.error == UNSEEN)
     shown = failed[0] if failed else reports[0]
     explained = await _explained(explainer, shown, question, now, problems)
     decisive = _decisive(shown, explained)
@@ -51,9 +68,11 @@ async def explain_for_client(
         setting = asker.settings[reports.index(shown)]
         found = await client_cause(asker, lookups, setting, shown)
         if found is not None:
-            cause = f'{_who(asker, shown)} gets "{shown.error}": {found.cause}'
+            alike = [each for each in failed if (each.error == UNSEEN) == (shown.error == UNSEEN)]
+            who = _who(asker, shown, alike if len(alike) < len(reports) else ())
+            cause = f'{who} gets "{shown.error}": {found.cause}{_server_failure(asker, shown, explained)}'
             if shown.error == UNSEEN:
-                cause = f"{_who(asker, shown)}: {found.cause}"
+                cause = f"{who}: {found.cause}"
             needed = [NeededChange(_place(asker), found.cause, found.needed)]
             if found.found:
                 name, rrtype = Name.from_text(found.found), question.types[0]
@@ -92,9 +111,22 @@ def _outcome(shown: LookupReport, decisive: Explanation, *, is_blind: bool) -> O
     # No top-level domain has addresses; and the name of a Service is not that of another server.
     unseen = {each.name for each in shown.queries if each.unseen}
     is_told = decisive.service is not None or not any("." in name for name in unseen)
-    # Nameservers that are not this server may have any name.
-    is_elsewhere = shown.error == UNSEEN and not any(each.answer for each in shown.queries)
+    # Nameservers that are not this server may have any name, and the target of an alias any address.
+    is_elsewhere = shown.error == UNSEEN and any(each.unseen == NOT_SEEN for each in shown.queries)
     return "does not resolve" if is_told and not is_elsewhere else "could not tell"
+
+
+def _server_failure(asker: Client, shown: LookupReport, explained: Sequence[Explanation]) -> str:
+    """Why the last query failed, if this server answers it with a failure."""
+    last = shown.queries[-1].name if shown.queries else ""
+    for each in explained:
+        is_last = each.name.removesuffix(".") == last
+        if is_last and each.rcode == "SERVFAIL" and each.outcome == "does not resolve":
+            domains = {word for line in asker.node.splitlines() for word in line.split()[1:]}
+            of_node = next((word for word in domains if last.endswith(f".{word}")), "")
+            where = f"; the resolv.conf of the node has the search domain {of_node}"
+            return f"; {each.cause}{where if of_node else ''}"
+    return ""
 
 
 def _taken(shown: LookupReport) -> list[str]:
@@ -123,6 +155,10 @@ def _own_cause(
         if len(fewest.addresses) < total:
             who = _who(asker, fewest)
             cause = f"{who} takes {len(fewest.addresses)} of {total} addresses; {cause}"
+    elif (
+        shown.error == UNSEEN and explained[0].outcome == "resolves"
+    ):  # an alias of a name elsewhere
+        cause = f"{cause}; {shown.why}"
     if asked != question.name.removesuffix("."):
         return f"{cause}; asked as {asked}, which the search list makes of {question.name}"
     names = list(dict.fromkeys(each.name for each in shown.queries))
@@ -184,8 +220,10 @@ def _decisive(shown: LookupReport, explained: Sequence[Explanation]) -> Explanat
     return best
 
 
-def _who(asker: Client, shown: LookupReport) -> str:
-    return f"Pod {asker.pod.path} with {shown.resolver}" if asker.pod else shown.resolver
+def _who(asker: Client, shown: LookupReport, failed: Sequence[LookupReport] = ()) -> str:
+    """The Pod with the resolver, and with others that fail, too."""
+    names = " and ".join(dict.fromkeys(each.resolver for each in (shown, *failed)))
+    return f"Pod {asker.pod.path} with {names}" if asker.pod else names
 
 
 def _place(asker: Client) -> str:

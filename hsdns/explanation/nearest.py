@@ -15,8 +15,8 @@ from string import ascii_lowercase, digits
 from typing import Final
 
 from hsdns.cluster.address import is_reverse
-from hsdns.cluster.pods import address_in
-from hsdns.cluster.question import POD, SVC
+from hsdns.cluster.schema import POD, SVC
+from hsdns.cluster.store import address_in
 from hsdns.cluster.value import ServiceValue
 from hsdns.explanation.report import NearName
 from hsdns.explanation.scene import text
@@ -143,7 +143,7 @@ def _of_other_domain(qname: Name, home: Name) -> Iterator[Guess]:
         if kind in labels:
             at = labels.index(kind)
             other = ".".join(map(text, labels[at + 1 :]))
-            told = f"the cluster domain is {home.to_text()}, not {other}."
+            told = f"the cluster domain is {home.to_text().removesuffix('.')}, not {other}"
             yield labels[: at + 1], told if other else "the cluster domain is missing"
     yield labels, "the cluster domain is missing"
     yield (*labels, SVC), "the labels svc and the cluster domain are missing"

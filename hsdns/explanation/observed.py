@@ -12,6 +12,7 @@ Rule 3: without `asks`, an explanation sends no queries: a plugin that would que
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +25,7 @@ from hsdns.plugins.fault import Fault
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.secondary import Secondary
+from hsdns.query import QueryProcessor
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire import counted
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
@@ -55,7 +57,7 @@ class Edges(NamedTuple):
     `run` runs a coroutine that may wait, `spawn` runs handlers in tasks, `pause` lets other work run, `clock` is
     monotonic seconds.  `counters` are the counters of the answer tables, None if there are none.  `peek` looks a
     query's octets up in the table of a server, as metrics name it, at a time in monotonic seconds, without changing the
-    table.
+    table.  `is_builtin`: the Corefile is the built-in one, and the cluster's own servers may forward what it refuses.
     """
 
     spawn: Spawn
@@ -65,6 +67,7 @@ class Edges(NamedTuple):
     clock: Callable[[], float] = lambda: 0.0
     counters: Counters | None = None
     peek: Peek = _nothing
+    is_builtin: bool = False
 
 
 # They write logs and metrics, or look after the server.
@@ -229,6 +232,59 @@ def observed_chain(handlers: Sequence[Handler], visits: list[Visit], edges: Edge
         return link([_Observer(each, visits, edges) for each in shown], edges.spawn)(request)
 
     return ask
+
+
+class Doubt(NamedTuple):
+    """Why a reply is not known, empty if it is; `goes_on`: a resolver asks for another name if this one is missing."""
+
+    why: str = ""
+    goes_on: bool = False
+
+
+NO_FORWARD: Final = (
+    "{} is outside of the cluster, and the built-in Corefile has no server for it; "
+    "name the Corefile of the cluster with -conf"
+)
+
+
+@dataclass(eq=False, kw_only=True)
+class ObservedProcessor(QueryProcessor):
+    """Answers a query and the lookups nested in it; `visits` are those of its chains."""
+
+    visits: list[Visit]
+    is_builtin: bool = False
+    refused: list[Request] = field(default_factory=list)
+
+    async def resolve(self, request: Request) -> Reply:
+        """Answer; the targets of CNAME records come here, too."""
+        if self.is_builtin and self.blocks.choose(request) is None:
+            self.refused.append(request)
+        return await super().resolve(request.replace(resolver=self))
+
+    def doubt(self) -> Doubt:
+        """Why the reply is not that of a server, after the query."""
+        raised = [each for each in self.visits if each.reply is None]
+        if raised:
+            return Doubt(
+                f"plugin {raised[-1].handler.name} raised an error, which the log describes"
+            )
+        for each in self.visits:
+            block, name = each.handler, each.request.query.qname
+            if (
+                isinstance(block, Kubernetes)
+                and not block.store.serves
+                and name.longest_of(block.zones)
+            ):
+                return Doubt(f"the cluster has not been read from {block.source}")
+        others = [
+            (each.request, f"{each.whom} would answer for {{}}")
+            for each in self.visits
+            if each.whom
+        ]
+        for request, why in (*others, *((each, NO_FORWARD) for each in self.refused)):
+            asked = request.query.qname.to_text().removesuffix(".")
+            return Doubt(why.format(asked), request.depth == 0)
+        return Doubt()
 
 
 def cluster_visit(visits: Sequence[Visit]) -> Visit | None:

@@ -16,8 +16,8 @@ from hsdns.answer_table.policy import STORED_TYPES, BlockPolicy
 from hsdns.assemble import ServedAddress
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.history import History, Noted
-from hsdns.cluster.question import ParsedName
 from hsdns.cluster.read_object import read_time
+from hsdns.cluster.schema import ParsedName
 from hsdns.cluster.source import Lead
 from hsdns.cluster.value import Node
 from hsdns.explanation.observed import Pause, Peek, Visit

@@ -1,6 +1,6 @@
 """The content of an explanation as data: `hsdns explain -o json` writes it, docs/explain.schema.json describes it.
 
-Path: explain.py creates it, text.py and cli/explain.py write it.
+Path: explain.py creates it, text.py and explanation/cli.py write it.
 Rule: fields are only added while VERSION stays; a field that does not apply is empty, not absent.
 """
 

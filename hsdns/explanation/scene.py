@@ -30,7 +30,7 @@ from hsdns.cluster.objects import (
     identity,
 )
 from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
-from hsdns.cluster.question import POD, ParsedName
+from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.store import Store
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.message import RR, Reply

@@ -1,6 +1,6 @@
 """An explanation as a tree of lines for a terminal.
 
-Path: cli/explain.py, for an explanation -> here -> standard output.
+Path: explanation/cli.py, for an explanation -> here -> standard output.
 Rule 1: the first line is the cause; lines of more than WIDTH columns are wrapped with their own indentation.
 Rule 2: of many endpoints the first ones are shown, for each slice first those that are left out.
 """

@@ -1,7 +1,7 @@
 """The pure Python twin of the fast path: everything in `_native` except the workers.
 
 Path: step 2, if the compiled module is not available or disabled.
-Rule 1: it runs on the event loop: server/udp.py calls Batch.serve() when a socket is readable.
+Rule 1: it runs on the event loop: server/transport/udp.py calls Batch.serve() when a socket is readable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Batches of datagrams on 64-bit Linux: receives with recvmmsg, sends the hits with sendmmsg, and returns the misses.
 
-Path: steps 1, 2 and 7 for UDP; server/udp.py calls serve() when the socket is readable and answers the misses.
-Twin of native/src/batch.rs; portable_batch.py is used if the platform lacks these system calls.
-The Sender is the twin of native/src/system/sender.rs, without its UDP segmentation.
+Path: steps 1, 2 and 7 for UDP; server/transport/udp.py calls serve() when the socket is readable and answers the
+misses. Twin of native/src/batch.rs; portable_batch.py is used if the platform lacks these system calls. The Sender is
+the twin of native/src/system/sender.rs, without its UDP segmentation.
 Rule 1: the structures that the kernel reads and writes are in memory at fixed addresses that is allocated once.  Each
         batch reads and writes words of eight octets through a few strided views, without touching a ctypes object for
         each datagram.  The calls are available only if the structures have the layout that this module assumes.

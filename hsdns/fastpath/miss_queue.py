@@ -1,7 +1,7 @@
 """The queue of misses before the chain: fair between clients, and bounded.
 
-Path: between steps 2 and 3; server/udp.py adds the misses of a batch, and takes some in each iteration of the loop.
-Twin of native/src/queue.rs, to which the workers add them.
+Path: between steps 2 and 3; server/transport/udp.py adds the misses of a batch, and takes some in each iteration of the
+loop. Twin of native/src/queue.rs, to which the workers add them.
 Rule 1: a client is an IPv4 address or an IPv6 prefix of 64 bits; each client has a queue of its own.
 Rule 2: the queues are served round robin, one miss each, so a client waits for as many misses as there are clients,
         however many another client has sent.
@@ -9,7 +9,7 @@ Rule 3: the total is bounded, in number and in octets.  If a new miss does not f
         the client with the most misses, or the new one if no client has more than its sender.  It counts the dropped
         miss; to the client this looks like a loss in the network.  So a client with less than its share, which is the
         capacity divided by the number of clients, loses nothing while the octets fit.
-Rule 4: the capacity may change; server/admission.py lowers it under lasting overload.
+Rule 4: the capacity may change; server/transport/admission.py lowers it under lasting overload.
 Rule 5: a caller that has taken a miss and answered it at no cost may give the client's turn back.
 """
 

@@ -1,6 +1,7 @@
 """The answer table of one listener: from the octets of a query to the octets of its reply.
 
-Path: step 2; batch.py calls it for datagrams, server/tcp.py calls lookup() for TCP.  Twin of native/src/table.rs.
+Path: step 2; batch.py calls it for datagrams, server/transport/tcp.py calls lookup() for TCP.  Twin of
+native/src/table.rs.
 Rule 1: an entry is a hit only while all counters that it was computed from have the values that they had (versions.py).
 Rule 2: an entry takes precedence over a negative zone.  A stale entry counts as missing; it keeps its place until it is
         stored again or evicted.

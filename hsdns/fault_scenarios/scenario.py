@@ -1,6 +1,6 @@
 """A fault scenario: a known DNS failure, as a file.
 
-Path: files/NAME.toml -> here -> play.py, cli/fault_run.py, testing/.
+Path: files/NAME.toml -> here -> play.py, fault_scenarios/cli.py, testing/.
 Rule 1: a scenario is data: rules in the syntax of `hsdns fault add`, manifests, times, names, and expected results.
 Rule 2: an error in a file is one sentence, with the nearest known word.
 """

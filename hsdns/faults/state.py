@@ -16,7 +16,7 @@ from math import inf, nextafter
 from typing import ClassVar, Final
 
 from hsdns.chain import Earlier
-from hsdns.cluster.replaced import Need
+from hsdns.cluster.history import Need
 from hsdns.corefile.properties import duration_to_text
 from hsdns.faults.action import Action, Course
 from hsdns.faults.rules import Bite, Rule

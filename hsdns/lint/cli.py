@@ -13,6 +13,7 @@ Rule 3: settings of other programs are skipped too (sources/manifest_folder.py).
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -191,7 +192,7 @@ def _repair(
     problems = []
     for file, count in changed.items():
         try:
-            _replace(Path(file), now[file])
+            _replace(Path(file), dict(files)[file], now[file])
         except OSError as error:
             now[file] = dict(files)[file]
             problems.append(
@@ -202,11 +203,12 @@ def _repair(
     return list(now.items()), problems
 
 
-def _replace(file: Path, content: bytes) -> None:
+def _replace(file: Path, before: bytes, content: bytes) -> None:
     """Write a file completely or not at all; raise OSError."""
     target = file.resolve()
-    with target.open("r+b"):  # raises if it may not be written, and so not replaced
-        pass
+    with target.open("r+b") as found:  # raises if it may not be written, and so not replaced
+        if found.read() != before:
+            raise OSError(errno.EILSEQ, "it is not UTF-8 without a byte order mark")
     beside = target.with_name(f".{target.name}.hsdns-lint")
     try:
         beside.write_bytes(content)
@@ -231,6 +233,7 @@ class Listed(NamedTuple):
 def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") -> Listed:
     """Read the files under paths, each once, except the file `without`; `-` is standard input."""
     from hsdns.corefile.mounted import COREFILE
+    from hsdns.sources.file_text import as_utf8, read_file
     from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths, settings_remark
 
     files, problems, remarks = list[tuple[str, bytes]](), list[str](), list[str]()
@@ -254,10 +257,9 @@ def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") 
     for path in dict.fromkeys([*listed, *corefiles]):
         try:
             if path == STANDARD_INPUT:
-                files.append((stdin_name, sys.stdin.buffer.read()))
+                files.append((stdin_name, as_utf8(sys.stdin.buffer.read(), stdin_name)))
                 continue
-            with open(path, "rb") as file:
-                content = file.read()
+            content = read_file(path)
         except OSError as error:
             problems.append(f"{path}: it cannot be read: {error.strerror or error}")
             continue
@@ -282,6 +284,7 @@ def _patches(folder: str, names: Sequence[str]) -> set[str]:
     """The files of a kustomization that contain only parts of objects."""
     import yaml
 
+    from hsdns.sources.file_text import read_file
     from hsdns.sources.manifest_folder import KUSTOMIZATIONS
     from hsdns.sources.manifest_yaml import ManifestLoader
 
@@ -290,8 +293,7 @@ def _patches(folder: str, names: Sequence[str]) -> set[str]:
         if name not in KUSTOMIZATIONS:
             continue
         try:
-            with open(os.path.join(folder, name), "rb") as file:
-                value = yaml.load(file.read(), ManifestLoader)
+            value = yaml.load(read_file(os.path.join(folder, name)), ManifestLoader)
         except (OSError, yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
             continue  # the last ones of tags, as in `!!bool x`
         given = value if isinstance(value, dict) else {}

@@ -1,6 +1,6 @@
 """Selects the addresses that a server block listens on.
 
-Path: before step 1: server/sockets.py asks for the addresses of a block when it opens the sockets.
+Path: before step 1: server/transport/sockets.py asks for the addresses of a block when it opens the sockets.
 Source: CoreDNS 1.14.7 plugin/bind.
 Rule: the caller passes in the interfaces of the machine.  setup() only sees words, so one that is neither an address
       nor an interface is reported when the sockets are opened.

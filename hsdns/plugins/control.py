@@ -1,6 +1,6 @@
 """Opens the control door, the HTTP API for inspecting the running server.
 
-Path: beside the queries; server/control/ creates the pages, server/http.py serves them.
+Path: beside the queries; server/control/ creates the pages, server/http/pages.py serves them.
 Rule 1: access is limited to the owner of a Unix socket, or on a loopback address to clients with the token.  Only
         `hsdns serve`, which is for tests, may use other addresses (cli/control_path.py).
 Rule 2: the token is read at setup, so that each reload reads it again.

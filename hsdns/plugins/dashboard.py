@@ -1,6 +1,6 @@
 """Serves a web page: the names that fail now and why, and the explanation of a name.
 
-Path: beside the queries; server/control/routes.py has the page, server/http.py answers with it.
+Path: beside the queries; server/control/routes.py has the page, server/http/pages.py answers with it.
 Rule: unlike `control` it may use any address and has no token, so its pages are read-only.
 """
 

@@ -1,6 +1,6 @@
 """Serves a liveness check over HTTP, and measures its response time.
 
-Path: beside the queries; server/http.py calls answer() for /health, server/lifecycle.py waits `lameduck` seconds
+Path: beside the queries; server/http/pages.py calls answer() for /health, server/lifecycle.py waits `lameduck` seconds
 between SIGTERM and the closing of the sockets.
 Source: CoreDNS 1.14.7 plugin/health.
 Rule 1: the status is always 200, which shows only that the event loop runs.  Readiness is up to `ready`.

@@ -1,6 +1,6 @@
 """Limits the number of DNS over HTTPS connections.
 
-Path: beside the queries: server/sockets.py passes the limit to server/doh.py.
+Path: beside the queries: server/transport/sockets.py passes the limit to server/http/doh.py.
 Source: CoreDNS 1.14.7 plugin/https.
 """
 

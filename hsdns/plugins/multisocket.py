@@ -1,7 +1,7 @@
 """Sets the number of UDP sockets per address.
 
-Path: beside the queries: server/sockets.py reads the number when listeners are opened, and server/udp.py runs a
-thread for each socket.
+Path: beside the queries: server/transport/sockets.py reads the number when listeners are opened, and
+server/transport/udp.py runs a thread for each socket.
 Source: CoreDNS 1.14.7 plugin/multisocket.
 """
 

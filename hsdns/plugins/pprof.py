@@ -1,6 +1,6 @@
 """Serves runtime profiles over HTTP.
 
-Path: beside the queries; server/http.py calls the page.
+Path: beside the queries; server/http/pages.py calls the page.
 Source: CoreDNS 1.14.7 plugin/pprof and Go's net/http/pprof, which has the same paths.
 Rule 1: profiling has no cost until a profile is requested.
 Rule 2: one profile can run at a time, and it ends with its configuration.

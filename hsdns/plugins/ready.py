@@ -1,6 +1,6 @@
 """Serves a readiness check over HTTP.
 
-Path: beside the queries; server/http.py calls answer() for /ready.
+Path: beside the queries; server/http/pages.py calls answer() for /ready.
 Source: CoreDNS 1.14.7 plugin/ready.
 Rule 1: with `monitor until-ready`, a plugin that was ready at one request counts as ready at all later ones, unless it
         reports that it is no longer ready (`relapsed`).

@@ -2,7 +2,7 @@
 
 Path: beside the queries: server/instance.py looks for it at each address, server/answer_tables.py counts.
 Source: CoreDNS 1.14.7 plugin/shed, which gives each socket one writer with a bounded queue.  hsdns is bounded without
-this plugin: server/udp.py limits the waiting queries, and drops a reply that the kernel does not accept.
+this plugin: server/transport/udp.py limits the waiting queries, and drops a reply that the kernel does not accept.
 """
 
 from __future__ import annotations

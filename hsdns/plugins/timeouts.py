@@ -1,7 +1,7 @@
 """Sets timeouts and query limits for TCP, TLS and HTTPS connections.
 
-Path: beside the queries: server/sockets.py combines the limits of a listener's blocks; server/tcp.py and server/doh.py
-enforce them.  UDP has none.
+Path: beside the queries: server/transport/sockets.py combines the limits of a listener's blocks;
+server/transport/tcp.py and server/http/doh.py enforce them.  UDP has none.
 Source: CoreDNS 1.14.7 plugin/timeouts.
 """
 

@@ -1,6 +1,7 @@
 """Configures the certificate for DNS over TLS and DNS over HTTPS.
 
-Path: beside the queries: server/sockets.py takes the SSL context from the blocks, server/connection.py uses it.
+Path: beside the queries: server/transport/sockets.py takes the SSL context from the blocks,
+server/transport/connection.py uses it.
 Source: CoreDNS 1.14.7 plugin/tls and plugin/pkg/tls.
 Rule 1: the files are read at setup, so each reload reads them again, and an invalid file is an error at its position in
         the Corefile.  Open connections keep their certificate.

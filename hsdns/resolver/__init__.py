@@ -1,6 +1,6 @@
 """Models of stub resolvers: glibc, musl, Go and c-ares.
 
-Path: cli/resolve.py -> here; nothing of the path of a query uses it.
+Path: resolver/cli.py -> here; nothing of the path of a query uses it.
 Rule 1: no sockets and no clocks: a model returns packets and takes answers, and the time is an argument.
 Rule 2: a model sends the packets that the library was measured to send (tests/resolver/test_traces.py); docs/resolve.md
         lists behaviour that was not measured.

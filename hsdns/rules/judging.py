@@ -21,7 +21,8 @@ from hsdns.rules.corefile_text import CorefileText
 from hsdns.rules.objects import CHECKS, Manifest, Objects, mapping_at
 from hsdns.rules.rule import Edit, Finding, Remark, previews, rules
 from hsdns.rules.silence import ANNOTATION, NO_FILE, Silence, SilenceFile, SilencePattern, comments
-from hsdns.sources.manifest_file import MAX_FILE_LEN, LeftOut, read_objects
+from hsdns.sources.file_text import MAX_FILE_LEN
+from hsdns.sources.manifest_file import LeftOut, read_objects
 from hsdns.sources.manifest_folder import EXTENSIONS
 from hsdns.sources.manifest_yaml import field_node
 
@@ -104,6 +105,8 @@ def _manifests(file: str, content: bytes) -> tuple[list[Manifest], list[str], li
             left_out.append(f"{file}:{each.problem.line}: {each.problem}")
         elif each.problem is not None:
             problems.append(f"{file}:{each.problem.line}: {each.problem}")
+        else:
+            left_out += [f"{file}:{line}: {remark}" for line, remark in each.remarks]
     return found, problems, left_out
 
 

@@ -64,7 +64,7 @@ class Manifest:
         self.name = _text(self.metadata.get("name"))
         self.namespace = _text(self.metadata.get("namespace"))
         self.object: Kind | None = read.document.object if read.document is not None else None
-        self.refused: Refused | None = read.problem.fault if read.problem is not None else None
+        self.refused: Refused | None = read.problem.fault if read.problem is not None else read.kept
         is_named_later = not self.name and bool(_text(self.metadata.get("generateName")))
         if is_named_later and self.refused is not None and self.refused.field == "metadata.name":
             self.refused = None  # kubectl create accepts it; only a simulated cluster does not

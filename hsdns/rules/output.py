@@ -103,7 +103,8 @@ def _plain(report: Report) -> list[str]:
         lines += ["", f"{TOOL} finds:", *(f"{each}: {each.page}" for each in report.mesh)]
     counts = {level: sum(each.level == level for each in report.findings) for level in LEVELS}
     found = ", ".join(counted(each, level) for level, each in counts.items() if each)
-    found = found or "nothing found"
+    is_unseen = report.unread and not report.objects
+    found = found or ("nothing was checked" if is_unseen else "nothing found")
     where = f"{_some(report.objects, 'object')} of {_some(report.files, 'file')}"
     more = []
     if report.below:

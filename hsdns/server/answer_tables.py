@@ -40,10 +40,10 @@ from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.fastpath import IMPLEMENTATION, Versions
 from hsdns.metrics import Counter, Registry
-from hsdns.server.listeners import Listener
 from hsdns.server.query_tap import QueryTap
-from hsdns.server.sockets import client_endpoint
-from hsdns.server.udp import UdpListener
+from hsdns.server.transport.listeners import Listener
+from hsdns.server.transport.sockets import client_endpoint
+from hsdns.server.transport.udp import UdpListener
 from hsdns.wire.decode import decode
 from hsdns.wire.name import Name
 

@@ -1,6 +1,6 @@
 """Explanations of a configuration's answers: gives the package explanation/ its sockets, tasks and clocks.
 
-Path: control/explain.py, for a server; cli/explain.py, for plugins that a command has started.
+Path: control/explain.py, for a server; explanation/cli.py, for plugins that a command has started.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
+from hsdns.ask.names import Word
 from hsdns.assemble import Configuration
-from hsdns.explanation.client import client_of
+from hsdns.explanation.client import client_of, name_meant
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
 from hsdns.explanation.lookup import explain_for_client
@@ -35,15 +36,26 @@ def make_explainer(
     *,
     asks: bool,
     pause: Callable[[], Awaitable[None]],
+    is_builtin: bool = False,
 ) -> Explainer:
-    """Make the Explainer of a configuration; with `asks` it queries other servers; it awaits `pause` between steps."""
+    """Make the Explainer of a configuration; with `asks` it queries other servers; it awaits `pause` between steps.
+
+    `is_builtin`: its Corefile is the built-in one in place of another, so what that one forwards is not known.
+    """
     in_watch = partial(runtime.in_watch, seconds=WAIT)
     seeing = {
         id(plugin): LiveObjects(plugin, in_watch)
         for plugin in configuration.plugins
         if isinstance(plugin, Kubernetes)
     }
-    edges = Edges(runtime.queries.spawn, asks, partial(_run, runtime), pause, runtime.clock)
+    edges = Edges(
+        runtime.queries.spawn,
+        asks,
+        partial(_run, runtime),
+        pause,
+        runtime.clock,
+        is_builtin=is_builtin,
+    )
     if asks:
         edges = edges._replace(counters=runtime.counters, peek=partial(_peek, runtime))
     return Explainer(configuration, seeing, edges)
@@ -55,6 +67,18 @@ def _peek(runtime: ServerRuntime, server: str, query: bytes, now: float) -> Peek
     return table.peek(query, now=now) if table is not None else None
 
 
+async def name_of(
+    configuration: Configuration,
+    runtime: ServerRuntime,
+    word: Word,
+    *,
+    as_typed: bool = False,
+) -> str:
+    """The domain name that a word means, once the cluster has been read; raise QuestionError or BadWord."""
+    in_watch = partial(runtime.in_watch, seconds=WAIT)
+    return await name_meant(configuration, word, in_watch, as_typed=as_typed)
+
+
 async def explain_lookup(
     configuration: Configuration,
     runtime: ServerRuntime,
@@ -62,12 +86,15 @@ async def explain_lookup(
     *,
     pause: Callable[[], Awaitable[None]],
     problems: Sequence[str] = (),
+    is_builtin: bool = False,
 ) -> Explanation:
     """Explain the lookup of a program, once the cluster has been read; raise QuestionError.
 
     It queries no other server, because the clock of the lookup is virtual.
     """
-    explainer = make_explainer(configuration, runtime, asks=False, pause=pause)
+    explainer = make_explainer(
+        configuration, runtime, asks=False, pause=pause, is_builtin=is_builtin
+    )
     asker = await client_of(configuration, asking, partial(runtime.in_watch, seconds=WAIT))
     searched = max(len(MODELS[each].read(asker.text).search) for each in asker.resolvers)
     if searched > MOST_SEARCHES:  # each costs the server a lookup

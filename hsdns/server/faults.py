@@ -49,12 +49,12 @@ from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
 from hsdns.plugins.kubernetes.faults import behind, cluster_zones, hold, why_never
-from hsdns.server.admission import ListenerFaults
-from hsdns.server.connection import Layer
 from hsdns.server.instance import Instance, State
 from hsdns.server.runtime import ServerRuntime
-from hsdns.server.sockets import endpoint_of
-from hsdns.server.tcp import DnsConnection, TcpListener
+from hsdns.server.transport.admission import ListenerFaults
+from hsdns.server.transport.connection import Layer
+from hsdns.server.transport.sockets import endpoint_of
+from hsdns.server.transport.tcp import DnsConnection, TcpListener
 
 Decide = Callable[[str, Endpoint, Endpoint], Sequence[Bite]]
 Lifted = Callable[[], bool]

@@ -1,7 +1,7 @@
 """This host: its network interfaces, Unix sockets, and the service manager that watches the process.
 
-Path: beside the queries: `bind` and NS records need addresses, http.py listens on `unix:PATH`, lifecycle.py tells the
-manager of each change.
+Path: beside the queries: `bind` and NS records need addresses, http/pages.py listens on `unix:PATH`, lifecycle.py tells
+the manager of each change.
 
 A dummy network interface, which has the address of a node-local server:
 Source: rtnetlink(7), linux/if_link.h, linux/if_addr.h.

@@ -27,11 +27,11 @@ from hsdns.plugins.health import Health
 from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable, panics
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import SHED_REASONS, make_writer, shed_drops
-from hsdns.server.http import HttpError
-from hsdns.server.listeners import DRAIN_TIMEOUT, Listeners
+from hsdns.server.http.pages import HttpError
 from hsdns.server.query_tap import QueryTap
 from hsdns.server.runtime import ServerRuntime, Turn
-from hsdns.server.sockets import ListenError
+from hsdns.server.transport.listeners import DRAIN_TIMEOUT, Listeners
+from hsdns.server.transport.sockets import ListenError
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 

@@ -35,12 +35,11 @@ from hsdns.plugin import Plugin, files_changed
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import Shares
 from hsdns.server.answer_tables import AnswerTables, Recomputation
 from hsdns.server.control.door import Door
 from hsdns.server.faults import StandingFaults, measure_behind
 from hsdns.server.host import ServiceManager
-from hsdns.server.http import HttpListeners, HttpPages
+from hsdns.server.http.pages import HttpListeners, HttpPages
 from hsdns.server.instance import (
     START_FAILURES,
     Instance,
@@ -52,9 +51,10 @@ from hsdns.server.instance import (
     make_processors,
     show_enabled,
 )
-from hsdns.server.listeners import Listener, Opener
 from hsdns.server.query_tap import QueryTap
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
+from hsdns.server.transport.admission import Shares
+from hsdns.server.transport.listeners import Listener, Opener
 from hsdns.server.watch_loop import Watchdog, WatchLoop
 from hsdns.server.watch_thread import WatchThread
 

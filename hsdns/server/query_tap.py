@@ -22,7 +22,7 @@ from hsdns.chain import Endpoint
 from hsdns.fastpath import Tap, TapRecord
 from hsdns.fastpath.hit_records import CLOSED, FAIR_SHARE, LAST_QUERIES
 from hsdns.query import Show
-from hsdns.server.sockets import client_endpoint, socket_address
+from hsdns.server.transport.sockets import client_endpoint, socket_address
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.iana import rcode_to_text, type_to_text
 from hsdns.wire.message import TC

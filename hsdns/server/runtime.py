@@ -28,7 +28,7 @@ from hsdns.metrics import Registry
 from hsdns.plugin import Readiness, Running
 from hsdns.query import QueryProcessor
 from hsdns.server.host import own_addresses
-from hsdns.server.http import HttpPages
+from hsdns.server.http.pages import HttpPages
 from hsdns.wire.message import Reply
 
 log = logging.getLogger("hsdns.server")

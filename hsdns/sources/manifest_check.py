@@ -1,7 +1,7 @@
-"""Valid parts of a manifest that are probably mistakes: a misspelt kind, apiVersion or field.
+"""Valid parts of a manifest that are probably mistakes: a misspelt kind, apiVersion or field; values of a wrong type.
 
 Path: manifest_file.py, for each object -> here -> warnings.
-Rule 1: no warning is about what an API server knows.  An object with a resource version comes from an API server, which
+Rule 1: no warning is about what an API server knows.  An object with a resource version or a uid comes from one, which
         has removed unknown fields, so its fields are not checked.
 Rule 2: a kind is misspelt if it resembles one that hsdns reads, in a group of those; other groups with a dot belong to
         other software.
@@ -9,11 +9,13 @@ Rule 2: a kind is misspelt if it resembles one that hsdns reads, in a group of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
+from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.kinds import KINDS
 from hsdns.corefile.tree import did_you_mean
 from hsdns.sources.manifest_yaml import MAX_SHOWN_LEN, shown
@@ -126,10 +128,55 @@ def _check_fields(kind: str, name: str, value: Any) -> Iterator[Remark]:
 
 def is_written_by_hand(metadata: Any) -> bool:
     """Whether an object does not come from an API server."""
-    return not (isinstance(metadata, Mapping) and metadata.get("resourceVersion"))
+    return not (
+        isinstance(metadata, Mapping) and (metadata.get("resourceVersion") or metadata.get("uid"))
+    )
 
 
 def written(kind: str) -> str:
     """Return the apiVersion of a kind that hsdns reads."""
     group = GROUPS[kind]
     return (f"{group}/" if group else "") + ("v1alpha1" if kind == "ServiceImport" else "v1")
+
+
+# A value of another type than a field has, as msgspec tells it.
+
+
+_WORDS: Final = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a decimal number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+
+
+def wrong_type(message: str) -> Refused:
+    """The field that a message of msgspec is about, with a sentence in our words."""
+    text, _, path = message.partition(" - at ")
+    path = (
+        path.replace("`key` in ", "")
+        .strip("`")
+        .removeprefix("$")
+        .removeprefix(".")
+        .replace("[...]", "")
+    )
+    missing = re.match(r"Object missing required field `(\w+)`", text)
+    if missing:
+        field = f"{path}.{missing[1]}" if path else missing[1]
+        return Refused(field, "the field is missing; add it")
+    found = re.match(r"Expected `([^`]+)`, got `(\w+)`", text)
+    if not found:
+        return Refused(path or "object", f"{text[:1].lower()}{text[1:]}; correct the value")
+    allowed = [word for word in found[1].split(" | ") if word != "null"]
+    wanted = " or ".join(_WORDS.get(word, word) for word in allowed)
+    remedy = "correct the value"
+    if "str" in allowed and found[2] in {"int", "float", "bool"}:
+        remedy = "put it in quotes"
+    elif allowed == ["int"] and found[2] == "str":
+        remedy = "write the number without quotes"
+    return Refused(
+        path or "object", f"expected {wanted}, found {_WORDS.get(found[2], found[2])}; {remedy}"
+    )

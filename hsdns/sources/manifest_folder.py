@@ -19,9 +19,10 @@ from typing import Final
 
 import msgspec
 
-from hsdns.sources.manifest_file import MAX_FILE_LEN, ManifestFile, read_manifest_file
+from hsdns.sources.file_text import MAX_FILE_LEN, as_utf8
+from hsdns.sources.manifest_file import ManifestFile, read_manifest_file
 
-EXTENSIONS = (".yaml", ".yml", ".json")
+EXTENSIONS = tuple(f".{each}{end}" for end in ("", ".gz") for each in ("yaml", "yml", "json"))
 STANDARD_INPUT: Final = "-"
 _CHART: Final = "Chart.yaml"
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -145,7 +146,7 @@ def _walk(folder: str, above: frozenset[str], remarks: list[str]) -> Iterator[st
 
 def settings_remark(content: bytes, path: str, paths: Collection[str]) -> str:
     """The sentence about a file that is skipped; empty if it is to be read.  `paths` are the given paths."""
-    if not path.endswith(".json") or path in paths or not _is_settings(content):
+    if ".json" not in path[-8:] or path in paths or not _is_settings(content):
         return ""
     return f"{path}: it is neither JSON nor a manifest, which says its apiVersion; it is left out"
 
@@ -171,7 +172,10 @@ NAME: Final = "standard input"  # in place of a path in messages
 @cache
 def standard_input() -> ManifestFile | None:
     """Return the documents in standard input, None if it is empty; the first call reads it to its end."""
-    content = sys.stdin.buffer.read(MAX_FILE_LEN + 1)
+    try:
+        content = as_utf8(sys.stdin.buffer.read(MAX_FILE_LEN + 1), NAME)
+    except OSError as error:
+        return ManifestFile([], [f"{NAME}: {error.strerror}"], [], is_broken=True)
     return read_manifest_file(content, NAME) if content.strip() else None
 
 

@@ -6,7 +6,7 @@ Rule 1: nodes are counted while they are composed, and again with the nodes that
         longer file one node for NODE_LEN octets.
 Rule 2: nesting is bounded (MAX_DEPTH), through aliases too.
 Rule 3: keys become text, as in Kubernetes; numbers as keys could be chosen to have the same hash.
-Rule 4: duplicate keys of a mapping are recorded with both lines: the second would silently replace the first.
+Rule 4: duplicate keys of a mapping are recorded with both lines, because the last one silently replaces the others.
 Rule 5: a tag of another program, such as `!Ref` or `!vault`, is recorded with its line, and its node is read as if it
         had no tag.  No Python object is ever made from a tag.
 Rule 6: a number has at most MAX_NUMBER_LEN characters: the time for those in base 60 grows with the square of their
@@ -165,7 +165,7 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         return size, depth + 1
 
     def take_duplicates(self) -> list[DuplicateKey]:
-        """Return the first duplicate key of each mapping constructed since the last call."""
+        """Return the duplicate keys of the mappings constructed since the last call."""
         found, self._duplicates = self._duplicates, []
         return sorted(set(found), key=lambda each: each.line)
 
@@ -225,7 +225,6 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
             if key in lines:
                 found = DuplicateKey(key, lines[key], mark.line + 1, mark.column == 0)
                 self._duplicates.append(found)
-                return
             lines[key] = mark.line + 1
 
     def _key(self, node: Any) -> str:
@@ -336,16 +335,13 @@ def _place(node: Any) -> tuple[int, int]:
 
 def _child(node: Any, step: str) -> Any:
     if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == step), None)
+        return next((value for key, value in reversed(node.value) if key.value == step), None)
     if isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
         return node.value[int(step)]
     return None
 
 
-# Duplicate keys of a mapping, as in two manifests without "---" between them; the second would replace the first.
-
-
-_OF_EVERY_OBJECT: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})
+# Duplicate keys of a mapping, of which the last one counts, as for kubectl and the API server.
 
 
 class Decoded(NamedTuple):
@@ -356,11 +352,9 @@ class Decoded(NamedTuple):
 
 
 def sentence(found: DuplicateKey) -> str:
-    """A sentence about where the key occurs first, and what to do."""
-    remedy = "remove one of the two"
-    if found.is_outermost and found.key in _OF_EVERY_OBJECT:
-        remedy = 'write "---" between two objects'
-    return f'the key "{shown(found.key)}" is already in line {found.first}; {remedy}'
+    """A sentence about where the key occurs before, and what to do."""
+    key = shown(found.key)
+    return f'the key "{key}" is already in line {found.first}, and the last one counts; remove the others'
 
 
 def decode_json(text: bytes, line: int) -> Decoded:

@@ -2,7 +2,8 @@
 
 Path: files, or standard input ("-") -> manifest_file (documents) -> cluster/controllers (objects) -> deliver, only the
 differences.
-Rule 1: at the start the valid files are served, and the others are reported.  Later, one invalid file blocks the whole
+Rule 1: an object that is refused is reported, and all others are served, as `kubectl apply` would do it: if it was
+        valid before, it stays as it was.  What is no YAML or JSON is left out at the start; later it blocks the whole
         reload, and the last valid state is still served.
 Rule 2: files are read and compared in a thread; changes are delivered on the event loop in one batch.
 Rule 3: changes are found by file notifications and by polling: some changes cause no notification (swapped links,
@@ -17,29 +18,16 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import product
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from hsdns.cluster.controllers.document import Document
-from hsdns.cluster.controllers.kinds import NetworkPolicy
-from hsdns.cluster.controllers.network_policy import (
-    KNOWN,
-    NAME_LABEL,
-    USUAL,
-    Peer,
-    denied,
-    pod_ports,
-)
 from hsdns.cluster.controllers.simulation import running_pods, simulate
-from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.objects import (
     Deleted,
     Event,
     Identity,
-    Namespace,
     Object,
     Service,
-    ServiceSpec,
     Synced,
     Upserted,
     identity,
@@ -56,7 +44,8 @@ from hsdns.cluster.source import (
     Surroundings,
 )
 from hsdns.corefile.tree import Token, did_you_mean
-from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file
+from hsdns.sources.file_text import read_file
+from hsdns.sources.manifest_file import RefusedObject, read_manifest_file
 from hsdns.sources.manifest_folder import (
     NAME,
     STANDARD_INPUT,
@@ -70,18 +59,26 @@ from hsdns.sources.manifest_folder import (
     was_read,
 )
 
-# A pod from manifests, or one that a workload in them would have, and the NetworkPolicies that select it.
+# A pod from manifests, or one that a workload in them would have.
 #
 # Rule: the files are read again: a source of manifests keeps only what DNS needs.
 
 
-USUAL_DNS: Final = "10.96.0.10"  # the cluster's DNS if no Service has its address
-
-
 def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
     """Find a pod in files and folders; raise PodUnreadable."""
+    from hsdns.sources.client_pod import AroundPod, cluster_dns_in, pod_reading  # noqa: PLC0415 - explanations' only
+
+    documents: list[Document] = []
+    kubelets = ""
     try:
-        documents = _documents(paths)
+        for each in manifest_paths(paths):
+            if each == STANDARD_INPUT:
+                given = standard_input()
+                documents += given.documents if given is not None else []
+                continue
+            content = read_file(each)
+            documents += read_manifest_file(content, each).documents
+            kubelets = kubelets or cluster_dns_in(content, each)
     except OSError as error:
         raise PodUnreadable(f"{error.filename}: cannot be read: {error.strerror}") from None
     pods = {
@@ -92,83 +89,29 @@ def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
     if path not in pods:
         raise PodUnreadable(f"the source has no pod {path}{did_you_mean(path, pods)}")
     found = pods[path]
-    return PodReading(
-        found.manifest.spec,
-        tuple(found.addresses),
-        _denied(documents, found, list(pods.values())),
-    )
-
-
-def _denied(
-    documents: Sequence[Document], pod: RunningPod, pods: Sequence[RunningPod]
-) -> dict[str, str]:
-    """What NetworkPolicies deny; if there is no Service for DNS, its Pods are assumed to be those of kube-dns."""
-    objects = [each.object for each in documents]
-    policies = [each for each in objects if isinstance(each, NetworkPolicy)]
-    namespaces = [each.metadata for each in objects if isinstance(each, Namespace)]
-    labels = {each.name: each.labels or {} for each in namespaces}
-
-    def peer(
-        namespace: str,
-        own: Mapping[str, str],
-        addresses: Sequence[str],
-        ports: frozenset[int] = frozenset(),
-    ) -> Peer:
-        of_namespace = {NAME_LABEL: namespace, **labels.get(namespace, {})}
-        return Peer(namespace, own, of_namespace, addresses, ports)
-
-    kind, spec = USUAL, ServiceSpec()
-    services = [each for each in objects if isinstance(each, Service)]
-    for known, service in product(KNOWN, services):
-        if known.is_named(service):
-            kind, spec = known, service.spec
-            break
-    selector, address = spec.selector or kind.labels, spec.cluster_ip or USUAL_DNS
-    found = [
-        each
-        for each in pods
-        if each.manifest.metadata.namespace == kind.namespace
-        and selector.items() <= each.labels.items()
-    ]
-    ports = pod_ports(spec, [port for each in found for port in each.ports], kind)
-    servers = [
-        peer(kind.namespace, each.labels, (*each.addresses, address), ports) for each in found
-    ] or [peer(kind.namespace, selector, (address,), ports)]
-    return denied(
-        policies, peer(pod.manifest.metadata.namespace, pod.labels, pod.addresses), servers
-    )
-
-
-def _documents(paths: Sequence[str]) -> list[Document]:
-    """All documents without errors; the source itself reports the errors of the others."""
-    documents: list[Document] = []
-    for path in manifest_paths(paths):
-        if path == STANDARD_INPUT:
-            given = standard_input()
-            documents += given.documents if given is not None else []
-            continue
-        with open(path, "rb") as file:
-            documents += read_manifest_file(file.read(MAX_FILE_LEN + 1), path).documents
-    return documents
+    return pod_reading(found.manifest, found.addresses, AroundPod(documents, "", kubelets))
 
 
 POLL_SECONDS = 2.0
-_BLANK = b" \t\r\n\xef\xbb\xbf\xff\xfe\0"  # white space and byte order marks
+Key = tuple[str, str, str]  # of a document: kind, namespace and name
+
+
+def text(label: bytes) -> str:
+    """A label of a question as text."""
+    return label.decode("utf-8", "replace")
 
 
 class _Reading(NamedTuple):
-    """The state of the files at one time; each sentence has its log level."""
+    """The state of the files at one time; each sentence has its log level.  `is_whole`: every file could be read."""
 
     objects: list[Object]
     sentences: list[tuple[int, str]]
     fingerprint: Fingerprint
     nonempty: frozenset[str]  # the files that contain objects
     by_lead: ObjectIndex  # made in the thread
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether every file was read without errors."""
-        return all(level < logging.ERROR for level, _ in self.sentences)
+    documents: Mapping[Key, Document]
+    refused: Sequence[RefusedObject]
+    is_whole: bool
 
 
 def _nothing_in(paths: Sequence[str]) -> str:
@@ -199,6 +142,8 @@ class Manifests:
         self._index = ObjectIndex()
         self._fingerprint: Fingerprint = ()
         self._nonempty: frozenset[str] = frozenset()
+        self._documents: Mapping[Key, Document] = {}  # the state that is served
+        self._refused: Sequence[RefusedObject] = ()
         self._warned: frozenset[str] = frozenset()
         self._synced = False
 
@@ -259,7 +204,7 @@ class Manifests:
                         continue
                 reading = await asyncio.to_thread(self._read)
                 self._report_new(reading, report)
-                if not reading.is_valid:
+                if not reading.is_whole:
                     report(
                         logging.WARNING,
                         "source manifests: still serving the last valid state until the errors are corrected",
@@ -276,25 +221,46 @@ class Manifests:
                     deliver(events)
 
     def _report_new(self, reading: _Reading, report: Report) -> None:
-        """Report errors, and the warnings that the last reading did not have."""
+        """Report what the last reading did not have, and what blocks this one."""
         self._fingerprint = reading.fingerprint
         for level, sentence in reading.sentences:
-            if level >= logging.ERROR or sentence not in self._warned:
+            is_blocking = level >= logging.ERROR and not reading.is_whole
+            if is_blocking or sentence not in self._warned:
                 report(level, sentence)
         self._warned = frozenset(sentence for _, sentence in reading.sentences)
 
     def _accept(self, reading: _Reading) -> list[Event]:
         """Serve a state; return the differences from the one before, and Synced once something can be served."""
         self._nonempty, self._index = reading.nonempty, reading.by_lead
+        self._documents, self._refused = reading.documents, reading.refused
         events = self._difference(reading.objects)
-        if not self._synced and (reading.is_valid or reading.objects):
+        is_valid = reading.is_whole and not reading.refused
+        if not self._synced and (is_valid or reading.objects):
             self._synced = True
             events.append(Synced())
         return events
 
     async def read(self, lead: Lead) -> Reading:
         """Find the objects for a question in the state that is served."""
-        return Reading(tuple(self._index.find(lead)))
+        found = self._index.find(lead)
+        return Reading(tuple(found), refused=tuple(self._refused_of(lead, found)))
+
+    def _refused_of(self, lead: Lead, found: Sequence[Object]) -> Iterator[str]:
+        """Sentences about the refused objects behind the Services of a question."""
+        names = {(text(namespace), text(name)) for namespace, name in lead.services}
+        selectors = {
+            each.metadata.namespace: each.spec.selector
+            for each in found
+            if isinstance(each, Service) and each.spec.selector
+        }
+        for each in self._refused:
+            namespace = each.key[1]
+            selector = selectors.get(namespace)
+            is_named = any((namespace, name) in names for name in each.services)
+            if is_named or (selector and selector.items() <= each.labels.items()):
+                is_said = f"{each} is " in each.sentence
+                reason = each.sentence.replace(f"{each}: ", "")
+                yield reason if is_said else f"{each} is refused: {reason}"
 
     async def read_pod(self, namespace: str, name: str) -> PodReading:
         """Read a pod from the current files; raise PodUnreadable."""
@@ -308,6 +274,8 @@ class Manifests:
         # Taken first, so that a change while the files are read is detected afterwards.
         state = fingerprint(self.paths)
         sentences = [(logging.ERROR, sentence) for sentence in missing_paths(self.paths)]
+        refused: list[RefusedObject] = []
+        is_whole = not sentences
         documents: list[Document] = []
         nonempty: set[str] = set()
         remarks: list[str] = []
@@ -316,20 +284,17 @@ class Manifests:
                 given = standard_input()
                 if given is not None:
                     documents += given.documents
+                    refused += given.refused
+                    sentences += [(logging.ERROR, problem) for problem in given.problems]
                     sentences += [(logging.WARNING, warning) for warning in given.warnings]
                 continue
             try:
-                with open(path, "rb") as file:
-                    content = file.read(MAX_FILE_LEN + 1)
+                content = read_file(path)
             except OSError as fault:
-                sentences.append(
-                    (
-                        logging.ERROR,
-                        f"{path}: cannot be read: {fault.strerror}; correct its permissions",
-                    )
-                )
+                sentences.append((logging.ERROR, f"{path}: cannot be read: {fault.strerror}"))
+                is_whole = False
                 continue
-            if path in self._nonempty and not content.strip(_BLANK):
+            if path in self._nonempty and not content.strip():
                 # `kubectl get ... > FILE` truncates the file long before it writes it.
                 sentences.append(
                     (
@@ -337,6 +302,7 @@ class Manifests:
                         f"{path}:1: the file is now empty; write its objects, or delete it to remove them",
                     )
                 )
+                is_whole = False
                 continue
             if path not in self._nonempty:  # otherwise it may be half written
                 remark = settings_remark(content, path, self.paths)
@@ -348,15 +314,26 @@ class Manifests:
                 nonempty.add(path)
             sentences += [(logging.ERROR, problem) for problem in found.problems]
             sentences += [(logging.WARNING, warning) for warning in found.warnings]
-            if not found.problems:
-                documents += found.documents
+            documents += found.documents
+            refused += found.refused
+            is_whole = is_whole and not found.is_broken
+        by_key = {each.key: each for each in documents}
+        for each in refused:
+            if each.key in self._documents and each.key not in by_key:
+                kept = self._documents[each.key]
+                documents.append(kept)
+                by_key[each.key] = kept
+                sentences.append((logging.WARNING, f"{each} is still served as it was before"))
         sentences += [(logging.WARNING, remark) for remark in remarks]
         objects = simulate(
             documents, lambda sentence: sentences.append((logging.WARNING, sentence))
         )
         if not objects and not sentences:
             sentences.append((logging.WARNING, _nothing_in(self.paths)))
-        return _Reading(objects, sentences, state, frozenset(nonempty), ObjectIndex(objects))
+        return _Reading(
+            objects, sentences, state, frozenset(nonempty), ObjectIndex(objects), by_key, refused,
+            is_whole,
+        )  # fmt: skip
 
     def _difference(self, objects: Sequence[Object]) -> list[Event]:
         """Return the differences from the objects delivered before, by resource version."""

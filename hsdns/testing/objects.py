@@ -38,6 +38,7 @@ from hsdns.cluster.objects import (
 )
 from hsdns.cluster.objects import Endpoint as ApiEndpoint
 from hsdns.cluster.objects import Service as ApiService
+from hsdns.sources.file_text import read_file
 from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.sources.manifest_folder import manifest_paths, missing_paths, settings_remark
 from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
@@ -111,8 +112,7 @@ class Objects:
             raise ClusterError("\n".join(each.partition(": ")[2] for each in missing))
         documents: list[Document] = []
         for path in manifest_paths(paths):
-            with open(path, "rb") as file:
-                content = file.read()
+            content = read_file(path)
             remark = settings_remark(content, path, paths)
             if remark:
                 self._warn(remark)

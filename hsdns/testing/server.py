@@ -39,10 +39,10 @@ from hsdns.query import QueryProcessor
 from hsdns.server.faults import StandingFaults
 from hsdns.server.instance import make_processors
 from hsdns.server.lifecycle import Server, ServerOptions, ServerParts
-from hsdns.server.listeners import Listener, Opener
 from hsdns.server.runtime import ServerRuntime, begin
-from hsdns.server.sockets import DEFAULT_SETTINGS, BoundSockets, Settings
-from hsdns.server.udp import UdpListener, UdpServer
+from hsdns.server.transport.listeners import Listener, Opener
+from hsdns.server.transport.sockets import DEFAULT_SETTINGS, BoundSockets, Settings
+from hsdns.server.transport.udp import UdpListener, UdpServer
 from hsdns.sources.push import PushSource
 from hsdns.testing.pod import ZONES, PodIdentity
 from hsdns.testing.queries import Query

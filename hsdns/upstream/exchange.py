@@ -130,7 +130,7 @@ if TYPE_CHECKING:
 
 READ_TIMEOUT: Final = 2.0  # seconds; plugin/forward defaultReadTimeout
 EXPIRE: Final = 10.0  # seconds; plugin/forward defaultExpire
-# Of the process, if its limit of descriptors is not lower; server/admission.py leaves room for them.
+# Of the process, if its limit of descriptors is not lower; server/transport/admission.py leaves room for them.
 MAX_STREAMS: Final = 4096
 PROXY_NAME: Final = "forward"
 _SCOPE_AT: Final = 3  # octets of family, then of the prefix length of the query: RFC 7871 section 6

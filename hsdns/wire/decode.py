@@ -1,7 +1,7 @@
 """Decoder for messages: a query to a Query, or to the reason for its refusal; the reply of another server to a Reply.
 
 Path: step 3, `server -> [fastpath] -> decode`; upstream/exchange.py decodes the replies of upstreams;
-server/doh.py reads the outline of a reply for max-age.
+server/http/doh.py reads the outline of a reply for max-age.
 Rule 1: the 12-octet header is checked first (in the order of CoreDNS 1.14.7, miekg/dns DefaultMsgAcceptFunc).  So a
         hostile packet costs microseconds: at most one question and four records are visited, RDATA is skipped, and a
         name in a record ends at its first pointer.

@@ -1,6 +1,6 @@
 """Framing of DNS over TCP: a two-octet length before each message (RFC 1035 section 4.2.2, RFC 7766 section 8).
 
-Path: server/tcp.py and upstream/connection.py pass bytes in and get messages; sans I/O.
+Path: server/transport/tcp.py and upstream/connection.py pass bytes in and get messages; sans I/O.
 """
 
 from __future__ import annotations

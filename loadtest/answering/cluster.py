@@ -2,7 +2,7 @@
 
     python -m loadtest.answering.cluster PORT SERVICES ENDPOINTS CHANGES
 
-Path: mixes.py, servers.py -> here -> hsdns.sources.synthetic, loadtest/apiserver/fake_api.py.
+Path: mixes.py, servers.py -> here -> hsdns.sources.synthetic, hsdns/load/cluster/api.py.
 Rule 1: all Services are headless, so each Service and each endpoint has a name, and each port has SRV records.
 Rule 2: the zone file has the records that hsdns and CoreDNS answer: the same owners, types, TTL and addresses.
 Rule 3: objects and changes of the API server are those of hsdns's `source synthetic`: the same names, addresses and
@@ -17,14 +17,13 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import msgspec
 import uvloop
 
-from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Object
-from hsdns.sources.synthetic import SERVICES_PER_NAMESPACE, Pace, Shape, SyntheticCluster
-from loadtest.apiserver.fake_api import FakeApi
-from loadtest.apiserver.fake_cluster import FakeCluster
-from loadtest.apiserver.watch_cache import KINDS
+from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice
+from hsdns.load.cluster.api import ClusterApi
+from hsdns.load.cluster.churn import due_changes
+from hsdns.load.cluster.history import ApiHistory
+from hsdns.sources.synthetic import SERVICES_PER_NAMESPACE, Shape, SyntheticCluster
 
 ZONE = "cluster.local"
 SERVICES_ZONE = f"svc.{ZONE}"
@@ -101,31 +100,19 @@ def _slice_lines(owner: str, each: EndpointSlice) -> Iterator[str]:
             yield f"_{port.name}._tcp.{owner} SRV 0 {weight} {port.port} {target}"
 
 
-_VERSIONS = {kind.name: kind.api_version for kind in KINDS}
-
-
-def manifest(each: Object) -> dict[str, object]:
-    """Return an object in the form of the API."""
-    kind = type(each).__name__
-    fields: dict[str, object] = msgspec.to_builtins(each)
-    return {"kind": kind, "apiVersion": _VERSIONS[kind], **fields}
-
-
 async def serve(port: int, cluster: Cluster, changes: float) -> None:
     """Serve the cluster, and change it at a steady rate, until the process is terminated."""
-    made = SyntheticCluster(cluster.shape())
-    served = FakeCluster()
+    made, history = SyntheticCluster(cluster.shape()), ApiHistory()
     for each in made.objects():
-        served.apply(manifest(each))
-    async with FakeApi(served, port=port):
-        if not changes:
-            await asyncio.Event().wait()
-        clock = asyncio.get_running_loop().time
-        pace = Pace(changes, clock())
-        while True:
-            await asyncio.sleep(pace.pause)
-            for _ in range(pace.due(clock())):
-                served.apply(manifest(made.change()))
+        history.put(each)
+    api = ClusterApi(history, "127.0.0.1", port)
+    await api.start()
+    if not changes:
+        await asyncio.Event().wait()
+    async for count in due_changes(changes, asyncio.get_running_loop().time):
+        for _ in range(count):
+            history.put(made.change())
+        api.changed()
 
 
 if __name__ == "__main__":

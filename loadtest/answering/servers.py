@@ -39,7 +39,7 @@ from loadtest.programs import (
     compile_c,
     configuration,
 )
-from loadtest.server import START_DEADLINE, Ports, serve
+from loadtest.server import START_DEADLINE, Ports, start
 
 _PAUSE = 0.02
 _FOREGROUND: Final = {
@@ -130,7 +130,8 @@ class Server(Opened):
             bind = "" if settings.wildcard else "bind 127.0.0.1"
             access = self._api() if key == COREDNS else self._source()
             corefile = self._ports.corefile(access, bind, settings.cluster.cached_block())
-            return serve(self.program, corefile, self._folder, core=settings.core)
+            environ = self.program.environ
+            return start(self._folder, key, corefile, words=words, core=settings.core, environ=environ)  # fmt: skip
         if key in (ECHO, DICT):
             words = self._replaying()
         else:

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import FaultInjector
-from loadtest.apiserver.watch_stream import INITIAL_EVENTS_END, Watch
+from loadtest.apiserver.watch_cache import INITIAL_EVENTS_END, Watch
 
 __all__ = ["INITIAL_EVENTS_END", "FakeApi"]
 
@@ -41,8 +41,7 @@ class FakeApi:
         self.cluster = cluster or FakeCluster(streaming=streaming)
         # What many tests need of the cluster.
         self.apply, self.delete = self.cluster.apply, self.cluster.delete
-        self.drop_watches, self.compact = self.cluster.drop_watches, self.cluster.compact
-        self.hold_sync = self.cluster.hold_sync
+        self.requests, self.hold_sync = self.cluster.requests, self.cluster.hold_sync
         self.url = ""
         self._tls = tls
         self._host, self._port = host, port
@@ -84,16 +83,6 @@ class FakeApi:
         """Cut every response in progress."""
         for request in list(self._requests.values()):
             _abort(request)
-
-    @property
-    def requests(self) -> list[str]:
-        """Path and query of each request, in order."""
-        return self.cluster.requests
-
-    @property
-    def resource_version(self) -> str:
-        """The newest version handed out."""
-        return self.cluster.resource_version
 
     def release_sync(self) -> None:
         """End the effect of hold_sync()."""

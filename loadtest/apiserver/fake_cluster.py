@@ -18,11 +18,20 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from hsdns.apiserver.resource import PROTOBUF
-from loadtest.apiserver.faults import JSON, Fault, status_body
+from loadtest.apiserver.faults import JSON, Fault, error_line, status_body
 from loadtest.apiserver.protobuf import accepts_protobuf, write_body, write_frame
-from loadtest.apiserver.selectors import Selection
-from loadtest.apiserver.watch_cache import HISTORY, KINDS, Key, Manifest, Stored, WatchCache, key_of
-from loadtest.apiserver.watch_stream import Watch, bookmark_line, event_line
+from loadtest.apiserver.watch_cache import (
+    HISTORY,
+    KINDS,
+    Key,
+    Manifest,
+    Selection,
+    Watch,
+    WatchCache,
+    bookmark_line,
+    event_line,
+    key_of,
+)
 
 USER: Final = "system:serviceaccount:kube-system:coredns"
 EVERYWHERE: Final = "*"
@@ -134,9 +143,8 @@ class FakeCluster:
     def expire_watches(self) -> None:
         """Send a 410 as ERROR event down every watch, after what is due, and end it."""
         body = status_body(410, "Expired", f"too old resource version: 1 ({self._version})")
-        for watch in self.watches:
-            watch.add(b'{"type":"ERROR","object":%b}\n' % body)
-            watch.add(None)
+        self.send_line(error_line(body))
+        self.end_watches()
 
     def bookmark(self) -> None:
         """Send a bookmark down every watch that allows them, after what is due."""
@@ -234,21 +242,6 @@ class FakeCluster:
         answer = self._watch if is_watch else self._list
         return answer(cache, selection, query)._replace(fault=fault)
 
-    def list_body(
-        self, path: str, query: Mapping[str, str]
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        """Answer a list; faults of the connection are left out."""
-        response = self.answer(path, query)
-        assert isinstance(response.body, bytes), "the query asks for a watch"
-        return response.status, response.headers, response.body
-
-    def open_watch(
-        self, path: str, query: Mapping[str, str]
-    ) -> tuple[int, Mapping[str, str], Watch | bytes]:
-        """Answer a watch with a Watch, or with a body if it is refused; faults of the connection are left out."""
-        response = self.answer(path, {**query, "watch": "true"})
-        return response.status, response.headers, response.body
-
     def _list(self, cache: WatchCache, selection: Selection, query: Mapping[str, str]) -> Response:
         asked, limit = query.get("resourceVersion", ""), int(query.get("limit") or 0)
         version, after = self._version, None
@@ -259,13 +252,8 @@ class FakeCluster:
                 return self._expired_page(query["continue"])
         elif asked == "0":
             limit = 0  # served from the watch cache, without pages
-        elif asked:
-            if int(asked) > self._version:
-                return _refusal_too_large(int(asked), self._version)
-            if query.get("resourceVersionMatch") == "Exact":
-                version = int(asked)
-                if version < cache.oldest:
-                    return _refusal(410, "Expired", f"too old resource version: {asked}")
+        elif asked and int(asked) > self._version:
+            return _refusal_too_large(int(asked), self._version)
         page: list[bytes] = []
         more, last = 0, None
         plain = selection.is_all
@@ -309,17 +297,11 @@ class FakeCluster:
         streaming = wants_initial == "true"
         bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
         if streaming and since > self._version:
-            body = _refusal_too_large(since, self._version).body
-            assert isinstance(body, bytes)
-            return Response(200, JSON, b'{"type":"ERROR","object":%b}\n' % body)
+            return _as_event(_refusal_too_large(since, self._version))
         if since and since < cache.oldest and not streaming:
-            refusal = _refusal(
-                410, "Expired", f"too old resource version: {since} ({cache.oldest})"
-            )
-            if not self.expired_as_event:
-                return refusal
-            assert isinstance(refusal.body, bytes)
-            return Response(200, JSON, b'{"type":"ERROR","object":%b}\n' % refusal.body)
+            said = f"too old resource version: {since} ({cache.oldest})"
+            refusal = _refusal(410, "Expired", said)
+            return _as_event(refusal) if self.expired_as_event else refusal
         initial: Iterator[bytes] = iter(())
         if streaming or (not since and wants_initial is None):
             since = self._version
@@ -381,10 +363,7 @@ class FakeCluster:
     def _expired_page(self, token: str) -> Response:
         """Refuse a page whose snapshot has expired, with a token to continue without one."""
         _, after = _read_token(token)
-        body = status_body(
-            410, "Expired", _TOO_OLD_PAGE, metadata={"continue": _make_token(-1, after)}
-        )
-        return Response(410, JSON, body)
+        return _refusal(410, "Expired", _TOO_OLD_PAGE, metadata={"continue": _make_token(-1, after)})  # fmt: skip
 
     def _next_version(self) -> int:
         self._version += 1
@@ -392,12 +371,8 @@ class FakeCluster:
 
 
 def _initial(cache: WatchCache, selection: Selection, version: int) -> Iterator[bytes]:
-    snapshot: Iterator[tuple[Key, Stored]] = cache.snapshot(version)
-    return (
-        event_line(b"ADDED", stored.data)
-        for key, stored in snapshot
-        if selection.matches(key, stored)
-    )
+    found = cache.snapshot(version)
+    return (event_line(b"ADDED", each.data) for key, each in found if selection.matches(key, each))
 
 
 def _make_token(version: int, after: Key | None) -> str:
@@ -410,10 +385,13 @@ def _read_token(token: str) -> tuple[int, Key | None]:
     return found["rv"], tuple(found["start"]) if found["start"] else None
 
 
-def _refusal(
-    code: int, reason: str, message: str, details: Mapping[str, object] | None = None
-) -> Response:
-    return Response(code, JSON, status_body(code, reason, message, details=details))
+def _refusal(code: int, reason: str, message: str, **more: object) -> Response:
+    return Response(code, JSON, status_body(code, reason, message, **more))
+
+
+def _as_event(refusal: Response) -> Response:
+    assert isinstance(refusal.body, bytes)
+    return Response(200, JSON, error_line(refusal.body))
 
 
 def _refusal_invalid(message: str) -> Response:
@@ -421,12 +399,11 @@ def _refusal_invalid(message: str) -> Response:
 
 
 def _refusal_too_large(asked: int, current: int) -> Response:
-    message = f"Too large resource version: {asked}, current: {current}"
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    body = status_body(
-        504, "Timeout", f"Timeout: {message}", causes=(cause,), details={"retryAfterSeconds": 1}
-    )
-    return Response(504, {**JSON, "Retry-After": "1"}, body)
+    details = {"retryAfterSeconds": 1, "causes": [cause]}
+    refusal = _refusal(504, "Timeout", message, details=details)
+    return refusal._replace(headers={**JSON, "Retry-After": "1"})
 
 
 def _path_qs(path: str, query: Mapping[str, str]) -> str:

@@ -19,43 +19,29 @@ PAGE: Final = b"<html><head><title>503 Service Temporarily Unavailable</title></
 
 
 class Fault(NamedTuple):
-    """A fault of one request; octets are those of the body."""
+    """A fault of one request; octets are those of the body.
+
+    `then`: what happens to the connection: "refused" before a response, or `at` octets of the body "cut", "ended" (as
+    if the body was complete) or "silent".
+    """
 
     status: int = 0  # 0: the status of the true response
     headers: Mapping[str, str] = JSON
     body: bytes = b""
-    refused: bool = False  # the connection ends before a response
-    cut_at: int | None = None  # octets before the connection is cut
-    ends_at: int | None = None  # octets before the body ends as if complete
-    silent_at: int | None = None  # octets before the connection falls silent
+    then: str = ""
+    at: int = 0
     piece: int = 0  # octets sent at a time; 0: no limit
 
+    @property
+    def refused(self) -> bool:
+        """Whether the connection ends before a response."""
+        return self.then == "refused"
 
-def status_body(
-    code: int,
-    reason: str,
-    message: str,
-    *,
-    causes: tuple[Mapping[str, str], ...] = (),
-    details: Mapping[str, object] | None = None,
-    metadata: Mapping[str, str] | None = None,
-) -> bytes:
-    """Encode a metav1.Status."""
-    found = dict(details or {})
-    if causes:
-        found["causes"] = list(causes)
-    status: dict[str, object] = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": dict(metadata or {}),
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-    }
-    if found:
-        status["details"] = found
-    status["code"] = code
-    return msgspec.json.encode(status)
+
+def status_body(code: int, reason: str, message: str, **more: object) -> bytes:
+    """Encode a metav1.Status; `more` are further fields of it."""
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    return msgspec.json.encode({**status, "message": message, "reason": reason, **more, "code": code})  # fmt: skip
 
 
 def error_line(status: bytes) -> bytes:
@@ -101,22 +87,22 @@ def expired_event() -> Fault:
 
 def refused() -> Fault:
     """End the connection before a response."""
-    return Fault(refused=True)
+    return Fault(then="refused")
 
 
 def cut(at: int = 0) -> Fault:
     """Cut the connection after this many octets of the body."""
-    return Fault(cut_at=at)
+    return Fault(then="cut", at=at)
 
 
 def ended(at: int = 0) -> Fault:
     """End the body in an orderly way after this many octets, but inside a line."""
-    return Fault(ends_at=at)
+    return Fault(then="ended", at=at)
 
 
 def silent(at: int = 0) -> Fault:
     """Send nothing after this many octets, and keep the connection open."""
-    return Fault(silent_at=at)
+    return Fault(then="silent", at=at)
 
 
 def slowly(piece: int = 1) -> Fault:
@@ -131,19 +117,9 @@ class FaultInjector:
     """
 
     def __init__(self, fault: Fault) -> None:
-        self.outcome = ""
-        self._piece = fault.piece
-        self._left: int | None = None
-        self._then = ""
-        for limit, outcome in (
-            (fault.cut_at, "cut"),
-            (fault.ends_at, "ended"),
-            (fault.silent_at, "silent"),
-        ):
-            if limit is not None:
-                self._left, self._then = limit, outcome
-        if self._left == 0:
-            self.outcome = self._then
+        self._piece, self._then = fault.piece, fault.then
+        self._left = fault.at if fault.then else None
+        self.outcome = "" if self._left else fault.then
 
     def feed(self, data: bytes) -> list[bytes]:
         """Accept octets that are due, return the pieces to send."""

@@ -44,7 +44,7 @@ from loadtest.generators import (
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, on_core
 from loadtest.programs import ECHO, configuration, find_programs, make_certificate, which
-from loadtest.server import start
+from loadtest.server import start, wait_answering
 
 RATES: Final = (50_000, 100_000)  # queries a second over UDP
 PYTHON_RATES: Final = (30_000,)
@@ -244,7 +244,8 @@ def over_connections(folder: Path, turns: int, seconds: float) -> list[Row]:
                 runs.append((f"{transport}, {OURS}, {what}", go))
             go = partial(dnsperf, title, words, cores[1], rate, seconds, again=False)
             runs.append((f"{transport}, {DNSPERF}, {what}", go))
-    with start(folder, "hsdns", text, ready, query_of("whoami.", "A"), core=cores[0]):
+    with start(folder, "hsdns", text, core=cores[0]) as server:
+        wait_answering(server, ready, query_of("whoami.", "A"))
         return _in_turns(turns, runs)
 
 

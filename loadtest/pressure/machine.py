@@ -4,7 +4,7 @@
     python -m loadtest.pressure.machine launch CORES DESCRIPTORS OUTPUT WORD...
 
 Path: run.py, soak.py -> Control -> `lateness`, on the server's cores with its priority -> READY, a line of JSON.
-      judge.py, run.py (threads), clients.py, __main__.py (processes), apiserver/control.py -> priorities, pauses.
+      judge.py, run.py (threads), clients.py, __main__.py (processes), apiserver/__main__.py -> priorities, pauses.
       server.py -> `launch` -> the program takes its place.
 Rule 1: `lateness` sets a timer RATE times a second, like the events, and records how late each one was.  Timers that
         expire while it waits for a core are late too, and count: no figure of a server on these cores can be better.

@@ -33,6 +33,7 @@ from loadtest.pressure.rows import Row
 from loadtest.pressure.server import ServerUnderPressure, Variation, server_cores
 from loadtest.process import BenchmarkError, InThread
 from loadtest.programs import COREDNS, CertificateFiles, Program
+from loadtest.server import status_of
 from loadtest.watch.api_servers import FakeApiProcess
 
 CHANGES: Final = 20.0  # each second
@@ -249,14 +250,7 @@ class Probes(InThread):
 
 def health_probe(port: int) -> Callable[[], bool]:
     """Request /health."""
-
-    def probe() -> bool:
-        with socket.create_connection(("127.0.0.1", port), TIMEOUT) as sock:
-            time.sleep(PAUSE)
-            sock.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-            return sock.recv(64).split(b" ")[1:2] == [b"200"]
-
-    return probe
+    return lambda: status_of(port, "/health", PAUSE, TIMEOUT) == "200"
 
 
 def tcp_probe(port: int, query: bytes) -> Callable[[], bool]:

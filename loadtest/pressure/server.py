@@ -129,7 +129,7 @@ class ServerUnderPressure(ServerUnderTest):
 
     def write_corefile(self, serial: int) -> None:
         """Write the Corefile, as Kubernetes renews a mounted one: the new file replaces the old."""
-        self._serial, path = serial, self.folder / "Corefile"
+        self._serial, path = serial, self.folder / f"{self.name}.Corefile"
         beside = path.with_suffix(".new")
         beside.write_text(self.corefile())
         beside.replace(path)

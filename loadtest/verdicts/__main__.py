@@ -93,7 +93,7 @@ def run(folder: Path, rate: int, seconds: float, churn: int, *, freezes: bool = 
     )  # fmt: skip
     frozen, memory, cpu = None, 0, (0.0, 0.0)
     with (
-        start(folder, "hsdns", text, port, words=serve) as server,
+        start(folder, "hsdns", text, words=serve) as server,
         Process("load", words, folder, cwd=ROOT) as load,
     ):
         deadline = begin + seconds + _GRACE
@@ -120,7 +120,7 @@ def run_order(folder: Path, serve: Sequence[str], answers: int, rate: float) -> 
     with FakeApiProcess() as api:
         api.create_up_to(order.SERVICES, 1, Progress(sys.stderr))
         text = corefile(port, api.access.port, ())
-        with start(folder, "server", text, port, words=serve) as server:
+        with start(folder, "server", text, words=serve) as server:
             is_up = partial(is_answering, port, query_of(order.name_of(0), "A"), tcp=True)
             server.wait_until(is_up, START, "does not answer")
             api.start_changes(rate, among=order.SERVICES)

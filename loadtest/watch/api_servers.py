@@ -1,7 +1,7 @@
 """The API servers of the benchmarks and tests: a real kube-apiserver with its etcd, and the in-test one as a process.
 
 Path: __main__.py, ../pressure, ../verdicts, tests/support -> here -> the programs in KUBEBUILDER_ASSETS (as envtest
-      has it), or loadtest/apiserver/control.py, whose docstring has the requests to `/_control/`.
+      has it), or loadtest/apiserver/__main__.py, whose docstring has the requests to `/_control/`.
 Rule 1: a real one makes its certificate itself, and a kubeconfig has the token by which the benchmark and the servers
         under test are let in.
 Rule 2: etcd does not sync its files to disk, because its speed is not measured.
@@ -358,8 +358,8 @@ class FakeApiProcess(Opened):
     def open(self) -> None:
         """Start it."""
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-api-")))
-        more = ("--protobuf",) if self._protobuf else ()
-        words = (sys.executable, "-m", "loadtest.apiserver", "--port", str(self.access.port), *more)
+        more = ["protobuf"] * self._protobuf
+        words = (sys.executable, "-m", "loadtest.apiserver", str(self.access.port), *more)
         self._process = self._stack.enter_context(Process("in-test-api", words, folder, cwd=ROOT))
         is_up = self.is_changing
         self._process.wait_until(lambda: is_up() is False, START_DEADLINE, "is not up")
@@ -394,8 +394,7 @@ class FakeApiProcess(Opened):
         """
         self._seen = 0
         asked = {"rate": rate, "seconds": seconds, "among": among}
-        before: dict[str, list[str]] = self._ask("POST", "changes", asked)["before"]
-        return before
+        return dict(self._ask("POST", "changes", asked)["before"])
 
     def stop_changes(self) -> int:
         """Stop the stream; return the number of changes."""
@@ -425,8 +424,7 @@ class FakeApiProcess(Opened):
         return found[-1]
 
     def _ask(self, method: str, word: str, body: object = None) -> dict[str, Any]:
-        found: dict[str, Any] = self.access.ask(method, f"/_control/{word}", body)
-        return found
+        return dict(self.access.ask(method, f"/_control/{word}", body))
 
 
 Api = FakeApiProcess | RealApi

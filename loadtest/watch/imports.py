@@ -7,7 +7,6 @@ Rule 2: bytecode was compiled by a run before the measured ones.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from statistics import median
 from typing import Final
 
 from loadtest.bench import Progress
-from loadtest.process import BenchmarkError
+from loadtest.generators import run
 from loadtest.programs import HSDNS, Program
 from loadtest.server import Ports
 from loadtest.watch.report import MS, Figure, figures
@@ -29,9 +28,10 @@ BEFORE: Final = (
     "hsdns.server.watch_thread",
     "hsdns.sources.ahead",
 )
-_SERVER: Final = ("hsdns.server.lifecycle", "hsdns.server.lifecycle", "hsdns.server.udp")
+_SERVER: Final = ("hsdns.server.lifecycle", "hsdns.server.lifecycle", "hsdns.server.transport.udp")
 _DIRECTIVE: Final = re.compile(r"^    (\w+)", re.MULTILINE)
 _SHOWN: Final = 6  # packages
+_SECONDS: Final = 60.0  # for an interpreter
 
 
 def measure(programs: Sequence[Program], progress: Progress) -> list[Figure]:
@@ -48,7 +48,7 @@ def _measure(python: str, progress: Progress) -> list[Figure]:
     times: list[list[float]] = [[] for _ in codes]
     for number in range(ROUNDS + 1):
         for code, measured in zip(codes, times, strict=True):
-            seconds = _cpu_of([python, "-c", code])
+            seconds = run([python, "-c", code], _SECONDS).cpu
             if number:
                 measured.append(seconds)
     alone, before, full = (median(each) for each in times)
@@ -77,18 +77,8 @@ def _interpreter(program: Program) -> str:
     return str(beside) if beside.is_file() else sys.executable
 
 
-def _cpu_of(words: Sequence[str]) -> float:
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if status:
-        raise BenchmarkError(f"{' '.join(words)} ended with status {process.returncode}")
-    return usage.ru_utime + usage.ru_stime
-
-
 def _modules(python: str, code: str) -> int:
-    shown = f"{code}\nimport sys\nprint(len(sys.modules))"
-    return int(subprocess.run([python, "-c", shown], capture_output=True, check=True).stdout)
+    return int(run([python, "-c", f"{code}\nimport sys\nprint(len(sys.modules))"], _SECONDS).printed)  # fmt: skip
 
 
 def _slowest(python: str, code: str) -> list[str]:

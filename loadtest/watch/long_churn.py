@@ -2,8 +2,8 @@
 
     python -m loadtest.watch.long_churn --events 20_000_000 --seconds 600
 
-Path: a model of a cluster -> octets of a watch -> apiserver/reflector.py -> cluster/store.py; the tool of
-the tests compares.
+Path: hsdns/load/cluster (changes, history) -> octets of a watch -> apiserver/reflector.py -> cluster/store.py; the tool
+of the tests compares.
 Rule 1: events are those of the API: addresses and readiness that change, slices and Services that go and come.
 Rule 2: after each piece the store must equal one that has read the cluster as it is then, and the memory of the process
         may not be more than GROWTH times that after the first piece.
@@ -16,120 +16,89 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from hsdns.apiserver.reflector import Observer, Reflector
-from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, SERVICES, Resource, Scope
-from hsdns.cluster.objects import Event
+from hsdns.apiserver.resource import Scope
+from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Service
 from hsdns.cluster.store import Store, StoreSettings
-from loadtest.apiserver.objects import changed_address, endpoint_slice, namespaces, service
-from loadtest.apiserver.watch_stream import INITIAL_EVENTS_END
+from hsdns.load.cluster.changes import KINDS, Changes
+from hsdns.load.cluster.history import RESOURCES, ApiHistory
+from hsdns.sources.synthetic import Shape, SyntheticCluster
 from tests.support.cluster.differences import compare, empty_like
 
 GROWTH: Final = 1.1
 _BATCH: Final = 200  # events in a chunk of a watch
-_KINDS: Final = (SERVICES, ENDPOINT_SLICES, NAMESPACES)
-_READY, _GONE, _SERVICE = 0.2, 0.05, 0.02  # shares of events
-Manifest = dict[str, Any]
+_READ: Final = (Service, EndpointSlice, Namespace)
+_GONE, _SERVICE = 0.05, 0.02  # shares of events
 
 
 class Model:
-    """The cluster: its objects by resource and name, and how they change."""
+    """The cluster: its objects as the API serves them, and how they change."""
 
-    def __init__(self, services: int, endpoints: int, random: Random) -> None:
-        self.objects: dict[Resource, dict[str, Manifest]] = {each: {} for each in _KINDS}
-        self._gone: dict[tuple[Resource, str], Manifest] = {}
-        self._random = random
-        self._version = 0
-        self._changes = 0
-        for created in namespaces(0, services):
-            self._put(NAMESPACES, created.manifest)
-        for index in range(services):
-            self._put(SERVICES, service(index).manifest)
-            self._put(ENDPOINT_SLICES, endpoint_slice(index, endpoints).manifest)
-        self._names = {each: list(self.objects[each]) for each in _KINDS}
+    def __init__(self, services: int, endpoints: int, seed: int) -> None:
+        self.history = ApiHistory(2 * _BATCH)
+        made = SyntheticCluster(Shape(services, endpoints, headless=1.0, seed=seed))
+        self._services: list[Service] = []
+        slices: list[EndpointSlice] = []
+        for each in made.objects():
+            self.history.put(each)
+            if isinstance(each, Service):
+                self._services.append(each)
+            elif isinstance(each, EndpointSlice):
+                slices.append(each)
+        self._random = Random(seed)
+        self._changes = Changes(slices, dict.fromkeys(KINDS, 1), seed, made.unused_addresses())
+        self._gone: set[tuple[str, str]] = set()  # kind and name
 
-    def change(self) -> tuple[Resource, bytes]:
-        """Change an object; return the event."""
+    def change(self) -> None:
+        """Change an object; a slice that is gone also comes back with its next change."""
         chance = self._random.random()
-        if chance < _SERVICE:
-            name = self._random.choice(self._names[SERVICES])
-            return SERVICES, self._go_or_come(SERVICES, name)
-        name = self._random.choice(self._names[ENDPOINT_SLICES])
-        found = self.objects[ENDPOINT_SLICES].get(name)
-        if found is None or chance < _SERVICE + _GONE:
-            return ENDPOINT_SLICES, self._go_or_come(ENDPOINT_SLICES, name)
-        endpoint = self._random.choice(found["endpoints"])
-        if chance < _SERVICE + _GONE + _READY:
-            endpoint["conditions"]["ready"] = not endpoint["conditions"]["ready"]
+        if chance < _SERVICE + _GONE:
+            which: Sequence[Object] = self._services if chance < _SERVICE else self._changes.slices
+            self._go_or_come(self._random.choice(which))
         else:
-            self._changes = (self._changes + 1) % (1 << 19)
-            endpoint["addresses"] = [changed_address(self._changes)]
-        self._put(ENDPOINT_SLICES, found)
-        return ENDPOINT_SLICES, _line("MODIFIED", found)
+            changed = self._changes.next()
+            self._gone.discard(_name(changed))
+            self.history.put(changed)
 
-    def initial(self, resource: Resource) -> Iterator[bytes]:
-        """All objects of a resource as the events of an initial state."""
-        for manifest in self.objects[resource].values():
-            yield _line("ADDED", manifest)
-        metadata = {
-            "resourceVersion": str(self._version),
-            "annotations": {INITIAL_EVENTS_END: "true"},
-        }
-        yield _line("BOOKMARK", {"kind": resource.kind, "metadata": metadata})
+    def _go_or_come(self, found: Object) -> None:
+        (self.history.put if _name(found) in self._gone else self.history.remove)(found)
+        self._gone ^= {_name(found)}
 
-    def _go_or_come(self, resource: Resource, name: str) -> bytes:
-        gone = self._gone.pop((resource, name), None)
-        if gone is not None:
-            self._put(resource, gone)
-            return _line("ADDED", gone)
-        manifest = self.objects[resource].pop(name)
-        self._gone[resource, name] = manifest
-        self._stamp(manifest)
-        return _line("DELETED", manifest)
 
-    def _put(self, resource: Resource, manifest: Manifest) -> None:
-        self._stamp(manifest)
-        self.objects[resource][manifest["metadata"]["name"]] = manifest
-
-    def _stamp(self, manifest: Manifest) -> None:
-        self._version += 1
-        manifest["metadata"]["resourceVersion"] = str(self._version)
+def _name(found: Object) -> tuple[str, str]:
+    return type(found).__name__, found.metadata.name
 
 
 class Followed:
     """A store, and the reflectors that keep it up to date."""
 
     def __init__(self, model: Model, store: Store) -> None:
-        self.store = store
-        self._reflectors = {each: self._follow(each, model) for each in _KINDS}
+        self.store, self._history = store, model.history
+        self._reflectors = {kind: self._follow(kind) for kind in _READ}
+        self._version = self._history.version
 
-    def receive(self, resource: Resource, chunk: bytes) -> None:
-        """Apply a chunk of a watch."""
-        if not self._reflectors[resource].receive_data(chunk):
-            raise RuntimeError(f"{resource.plural}: {self._reflectors[resource].failure}")
+    def catch_up(self) -> None:
+        """Apply what has changed since the last time, as chunks of watches."""
+        for kind, reflector in self._reflectors.items():
+            lines = self._history.since(kind, self._version)
+            if lines is None or (lines and not reflector.receive_data(b"".join(lines))):
+                raise RuntimeError(f"{kind.__name__}: {reflector.failure}")
+        self._version = self._history.version
 
-    def _follow(self, resource: Resource, model: Model) -> Reflector:
-        reflector = Reflector(Scope(resource), self._apply, Observer(), Random(1))
+    def _follow(self, kind: type[Object]) -> Reflector:
+        reflector = Reflector(Scope(RESOURCES[kind]), self.store.apply, Observer(), Random(1))
         reflector.next_request()
         reflector.open(0.0)
-        for line in model.initial(resource):
+        for line in self._history.initial(kind):
             reflector.receive_data(line)
         if not reflector.synced:
-            raise RuntimeError(f"{resource.plural} are not synced: {reflector.failure}")
+            raise RuntimeError(f"{kind.__name__}s are not synced: {reflector.failure}")
         return reflector
-
-    def _apply(self, events: Sequence[Event]) -> None:
-        self.store.apply(events)
-
-
-def _line(kind: str, manifest: Manifest) -> bytes:
-    return msgspec.json.encode({"type": kind, "object": manifest}) + b"\n"
 
 
 def make_store() -> Store:
@@ -138,16 +107,11 @@ def make_store() -> Store:
 
 
 def churn(model: Model, followed: Followed, events: int) -> None:
-    """Make events, and apply them in chunks, in order within a resource."""
-    waiting: dict[Resource, list[bytes]] = {each: [] for each in _KINDS}
+    """Make events, and apply them in chunks."""
     for number in range(1, events + 1):
-        resource, line = model.change()
-        waiting[resource].append(line)
+        model.change()
         if number % _BATCH == 0 or number == events:
-            for each, lines in waiting.items():
-                if lines:
-                    followed.receive(each, b"".join(lines))
-                    lines.clear()
+            followed.catch_up()
 
 
 def differences(model: Model, followed: Followed) -> list[str]:
@@ -165,7 +129,7 @@ def resident() -> int:
 def main(words: Sequence[str]) -> int:
     """Run it; return the exit status."""
     options = _parser().parse_args(words)
-    model = Model(options.services, options.endpoints, Random(options.seed))
+    model = Model(options.services, options.endpoints, options.seed)
     followed = Followed(model, make_store())
     began, done, first = time.monotonic(), 0, 0
     while done < options.events and time.monotonic() - began < options.seconds:

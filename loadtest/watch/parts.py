@@ -33,7 +33,7 @@ from typing import Final, NamedTuple, Self
 
 from loadtest.apiserver.objects import changed_address, namespace_of
 from loadtest.bench import Progress
-from loadtest.dns import Prober, TcpClient, a_record_of, addresses, question, service_name
+from loadtest.dns import Prober, a_record_of, addresses, ask_all, question, service_name
 from loadtest.figures import Spread
 from loadtest.generators import load_words, write_names
 from loadtest.process import BenchmarkError, Process
@@ -482,8 +482,9 @@ def _watch(prober: Prober, service: str, timeout: float) -> Sample:
 
 def wrong_names(port: int, api: FakeApiProcess) -> int:
     """Query every Service; count those whose addresses differ from the API server's."""
-    wrong = 0
-    with TcpClient(port) as client:
-        for found in slices(api.access):
-            wrong += client.ask(found.dns_name) != frozenset(found.addresses)
-    return wrong
+    found = list(slices(api.access))
+    replies = ask_all(port, [b"\0\0" + question(each.dns_name) for each in found], tcp=True)
+    return sum(
+        reply is None or addresses(each.dns_name, reply) != frozenset(each.addresses)
+        for each, reply in zip(found, replies, strict=True)
+    )

@@ -9,7 +9,7 @@
 //!         dropped miss; to the client this looks like a loss in the network.  So a client with less than its share,
 //!         which is the capacity divided by the number of clients, loses nothing while the octets fit.
 //! Rule 4: clients are hashed with SipHash and a random seed, because addresses can be chosen by an attacker.
-//! Rule 5: the capacity may change; hsdns/server/admission.py lowers it under lasting overload.
+//! Rule 5: the capacity may change; hsdns/server/transport/admission.py lowers it under lasting overload.
 //! Rule 6: a caller that has taken a miss and answered it at no cost may give the client's turn back.
 //! Rule 7: its descriptor is readable exactly while the queue is not empty: it is set and cleared under the lock.
 

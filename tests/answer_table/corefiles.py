@@ -5,12 +5,15 @@ Path: tests only.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hsdns.cluster.objects import EndpointSlice
 from hsdns.wire.edns import Edns
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.plugins.corefiles import KUBEADM
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
 
+TABLES = Path(__file__).with_name("tables.txt")
 STOCK = KUBEADM.replace("/etc/resolv.conf", "192.0.2.1")
 OBJECTS = cluster_objects(
     service("default/web", "10.96.0.1"),
@@ -24,6 +27,11 @@ OBJECTS = cluster_objects(
 SUB = "x.sub.cluster.local."
 PLAIN = "x.cluster.local."
 CACHED = "cache 30 {\ndisable denial cluster.local\n}\n"
+
+
+def lines(text: str) -> str:
+    """Lines of a Corefile as tables.txt writes them."""
+    return text.replace("\\n", "\n").replace("KUBERNETES", KUBERNETES)
 
 
 def block(text: str, key: str = ".:53") -> str:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from hsdns.server.sockets import client_endpoint
+from hsdns.server.transport.sockets import client_endpoint
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import CD, RD
 from tests.answer_table.corefiles import (

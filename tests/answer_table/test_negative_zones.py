@@ -21,100 +21,33 @@ from tests.answer_table.corefiles import (
     OBJECTS,
     PLAIN,
     SUB,
+    TABLES,
     assert_same,
     block,
-    hosts,
     kubernetes,
+    lines,
 )
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.effort import tries
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
-
-NEGATIVE_ZONES = [
-    pytest.param(block(KUBERNETES), [PLAIN, SUB], [], id="stock"),
-    pytest.param(block(KUBERNETES, "cluster.local:53"), [PLAIN, SUB], [], id="its-own-block"),
-    pytest.param(block(KUBERNETES, "CLUSTER.Local:53"), [PLAIN, SUB], [], id="its-own-block-in-capitals"),
-    pytest.param(block(kubernetes("cluster.local", "fallthrough")), [], [PLAIN], id="fallthrough-all"),
-    pytest.param(block(kubernetes("cluster.local", "fallthrough cluster.local")), [], [PLAIN], id="fallthrough-equal"),
-    pytest.param(block(kubernetes("cluster.local", "fallthrough local")), [], [PLAIN], id="fallthrough-above"),
-    pytest.param(block(kubernetes("cluster.local", "fallthrough sub.cluster.local")), [], [PLAIN, SUB], id="fallthrough-below"),
-    pytest.param(block(kubernetes("cluster.local ip6.arpa", "fallthrough ip6.arpa example.org")), [PLAIN], [], id="fallthrough-elsewhere"),
-    pytest.param(block(KUBERNETES) + block("whoami", "sub.cluster.local:53"), [PLAIN], [SUB], id="another-block-below"),
-    pytest.param(block(KUBERNETES) + block("whoami", "cluster.local:53"), [], [PLAIN, SUB], id="another-block-equal"),
-    pytest.param(block(KUBERNETES) + block("whoami", "local:53"), [], [PLAIN, SUB], id="another-block-between"),
-    pytest.param(block(KUBERNETES) + block("whoami", "example.org:53"), [PLAIN, SUB], [], id="another-block-elsewhere"),
-    pytest.param(block(KUBERNETES, "cluster.local:53") + block("whoami"), [PLAIN, SUB], [], id="another-block-above"),
-    pytest.param(block(KUBERNETES, "cluster.local:53") + block("whoami", "local:53"), [PLAIN, SUB], [], id="another-block-just-above"),
-    pytest.param(block(kubernetes("cluster.local sub.cluster.local")), [PLAIN, SUB], [], id="two-zones"),
-    pytest.param(
-        block(kubernetes("cluster.local sub.cluster.local", "fallthrough sub.cluster.local")), [], [PLAIN, SUB],
-        id="two-zones-the-lower-falls-through",
-    ),
-    pytest.param(
-        block(kubernetes("cluster.local sub.cluster.local", "multicluster sub.cluster.local")), [PLAIN], [SUB],
-        id="two-zones-the-lower-of-several-clusters",
-    ),
-    pytest.param(block(kubernetes("cluster.local", "multicluster cluster.local")), [], [PLAIN, SUB], id="several-clusters"),
-    pytest.param(block(f"k8s_external sub.cluster.local\n{KUBERNETES}"), [PLAIN], [SUB], id="k8s-external-below"),
-    pytest.param(block(f"k8s_external local\n{KUBERNETES}"), [], [PLAIN, SUB], id="k8s-external-above"),
-    pytest.param(block(f"k8s_external example.org\n{KUBERNETES}"), [PLAIN, SUB], [], id="k8s-external-elsewhere"),
-    pytest.param(block(kubernetes(".")), [], [PLAIN, "1.0.0.10.in-addr.arpa."], id="root"),
-    pytest.param(block(kubernetes("cluster.local arpa")), [PLAIN], ["x.arpa.", "1.0.0.10.in-addr.arpa."], id="above-reverse"),
-    pytest.param(block(KUBERNETES), [], ["9.9.9.10.in-addr.arpa.", "x.in-addr.arpa.", "x.ip6.arpa."], id="reverse"),
-    pytest.param(block(hosts("192.0.2.9 sub.cluster.local")), [PLAIN], [SUB, "sub.cluster.local."], id="hosts-with-a-name"),
-    pytest.param(block(hosts("192.0.2.9 *.sub.cluster.local")), [PLAIN], [SUB], id="hosts-with-a-star"),
-    pytest.param(block(hosts("192.0.2.9 *.cluster.local")), [], [PLAIN, SUB], id="hosts-with-a-star-at-the-apex"),
-    pytest.param(block(hosts("192.0.2.9 *.local *.")), [PLAIN, SUB], [], id="hosts-with-a-star-above"),
-    pytest.param(block(hosts("192.0.2.9 a.example.org")), [PLAIN, SUB], [], id="hosts-elsewhere"),
-    pytest.param(block(hosts("192.0.2.9 a.org", through="")), [], [PLAIN, SUB], id="hosts-without-fallthrough"),
-    pytest.param(
-        block(hosts("192.0.2.9 a.org", "/nonexistent example.org", "")), [PLAIN, SUB], [], id="hosts-of-another-zone"
-    ),
-    pytest.param(
-        block(hosts("192.0.2.9 a.org", "/nonexistent sub.cluster.local", "")), [PLAIN], [SUB],
-        id="hosts-of-a-zone-below-without-fallthrough",
-    ),
-    pytest.param(
-        block(hosts("192.0.2.9 a.org", through="fallthrough example.org")), [], [PLAIN, SUB],
-        id="hosts-with-fallthrough-elsewhere",
-    ),
-    pytest.param(
-        block(hosts("192.0.2.9 a.org", through="fallthrough sub.cluster.local")), [], [PLAIN],
-        id="hosts-with-fallthrough-below",
-    ),
-    pytest.param(block(f"rewrite name sub.cluster.local a.org\n{KUBERNETES}"), [PLAIN], [SUB], id="rewrite-of-a-name"),
-    pytest.param(block(f"rewrite name a.org sub.cluster.local\n{KUBERNETES}"), [PLAIN, SUB], [], id="rewrite-elsewhere"),
-    pytest.param(block(f"rewrite ttl suffix .sub.cluster.local 9\n{KUBERNETES}"), [PLAIN], [SUB], id="rewrite-of-ttls"),
-    pytest.param(block(f"rewrite name regex a b\n{KUBERNETES}"), [], [PLAIN, SUB], id="rewrite-of-any-name"),
-    pytest.param(block(f"minimal\nany\n{KUBERNETES}"), [PLAIN, SUB], [], id="minimal"),
-    pytest.param(block(f"cache\n{KUBERNETES}"), [], [PLAIN], id="cache-remembers-denials"),
-    pytest.param(block(f"cache 30 example.org\n{KUBERNETES}"), [PLAIN, SUB], [], id="cache-of-another-zone"),
-    pytest.param(block(f"cache 30 sub.cluster.local\n{KUBERNETES}"), [PLAIN], [SUB], id="cache-of-a-zone-below"),
-    pytest.param(block(CACHED + KUBERNETES), [PLAIN, SUB], [], id="cache-with-disable"),
-    pytest.param(
-        block(CACHED.replace("cluster.local", "sub.cluster.local") + KUBERNETES), [], [PLAIN], id="cache-with-disable-below"
-    ),
-    pytest.param(block(CACHED.replace("cluster.local", "") + KUBERNETES), [PLAIN, SUB], [], id="cache-with-disable-of-all"),
-    pytest.param(block(CACHED.replace("denial", "success") + KUBERNETES), [], [PLAIN], id="cache-with-disable-of-success"),
-]  # fmt: skip
+from tests.support.tables import columns
 
 
-@pytest.mark.parametrize(("corefile", "inside", "outside"), NEGATIVE_ZONES)
-def test_negative_zone(
-    twin: ModuleType, corefile: str, inside: Sequence[str], outside: Sequence[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("corefile", "names"), columns(TABLES, "negative zones, names inside and outside of them")
+)
+def test_negative_zone(twin: ModuleType, corefile: str, names: str) -> None:
     """Inside every other name is answered once one was, outside none before the chain was asked for it."""
-    memory_server = MemoryServer(corefile, twin, OBJECTS)
+    inside, outside = ([] if part == "-" else part.split() for part in names.split(" | "))
+    memory_server = MemoryServer(lines(corefile), twin, OBJECTS)
     for qtype in ("PTR", "A"):  # of PTR hosts passes on what it does not know
         for name in (*inside, *outside, "y.cluster.local.", "z.cluster.local."):
             memory_server.from_chain(ask(f"first-{name} {qtype}"))
             memory_server.from_chain(ask(f"first-{name} {qtype}"))
-    for name in inside:
-        for left in ("", "a.", "b.c."):
-            assert_same(memory_server, f"{left}{name}", is_fast=True)
-    for name in outside:
-        for left in ("", "a.", "b.c."):
-            assert_same(memory_server, f"{left}{name}", is_fast=False)
+    for names_there, is_fast in ((inside, True), (outside, False)):
+        for name in names_there:
+            for left in ("", "a.", "b.c."):
+                assert_same(memory_server, f"{left}{name}", is_fast=is_fast)
 
 
 def test_name_that_a_handler_answers_first_is_no_template(twin: ModuleType) -> None:
@@ -194,7 +127,6 @@ def test_names_of_pods_are_denied_as_by_the_chain(
 
 
 V4, V6 = "9-9-9-9.default.pod.cluster.local.", "fd00--9.default.pod.cluster.local."
-STOCK = "cache 30 {\ndisable success cluster.local\ndisable denial cluster.local\n}\n" + KUBERNETES
 
 
 def taught(text: str, twin: ModuleType) -> MemoryServer:
@@ -207,64 +139,22 @@ def taught(text: str, twin: ModuleType) -> MemoryServer:
 
 
 @pytest.mark.parametrize("qtype", ["A", "AAAA"])
-@pytest.mark.parametrize(
-    ("left", "is_fast"),
-    [
-        ("1-2-3-4.default", True),
-        ("255-255-255-255.kube-system", True),
-        ("1-2-3-4.DEFAULT", True),
-        ("2001-db8--1.default", True),
-        ("2001-DB8--1.default", True),
-        ("2001-db8-1-2-3-4-5-6.default", True),
-        ("fd00--0.default", True),
-        ("x.1-2-3-4.default", True),
-        ("x.y.1-2-3-4.default", True),
-        ("x.y.z.1-2-3-4.default", False),
-        ("1-2-3-999.default", False),
-        ("1-2-3.default", False),
-        ("1\\.2\\.3\\.4.default", False),
-        ("2001-0db8--1.default", False),
-        ("fd00--.default", False),
-        ("--1.default", False),
-        ("--ffff-a00-1.default", False),
-        ("default", False),
-    ],
-)
-def test_name(compiled: ModuleType, left: str, qtype: str, is_fast: bool) -> None:
-    memory_server = taught(KUBERNETES, compiled)
+@pytest.mark.parametrize(("left", "is_fast"), columns(TABLES, "names of pods"))
+def test_name(compiled: ModuleType, left: str, qtype: str, is_fast: str) -> None:
+    memory_server, question = taught(KUBERNETES, compiled), f"{left}.pod.cluster.local. {qtype}"
     for edns in (None, Edns(1232), Edns(512, do=True, options=((10, b"12345678"),))):
-        assert_same(memory_server, f"{left}.pod.cluster.local. {qtype}", is_fast=is_fast, edns=edns)
+        assert_same(memory_server, question, is_fast=is_fast == "True", edns=edns)
     assert memory_server.writer.table.statistics().entries == 0
 
 
 @pytest.mark.parametrize(
-    ("text", "is_fast"),
-    [
-        pytest.param(KUBERNETES, True, id="plain"),
-        pytest.param(STOCK, True, id="stock"),
-        pytest.param(f"cache 30 example.org\n{KUBERNETES}", True, id="cache-of-another-zone"),
-        pytest.param(f"cache\n{KUBERNETES}", False, id="cache-of-all"),
-        pytest.param(kubernetes("cluster.local", "pods insecure", "ttl 0"), True, id="no-ttl"),
-        pytest.param(kubernetes("cluster.local", "pods insecure", "zonal"), True, id="zonal"),
-        pytest.param(kubernetes("cluster.local", "pods insecure", "explain"), True, id="explain"),
-        pytest.param(
-            kubernetes("cluster.local", "pods insecure", "namespaces default kube-system"),
-            False,
-            id="some-namespaces",
-        ),
-        pytest.param(kubernetes("cluster.local", "pods insecure", "fallthrough"), False, id="fallthrough"),
-        pytest.param(kubernetes("cluster.local", "pods insecure", "multicluster cluster.local"), False, id="multicluster"),
-        pytest.param(kubernetes("cluster.local", "pods verified"), False, id="verified"),
-        pytest.param(kubernetes("cluster.local"), False, id="disabled"),
-        pytest.param(f"rewrite ttl suffix .default.pod.cluster.local 9\n{KUBERNETES}", False, id="rewrite-of-ttls"),
-        pytest.param(f"rewrite ttl suffix .example.org 9\n{KUBERNETES}", True, id="rewrite-elsewhere"),
-        pytest.param(f"loadbalance\nbufsize 600\nminimal\n{KUBERNETES}", True, id="more-handlers"),
-    ],
-)  # fmt: skip
-def test_block(compiled: ModuleType, text: str, is_fast: bool) -> None:
-    memory_server = taught(text, compiled)
+    ("text", "is_fast"), columns(TABLES, "blocks in which the table makes addresses of pods")
+)
+def test_block(compiled: ModuleType, text: str, is_fast: str) -> None:
+    memory_server = taught(lines(text), compiled)
     for qtype in ("A", "AAAA"):
-        assert_same(memory_server, f"1-2-3-4.default.pod.cluster.local. {qtype}", is_fast=is_fast)
+        question = f"1-2-3-4.default.pod.cluster.local. {qtype}"
+        assert_same(memory_server, question, is_fast=is_fast == "True")
 
 
 def test_what_cache_stores_is_not_made(compiled: ModuleType) -> None:

@@ -18,10 +18,11 @@ from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import CD, RD, Query
 from tests import strategies
-from tests.answer_table.corefiles import block, hosts, kubernetes
+from tests.answer_table.corefiles import TABLES, block, kubernetes, lines
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.effort import tries
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
+from tests.support.tables import columns, section
 
 pytestmark = pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
 
@@ -68,16 +69,7 @@ def made(server: MemoryServer, wire: bytes) -> bytes | None:
 
 
 @pytest.mark.parametrize("options", WAYS)
-@pytest.mark.parametrize(
-    "question",
-    [
-        f"web.{ZONE} A", f"web.{ZONE} AAAA", f"web.{ZONE} SRV", f"_http._tcp.web.{ZONE} SRV", f"HTTP.tcp.WEB.{ZONE} A",
-        f"_._tcp.web.{ZONE} SRV", f"db.{ZONE} A", f"DB.{ZONE} AAAA", f"db.{ZONE} SRV", f"_http._tcp.db.{ZONE} SRV",
-        f"db-0.db.{ZONE} A", f"db-0.db.{ZONE} SRV", f"10-0-0-2.db.{ZONE} A", f"fd00--1.db.{ZONE} AAAA", f"fd00--1.db.{ZONE} A",
-        f"web-0.web.{ZONE} A", "1.0.96.10.in-addr.arpa. PTR", "1.0.0.10.in-addr.arpa. PTR", "3.0.0.10.in-addr.arpa. PTR",
-        "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.D.F.ip6.arpa. PTR",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("question", section(TABLES, "made").splitlines())
 @pytest.mark.parametrize("text", [KUBERNETES, f"cache 3\nerrors\nlog\n{KUBERNETES}"])
 def test_a_reply_is_made(text: str, question: str, options: dict[str, Any]) -> None:
     server = prepared(text, USUAL)
@@ -96,15 +88,7 @@ USUAL = (
 )
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        f"none.{ZONE} A", f"out.{ZONE} A", f"empty.{ZONE} A", f"nope.db.{ZONE} A", f"_nope._tcp.db.{ZONE} SRV",
-        f"db.{ZONE} TXT", f"{ZONE} A", "cluster.local. A", "db.nope.svc.cluster.local. A", "db.default.pod.cluster.local. A",
-        "9.9.9.9.in-addr.arpa. PTR", "01.0.96.10.in-addr.arpa. PTR", "0.96.10.in-addr.arpa. PTR", "www.example.org. A",
-        f"big.{ZONE} A", f"a.b.c.d.db.{ZONE} A", "db.default.svc.10.in-addr.arpa. A",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("question", section(TABLES, "left to the chain").splitlines())
 def test_others_are_left_to_the_chain(question: str) -> None:
     many = [f"10.{high}.{low}.1" for high in range(5) for low in range(250)]
     others = (
@@ -118,29 +102,12 @@ def test_others_are_left_to_the_chain(question: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_made"),
-    [
-        (KUBERNETES, True),
-        ("cache 30\nloadbalance\nerrors\nlog\nprometheus\n" + KUBERNETES, True),
-        ("cache 30 {\ndisable success cluster.local\n}\n" + KUBERNETES, True),
-        ("cache 30 {\ndisable success default.svc.cluster.local\n}\n" + KUBERNETES, False),
-        ("cache 30 default.svc.cluster.local\n" + KUBERNETES, False),
-        ("cache 30 {\nserve_stale 1h\n}\n" + KUBERNETES, False),
-        ("cache 30 {\nprefetch 10\n}\n" + KUBERNETES, False),
-        (kubernetes("cluster.local", "explain"), False),
-        (kubernetes("cluster.local", "namespaces default"), False),
-        (kubernetes("cluster.local", "ignore empty_service"), False),
-        (kubernetes("cluster.local svc.cluster.local"), False),
-        (kubernetes("cluster.local", "zonal", "endpoint_pod_names", "ttl 77"), True),
-        (hosts("192.0.2.1 other.example"), False),
-        ("header {\nresponse set ra\n}\n" + KUBERNETES, False),
-    ],
+    ("text", "is_made"), columns(TABLES, "blocks in which replies about Services are made")
 )
-def test_only_where_all_names_of_a_zone_are_treated_alike(text: str, is_made: bool) -> None:
-    server = prepared(text, USUAL)
-    wire = ask(f"web.{ZONE}")
-    assert (made(server, wire) is not None) is is_made
-    if is_made:
+def test_only_where_all_names_of_a_zone_are_treated_alike(text: str, is_made: str) -> None:
+    server, wire = prepared(lines(text), USUAL), ask(f"web.{ZONE}")
+    assert str(made(server, wire) is not None) == is_made
+    if is_made == "True":
         assert server.from_table(wire) == server.from_chain(wire, stores=False)
 
 

@@ -20,8 +20,7 @@ from hsdns.cluster.store import Store, StoreSettings
 from loadtest.apiserver import faults
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import Fault, FaultInjector
-from loadtest.apiserver.watch_cache import Manifest
-from loadtest.apiserver.watch_stream import Watch
+from loadtest.apiserver.watch_cache import Manifest, Watch
 from tests.support.cluster.reverse_index import owners_by_address
 from tests.support.effort import tries
 
@@ -313,9 +312,10 @@ class Histories(RuleBasedStateMachine):
                         connection.close("it fell silent")
         expected = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
         for connection in self.connections:
-            answer = connection.cluster.list_body(connection.reflector.scope.path, {})
+            answer = connection.cluster.answer(connection.reflector.scope.path, {})
             fresh = Reflector(connection.reflector.scope, expected.apply, Observer(), Random(0))
-            _list_into(fresh, answer[2])
+            assert isinstance(answer.body, bytes)
+            _list_into(fresh, answer.body)
         expected.apply([Synced()])
         assert visible(self.store) == visible(expected)
         for connection in self.connections:

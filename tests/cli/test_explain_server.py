@@ -12,9 +12,9 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from hsdns.cli import explain as explain_server
 from hsdns.cli import main
-from hsdns.cli.explain import ask_server
+from hsdns.explanation import cli as explain_server
+from hsdns.explanation.cli import ask_server
 from hsdns.explanation.report import ServerAnswer
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import fault, main
+from hsdns.cli import main
+from hsdns.faults.cli import WORDS
 from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS
 from tests.cli.test_running_server import chunked, listening, reply
 
@@ -127,5 +128,5 @@ def test_help_has_every_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", "-h"]) == 0
     shown = capsys.readouterr().out
     words = {word for line in shown.splitlines() for word in line.split()}
-    assert {*ACTIONS, *SELECTORS, *OPTIONS, *fault.WORDS} <= words
+    assert {*ACTIONS, *SELECTORS, *OPTIONS, *WORDS} <= words
     assert max(map(len, shown.splitlines())) <= 90

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hsdns.cli import main
-from hsdns.cli.fault import ONLY_WITH, WORDS
 from hsdns.fault_scenarios.scenario import names
+from hsdns.faults.cli import ONLY_WITH, WORDS
 from loadtest.ports import free_port
 from tests.fault_scenarios.test_scenario import FILE
 

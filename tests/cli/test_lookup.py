@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.cli import lookup
+from hsdns.ask import cli as lookup
 from hsdns.cli.command import FlagError
 from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running
@@ -63,6 +63,6 @@ def test_no_server_there(capsys: pytest.CaptureFixture[str]) -> None:
 def test_server_of_resolv_conf(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     with pytest.raises(FlagError, match="names no server; give one with -server"):
-        lookup.first_server(str(path))
+        lookup.servers_of(str(path))
     path.write_text("# nameserver 192.0.2.1\nsearch a\nnameserver\nnameserver fd00::1 # own\n")
-    assert lookup.first_server(str(path)) == "fd00::1"
+    assert lookup.servers_of(str(path)) == ["fd00::1"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from hsdns.cli.top_view import _count, _duration, _milliseconds, view
+from hsdns.cli.top import _count, _duration, _milliseconds, view
 
 PICTURE: dict[str, Any] = json.loads(
     (Path(__file__).resolve().parents[2] / "docs" / "pictures" / "top.json").read_text()

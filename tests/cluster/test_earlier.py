@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.answer_set import AnswerSet
-from hsdns.cluster.earlier import ClusterView, EarlierStore
+from hsdns.cluster.history import Need, Replaced
 from hsdns.cluster.lookup import NameLookup
 from hsdns.cluster.objects import Event, Synced, Upserted
-from hsdns.cluster.replaced import Need, Replaced
-from hsdns.cluster.store import Store, StoreSettings
+from hsdns.cluster.store import ClusterView, EarlierStore, Store, StoreSettings
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.strategies import histories

@@ -340,6 +340,13 @@ CHANGED = endpoint_slice("default/web-1", "web", "10.0.0.8", version="2")
         pytest.param([SPACE, NO_ADDRESS, SLICE], Deleted(SLICE), BACK, id="slice deleted, address"),
         pytest.param([SPACE, NO_ADDRESS, SLICE], Upserted(MOVED), WEB, id="slice moved"),
         pytest.param([SPACE, SLICE], Deleted(SLICE), "cluster.local. NS", id="name server deleted"),
+        pytest.param([SPACE, SLICE], Deleted(SLICE), BACK, id="slice without Service, address"),
+        pytest.param(
+            [SPACE, SERVICE, SLICE],
+            Upserted(CHANGED),
+            f"10-0-0-7.{WEB}",
+            id="endpoint of a clusterIP",
+        ),
     ],
 )
 def test_a_reader_at_any_line_of_an_event_keeps_nothing_old(

@@ -39,6 +39,7 @@ def make_lookup(**options: Any) -> NameLookup:
             endpoint_slice(
                 "ns/odd-1", "odd", "0.11.11.0 host=x", "0.11.11.0 host=y", "11.11.0.0 host=z"
             ),
+            service("ns/" + "x" * 63, "10.0.0.3"),
             pod("ns/p", "10.5.0.1"),
             pod("ns/q", "10.5.0.1"),
         )
@@ -98,3 +99,8 @@ class Moving(NoCounters):
 def test_pointers(address: bytes, namespaces: frozenset[bytes], expected: list[str]) -> None:
     found = make_lookup(namespaces=namespaces).pointers(address, None)
     assert [name.to_text() for name in found] == [f"{each}.svc.cluster.local." for each in expected]
+
+
+def test_a_name_that_is_too_long_has_no_pointer() -> None:
+    zone = Name.from_text(".".join(["y" * 63] * 3))
+    assert make_lookup(primary_zone=zone).pointers(bytes((10, 0, 0, 3)), None) == []

@@ -18,7 +18,7 @@ from hsdns.cluster import schema
 from hsdns.cluster.freshness import NoCounters
 from hsdns.cluster.objects import Endpoint, EndpointSlice, Event
 from hsdns.cluster.pack import TOPOLOGY, SliceChange, change_in_python, change_of, pack_slice
-from hsdns.cluster.question import SVC, ParsedName
+from hsdns.cluster.schema import SVC, ParsedName
 from hsdns.cluster.services import Services
 from hsdns.cluster.value import HEADLESS, NO_PORT, NO_PORTS, Key, PackedSlice, Port, ServiceValue
 from hsdns.plugins.kubernetes import watch

@@ -1,33 +1,25 @@
 """Addresses in pod names, and the pods of clients."""
 
+from ipaddress import ip_address
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from hsdns.cluster.history import Replaced
 from hsdns.cluster.objects import Deleted, Event, Pod, Synced, Upserted
-from hsdns.cluster.pods import Pods, address_in
-from hsdns.cluster.rejected import RejectedObjects
-from hsdns.cluster.replaced import Replaced
+from hsdns.cluster.pack import RejectedObjects
+from hsdns.cluster.store import Pods, address_in
 from tests.support.cluster.objects import deletes, pod, upserts
+from tests.support.tables import columns
 
 
 @pytest.mark.parametrize(
-    ("label", "address"),
-    [
-        (b"1-2-3-4", bytes((1, 2, 3, 4))),
-        (b"1-2-3-256", None),
-        (b"1-2-3", None),
-        (b"01-2-3-4", None),
-        (b"--1", bytes(15) + b"\1"),
-        (b"fd00--1", b"\xfd" + bytes(14) + b"\1"),
-        (b"1--2-3", b"\0\1" + bytes(10) + b"\0\2\0\3"),
-        (b"--ffff-102-304", bytes((1, 2, 3, 4))),
-        (b"fe80--1%eth0", None),
-        (b"web", None),
-        (b"\xff", None),
-    ],
+    ("label", "expected"), columns(Path(__file__).with_name("tables.txt"), "labels of pods")
 )
-def test_address_in_the_name_of_any_pod(label: bytes, address: bytes | None) -> None:
-    assert address_in(label) == address
+def test_address_in_the_name_of_any_pod(label: str, expected: str) -> None:
+    packed = address_in(label.encode("latin-1"))
+    assert str(packed and ip_address(packed)) == expected
 
 
 def terminating(path: str, address: str) -> Event:

@@ -10,36 +10,36 @@ from typing import Any
 
 import pytest
 
-from hsdns.cluster import question
+from hsdns.cluster import schema
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.objects import Selector
-from hsdns.cluster.question import SVC, ParsedName, parse
+from hsdns.cluster.schema import ParsedName, parse
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import Node, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a.pin._zone.web.ns.svc", ParsedName(SVC, b"ns", b"web", topology_zone=b"a")),
-        (
-            "a.prefer._zone.web.ns.svc",
-            ParsedName(SVC, b"ns", b"web", topology_zone=b"a", prefers=True),
-        ),
-        ("eu.1.pin._zone.web.ns.svc", ParsedName(SVC, b"ns", b"web", topology_zone=b"eu.1")),
-        ("a.stay._zone.web.ns.svc", None),
-        ("a.pin.zone.web.ns.svc", None),
-        ("a.pin._zone.1-2-3-4.ns.pod", None),
-        ("pin._zone.web.ns.svc", ParsedName(SVC, b"ns", b"web", port=b"pin", protocol=b"zone")),
-    ],
-)
-def test_parse_with_topology_zones(text: str, expected: ParsedName | None) -> None:
+def words(parsed: ParsedName | None) -> str:
+    """The parts of a name as tables.txt has them."""
+    if parsed is None:
+        return "None"
+    texts = {
+        name: each.decode() if isinstance(each, bytes) else each
+        for name, each in parsed._asdict().items()
+    }
+    return " ".join(f"{name}={text}" for name, text in texts.items() if text and name != "kind")
+
+
+@pytest.mark.parametrize(("text", "expected"), columns(TABLES, "zonal names"))
+def test_parse_with_topology_zones(text: str, expected: str) -> None:
     labels = tuple(text.encode().split(b"."))
-    assert parse(labels, zonal=True) == expected
+    assert words(parse(labels, zonal=True)) == expected
     if len(labels) > 5:
         assert parse(labels) is None
         assert parse(labels, zonal=True, multicluster=True) is None
@@ -51,18 +51,9 @@ def test_a_dot_within_a_label_is_no_dot_of_a_topology_zone() -> None:
     assert found.topology_zone == b"eu\\.1"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("e.web.ns.svc", ParsedName(SVC, b"ns", b"web", endpoint=b"e")),
-        ("e.c.web.ns.svc", ParsedName(SVC, b"ns", b"web", endpoint=b"e", cluster=b"c")),
-        ("_p.c.web.ns.svc", ParsedName(SVC, b"ns", b"web", port=b"p", protocol=b"c")),
-        ("p._c.web.ns.svc", ParsedName(SVC, b"ns", b"web", port=b"p", protocol=b"c")),
-        ("a.e.c.web.ns.svc", None),
-    ],
-)
-def test_parse_with_clusters(text: str, expected: ParsedName | None) -> None:
-    assert parse(tuple(text.encode().split(b".")), multicluster=True) == expected
+@pytest.mark.parametrize(("text", "expected"), columns(TABLES, "names in a clusterset"))
+def test_parse_with_clusters(text: str, expected: str) -> None:
+    assert words(parse(tuple(text.encode().split(b".")), multicluster=True)) == expected
 
 
 ZONE = Name.from_text("cluster.local")
@@ -92,51 +83,39 @@ def why(name: str, settings: StoreSettings, **options: Any) -> str:
     return absent.value.reason
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "expected"),
-    [
-        pytest.param("a.b", {}, question.NO_FORM, id="no kind"),
-        pytest.param("web.gone.svc", {}, "no such namespace", id="namespace"),
-        pytest.param("web.ns.svc", {"namespaces": frozenset({b"other"})}, "no such namespace is served", id="not exposed"),
-        pytest.param("nope.ns.svc", {}, "no such Service in the namespace", id="Service"),
-        pytest.param("alone.ns.svc", {}, "no such Service in the namespace", id="slices without Service"),
-        pytest.param("both.ns.svc", {}, "0 of 2 endpoints ready", id="dual-stack"),
-        pytest.param("none.ns.svc", {}, "no endpoints", id="no slice"),
-        pytest.param("web.ns.svc", {"ignore_empty": True}, "no endpoints", id="empty"),
-        pytest.param("b.db.ns.svc", {}, "no ready endpoint has this name; 1 of 4 endpoints ready", id="endpoint"),
-        pytest.param("_smtp._tcp.db.ns.svc", {}, "no such port", id="port of slices"),
-        pytest.param("_smtp._tcp.web.ns.svc", {}, "no such port", id="port"),
-        pytest.param("_http._tcp.both.ns.svc", {}, "0 of 2 endpoints ready", id="port without endpoints"),
-        pytest.param("x.pin._zone.web.ns.svc", {"zonal": True}, "only headless Services have names for a topology zone", id="zone"),
-        pytest.param("1-2-3-4.ns.pod", {}, "names of Pods are disabled", id="pods"),
-        pytest.param("1-2-3-4.ns.pod", {"pods": "verified"}, "no Pod of the namespace has this address", id="no pod"),
-        pytest.param("x.ns.pod", {"pods": "insecure"}, "not the address of a Pod", id="no address"),
-    ],
-)  # fmt: skip
-def test_reasons(name: str, options: dict[str, Any], expected: str) -> None:
+@pytest.mark.parametrize(("row", "expected"), columns(TABLES, "why a name is absent"))
+def test_reasons(row: str, expected: str) -> None:
+    name, *pairs = row.split()
+    options: dict[str, Any] = dict(pair.split("=") for pair in pairs)
+    if "namespaces" in options:
+        options["namespaces"] = frozenset({options["namespaces"].encode()})
     assert why(name, StoreSettings(not_ready=True), **options) == expected
 
 
 def test_what_a_selector_hides_may_exist() -> None:
     hidden = Selector.from_text("app=web")
-    assert why("web.ns.svc", StoreSettings(labels=hidden)) == question.NO_SERVED_SERVICE
-    assert why("web.ns.svc", StoreSettings(namespace_labels=hidden)) == question.NO_SERVED_NAMESPACE
+    assert why("web.ns.svc", StoreSettings(labels=hidden)) == schema.NO_SERVED_SERVICE
+    assert why("web.ns.svc", StoreSettings(namespace_labels=hidden)) == schema.NO_SERVED_NAMESPACE
 
 
 @pytest.mark.parametrize(
     "name",
-    sorted(name for name, text in vars(question).items() if name.startswith(("NO_", "PODS_"))),
+    sorted(
+        name
+        for name, text in vars(schema).items()
+        if name.startswith(("NO_", "PODS_")) and isinstance(text, str)
+    ),
 )
 def test_the_page_has_each_text(name: str) -> None:
     page = Path(__file__).parents[2] / "docs" / "plugins" / "kubernetes.md"
-    assert f"`{getattr(question, name)}`" in page.read_text(encoding="utf-8")
+    assert f"`{getattr(schema, name)}`" in page.read_text(encoding="utf-8")
 
 
 def test_without_the_number_of_all_none_is_given() -> None:
     store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.apply(OBJECTS)
     texts = {
-        name: question.readiness(store.services.values[b"ns", name.encode()], counted=False)
+        name: schema.readiness(store.services.values[b"ns", name.encode()], counted=False)
         for name in ("db", "none")
     }
     assert texts == {"db": "1 endpoints ready", "none": "no ready endpoints"}
@@ -148,7 +127,7 @@ def test_an_unusable_external_name() -> None:
         Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail), primary_zone=ZONE, ttl=5
     ).parse(Name.from_text("a.ns.svc.cluster.local"), ZONE)
     assert parsed is not None
-    found = question.absence(absent, parsed, counted=True)
+    found = schema.absence(absent, parsed, counted=True)
     assert found == "the externalName of the Service is not a domain name"
 
 
@@ -168,4 +147,4 @@ FOUR = (RR(ZONE, RRType.A, 5, bytes(4)),)
     ],
 )
 def test_nodata(found: Node | bytes | None, qtype: int, expected: str) -> None:
-    assert question.nodata(found, qtype) == expected
+    assert schema.nodata(found, qtype) == expected

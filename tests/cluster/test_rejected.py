@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cluster.rejected import Reason, RejectedObjects, quoted
+from hsdns.cluster.pack import Reason, RejectedObjects, quoted
 from hsdns.metrics import Registry
 
 WEB = ("ns", "web")

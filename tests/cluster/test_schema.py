@@ -2,8 +2,7 @@
 
 import pytest
 
-from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.schema import PIECE, find, make_srv
+from hsdns.cluster.schema import PIECE, SVC, ParsedName, find, make_srv
 from hsdns.cluster.value import HEADLESS, Node, PackedSlice, Port, ServiceValue
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name

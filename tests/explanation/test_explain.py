@@ -45,6 +45,8 @@ forward . 127.0.0.53 [::1]:5353
         ("a.loop.test.", "could not tell",
          "forward asks 127.0.0.53:53 or [::1]:5353, a loopback address: in a Pod that is the Pod itself, so the query comes "
          "back to this server; name the upstreams, or give the kubelet a `resolvConf` that does", "loop.test.:53", 0),
+        ("web.shop.svc.lab.test.", "could not tell", "the cluster domain is cluster.local, not lab.test: web.shop.svc.cluster.local "
+         "exists; forward would ask 192.0.2.53:53, but an explanation asks no server", ".:53", 0),
     ],
 )  # fmt: skip
 def test_first_line(question: str, outcome: str, cause: str, block: str, keep: int) -> None:
@@ -58,7 +60,7 @@ def test_names_do_nothing_to_a_terminal() -> None:
 
 
 def test_asked_as_a_resolver_does() -> None:
-    """The reply as octets, and whom the server would have asked."""
+    """The reply as octets, and why it is not known."""
     server = MemoryServer(COREFILE, None, OBJECTS)
     seeing = {id(each): KnownObjects(OBJECTS) for each in server.plugins}
     explainer = Explainer(server.configuration, seeing, Edges(server.runtime.queries.spawn))
@@ -71,4 +73,32 @@ def test_asked_as_a_resolver_does() -> None:
 
     assert ask(WEB) == (0, "")
     assert ask(f"x{WEB}") == (3, "")
-    assert ask("a.test") == (2, "192.0.2.53:53")
+    assert ask("a.test") == (2, "192.0.2.53:53 would answer for a.test")
+
+
+def test_an_alias_and_a_name_that_the_built_in_corefile_has_no_server_for() -> None:
+    text = "cluster.local {\nkubernetes\n}\n"
+    server = MemoryServer(text, None, [namespace("shop"), service("shop/ext", external="a.test")])
+    seeing = {id(each): KnownObjects(OBJECTS) for each in server.plugins}
+    edges = Edges(server.runtime.queries.spawn, is_builtin=True)
+    explainer = Explainer(server.configuration, seeing, edges)
+    why = (
+        "a.test is outside of the cluster, and the built-in Corefile has no server for it; "
+        "name the Corefile of the cluster with -conf"
+    )
+    for name, outcome, cause, blind in (
+        ("a.test.", "could not tell", why, []),
+        ("ext.shop.svc.cluster.local.", "resolves", "NOERROR: ", [why]),
+    ):
+        found = turns(explainer.explain(Name.from_text(name), RRType.A, 0.0))[0]
+        assert (found.outcome, found.blind) == (outcome, blind)
+        assert found.cause.startswith(cause)
+
+
+def test_an_error_of_a_plugin_is_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hsdns.plugins.kubernetes.Kubernetes.handle", lambda *given: 1 / 0)
+    found = explain(WEB, *OBJECTS, text=COREFILE)
+    assert (found.outcome, found.cause) == (
+        "could not tell",
+        "plugin kubernetes raised an error, which the log describes",
+    )

@@ -31,12 +31,16 @@ OBJECTS: list[Object] = [
     endpoint_slice("shop/db-1", "db", "10.0.0.1 ready=false"),
     service("shop/big"),
     endpoint_slice("shop/big-1", "big", *(f"10.0.1.{number}" for number in range(60))),
+    service("shop/outside", external="www.example.org"),
 ]
 COREFILE = """. {
 cache 30
 kubernetes cluster.local
 template ANY ANY nodata.test {
 rcode NOERROR
+}
+template ANY ANY fails.test {
+rcode SERVFAIL
 }
 template IN AAAA v4.test {
 rcode NXDOMAIN

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from hsdns.fastpath.control import IP_PKTINFO
-from hsdns.server.sockets import IPV6_RECVPKTINFO
+from hsdns.server.transport.sockets import IPV6_RECVPKTINFO
 from tests.fastpath.twins import BOTH, TableUnderTest
 
 PORTABLE: Final = "portable"

@@ -1,5 +1,6 @@
 """Names that do not exist, answered from one template."""
 
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ from hsdns.wire.name import Name
 from tests import strategies
 from tests.fastpath.test_entry import modules
 from tests.fastpath.twins import WEB, TableUnderTest, addresses, ask, soa, to_wire
+from tests.support.tables import section
 
 NX = "nope.cluster.local."
 
@@ -35,72 +37,9 @@ def table_with_zone(twin: ModuleType, **options: Any) -> TableUnderTest:
     return under_test
 
 
-ABSENT = (
-    "nope.cluster.local.",
-    "NOPE.Cluster.LOCAL.",
-    "www.example.org.cluster.local.",
-    "web.default.cluster.local.",
-    "svcx.cluster.local.",
-    "gone.svc.cluster.local.",
-    "default.gone.svc.cluster.local.",
-    "web.gone.svc.cluster.local.",
-    "web.empty.svc.cluster.local.",
-    "gone.default.svc.cluster.local.",
-    "www.example.org.default.svc.cluster.local.",
-    "pod-0.gone.default.svc.cluster.local.",
-    "_http._tcp.gone.default.svc.cluster.local.",
-    "a.b.c.gone.default.svc.cluster.local.",
-    "pod.pod.default.svc.cluster.local.",
-    "dns.svc.cluster.local.",
-    "pod-1.web.default.svc.cluster.local.",
-    "http.web.default.svc.cluster.local.",
-    "_http._udp.web.default.svc.cluster.local.",
-    "__http._tcp.web.default.svc.cluster.local.",
-    "pod-0._tcp.web.default.svc.cluster.local.",
-    "x.pod-0.web.default.svc.cluster.local.",
-    "a._http._tcp.web.default.svc.cluster.local.",
-    "a.b.pod-0.web.default.svc.cluster.local.",
-    "a.b.c.d.e.web.default.svc.cluster.local.",
-    "gone.pod.cluster.local.",
-    "10-0-0-1.gone.pod.cluster.local.",
-    "x.default.pod.cluster.local.",
-    "web.default.pod.cluster.local.",
-    "10-0-0-x.default.pod.cluster.local.",
-    "10-0.default.pod.cluster.local.",
-    "cafe.default.pod.cluster.local.",
-    "10-0-0-1.x.default.pod.cluster.local.",
-    "a.b.c.d.default.pod.cluster.local.",
-)
-LEFT_TO_CHAIN = (
-    "cluster.local.",
-    "local.",
-    "xcluster.local.",
-    "other.org.",
-    "svc.cluster.local.",
-    "pod.cluster.local.",
-    "10-0-0-1.default.pod.cluster.local.",
-    "default.pod.cluster.local.",
-    "10-0-0-999.default.pod.cluster.local.",
-    "2001-DB8--1.default.pod.cluster.local.",
-    "10\\.0\\.0\\.1.default.pod.cluster.local.",
-    "x.10-0-0-1.default.pod.cluster.local.",
-    "dns.cluster.local.",
-    "ns.dns.cluster.local.",
-    "dns-version.cluster.local.",
-    "x.dns-version.cluster.local.",
-    "default.svc.cluster.local.",
-    "empty.svc.cluster.local.",
-    "web.default.svc.cluster.local.",
-    "pod-0.web.default.svc.cluster.local.",
-    "POD-0.web.default.svc.cluster.local.",
-    "_http._tcp.web.default.svc.cluster.local.",
-    "http.tcp.web.default.svc.cluster.local.",
-    "_._tcp.web.default.svc.cluster.local.",
-    "_nope._.web.default.svc.cluster.local.",
-    "_zone.web.default.svc.cluster.local.",
-    "a.pin._zone.web.default.svc.cluster.local.",
-    "a.b.prefer._zone.web.default.svc.cluster.local.",
-)
+TABLE = Path(__file__).with_name("names.txt")
+ABSENT = section(TABLE, "absent").splitlines()
+LEFT_TO_CHAIN = section(TABLE, "left to the chain").splitlines()
 ROWS = [(text, True) for text in ABSENT] + [(text, False) for text in LEFT_TO_CHAIN]
 
 

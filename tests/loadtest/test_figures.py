@@ -6,7 +6,7 @@ import pytest
 
 from loadtest.answering.mixes import DNSPERF, DRAIN
 from loadtest.answering.results import Results, Sample
-from loadtest.figures import Spread, median_of_known, percentile, ratio
+from loadtest.figures import percentile, ratio
 from loadtest.generator.measure import Row, combined
 from loadtest.pressure.clients import Counts
 from loadtest.pressure.machine import lateness, without
@@ -29,21 +29,10 @@ def test_percentile(given: str, expected: str) -> None:
     assert percentile(values, float(share)) == float(expected)
 
 
-def test_spread() -> None:
-    assert Spread.of([4.0, 1.0, 3.0, 2.0]) == Spread(4, 2.5, 4.0, 4.0, 4.0)
-    with pytest.raises(ValueError, match="no values"):
-        Spread.of([])
-
-
 @pytest.mark.parametrize(("given", "expected"), columns(TABLES, "ratios"))
 def test_ratio(given: str, expected: str) -> None:
     ours, peers = (None if each == "-" else float(each) for each in given.split())
     assert ratio(ours, peers) == (None if expected == "-" else float(expected))
-
-
-@pytest.mark.parametrize(("values", "expected"), [([1.0, None, 3.0], 2.0), ([None], None), ([], None)])  # fmt: skip
-def test_median_of_known(values: list[float | None], expected: float | None) -> None:
-    assert median_of_known(values) == expected
 
 
 def results(*rows: tuple[str, str, str, int, float]) -> Results:
@@ -108,12 +97,6 @@ def test_a_server_that_drops_honest_queries_is_not_fast(
     outcome = PRESSED._replace(clients={str(at): each for at, each in enumerate(clients)})
     figures = ("honest answered", "honest p99 / quiet p99", "honest worst, ms")
     assert tuple(map(outcome.figure, figures)) == pytest.approx((answered, slowdown, worst))
-
-
-@pytest.mark.parametrize(("late", "slowdown"), [(0.0003, 2.0), (0.0008, 1.25), (0.002, 0.5)])
-def test_what_any_process_waits_is_not_the_servers_delay(late: float, slowdown: float) -> None:
-    outcome = PRESSED._replace(clients={"cluster": SLOW}, late=late)
-    assert outcome.figure("honest p99 / quiet p99") == pytest.approx(slowdown)
 
 
 class Scripted:

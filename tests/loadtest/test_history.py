@@ -3,11 +3,8 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hsdns.load.verify.judge import RIGHT, STALE, WRONG
-from loadtest.pressure.judge import MARGIN, Answer, History
+from loadtest.pressure.judge import Answer, History
 from tests.support.tables import columns
 
 TABLES = Path(__file__).with_name("tables.txt")
@@ -44,38 +41,6 @@ def test_delays(given: str, expected: str) -> None:
         shown += history.judge(Answer("web-0", float(asked), float(asked) + 0.5, addresses))[1]
     age, *delays = map(float, expected.split())
     assert (history.worst_age, shown) == (age, delays)
-
-
-def test_a_change_that_no_answer_shows() -> None:
-    history = changed_at_10_and_20()
-    history.judge(Answer("web-0", 12.0, 12.5, NEW))
-    assert history.unshown(15.0, 30.0) == []
-    assert history.unshown(25.0, 30.0) == [10.0]
-
-
-@given(
-    gaps=st.lists(st.floats(0.2, 5.0), min_size=1, max_size=20),
-    state=st.integers(0, 20),
-    lag=st.floats(-5.0, 5.0),
-)
-def test_right_is_what_was_true_within_the_margin(
-    gaps: list[float], state: int, lag: float
-) -> None:
-    history = History({"web-0": {"0"}})
-    since = [float("-inf")]
-    for number, gap in enumerate(gaps):
-        since.append(gap + (since[-1] if number else 0.0))
-        history.change(since[-1], "web-0", str(number), str(number + 1))
-    state = min(state, len(gaps))
-    ends = since[state + 1] if state < len(gaps) else float("inf")
-    asked = (ends if ends != float("inf") else since[-1] + 5.0) + lag
-    word, _ = history.judge(Answer("web-0", asked, asked, frozenset({str(state)})))
-    if asked < since[state]:
-        assert word == WRONG
-    elif asked - ends > MARGIN:
-        assert word == STALE
-    else:
-        assert word == RIGHT
 
 
 def test_only_timed_services_have_delays() -> None:

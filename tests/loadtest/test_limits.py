@@ -10,7 +10,7 @@ from loadtest.answering.mixes import BY_KEY as MIXES
 from loadtest.answering.mixes import DRAIN
 from loadtest.answering.results import Results, Sample
 from loadtest.demo import BAD, judged, subjects
-from loadtest.door import MOST_P99, Explained, chance, figures
+from loadtest.door import Explained, chance, figures
 from loadtest.figures import Spread, Verdict
 from loadtest.generator.knee import Search, told
 from loadtest.generator.measure import Row as GeneratorRow
@@ -21,7 +21,6 @@ from loadtest.pressure.results import FIGURES, Outcome
 from loadtest.pressure.rows import BY_KEY as ROWS
 from loadtest.pressure.soak import PRESSERS, REWRITTEN
 from loadtest.programs import COREDNS, NATIVE, TITLES
-from loadtest.reload import Outcome as Reloaded
 from loadtest.verdicts.__main__ import Ran, Told, judge, judge_freeze
 from loadtest.watch import report as watch
 from loadtest.watch.report import Row
@@ -114,16 +113,6 @@ def test_each_row_that_presses_a_server_is_in_the_soak() -> None:
     assert {*PRESSERS, REWRITTEN} == {*ROWS} - left_out
 
 
-def test_a_ratio_of_the_door_is_that_of_a_turn() -> None:
-    turns = [Explained(10, 10, 10), Explained(10, 40, 40), Explained(30, 30, 30)]
-    found = figures(([1, 2, 4], [1, 3, 4]), turns, [0.001, 0.003, 0.002])
-    assert (found.hit_closed, found.hit_open, found.hit_ratio) == (2, 3, 1)
-    assert (found.p99_quiet, found.p99_explaining, found.p99_ratio) == (20, 30, 1)
-    assert (found.within, found.turns, found.explanation, found.explanations) == (2, 3, 2, 3)
-    at_limit = [Explained(100, 100 * MOST_P99, 100), Explained(100, 100 * MOST_P99 + 1, 100)]
-    assert figures(([1], [1]), at_limit, [0.001]).within == 1
-
-
 # By hand: of 40 tosses of a fair coin, 26 or more are heads with a chance of 4.03 %, 25 or more of 7.69 %.
 @pytest.mark.parametrize(
     ("given", "is_held"), columns(TABLES, "turns of the door within the limit")
@@ -158,17 +147,6 @@ def late(generator: str, us: float | None, server: str = "C echo") -> GeneratorR
 def test_limits_of_the_lateness(rows: list[GeneratorRow], line: str) -> None:
     (found,) = lateness(rows, {("a", 20_000): 50.0})
     assert found.line() == line
-
-
-RELOADED = Reloaded(78_000, 0, 0, 0, 0, "[ERROR] Restart failed: Corefile:2:5: ...\n")
-
-
-def test_reload() -> None:
-    assert RELOADED.is_good
-    zero = ("lost", "resets", "refused_probes", "status")
-    worse: list[dict[str, Any]] = [{name: 1} for name in zero]
-    for changed in (*worse, {"sent": 0}, {"log": ""}, {"log": RELOADED.log * 2}):
-        assert not RELOADED._replace(**changed).is_good
 
 
 @pytest.mark.parametrize(("given", "expected"), columns(TABLES, "the demonstration"))

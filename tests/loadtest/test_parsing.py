@@ -8,31 +8,24 @@ from typing import Any
 import dns.message
 import dns.name
 import dns.zone
-import msgspec
 import pytest
 
-from hsdns.cluster.objects import EndpointSlice, Namespace, Service
+from hsdns.cluster.objects import EndpointSlice
 from hsdns.cluster.read_object import programming_in
 from hsdns.metrics import Registry
 from hsdns.sources.synthetic import SyntheticCluster
-from hsdns.wire.encode import MAX_TCP_LEN, encode
-from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import RR, Query, Reply
-from hsdns.wire.name import Name
-from loadtest.answering.cluster import CACHED_ZONE, ZONE, Cluster, manifest
-from loadtest.answering.mixes import MIXES, Mix, fresh_names, randomize
-from loadtest.apiserver.objects import changed_address, endpoint_slice, trigger_time
+from loadtest.answering.cluster import CACHED_ZONE, ZONE, Cluster
+from loadtest.answering.mixes import MIXES, Mix, randomize
+from loadtest.apiserver.objects import trigger_time
 from loadtest.dns import query_of
 from loadtest.generator.measure import load_row
 from loadtest.generators import Counted, counted, latencies
 from loadtest.pressure.clients import Counts, read_counts
-from loadtest.pressure.judge import Unseen, addresses_of
+from loadtest.pressure.judge import Unseen
 from loadtest.pressure.machine import CpuTimes
 from loadtest.pressure.soak_result import METRIC, Scraped, between, read
 from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
-from loadtest.reload import reconnections
 from loadtest.verdicts.order import Newest
-from loadtest.watch.api_servers import WatchedSlice
 from tests.support.tables import columns
 
 TABLES = Path(__file__).with_name("tables.txt")
@@ -65,14 +58,6 @@ def test_dnsperf() -> None:
     assert latencies(DNSPERF) == [0.000061, 0.0015]
     with pytest.raises(BenchmarkError, match="Queries sent"):
         counted("Error: unable to open input file")
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [("  Reconnections:        6\n", 6), ("Connection reset by peer\n  Reconnections: 1\n", 2), ("Queries lost: 0\n", 0)],
-)  # fmt: skip
-def test_reconnections(text: str, count: int) -> None:
-    assert reconnections(text) == count
 
 
 REPORT: dict[str, Any] = {
@@ -122,26 +107,6 @@ def test_how_soon_changes_are_applied(given: str, expected: str) -> None:
     assert f"{found.changes} {bounds} {found.unknown.removeprefix(METRIC)}".strip() == expected
 
 
-ASKED = "web-0.team-0.svc.cluster.local"
-NAME = Name.from_text(ASKED)
-FIRST, SECOND = (RR(NAME, RRType.A, 30, bytes((10, 0, 0, last))) for last in (1, 2))
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        (Reply(answer=(FIRST, SECOND)), {"10.0.0.1", "10.0.0.2"}),
-        (Reply(answer=(FIRST,), additional=(SECOND,)), {"10.0.0.1"}),
-        (Reply(), None),
-        (Reply(Rcode.SERVFAIL, answer=(FIRST,)), None),
-        (Reply(answer=(FIRST,), tc=True), None),
-    ],
-)
-def test_addresses_of_a_reply(reply: Reply, expected: set[str] | None) -> None:
-    found = addresses_of(ASKED, encode(Query.ask(NAME, RRType.A), reply, MAX_TCP_LEN))
-    assert found == (None if expected is None else frozenset(expected))
-
-
 # --- what is asked, and of which cluster ---
 
 CLUSTER = Cluster(services=130, endpoints=3)
@@ -156,11 +121,6 @@ def test_a_mix_asks_the_same_in_every_run_and_only_below_one_zone(mix: Mix) -> N
     assert all(name.endswith(f".{zone}") and len(name) < 254 for name, _ in questions)
 
 
-def test_fresh_names_do_not_repeat() -> None:
-    names = fresh_names(Random(1), 5000) + fresh_names(Random(2), 5000)
-    assert len(set(names)) == len(names)
-
-
 def test_a_varied_query_asks_the_same_in_other_octets() -> None:
     query = query_of("svc-1.ns-0.svc.cluster.local", "SRV", edns=True)
     first, second = (randomize(query, Random(seed)) for seed in (1, 2))
@@ -173,7 +133,7 @@ def test_a_varied_query_asks_the_same_in_other_octets() -> None:
 
 
 def test_all_servers_have_the_same_cluster() -> None:
-    """As a zone file, and behind an API server."""
+    """What is in the zone file is what hsdns and the API server make."""
     lines = "\n".join(CLUSTER.zone_lines())
     zone = dns.zone.from_text(lines, origin=f"{ZONE}.", relativize=False)
 
@@ -190,19 +150,6 @@ def test_all_servers_have_the_same_cluster() -> None:
         assert texts(CLUSTER.port(index), "SRV") == sorted(
             f"0 33 8080 {CLUSTER.pod(index, endpoint)}." for endpoint in range(len(expected))
         )
-    types = {"Namespace": Namespace, "Service": Service, "EndpointSlice": EndpointSlice}
-    for found in objects:
-        written = manifest(found)
-        del written["apiVersion"]
-        assert msgspec.convert(written, types[str(written.pop("kind"))]) == found
-
-
-def test_no_address_stands_twice() -> None:
-    slices = [WatchedSlice.of(endpoint_slice(index, 10).manifest) for index in range(50)]
-    assert slices[1].dns_name == "web-1.team-0.svc.cluster.local"
-    given = [address for found in slices for address in found.addresses]
-    given += [changed_address(number) for number in range(500)]
-    assert len(set(given)) == len(given)
 
 
 # --- which state an answer shows ---

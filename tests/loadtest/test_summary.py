@@ -8,7 +8,7 @@ import pytest
 from loadtest import summary
 from loadtest.bench import markdown, plain
 from loadtest.process import BenchmarkError
-from loadtest.summary import PAGE, PLOT, figures, refreshed, replaced, svg
+from loadtest.summary import PAGE, PLOT, figures, refreshed, svg
 
 BEGIN, END = "<!-- summary: begin -->", "<!-- summary: end -->"
 SERVERS = (("C echo", 2.0), ("hsdns, compiled", 2.5), ("hsdns, pure Python", 6.0), ("CoreDNS", 400.25))  # fmt: skip
@@ -56,26 +56,6 @@ def test_a_page_without_its_figures_is_left_alone(page: str, sentence: str, tmp_
     with pytest.raises(BenchmarkError, match=re.escape(sentence)):
         summary.write(path, page)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_page_and_plot_are_written(tmp_path: Path) -> None:
-    path = tmp_path / "page.md"
-    summary.write(path, MADE)
-    once = path.read_text()
-    assert "old" not in once
-    assert refreshed(once) == once
-    assert path.with_name(PLOT).read_text() == svg(figures(MADE))
-
-
-def test_only_what_stands_between_the_marks_is_replaced() -> None:
-    begin, end = "<!-- a: begin -->", "<!-- a: end -->"
-    page = f"# A\n\n{begin}\nold\n{end}\n\n## B\n"
-    once = replaced(page, "a", "new")
-    assert once == f"# A\n\n{begin}\n\nnew\n\n{end}\n\n## B\n"
-    assert replaced(once, "a", "new") == once
-    for wrong in ("", begin, end + begin, 2 * (begin + end)):
-        with pytest.raises(BenchmarkError, match="once each"):
-            replaced(wrong, "a", "new")
 
 
 def test_tables() -> None:

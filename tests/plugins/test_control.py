@@ -9,10 +9,7 @@ from hsdns.plugins.control import Control
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up, setup_error
-
-FORMS = 'write "control PATH", or "control 127.0.0.1:PORT TOKENFILE"'
-OTHERS = "others must not reach the control door, so write 127.0.0.1:PORT or [::1]:PORT"
-WORD = "needs one word of at least 16 ASCII characters, such as that of: openssl rand -hex 32"
+from tests.support.tables import columns
 
 
 @pytest.fixture(autouse=True)
@@ -54,27 +51,10 @@ def test_start(text: str, expected: dict[str, str | None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("control", f'2:1: "control" takes 1 or 2 arguments; {FORMS}'),
-        ("control a b c", f'2:1: "control" takes 1 or 2 arguments; {FORMS}'),
-        ("control 127.0.0.1:9160", f"2:9: any user of this host can connect to 127.0.0.1:9160, so it needs a file with a token; {FORMS}"),
-        ("control :9160 token", f'2:9: ":9160" is not a loopback address and a port; {OTHERS}'),
-        ("control 0.0.0.0:9160 token", f'2:9: "0.0.0.0:9160" is not a loopback address and a port; {OTHERS}'),
-        ("control localhost:9160 token", f'2:9: "localhost:9160" is not a loopback address and a port; {OTHERS}'),
-        ("control 10.0.0.1:9160 token", f'2:9: "10.0.0.1:9160" is not a loopback address and a port; {OTHERS}'),
-        ("control c.sock token", f'2:9: "c.sock" is not a loopback address and a port; {OTHERS}'),
-        ("control 127.0.0.1:9160 nope", "2:24: cannot read the token file nope: No such file or directory"),
-        ("control 127.0.0.1:9160 öpen", "2:24: the token file öpen must belong to its reader alone; chown it, or chmod 600 öpen"),
-        ("control 127.0.0.1:9160 empty", f"2:24: the token file empty {WORD}"),
-        ("control 127.0.0.1:9160 words", f"2:24: the token file words {WORD}"),
-        ("control 127.0.0.1:9160 short", f"2:24: the token file short {WORD}"),
-        ("control 127.0.0.1:9160 bytes", f"2:24: the token file bytes {WORD}"),
-        ("control c.sock {\n x\n}", '3:2: unknown property "x" of control'),
-    ],
-)  # fmt: skip
+    ("text", "error"), columns(Path(__file__).with_name("tables.txt"), "control")
+)
 def test_error(text: str, error: str) -> None:
-    assert setup_error(Control, text) == f"Corefile:{error}"
+    assert setup_error(Control, text.replace("\\n", "\n")) == f"Corefile:{error}"
 
 
 def test_the_token_file_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from hsdns.chain import Request
-from hsdns.cluster.external import srv_records
 from hsdns.cluster.freshness import Dependencies, NoCounters, service_counter
 from hsdns.cluster.objects import (
     LoadBalancerIngress,
@@ -21,7 +20,7 @@ from hsdns.cluster.objects import (
 )
 from hsdns.corefile.tree import CorefileError
 from hsdns.fastpath import Versions
-from hsdns.plugins.k8s_external import K8sExternal
+from hsdns.plugins.k8s_external import K8sExternal, srv_records
 from hsdns.plugins.whoami import Whoami
 from hsdns.turns import AT_ONCE
 from hsdns.wire.iana import Rcode, RRType
@@ -345,7 +344,7 @@ def test_a_transfer_is_made_as_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
         made.append(args[2].lower)
         return srv_records(*args)
 
-    monkeypatch.setattr("hsdns.cluster.external.srv_records", counted)
+    monkeypatch.setattr("hsdns.plugins.k8s_external.srv_records", counted)
     services = [external(f"testns/web-{number}", "192.0.2.1") for number in range(9)]
     found = Outside("k8s_external example.org", *services).plugin.transfer(
         Name.from_text("example.org")

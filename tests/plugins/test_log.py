@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import directives, make_block, set_up
+from tests.support.tables import columns
 
 ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
 SOA = "example.org. 5 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"
@@ -35,31 +37,7 @@ def logged(
     return [record.getMessage() for record in caplog.records]
 
 
-COMMON = '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" NOERROR qr,aa,rd 60 0.5s'
-
-
-@pytest.mark.parametrize(
-    ("form", "line"),
-    [
-        pytest.param("{common}", COMMON, id="common"),
-        pytest.param("{combined}", COMMON + ' "0"', id="combined"),
-        pytest.param("x {common} {local} y", f"x {COMMON} 127.0.0.1 y", id="common-within"),
-        pytest.param(
-            "{type}|{name}|{class}|{proto}|{size}|{remote}|{port}|{local}|{duration}|{rcode}|{rsize}",
-            "A|a.example.org.|IN|udp|31|127.0.0.1|40000|127.0.0.1|0.5s|NOERROR|60",
-            id="each",
-        ),
-        pytest.param(
-            "{>id}|{>opcode}|{>do}|{>bufsize}|{>rflags}", "4711|0|false|512|qr,aa,rd", id="header"
-        ),
-        pytest.param("{/kubernetes/namespace}", "-", id="metadata"),
-        pytest.param("{ {name} }", "{ a.example.org. }", id="nested-braces"),
-        pytest.param("{x} {names} {name", "{x} {names} {name", id="unknown"),
-        pytest.param("a } {name}", "a } a.example.org.", id="stray-brace"),
-        pytest.param("100% %s {name}", "100% %s a.example.org.", id="percent"),
-        pytest.param("", "", id="empty"),
-    ],
-)
+@pytest.mark.parametrize(("form", "line"), columns(Path(__file__).with_name("tables.txt"), "log"))
 def test_compile_format(form: str, line: str) -> None:
     assert compile_format(form)(Exchange(make_request("a.example.org."), ONE, 0.5)) == line
 

@@ -9,20 +9,19 @@ import pytest
 
 from hsdns import __version__
 from hsdns.answer_table.capabilities import HitCounts, HitLabels
-from hsdns.chain import Next, Request
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.metrics import Registry
-from hsdns.plugin import Plugin
 from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable, panics, show_runtime
 from hsdns.plugins.prometheus.web import read_web_config
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.message import unwritten
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
+from tests.support.tables import columns
 
 ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
 
@@ -45,16 +44,6 @@ def canonical(lines: Iterable[str]) -> list[str]:
     return sorted(ordered)
 
 
-def counted(found: Reply, request: Request, following: str = "errors") -> list[str]:
-    runtime = FakeRuntime()
-    plugin = set_up(Prometheus, "prometheus :9153")
-    plugin.find_handlers([plugin, Following(following)])
-    finish(plugin.start(runtime))
-    runtime.time = request.now + 0.5
-    assert finish(plugin.handle(request, next_with(found))) is found
-    return scrape(runtime.metrics)
-
-
 def samples(labels: str, *, size: int, response: int, proto: str = "udp") -> list[str]:
     """Return the samples of durations and sizes after one query that took half a second."""
     return [
@@ -65,116 +54,6 @@ def samples(labels: str, *, size: int, response: int, proto: str = "udp") -> lis
         f'coredns_dns_response_size_bytes_count{{{labels},proto="{proto}"}} 1.0',
         f'coredns_dns_response_size_bytes_sum{{{labels},proto="{proto}"}} {response}.0',
     ]
-
-
-class Following(Plugin):
-    """A handler of any name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
-
-    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on."""
-        return await next(request)
-
-
-ROOT = 'server="dns://:53",zone=".",view=""'
-
-
-@pytest.mark.parametrize(
-    ("found", "question", "labels", "expected", "sizes"),
-    [
-        pytest.param(
-            ONE,
-            {},
-            ROOT,
-            [
-                f'coredns_dns_requests_total{{{ROOT},proto="udp",family="1",type="A"}} 1.0',
-                f'coredns_dns_responses_total{{{ROOT},rcode="NOERROR",plugin="errors"}} 1.0',
-            ],
-            {"size": 31, "response": 60},
-            id="answer",
-        ),
-        pytest.param(
-            ONE,
-            {
-                "qtype": "TYPE65280",
-                "protocol": "tcp",
-                "client": "2001:db8::1",
-                "server": "dns://127.0.0.1:5353",
-                "zone": "Example.org.",
-                "edns": Edns(1232, do=True),
-            },
-            'server="dns://127.0.0.1:5353",zone="example.org.",view=""',
-            [
-                'coredns_dns_requests_total{server="dns://127.0.0.1:5353",zone="example.org.",view="",'
-                'proto="tcp",family="2",type="other"} 1.0',
-                'coredns_dns_do_requests_total{server="dns://127.0.0.1:5353",zone="example.org.",view=""} 1.0',
-                'coredns_dns_responses_total{server="dns://127.0.0.1:5353",zone="example.org.",view="",'
-                'rcode="NOERROR",plugin="errors"} 1.0',
-            ],
-            {"size": 42, "response": 60, "proto": "tcp"},
-            id="ipv6-tcp-do-other-type",
-        ),
-        pytest.param(
-            unwritten(Rcode.REFUSED),
-            {"qtype": "HTTPS"},
-            ROOT,
-            [
-                f'coredns_dns_requests_total{{{ROOT},proto="udp",family="1",type="HTTPS"}} 1.0',
-                f'coredns_dns_responses_total{{{ROOT},rcode="REFUSED",plugin=""}} 1.0',
-            ],
-            {"size": 31, "response": 0},
-            id="unwritten",
-        ),
-        pytest.param(
-            reply((), ["example.org. 5 IN NS ns.example.org."], (), Rcode.SERVFAIL, aa=True),
-            {},
-            ROOT,
-            [
-                f'coredns_dns_requests_total{{{ROOT},proto="udp",family="1",type="A"}} 1.0',
-                f'coredns_dns_responses_total{{{ROOT},rcode="SERVFAIL",plugin="errors"}} 1.0',
-            ],
-            {"size": 31, "response": 70},
-            id="written-servfail",
-        ),
-        pytest.param(
-            Reply(rcode=Rcode.REFUSED, dropped=True),
-            {},
-            ROOT,
-            [
-                f'coredns_dns_requests_total{{{ROOT},proto="udp",family="1",type="A"}} 1.0',
-                f'coredns_dns_responses_total{{{ROOT},rcode="NOERROR",plugin=""}} 1.0',
-            ],
-            {"size": 31, "response": 0},
-            id="dropped",
-        ),
-    ],
-)
-def test_counts_and_labels(
-    found: Reply,
-    question: dict[str, object],
-    labels: str,
-    expected: list[str],
-    sizes: dict[str, int],
-) -> None:
-    request = make_request(**{"qname": "a.example.org.", "now": 7.0} | question)  # type: ignore[arg-type]  # rows give values of several types
-    assert canonical(counted(found, request)) == canonical(expected + samples(labels, **sizes))  # type: ignore[arg-type]  # as above
-
-
-@pytest.mark.parametrize(
-    "qtype",
-    "A AAAA ANY AXFR CNAME DNSKEY DS HTTPS IXFR MX NS NSEC NSEC3 PTR RRSIG SOA SRV SVCB TXT".split(),
-)
-def test_types_with_a_label(qtype: str) -> None:
-    found = counted(ONE, make_request("a.example.org.", qtype))
-    assert any(f'type="{qtype}"' in line for line in found)
-
-
-@pytest.mark.parametrize("qtype", ["CAA", "HINFO", "NAPTR", "TYPE0", "TYPE65535"])
-def test_other_types(qtype: str) -> None:
-    found = counted(ONE, make_request("a.example.org.", qtype))
-    assert any('type="other"' in line for line in found)
 
 
 def test_clients_cannot_create_series() -> None:
@@ -380,18 +259,10 @@ def test_metrics_are_registered_once() -> None:
     assert len(metrics._before) == 1
 
 
-def test_text_contains_the_metrics() -> None:
-    metrics = Registry()
-    show_runtime(metrics)
-    metrics.fold()
-    text = metrics.to_text().decode()
-    assert "# TYPE python_gc_collections_total counter" in text
-    assert 'python_info{implementation="CPython"' in text
-
-
+TABLES = Path(__file__).with_name("tables.txt")
 DATA = Path(__file__).parents[1] / "data" / "tls"
 TOKEN = Token("web.yml", Position("Corefile", 3, 6))
-PAIR = f"tls_server_config:\n  cert_file: {DATA}/server.pem\n  key_file: {DATA}/server.key\n"
+PAIR = f"cert_file: {DATA}/server.pem, key_file: {DATA}/server.key"
 
 
 def read(folder: Path, text: str) -> ssl.SSLContext | None:
@@ -409,14 +280,14 @@ def test_plain_http_without_tls_settings(text: str, tmp_path: Path) -> None:
     ("more", "mode", "least", "most"),
     [
         pytest.param("", ssl.CERT_NONE, "TLSv1_2", "TLSv1_3", id="default"),
-        pytest.param("  min_version: TLS13\n", ssl.CERT_NONE, "TLSv1_3", "TLSv1_3", id="newest"),
-        pytest.param("  max_version: TLS12\n", ssl.CERT_NONE, "TLSv1_2", "TLSv1_2", id="older"),
-        pytest.param(f"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: {DATA}/ca.pem\n", ssl.CERT_REQUIRED, "TLSv1_2", "TLSv1_3", id="clients"),
-        pytest.param(f"  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: {DATA}/ca.pem\n", ssl.CERT_OPTIONAL, "TLSv1_2", "TLSv1_3", id="some"),
+        pytest.param(", min_version: TLS13", ssl.CERT_NONE, "TLSv1_3", "TLSv1_3", id="newest"),
+        pytest.param(", max_version: TLS12", ssl.CERT_NONE, "TLSv1_2", "TLSv1_2", id="older"),
+        pytest.param(f", client_auth_type: RequireAndVerifyClientCert, client_ca_file: {DATA}/ca.pem", ssl.CERT_REQUIRED, "TLSv1_2", "TLSv1_3", id="clients"),
+        pytest.param(f", client_auth_type: VerifyClientCertIfGiven, client_ca_file: {DATA}/ca.pem", ssl.CERT_OPTIONAL, "TLSv1_2", "TLSv1_3", id="some"),
     ],
 )  # fmt: skip
 def test_context(more: str, mode: ssl.VerifyMode, least: str, most: str, tmp_path: Path) -> None:
-    context = read(tmp_path, PAIR + more)
+    context = read(tmp_path, f"tls_server_config: {{{PAIR}{more}}}")
     assert context is not None
     assert context.verify_mode == mode
     assert (context.minimum_version.name, context.maximum_version.name) == (least, most)
@@ -429,22 +300,10 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert found is not None
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        pytest.param("- a\n", "the file is not a mapping", id="list"),
-        pytest.param("tls_server_config: 5\n", "tls_server_config is not a mapping", id="number"),
-        pytest.param("basic_auth_users: {a: b}\n", '"basic_auth_users" is not known to hsdns, which has "tls_server_config"; remove it', id="passwords"),
-        pytest.param(PAIR + "  cipher_suites: []\n", '"cipher_suites" is not known to hsdns, which has cert_file, key_file, client_auth_type, client_ca_file, min_version, max_version; remove it', id="ciphers"),
-        pytest.param("tls_server_config: {cert_file: a}\n", '"key_file" is missing', id="no-key"),
-        pytest.param(PAIR + "  min_version: TLS10\n", '"min_version: TLS10" is not one of: TLS12, TLS13', id="old"),
-        pytest.param(PAIR + "  client_auth_type: RequestClientCert\n", '"client_auth_type: RequestClientCert" is not one of: NoClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert', id="unverified"),
-        pytest.param(PAIR + "  client_auth_type: VerifyClientCertIfGiven\n", '"client_auth_type" requires "client_ca_file"; add it', id="no-authority"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "reason"), columns(TABLES, "web.yml"))
 def test_errors(text: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(CorefileError) as caught:
-        read(tmp_path, text)
+        read(tmp_path, text.replace("PAIR", PAIR))
     assert str(caught.value) == f'Corefile:3:6: cannot use "web.yml" for TLS: {reason}'
 
 

@@ -14,12 +14,13 @@ from hsdns.wire.name import Name
 from tests.support.plugins.setup import set_up, setup_error
 from tests.support.tables import paragraphs
 
+DATA = Path(__file__).parents[1] / "data" / "tls"
 FIRST = "names answered first in "
 
 
 @pytest.mark.parametrize("row", paragraphs(Path(__file__).with_name("setup_errors.txt")))
 def test_refused(row: str) -> None:
-    text, sentence = row.split("\n=> ")
+    text, sentence = row.replace("TLS/", f"{DATA}/").split("\n=> ")
     assert setup_error(plugin_class(text.split()[0]), text) == sentence
 
 

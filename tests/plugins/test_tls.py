@@ -50,28 +50,6 @@ def test_relative_files_are_under_root() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param("tls", 'Corefile:2:1: "tls" takes 2 or 3 files, CERT KEY [CA], found 0', id="none"),
-        pytest.param("tls a", 'Corefile:2:1: "tls" takes 2 or 3 files, CERT KEY [CA], found 1', id="one"),
-        pytest.param("tls a b c d", 'Corefile:2:1: "tls" takes 2 or 3 files, CERT KEY [CA], found 4', id="four"),
-        pytest.param("tls {\nacme example.org\n}", 'Corefile:3:1: "acme": hsdns does not obtain certificates by ACME; use cert-manager or another tool to write them to files, and "tls CERT KEY"', id="acme"),
-        pytest.param("tls {\nemail a@example.org\n}", 'Corefile:3:1: "email": hsdns does not obtain certificates by ACME; use cert-manager or another tool to write them to files, and "tls CERT KEY"', id="acme-email"),
-        pytest.param("tls nowhere.pem nowhere.key", 'Corefile:2:5: cannot use "nowhere.pem" for TLS: No such file or directory', id="no-file"),
-        pytest.param(f"tls {DATA}/client.pem {DATA}/client-encrypted.key", f'Corefile:2:5: cannot use "{DATA}/client.pem" for TLS: the key is encrypted; decrypt it first', id="encrypted"),
-        pytest.param(f"tls {SERVER} nowhere.pem", 'Corefile:2:5: cannot use "nowhere.pem" for TLS: No such file or directory', id="no-authority"),
-        pytest.param(f"tls {SERVER} {{\nclient_auth require\n}}", 'Corefile:3:13: "require" requests certificates without verifying them, which hsdns cannot do; use "verify_if_given" or "require_and_verify"', id="unverified"),
-        pytest.param(f"tls {SERVER} {{\nclient_auth request\n}}", 'Corefile:3:13: "request" requests certificates without verifying them, which hsdns cannot do; use "verify_if_given" or "require_and_verify"', id="request"),
-        pytest.param(f"tls {SERVER} {{\nclient_auth no\n}}", 'Corefile:3:13: "no" is not one of: nocert, verify_if_given, require_and_verify', id="other-auth"),
-        pytest.param(f"tls {SERVER} {{\nkeylog\n}}", 'Corefile:3:1: property "keylog" takes 1 argument, found 0', id="keylog"),
-        pytest.param(f"tls {SERVER} {{\nacme example.org\n}}", 'Corefile:3:1: unknown property "acme" of tls', id="acme-and-files"),
-    ],
-)  # fmt: skip
-def test_setup_errors(text: str, error: str) -> None:
-    assert setup_error(Tls, text) == error
-
-
 def test_key_of_another_certificate() -> None:
     error = setup_error(Tls, f"tls {DATA}/server.pem {DATA}/client.key")
     assert error.startswith(f'Corefile:2:5: cannot use "{DATA}/server.pem" for TLS: ')

@@ -40,53 +40,6 @@ def signed(
 
 
 @pytest.mark.parametrize(
-    ("body", "qname", "qtype", "flags", "expected"),
-    [
-        pytest.param("", "www.example.org.", "A", 0x100, BELOW, id="nothing-required"),
-        pytest.param(
-            "require A", "www.example.org.", "A", 0x100, Reply(rcode=Rcode.REFUSED), id="type"
-        ),
-        pytest.param("require AXFR ixfr", "www.example.org.", "A", 0x100, BELOW, id="other-types"),
-        pytest.param(
-            "require all",
-            "www.example.org.",
-            "TYPE65280",
-            0x100,
-            Reply(rcode=Rcode.REFUSED),
-            id="all",
-        ),
-        pytest.param("require all\nrequire none", "www.example.org.", "A", 0x100, BELOW, id="last"),
-        pytest.param("require all", "www.example.net.", "A", 0x100, BELOW, id="other-zone"),
-        pytest.param(
-            "require_opcode NOTIFY",
-            "www.example.org.",
-            "A",
-            4 << 11,
-            Reply(rcode=Rcode.REFUSED),
-            id="opcode",
-        ),
-        pytest.param(
-            "require_opcode NOTIFY UPDATE", "www.example.org.", "A", 0x100, BELOW, id="other-opcode"
-        ),
-        pytest.param(
-            "require_opcode all",
-            "www.example.org.",
-            "A",
-            0x100,
-            Reply(rcode=Rcode.REFUSED),
-            id="all-opcodes",
-        ),
-        pytest.param("require_opcode none", "www.example.org.", "A", 0x100, BELOW, id="no-opcode"),
-    ],
-)
-def test_unsigned(body: str, qname: str, qtype: str, flags: int, expected: Reply) -> None:
-    assert (
-        finish(started(body).handle(make_request(qname, qtype, flags=flags), next_with(BELOW)))
-        == expected
-    )
-
-
-@pytest.mark.parametrize(
     ("below", "expected"),
     [
         pytest.param(BELOW, BELOW, id="answer"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -13,58 +14,19 @@ from hsdns.plugins import ORDER
 from hsdns.plugins.view import View
 from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish
+from tests.support.plugins.dialogue import make_question
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.setup import set_up
+from tests.support.tables import columns
 
 
-@pytest.mark.parametrize(
-    ("lines", "question", "taken"),
-    [
-        pytest.param("", {"qname": "a."}, True, id="no-expression"),
-        pytest.param("expr true", {"qname": "a."}, True, id="true"),
-        pytest.param("expr 1", {"qname": "a."}, False, id="not-bool"),
-        pytest.param(
-            "expr incidr(client_ip(), '192.0.2.0/24')",
-            {"qname": "a.", "client": "192.0.2.77"},
-            True,
-            id="network",
-        ),
-        pytest.param(
-            "expr incidr(client_ip(), '2001:db8::/32')",
-            {"qname": "a.", "client": "2001:db8::7"},
-            True,
-            id="network-v6",
-        ),
-        pytest.param(
-            "expr incidr('x', '192.0.2.0/24')", {"qname": "a."}, False, id="fails-is-false"
-        ),
-        pytest.param(
-            "expr type() in ['A', 'AAAA']\n expr name() matches '^a[.]'",
-            {"qname": "A.example.", "qtype": "AAAA"},
-            True,
-            id="all-hold",
-        ),
-        pytest.param(
-            "expr type() in ['A', 'AAAA']\n expr name() matches '^a[.]'",
-            {"qname": "b.example.", "qtype": "AAAA"},
-            False,
-            id="one-does-not",
-        ),
-        pytest.param(
-            "expr name() matches '^abc\\\\..*\\\\.example\\\\.com\\\\.$'",
-            {"qname": "abc.x.example.com."},
-            True,
-            id="escaped-backslashes",
-        ),
-        pytest.param("expr proto() == 'tcp'", {"qname": "a.", "protocol": "tcp"}, True, id="tcp"),
-    ],
-)
-def test_enter(lines: str, question: dict[str, str], taken: bool) -> None:
-    plugin = set_up(View, f"view inside {{\n {lines}\n}}")
-    entered = plugin.filter_request(make_request(**question))  # type: ignore[arg-type]  # all values of these rows are str
-    assert (entered is not None) is taken
-    if entered is not None:
-        assert entered.view == "inside"
+@pytest.mark.parametrize(("row", "taken"), columns(Path(__file__).with_name("tables.txt"), "view"))
+def test_enter(row: str, taken: str) -> None:
+    question, _, lines = row.partition(": ")
+    plugin = set_up(View, "view inside {\n" + lines.replace("\\n", "\n") + "\n}")
+    entered = plugin.filter_request(make_question(question))
+    assert str(entered is not None) == taken
+    assert entered is None or entered.view == "inside"
 
 
 def test_expressions_see_metadata() -> None:

@@ -21,7 +21,7 @@ from hsdns.plugins import ORDER
 from hsdns.server.host import ServiceManager
 from hsdns.server.instance import Instance
 from hsdns.server.lifecycle import Server, ServerOptions, handle_signals
-from hsdns.server.sockets import ListenError, open_both
+from hsdns.server.transport.sockets import ListenError, open_both
 from loadtest.ports import free_port
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient, UdpClient

@@ -22,14 +22,14 @@ from hsdns.http_page import HttpPage
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.health import Health
 from hsdns.plugins.multisocket import Multisocket
-from hsdns.server.admission import Places
-from hsdns.server.http import HttpError, HttpPages
+from hsdns.server.http.pages import HttpError, HttpPages
 from hsdns.server.instance import Instance, StartError, State
 from hsdns.server.lifecycle import Phase, Server, ServerParts, handle_signals
-from hsdns.server.listeners import DRAIN_TIMEOUT, Opener
 from hsdns.server.runtime import ServerRuntime
-from hsdns.server.sockets import BoundSockets, ListenError, Settings, socket_address
-from hsdns.server.udp import UdpListener
+from hsdns.server.transport.admission import Places
+from hsdns.server.transport.listeners import DRAIN_TIMEOUT, Opener
+from hsdns.server.transport.sockets import BoundSockets, ListenError, Settings, socket_address
+from hsdns.server.transport.udp import UdpListener
 from hsdns.wire.name import ROOT
 
 CLIENT: Final = socket_address(Endpoint("192.0.2.1", 40000))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.server.doh import BadRequest, max_age, read_request
+from hsdns.server.http.doh import BadRequest, max_age, read_request
 from hsdns.wire.decode import decode
 from tests.support.clients.messages import query
 from tests.support.tables import columns

@@ -15,8 +15,8 @@ import pytest
 from hsdns.assemble import Configuration
 from hsdns.faults.rules import RuleError
 from hsdns.metrics import Registry
-from hsdns.server import tcp as tcp_listener
 from hsdns.server.faults import StandingFaults
+from hsdns.server.transport import tcp as tcp_listener
 from tests.faults.queries import asked
 from tests.server.loopback import fetch
 from tests.server.test_processors import Made
@@ -114,18 +114,6 @@ async def test_only_the_block_of_a_rule_leaves_the_table(
             answers, hits = await asking.ask(each)
             assert (answers, hits > 0) == ({RIGHT[each]}, True)
         assert sum(site.value("hsdns_fault_hits_total").values()) == 8
-
-
-@pytest.mark.sockets
-async def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
-    async with served(tmp_path) as (site, asking):
-        asking.add(f"rcode REFUSED name {WEB}")
-        site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
-        assert await site.server.reload()
-        assert await asking.ask(WEB) == ({"REFUSED"}, 0)
-        asking.clear()
-        answers, hits = await asking.ask(WEB)
-        assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
 
 
 class Timed:

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from hsdns.http_page import AccessToken, HttpHandler, HttpPage, HttpRefusal, HttpStream, PageRequest
-from hsdns.server import http
-from hsdns.server import http as http_connection
-from hsdns.server.admission import Places
-from hsdns.server.http import HEADERS, HttpError, HttpListeners, HttpPages, fault_of
+from hsdns.server.http import pages as http
+from hsdns.server.http.pages import HEADERS, HttpError, HttpListeners, HttpPages, fault_of
+from hsdns.server.transport.admission import Places
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import busy, until
 from tests.support.tables import columns
@@ -107,7 +106,7 @@ async def test_answers(
     def broken(path: str) -> tuple[int, str, bytes]:
         raise ZeroDivisionError
 
-    caplog.set_level(logging.ERROR, "hsdns.server.http")
+    caplog.set_level(logging.ERROR, "hsdns.server.http.pages")
     listeners = await opened(pages(health=page("OK"), ready=page("kubernetes", 503), broken=broken))
     found = await ask(listeners.bound[LOCAL], path, method)
     await listeners.close()
@@ -176,18 +175,6 @@ async def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
     assert bodies == [b"one", b"two"]
     assert listeners.bound[LOCAL] == where
     assert (await ask(where, "/ready")).status == 404
-    await listeners.close()
-
-
-async def test_go_back() -> None:
-    listeners, before = HttpListeners(Places(64)), pages(health=page("OK"))
-    await listeners.open(before)
-    where, other = listeners.bound[LOCAL], pages(health=page("other"))
-    other.serve("localhost:0", {"/ready": page("OK")})
-    await listeners.open(other)
-    assert (await ask(where)).body == b"other"
-    await listeners.go_back(before)
-    assert ((await ask(where)).body, list(listeners.bound)) == (b"OK", [LOCAL])
     await listeners.close()
 
 
@@ -286,7 +273,7 @@ async def test_without_ipv6_an_empty_host_is_all_of_ipv4(monkeypatch: pytest.Mon
 async def test_a_client_that_does_not_ask_is_cut_off(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
+    monkeypatch.setattr(http, "TIMEOUT", 0.05)
     listeners = await opened(pages(health=page("OK")))
     reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
     writer.write(sent)
@@ -388,7 +375,7 @@ async def test_a_client_that_takes_nothing_is_left(
     loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or it would hold its connection, and the page made for it, for good."""
-    monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
+    monkeypatch.setattr(http, "TIMEOUT", 0.05)
     listeners = await opened(pages(metrics=page("x" * 20_000_000)), places := Places(64))
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -449,29 +436,6 @@ async def test_pieces(method: str, path: str, body: bytes, status: int, answer: 
     listeners = await opened(streams)
     found = await ask(listeners.bound[LOCAL], path, method, body)
     assert (found.status, found.body) == (status, answer)
-    await listeners.close()
-
-
-async def test_the_next_piece_waits_for_the_reader() -> None:
-    """So a reader that takes nothing costs a bounded number of pieces."""
-    made = 0
-
-    async def endless(asked: PageRequest) -> AsyncGenerator[bytes, None]:
-        nonlocal made
-        while True:
-            made += 1
-            yield bytes(65_536)
-
-    listeners = await opened({"/endless": HttpStream("text/plain", endless)})
-    reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL], limit=1)
-    writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    await reader.read(1)
-    before = -1
-    while made != before:  # what the kernel and the client buffer
-        before = made
-        await asyncio.sleep(0.05)
-    assert 0 < made < 1000
-    writer.close()
     await listeners.close()
 
 
@@ -571,7 +535,7 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It kept one of the few places of readers."""
-    monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
+    monkeypatch.setattr(http, "TIMEOUT", 0.05)
     listeners = await opened({"/whole": HttpStream("text/plain", whole)})
     reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
     writer.write(b"GET /whole HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345")
@@ -612,16 +576,6 @@ async def test_what_ends_the_connection(
         writer.transport.abort()
     await listeners.close()
     assert len(caplog.messages) == (statuses[-1] != 405)
-
-
-def test_malformed_requests_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    count = http.MalformedCount(iter((100.0, 101.0, 159.9, 160.0, 161.0)).__next__)
-    for _ in range(5):
-        count.add("192.0.2.7", "Invalid HTTP version")
-    assert caplog.messages == [
-        f"http: {number} malformed requests were refused; the last one, from 192.0.2.7: Invalid HTTP version"
-        for number in (1, 3)
-    ]
 
 
 async def test_a_token_is_compared_after_the_pause_of_its_client() -> None:
@@ -670,16 +624,6 @@ def test_origins(asked: str, expected: str) -> None:
     }
     sent = headers("" if host == "-" else host, None if origin == "-" else origin)
     assert fault_of("GET", "/", sent) == sentences[expected]
-
-
-def test_any_host() -> None:
-    def fault(origin: str | None) -> str:
-        return fault_of("GET", "/", headers("dns:9160", origin), any_host=True)
-
-    assert fault(None) == fault("http://dns:9160") == ""
-    assert (
-        fault("http://evil.example") == "http://evil.example is another site, and may not ask here"
-    )
 
 
 @pytest.mark.parametrize(("asked", "expected"), columns(BROWSERS, "fetched"))

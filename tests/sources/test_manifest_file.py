@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from hsdns.cluster.objects import Service
 from hsdns.sources import manifest_file
-from hsdns.sources.manifest_file import MAX_PROBLEMS, read_manifest_file, wrong_type
+from hsdns.sources.manifest_check import wrong_type
+from hsdns.sources.manifest_file import MAX_PROBLEMS, read_manifest_file
+from tests.support.manifests.generated import generated
 from tests.support.tables import Row, rows
 
 
@@ -99,3 +105,50 @@ def test_null_is_absent(name: str) -> None:
 def test_a_message_has_the_field_and_a_remedy(message: str, field: str, sentence: str) -> None:
     found = wrong_type(message)
     assert (found.field, str(found)) == (field, f"{field}: {sentence}")
+
+
+# One object that is refused hides no other.
+
+
+BROKEN = {
+    "a value": lambda each: json.dumps(each | {"metadata": {**each["metadata"], "name": "A_B"}}),
+    "a type": lambda each: json.dumps(each | {"metadata": []}),
+    "no kind": lambda each: json.dumps({**each, "kind": None}),
+    "no object": lambda each: json.dumps([each]),
+    "no JSON": lambda each: json.dumps(each)[:-9],
+}
+FORMS: dict[str, Callable[[Sequence[str]], bytes]] = {
+    "documents": lambda texts: "\n---\n".join(texts).encode(),
+    "YAML": lambda texts: "---\n".join(map(as_yaml, texts)).encode(),
+    "JSON lines": lambda texts: "\n".join(texts).encode(),
+    "a List": lambda texts: f'{{"kind": "List", "apiVersion": "v1", "items": [{",".join(texts)}]}}'.encode(),
+    "a List in YAML": lambda texts: ("kind: List\napiVersion: v1\nitems:\n" + "".join(f"- {text}\n" for text in texts)).encode(),
+}  # fmt: skip
+
+
+def as_yaml(text: str) -> str:
+    try:
+        return yaml.safe_dump(json.loads(text))
+    except ValueError:
+        return f"a: 1\n{text}\n"
+
+
+@given(st.integers(0, 10_000), st.data())
+def test_the_others_are_read_as_without_it(seed: int, data: st.DataObject) -> None:
+    texts = [json.dumps(each) for each in generated(seed)]
+    at = data.draw(st.integers(0, len(texts) - 1), "which one")
+    way = data.draw(st.sampled_from(sorted(BROKEN)), "what is wrong")
+    form = data.draw(st.sampled_from(sorted(FORMS)), "how they are written")
+    if way == "no JSON":  # in a List there is no telling where the next one begins
+        assume("List" not in form)
+    bad = BROKEN[way](json.loads(texts[at]))
+    others = [*texts[:at], *texts[at + 1 :]]
+    name = "a.jsonl" if form == "JSON lines" else "a.yaml"
+    found = read_manifest_file(FORMS[form]([*texts[:at], bad, *texts[at + 1 :]]), name)
+    alone = read_manifest_file(FORMS[form](others), name)
+    assert alone.problems == []
+    assert [each._replace(where="") for each in found.documents] == [
+        each._replace(where="") for each in alone.documents
+    ]
+    is_skipped = way == "no object" and "List" not in form  # as a file of another program
+    assert len(found.problems) == (not is_skipped)

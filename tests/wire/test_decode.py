@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextlib
 import struct
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -16,7 +15,7 @@ import dns.message
 import dns.rcode
 import dns.rrset
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.turns import AT_ONCE
@@ -26,14 +25,12 @@ from hsdns.wire.decode import (
     MAX_QUERY_LEN,
     BadQuery,
     BadReply,
-    _Reader,
     decode,
     decode_header,
     decode_in_turns,
     decode_reply,
     outline,
 )
-from hsdns.wire.edns import ECHOED
 from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_query
 from hsdns.wire.iana import Rcode, RRType, class_to_text, type_to_text
 from hsdns.wire.message import RR, Query, Reply, outcome
@@ -157,37 +154,9 @@ def outcome_alone(wire: bytes) -> None:
         decode(wire)
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in PACKETS if path.stem.startswith("query-")], ids=lambda path: path.stem
-)
-def test_good_packets_are_dnspythons(path: Path) -> None:
-    """The same question, and where dnspython is as lenient as the peer, the same EDNS."""
-    packet = Packet.load(path)
-    if not packet.expect.startswith("query"):
-        return
-    query = decode(packet.wire)
-    theirs = dns.message.from_wire(
-        packet.wire, ignore_trailing=True, continue_on_error=True, question_only=True
-    )
-    assert theirs.question[0].name.to_wire() == query.qname.wire
-    assert (int(theirs.question[0].rdtype), int(theirs.question[0].rdclass)) == (
-        query.qtype,
-        query.qclass,
-    )
-    assert query.question_wire == packet.wire[12 : 12 + len(query.question_wire)]
-    assert query.size == len(packet.wire)
-
-
-@given(st.binary(max_size=600))
-@example(bytes(12))
-@example(b"\0\0\1\0\0\1\0\0\0\0\0\0" + b"\xc0\x0c" * 5)
-def test_any_octets_give_a_query_or_a_refusal(wire: bytes) -> None:
-    assert decoded_or_refused(wire).split()[0] in ("query", "formerr", "notimp", "silence")
-
-
 @given(query=strategies.queries(), data=st.data())
-def test_damaged_queries_too(query: Query, data: st.DataObject) -> None:
-    wire = data.draw(strategies.damaged(encode_query(query, query.id)))
+def test_any_octets_give_a_query_or_a_refusal(query: Query, data: st.DataObject) -> None:
+    wire = data.draw(st.binary(max_size=600) | strategies.damaged(encode_query(query, query.id)))
     assert decoded_or_refused(wire).split()[0] in ("query", "formerr", "notimp", "silence")
     assert lines_run(lambda: outcome_alone(wire)) <= 5000
 
@@ -211,26 +180,6 @@ def test_decode_of_encode(query: Query) -> None:
     assert found == query.replace(size=found.size)
 
 
-@given(strategies.queries())
-def test_queries_of_dnspython(query: Query) -> None:
-    options: list[dns.edns.Option] = []
-    if query.edns is not None:
-        options = [
-            dns.edns.GenericOption(dns.edns.OptionType.make(code), data)
-            for code, data in query.edns.options
-        ]
-    asked = dns.message.from_wire(encode_query(query, query.id))
-    asked.use_edns(
-        False if query.edns is None else 0,
-        ednsflags=0x8000 if query.do else 0,
-        payload=query.edns.payload_size if query.edns is not None else 0,
-        options=options,
-    )
-    assert decode(asked.to_wire(max_size=65535)) == query.replace(
-        size=len(asked.to_wire(max_size=65535))
-    )
-
-
 @pytest.mark.parametrize("size", [MAX_QUERY_LEN + 1, 65535])
 def test_long_queries_are_refused_cheaply(size: int) -> None:
     wire = bytes.fromhex("123401000001000000000000") + b"\1a" * size
@@ -242,7 +191,6 @@ def test_a_refused_query_says_why() -> None:
         decode(b"")
     with pytest.raises(BadQuery, match="rcode 1"):
         decode(bytes(12))
-    assert 3 in ECHOED
 
 
 # --- what a Query's own fields do not show ---
@@ -323,19 +271,17 @@ def test_sections_flags_and_opt() -> None:
     assert reply.edns_options == ((10, b"12345678"),)
 
 
-def test_bare_reply() -> None:
-    wire = b"\x12\x34\x80\x03\0\1\0\0\0\0\0\0" + QUESTION
-    assert decode_reply(wire, QUERY) == Reply(rcode=Rcode.NXDOMAIN)
-
-
-def test_question_in_another_case() -> None:
-    wire = b"\x12\x34\x80\0\0\1\0\0\0\0\0\0" + QUESTION.replace(b"www", b"wWw")
-    assert decode_reply(wire, QUERY) == Reply()
-
-
-def test_counts_above_the_number_of_records() -> None:
-    wire = b"\x12\x34\x80\0\0\1\0\7\0\0\0\0" + QUESTION
-    assert decode_reply(wire, QUERY) == Reply()
+@pytest.mark.parametrize(
+    ("header", "question", "reply"),
+    [
+        pytest.param("80030001 00000000", QUESTION, Reply(rcode=Rcode.NXDOMAIN), id="bare"),
+        pytest.param("80000001 00000000", QUESTION.replace(b"www", b"wWw"), Reply(), id="other-case"),
+        pytest.param("80000001 00070000", QUESTION, Reply(), id="counts-above-the-records"),
+    ],
+)  # fmt: skip
+def test_replies_without_records(header: str, question: bytes, reply: Reply) -> None:
+    wire = bytes.fromhex(f"1234 {header} 0000") + question
+    assert decode_reply(wire, QUERY) == reply
 
 
 def record(rrtype: int, rdata: bytes) -> bytes:
@@ -452,35 +398,6 @@ def test_records_with_names_are_decoded_in_several_turns(
     assert (len(reply.answer), count) == (sum(each for _, each in runs), others)
 
 
-@pytest.mark.parametrize(
-    ("runs", "single", "looks"),
-    [
-        pytest.param([("A", 4000)], 0, 1, id="one RRset"),
-        pytest.param([("CNAME", 1), ("A", 4000)], MANY, 2, id="after a CNAME"),
-        pytest.param([("A", 1), ("TXT", 1)] * 2000, 4000 - 15, 15, id="no runs"),
-    ],
-)
-def test_thousands_of_records_take_few_steps(
-    runs: list[tuple[str, int]], single: int, looks: int
-) -> None:
-    """A look for a run may cost as much as reading MANY records; those that are read singly bound the looks."""
-    counts = Counter[str]()
-
-    def counted(name: str) -> Callable[..., Any]:
-        method = getattr(_Reader, name)
-
-        def call(self: _Reader, *args: int) -> Any:
-            counts[name] += 1
-            return method(self, *args)
-
-        return call
-
-    with mock.patch.multiple(_Reader, _record=counted("_record"), _run=counted("_run")):
-        reply = decode_reply(message(runs), QUERY)
-    assert len(reply.answer) == sum(count for _, count in runs)
-    assert (counts["_record"], counts["_run"]) == (single, looks)
-
-
 @given(
     queries(), sections, sections, sections, st.sampled_from([0, 2, 3, 5]), st.integers(0, 2**32)
 )
@@ -519,3 +436,17 @@ def test_one_record_of_a_type_is_kept() -> None:
 @pytest.mark.parametrize("wire", [b"", bytes(12), bytes(4) + b"\0\2" + bytes(30)])
 def test_what_is_no_reply(wire: bytes) -> None:
     assert outline(wire) is None
+
+
+@pytest.mark.parametrize(
+    ("runs", "most"),
+    [
+        pytest.param([("A", 4000)], 4500, id="one RRset"),
+        pytest.param([("CNAME", 1), ("A", 4000)], 12_000, id="after a CNAME"),
+        pytest.param([("A", 1), ("TXT", 1)] * 2000, 118_000, id="no runs"),
+    ],
+)
+def test_thousands_of_records_take_few_steps(runs: list[tuple[str, int]], most: int) -> None:
+    """A run is read in columns; to look for one may cost as much as to read MANY records."""
+    wire = message(runs)
+    assert lines_run(lambda: decode_reply(wire, QUERY)) <= most

@@ -1,13 +1,15 @@
 """One document of a manifest: its identity, its defaults and its validation.
 
 Path: sources/manifest_file -> here (defaults.py, validation.py) -> simulation.py.
-Rule 1: what the API server would refuse and the answers depend on is refused here, with a sentence.
+Rule 1: what the API server would refuse and the answers depend on is refused here, with a sentence; but what an API
+        server has kept, such as a value of an old version, is only noted, and the store leaves out what it cannot use.
 Rule 2: an object without a namespace is in `default`, as with kubectl.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -42,8 +44,10 @@ class Document(NamedTuple):
         return f"{self.kind} {path}"
 
 
-def check_document(kind: str, manifest: Manifest, where: str) -> Document:
-    """Complete and validate a decoded object; raise Refused."""
+def check_document(
+    kind: str, manifest: Manifest, where: str, keep: Callable[[Refused], object] | None = None
+) -> Document:
+    """Complete and validate a decoded object; raise Refused, or for a value of an API server's object call `keep`."""
     metadata = manifest.metadata
     if not metadata.name:
         raise Refused(
@@ -63,7 +67,12 @@ def check_document(kind: str, manifest: Manifest, where: str) -> Document:
         metadata = msgspec.structs.replace(metadata, namespace=namespace)
         manifest = msgspec.structs.replace(manifest, metadata=metadata)
     manifest = with_defaults(kind, manifest)
-    validate(kind, manifest)
+    try:
+        validate(kind, manifest)
+    except Refused as fault:
+        if keep is None:
+            raise
+        keep(fault)
     if isinstance(manifest, PodManifest | Workload):
         _check_annotations("metadata.annotations", metadata)
     if isinstance(manifest, Workload):

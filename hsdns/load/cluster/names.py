@@ -14,7 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hsdns.cluster.address import is_reverse
-from hsdns.cluster.question import POD, SVC
+from hsdns.cluster.schema import POD, SVC
 from hsdns.cluster.value import HEADLESS
 from hsdns.load.errors import LoadError
 from hsdns.load.pods import EXTERNAL, Target

@@ -32,7 +32,7 @@ from hsdns.cluster.address import address_of
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
 from hsdns.cluster.lookup import NoSuchName
-from hsdns.cluster.question import POD, SVC
+from hsdns.cluster.schema import POD, SVC
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import EXTERNAL_NAME, Key, ServiceValue
 from hsdns.load.questions import Question

@@ -35,13 +35,11 @@ from hsdns.chain import NOWHERE, Earlier, Next, Request
 from hsdns.cluster.address import is_reverse
 from hsdns.cluster.answer import ClusterAnswers, has_records, zone_records
 from hsdns.cluster.answer_set import AnswerSet, Changes
-from hsdns.cluster.earlier import ClusterView, EarlierStore
 from hsdns.cluster.freshness import STALENESS, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
-from hsdns.cluster.pods import Pods
-from hsdns.cluster.question import ParsedName
+from hsdns.cluster.schema import ParsedName
 from hsdns.cluster.source import Source
-from hsdns.cluster.store import Store, StoreSettings
+from hsdns.cluster.store import ClusterView, EarlierStore, Pods, Store, StoreSettings
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
     Property,

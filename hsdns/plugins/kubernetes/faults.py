@@ -1,6 +1,6 @@
 """Applies rules of `fault` to kubernetes blocks: earlier states are kept, requests to API servers fail.
 
-Path: plugins/fault.py and server/faults.py, when rules are added or end -> here -> cluster/replaced.py and
+Path: plugins/fault.py and server/faults.py, when rules are added or end -> here -> cluster/history.py and
 apiserver/transport.py of the blocks; server/faults.py measures.
 Rule 1: a rule that no block can apply is rejected with a sentence.
 Rule 2: `holder` is the part of the program that has the rules; the needs of other parts do not change.

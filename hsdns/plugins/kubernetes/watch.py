@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
+from hsdns.cluster.history import Replaced
 from hsdns.cluster.objects import Event
-from hsdns.cluster.replaced import Replaced
 from hsdns.cluster.source import Report, Source
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import ClusterNames

@@ -1,6 +1,6 @@
 """Exports metrics in the Prometheus format.
 
-Path: step 5, before all plugins that answer; server/http.py calls its page for /metrics.  The server itself uses
+Path: step 5, before all plugins that answer; server/http/pages.py calls its page for /metrics.  The server itself uses
 QueryCounts for queries that never reach a chain (zone `dropped`).
 Source: CoreDNS 1.14.7 plugin/metrics, with the same names, labels and buckets, so existing dashboards and alerts work.
 Rule 1: label values are bounded: a record type that is not in TYPES is "other", a zone is one of the Corefile's.

@@ -15,7 +15,7 @@ use crate::watch::slice::dashed_label;
 /// The most records of a reply that is not too long.
 pub(super) const MOST: usize = MAX_STORED_LEN / 16;
 
-/// The parts of a question about a Service or one of its endpoints (hsdns/cluster/question.py).
+/// The parts of a question about a Service or one of its endpoints (hsdns/cluster/schema.py).
 pub(super) struct Asked<'a> {
     pub(super) namespace: &'a [u8],
     pub(super) name: &'a [u8],

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hsdns.chain import Earlier
 from hsdns.cluster import snapshot
 from hsdns.cluster.freshness import Dependencies, NoCounters
+from hsdns.cluster.history import Need
 from hsdns.cluster.objects import (
     Event,
     Namespace,
@@ -30,8 +31,7 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.question import parse
-from hsdns.cluster.replaced import Need
+from hsdns.cluster.schema import parse
 from hsdns.cluster.source import Deliver, Report
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.corefile.tree import CorefileError, Token

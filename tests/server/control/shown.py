@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any, cast
 
 from hsdns.http_page import AccessToken, HttpRefusal, HttpStream, PageRequest
-from hsdns.server.admission import Places
 from hsdns.server.control.door import Door, to_line
 from hsdns.server.control.routes import EVENTS, HTML, events, headers, page
-from hsdns.server.http import HttpListeners, HttpPages
+from hsdns.server.http.pages import HttpListeners, HttpPages
+from hsdns.server.transport.admission import Places
 from tests.support.browser.chromium import Tab, tab
 
 TIME = "2026-11-22T21:00:{:02}.000+00:00"

@@ -17,7 +17,7 @@ from hsdns.apiserver.transport import Away, Obstacles, Refusal, Unreachable, awa
 from hsdns.apiserver.watch_event import status_text
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import FaultInjector
-from loadtest.apiserver.watch_stream import Watch
+from loadtest.apiserver.watch_cache import Watch
 
 SERVER = "https://192.0.2.1:6443"
 

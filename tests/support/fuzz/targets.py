@@ -28,9 +28,9 @@ from hsdns.cluster.read_object import READ, upserted
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.http2 import PREFACE, SETTINGS, frame, split
-from hsdns.server.doh import BadRequest, make_reply, read_request
-from hsdns.server.doh_http2 import MAX_STREAMS, Http2
-from hsdns.server.http_request import Response
+from hsdns.server.http.doh import BadRequest, make_reply, read_request
+from hsdns.server.http.doh_http2 import MAX_STREAMS, Http2
+from hsdns.server.http.request import Response
 from hsdns.wire.decode import BadReply, decode_header, decode_reply
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MAX_TCP_LEN, encode

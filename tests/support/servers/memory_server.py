@@ -19,7 +19,7 @@ from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta, Synced, 
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.sockets import socket_address
+from hsdns.server.transport.sockets import socket_address
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import MAX_TCP_LEN, MIN_UDP_LEN, encode_query, udp_limit
 from hsdns.wire.iana import type_from_text

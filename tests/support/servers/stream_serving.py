@@ -19,12 +19,12 @@ from hsdns.assemble import ListenAddress
 from hsdns.chain import BlockChoice, Endpoint
 from hsdns.metrics import Counter, Registry
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import MAX_CLIENTS, Admission, Credit, Places, Turns
-from hsdns.server.doh import DohServer
-from hsdns.server.listeners import Opener
+from hsdns.server.http.doh import DohServer
 from hsdns.server.runtime import Tasks
-from hsdns.server.sockets import DEFAULT_SETTINGS, Settings, client_endpoint, open_tcp
-from hsdns.server.tcp import DnsConnection, TcpListener
+from hsdns.server.transport.admission import MAX_CLIENTS, Admission, Credit, Places, Turns
+from hsdns.server.transport.listeners import Opener
+from hsdns.server.transport.sockets import DEFAULT_SETTINGS, Settings, client_endpoint, open_tcp
+from hsdns.server.transport.tcp import DnsConnection, TcpListener
 from tests.support.coroutines.event_loops import until
 from tests.support.servers.function_processor import Answer, asked_address, processor
 

@@ -18,9 +18,10 @@ from hsdns import eager
 from hsdns.answer_table import writer
 from hsdns.plugins.kubernetes import watch
 from hsdns.query import QueryProcessor
-from hsdns.server import answer_tables, lifecycle, listeners, udp
-from hsdns.server.admission import Turns
-from hsdns.server.udp import UdpListener, UdpServer
+from hsdns.server import answer_tables, lifecycle
+from hsdns.server.transport import listeners, udp
+from hsdns.server.transport.admission import Turns
+from hsdns.server.transport.udp import UdpListener, UdpServer
 
 PYTHON: Final = "hsdns.fastpath._python"
 NATIVE: Final = "hsdns.fastpath._native"
@@ -61,7 +62,7 @@ def listen_udp(
         ):
             turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
             return UdpServer(sockets[0], processor, spawn, clock, turns)
-    from hsdns.server.udp import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
+    from hsdns.server.transport.udp import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
     return UdpWorkers(sockets, processor, spawn, clock)
 

@@ -1,0 +1,394 @@
+"""`hsdns explain NAME [TYPE]`: why a name has its answer, or none.
+
+Path: argv -> here -> /v1/explain of a running server, or with -source or -conf the plugins of the Corefile, started
+without ports -> standard output.
+Rule 1: a running server explains what it answers; a source, a Corefile or a cluster is read here.
+Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 if that is unknown.
+Rule 3: standard output has only the explanation; errors of a source go to standard error.
+
+Explains a question from a source and a Corefile, without a server:
+Rule: it opens no port, queries no other server and writes no file; a snapshot is read, but not saved.
+
+Lets the running server explain a question:
+Rule: a server without the page, or with other explanations, is reported with a sentence.
+
+Queries a DNS server, to compare its answer with an explanation:
+Rule: it uses UDP, and TCP if the reply is truncated; a server without an answer is reported, and is not an error.
+
+The flags of a command for the client of a lookup, of `hsdns resolve` too: a resolver, its resolv.conf, or a Pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from hsdns.ask.names import KINDS, Word, read_word, taken_for
+from hsdns.cli import source
+from hsdns.cli.command import (
+    ANY,
+    FORMATS,
+    IN_NAMESPACE,
+    FlagError,
+    complain,
+    flag,
+    say,
+    say_json,
+)
+from hsdns.cli.source import ClusterCommand
+from hsdns.resolver import MODELS, USUAL
+from hsdns.wire.iana import RRType, type_to_text
+
+if TYPE_CHECKING:
+    from hsdns.assemble import Configuration
+    from hsdns.cli.offline import Problems
+    from hsdns.cli.running_server import RunningServer
+    from hsdns.corefile.tree import Token
+    from hsdns.explanation.question import LookupQuestion
+    from hsdns.explanation.report import Explanation, ServerAnswer
+    from hsdns.wire.name import Name
+
+UNKNOWN: Final = 2  # the exit status if the answer is unknown, also for bad input
+STATUSES: Final = {"resolves": 0, "does not resolve": 1, "could not tell": UNKNOWN}
+NO_HISTORY: Final = (
+    "-history is what a running server remembers; leave out -source and -conf to ask it"
+)
+
+
+RESOLV_CONF: Final = "/etc/resolv.conf"
+PODS: Final = {each for each, kind in KINDS.items() if kind == "pod"}
+FLAGS: Final = ("resolver", "search", "ndots", "resolv-conf", "from", "cluster-dns")
+
+
+class AskerCommand(ClusterCommand):
+    """A command with flags for the client of a lookup."""
+
+    namespace: Annotated[str, IN_NAMESPACE] = ""
+
+    resolver: Annotated[
+        str, flag(f"{', '.join(MODELS)} (default: {', '.join(USUAL)}, side by side)", "NAME")
+    ] = ""
+    search: Annotated[
+        str, flag("search domains in place of those of resolv.conf", "DOMAIN,...")
+    ] = ""
+    ndots: Annotated[
+        int | None, flag("ndots in place of that of resolv.conf", "N", what="number", high=15)
+    ] = None
+    resolv_conf: Annotated[
+        str,
+        flag(f"resolv.conf to use (default {RESOLV_CONF}); with -from, that of the node", "FILE"),
+    ] = ""
+    from_: Annotated[
+        str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NS/POD")
+    ] = ""
+    cluster_dns: Annotated[
+        str,
+        flag("with -from: nameserver the kubelet writes (default: of Service kube-dns)", "ADDRESS"),
+    ] = ""
+
+    def asking(self) -> LookupQuestion:
+        """The lookup that the words and flags describe; raise FlagError."""
+        from hsdns.explanation.question import LookupQuestion
+
+        if "cluster-dns" in self.given and "from" not in self.given:
+            raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
+        name, types = self.name_and_types()
+        return LookupQuestion(
+            name,
+            types,
+            self.resolvers(),
+            self.pod,
+            self.resolv_conf_text(),
+            self.search,
+            self.ndots_text,
+            self.cluster_dns,
+        )
+
+    @property
+    def ndots_text(self) -> str:
+        """The word of -ndots, "" without it."""
+        return "" if self.ndots is None else str(self.ndots)
+
+    @property
+    def pod(self) -> str:
+        """NAMESPACE/POD of -from, "" without it."""
+        kind, slash, name = self.from_.partition("/")
+        name = name if kind.lower() in PODS else "" if slash else kind
+        return f"{self.namespace}/{name}" if name and self.namespace else self.from_
+
+    @property
+    def word(self) -> Word:
+        """What the first word names; a Service and a Pod are by default in the namespace of -from.  Raise BadWord."""
+        return read_word(self.name_and_type()[0], self.namespace or self.pod.partition("/")[0])
+
+    def resolvers(self) -> tuple[str, ...]:
+        """The resolvers to show; raise QuestionError."""
+        from hsdns.explanation.question import read_resolvers
+
+        return read_resolvers(self.resolver)
+
+    def name_and_types(self) -> tuple[str, tuple[int, ...]]:
+        """The name and the types that a program looks up; raise FlagError or QuestionError."""
+        from hsdns.explanation.question import read_name
+
+        return read_name(self.word.name, *self.words[1:])
+
+    def resolv_conf_text(self) -> str:
+        """The text of the resolv.conf to use, "" for a Pod without that of its node; raise FlagError."""
+        if "resolv-conf" not in self.given and "from" in self.given:
+            return ""
+        path = self.resolv_conf or RESOLV_CONF
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError as error:
+            raise FlagError(
+                f"{path} cannot be read: {error.strerror}; give a resolv.conf with -resolv-conf"
+            ) from None
+
+
+class Explain(AskerCommand):
+    """Explains the answer."""
+
+    name = "explain"
+    forms = "NAME [TYPE] [FLAG...]"
+    most_words = ANY
+    bad = UNKNOWN
+
+    conf: Annotated[
+        str | None,
+        source.CONF._replace(
+            help='Corefile whose server blocks answer, "stdin" for standard input'
+        ),
+    ] = None
+    history: Annotated[
+        bool, flag("show the last changes behind the name, which a running server remembers")
+    ] = False
+    server: Annotated[
+        str | None, flag("ask this server too, and say where it differs", "ADDRESS")
+    ] = None
+    port: Annotated[int, flag("port of -server (default 53)", "PORT", name="p", low=1)] = 53
+    o: Annotated[
+        str,
+        flag("format: text, a tree for a terminal (default), or json", "FORMAT", choices=FORMATS),
+    ] = "text"
+
+    def run(self) -> int:
+        """Explain it; a name that does not resolve is a status of its own."""
+        from hsdns.cli.running_server import RunningServer
+        from hsdns.explanation.question import read_question
+
+        asks, word = self._asks(), self.word
+        _, qtype = read_question(word.name, *self.words[1:] if asks is None else ())
+        server = self._server()
+        place, is_whole = self.found(), True
+        if isinstance(place, RunningServer):
+            found = explain_running(place, self.words[0], qtype, word.namespace, asks)
+        elif self.history:
+            raise FlagError(NO_HISTORY)
+        else:
+            found, is_whole = explain_offline(
+                self.conf, place, word, qtype, asks, runs_code=self.runs_code
+            )
+        if asks is None and word.kind != "address":
+            say_meant(self.words[0], found.name)
+        if server is not None:
+            found = _compared(found, server, self.port)
+        _write(found, self.o, with_history=self.history)
+        if not is_whole and found.outcome != "resolves":
+            return UNKNOWN  # what could not be read may be the missing object
+        return STATUSES[found.outcome]
+
+    def _asks(self) -> LookupQuestion | None:
+        """The lookup of a program, if flags describe one; raise FlagError."""
+        given = next((each for each in FLAGS if each in self.given), None)
+        if given is None:
+            return None
+        for other in ("server", "history"):
+            if other in self.given:
+                raise FlagError(
+                    f"-{other} is for one question, and -{given} for a whole lookup; leave one of them out"
+                )
+        return self.asking()
+
+    def _server(self) -> str | None:
+        """The address of -server; raise FlagError."""
+        if self.server is None:
+            if "p" in self.given:
+                raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
+            return None
+        try:
+            return str(ip_address(self.server))
+        except ValueError:
+            raise FlagError(f'-server needs an IP address, found "{self.server}"') from None
+
+
+def _write(found: Explanation, output: str, *, with_history: bool) -> None:
+    if output == "json":
+        say_json(found)
+    else:
+        from hsdns.explanation.text import lines
+
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        say(*lines(found, colour=colour, with_history=with_history), shown=str)
+
+
+def say_meant(text: str, name: str) -> None:
+    """Say on standard error which name a word is taken for, unless it is the same."""
+    complain(*filter(None, [taken_for(text, name)]))
+
+
+def _compared(found: Explanation, address: str, port: int) -> Explanation:
+    from msgspec import structs
+
+    from hsdns.explanation.question import read_question
+    from hsdns.explanation.report import compare
+
+    qname, qtype = read_question(found.name, found.type)
+    answer = ask_server(address, port, qname, qtype)
+    return structs.replace(found, asked=compare(found, f"{address} port {port}", answer))
+
+
+# Plugins that are not started: they work independently of queries, or query other servers.
+NOT_STARTED: Final = frozenset(
+    {"cancel", "errors", "forward", "health", "log", "loop", "pprof", "prometheus", "ready", "reload", "secondary"}
+)  # fmt: skip
+
+
+def explain_offline(
+    conf: object,
+    objects: tuple[Token, ...] | None,
+    word: Word,
+    qtype: int,
+    asks: LookupQuestion | None = None,
+    *,
+    runs_code: bool = True,
+) -> tuple[Explanation, bool]:
+    """Explain a question, and return whether everything was read; raise OperatorError or OSError.
+
+    `conf` is the flag, `objects` are the words of -source, `asks` is a program's lookup.
+    """
+    from hsdns.cli.offline import configure
+
+    configuration, problems = configure(conf, objects, runs_code=runs_code)
+    found = asyncio.run(_explain(configuration, word, qtype, problems, asks))
+    return found, not problems.errors
+
+
+async def _explain(
+    configuration: Configuration,
+    word: Word,
+    qtype: int,
+    problems: Problems,
+    asks: LookupQuestion | None,
+) -> Explanation:
+    from hsdns.cli.offline import kubernetes_blocks, read_clusters, started
+    from hsdns.explanation.question import read_question
+    from hsdns.server.explaining import explain_lookup, make_explainer, name_of
+
+    blocks = kubernetes_blocks(configuration)
+    plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
+    is_builtin = configuration.corefile.path == source.NAME
+    async with started(configuration, plugins) as runtime:
+        await read_clusters(runtime, blocks, lambda: problems.is_denied)
+        name = await name_of(configuration, runtime, word, as_typed=asks is not None)
+        if asks is not None:
+            asks = asks._replace(name=name)
+            return await explain_lookup(
+                configuration,
+                runtime,
+                asks,
+                pause=_go_on,
+                problems=problems.sentences,
+                is_builtin=is_builtin,
+            )
+        qname, _ = read_question(name)
+        explainer = make_explainer(
+            configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
+        )
+        return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
+
+
+async def _go_on() -> None:
+    pass
+
+
+def explain_running(
+    server: RunningServer,
+    text: str,
+    qtype: int,
+    namespace: str = "",
+    asks: LookupQuestion | None = None,
+) -> Explanation:
+    """Let a server explain a question about a word, or a lookup; raise ServerError."""
+    parameters = {"name": text, "type": type_to_text(qtype)}
+    if asks is not None:
+        parameters = {**asks.parameters(), "name": text}
+    if namespace:
+        parameters["namespace"] = namespace
+    from hsdns.cli.running_server import NoSuchPage, ServerError
+    from hsdns.explanation.report import VERSION, Explanation
+
+    try:
+        found = server.get(f"/v1/explain?{urlencode(parameters)}")
+    except NoSuchPage:
+        raise ServerError(
+            f"the server at {server.path} is hsdns {server.version}, which cannot explain; "
+            "start this hsdns in its place, or read a source with -source or -conf"
+        ) from None
+    try:
+        if found.get("version") != VERSION:
+            raise ValueError
+        return msgspec.convert(found, Explanation)
+    except ValueError:  # also raised by msgspec
+        raise ServerError(
+            f"the server at {server.path} is hsdns {server.version}, whose explanations are of another form; "
+            "use the hsdns of the server"
+        ) from None
+
+
+def name_at(server: RunningServer, text: str, word: Word) -> str:
+    """The domain name that a word means in the cluster of a server; raise ServerError."""
+    if word.is_whole:
+        return word.name
+    return explain_running(server, text, RRType.A, word.namespace).name
+
+
+TIMEOUT: Final = 5.0  # seconds
+
+
+def ask_server(address: str, port: int, qname: Name, qtype: int) -> ServerAnswer:
+    """The answer of a server to a query with RD."""
+    from random import Random
+
+    from hsdns.ask import question
+    from hsdns.explanation.report import Record, ServerAnswer
+    from hsdns.wire.iana import rcode_to_text
+    from hsdns.wire.message import Query
+    from hsdns.wire.text import rdata_to_text
+
+    try:
+        reply = question.ask(address, port, Query.ask(qname, qtype), TIMEOUT, Random())
+    except question.NoReply as error:
+        return ServerAnswer(error=str(error))
+    records = tuple(
+        Record(
+            each.owner.to_text(),
+            each.ttl,
+            type_to_text(each.rrtype),
+            rdata_to_text(each.rrtype, each.rdata),
+        )
+        for each in reply.answer
+    )
+    rcode = rcode_to_text(reply.rcode)
+    for each in reply.authority:
+        if each.rrtype == RRType.SOA:
+            ttl = min(each.ttl, int.from_bytes(each.rdata[-4:], "big"))  # RFC 2308 section 5
+            return ServerAnswer(rcode, records, each.owner.to_text(), ttl)
+    return ServerAnswer(rcode, records)

@@ -1,0 +1,301 @@
+"""`hsdns fault add|list|watch|remove|clear`: rules that make a running server misbehave deliberately.
+
+Path: argv -> here -> running_server.py -> /v1/faults of the server; fault_run.py plays a scenario.
+Rule 1: the server parses a rule, because it knows its zones, listeners and pods; its sentence is shown.
+Rule 2: with -dry-run the server also tries the rule, on the queries that it has kept; this module summarizes the
+        results.
+Rule 3: the exit status is 1 if a rule or a command line is refused, 2 if no server could be reached.
+
+`hsdns fault scenarios|matrix|run`: lists known failures, or plays them in simulated or real time:
+Rule: the exit status is 1 if a rule has hit no query, since that shows nothing, or for refused input; 2 if no server
+      could be reached.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlencode
+
+from hsdns.cli.command import ANY, FORMATS, FlagError, complain, flag, no_command, say, say_text
+from hsdns.cli.running_server import ServerCommand
+from hsdns.corefile.properties import duration_to_text
+from hsdns.wire.name import Name
+
+if TYPE_CHECKING:
+    from hsdns.fault_scenarios.memory_server import OtherServer
+
+SCENARIO_WORDS: Final = ("run", "scenarios", "matrix")
+ONLY_WITH: Final = {
+    "name": ("run", "matrix"),
+    "own": ("run",),
+    "ask": ("run",),
+    "server": ("matrix",),
+    "p": ("matrix",),
+    "control": ("add", "list", "watch", "remove", "clear", "run"),
+}
+NAME: Final = "kubernetes.default.svc.cluster.local."  # a name that every cluster has
+WORDS: Final = ("add", "list", "watch", "remove", "clear", *SCENARIO_WORDS)
+PAGE: Final = "/v1/faults"
+LAST: Final = 1000  # queries on which a rule is tried
+MOST: Final = 20  # lines shown for them
+DRY_RUN: Final = "dry-run"
+USAGE: Final = """hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes; or try it
+       hsdns fault list [FLAG...]         show the rules and their hits
+       hsdns fault watch [FLAG...]        show each hit as it happens
+       hsdns fault remove NAME [FLAG...]  end a rule
+       hsdns fault clear [FLAG...]        end all rules
+       hsdns fault scenarios [FLAG...]    list failures that can be played again
+       hsdns fault run SCENARIO [FLAG...]          play one, in real time
+       hsdns fault matrix [SCENARIO...] [FLAG...]  what they cost each resolver
+"""
+ACTIONS: Final = """RULE is ACTION [SELECTOR...] [OPTION...], such as
+  drop name below shop.svc.cluster.local type AAAA share 0.5 for 5m named lossy
+
+Actions:
+  drop | rcode RCODE | empty | nodata | nxdomain | answer ADDRESS|NAME
+  delay TIME | delay normal MEAN DEVIATION | delay pareto LEAST SHAPE
+  truncate [RECORDS] | ttl SECONDS | shuffle | cut RECORDS | endpoints COUNT
+  refuse | hang | slow OCTETS | reset [OCTETS]  (of connections)
+  queue-full | restart | die TIME [pending NUMBER]  (of the process)
+  freeze | lag TIME | flap TIME
+  watch away | watch forbidden RESOURCE
+
+Selectors, all of which must match, or joined by "or", "not", ( and ):
+  name NAME | name below NAME | type TYPE | transport udp|tcp|dot|doh
+  client ADDRESS|NETWORK | pod NAMESPACE/NAME | asked ADDRESS | listener SERVER
+  flow first | flow second TIME | flow existing TIME | flow new TIME
+  nth NUMBER | share SHARE | after TIME | before TIME
+
+Options:
+  seed NUMBER | times NUMBER | for TIME | named NAME"""
+
+
+class Fault(ServerCommand):
+    """Sends a rule, or plays a scenario."""
+
+    name = "fault"
+    forms = f"{USAGE}\n{ACTIONS}"
+    most_words = ANY
+    suggested = WORDS
+    bad = refused = 1
+    interrupted = ("", 0)
+
+    dry_run: Annotated[
+        bool,
+        flag(f"say which of the last {LAST} queries the rule would have hit; it does not stand"),
+    ] = False
+    about: Annotated[
+        str | None,
+        flag(
+            "run, matrix: the name that the scenario is about, in place of its own",
+            "NAME",
+            name="name",
+        ),
+    ] = None
+    own: Annotated[bool, flag("run: bring a cluster of its own, although a server runs")] = False
+    ask: Annotated[
+        bool | None,
+        flag("run: look names up as resolvers do (default with a cluster of its own)"),
+    ] = None
+    address: Annotated[
+        str | None,
+        flag("matrix: the server to put the faults in front of", "ADDRESS", name="server"),
+    ] = None
+    port: Annotated[int, flag("matrix: port of -server (default 53)", "PORT", name="p", low=1)] = 53
+    o: Annotated[
+        str,
+        flag(
+            "format: text (default), or json, a line for each rule, hit or scenario",
+            "FORMAT",
+            choices=FORMATS,
+        ),
+    ] = "text"
+
+    @classmethod
+    def split(cls, words: list[str]) -> tuple[list[str], list[str]]:
+        """`add -dry-run RULE` is the same as `add RULE -dry-run`."""
+        dry = [word for word in words if word.removeprefix("-") in ("dry-run", "-dry-run")]
+        plain, rest = super().split([word for word in words if word not in dry])
+        return plain, rest + dry
+
+    def run(self) -> int:
+        """Carry out the command of the first word."""
+        command, *arguments = self.words or [""]
+        self._check_flags(command)
+        if command in SCENARIO_WORDS:
+            return self._run_scenarios(command, arguments)
+        if command not in WORDS:
+            raise no_command(self.program(), command, WORDS)
+        if command in ("list", "watch", "clear") and arguments:
+            raise FlagError(f'hsdns fault {command} takes no words, found "{arguments[0]}"')
+        if command == "remove" and len(arguments) != 1:
+            raise FlagError(
+                "hsdns fault remove takes the name of one rule; hsdns fault list has them"
+            )
+        if command == "add" and not arguments:
+            raise FlagError("hsdns fault add takes a rule, such as: drop type AAAA; -h shows more")
+        if self.dry_run and command != "add":
+            raise FlagError(f"hsdns fault {command} has no -{DRY_RUN}; hsdns fault add has it")
+        self._send(command, " ".join(arguments))
+        return 0
+
+    def _send(self, command: str, words: str) -> None:
+        """Send a command to the server, and show its answer."""
+        method = {"add": "POST", "list": "GET", "watch": "GET"}.get(command, "DELETE")
+        page, body, is_endless = PAGE, b"", command == "watch"
+        if command == "add":
+            body = json.dumps({"rule": words}).encode()
+        elif command == "remove":
+            page = f"{PAGE}?{urlencode({'name': words}, errors='surrogateescape')}"
+        if self.dry_run:
+            page = f"{PAGE}?{DRY_RUN}={LAST}"
+        elif is_endless:
+            page = f"{PAGE}/hits"
+        found = self.server().lines(page, method, body, is_endless=is_endless)
+        if self.o == "json":
+            for each in found:
+                say(json.dumps(each), flush=True)
+            return
+        if self.dry_run:
+            tried, *hits = found
+            say(*_tried_text(tried, hits))
+            return
+        is_empty = command in ("list", "clear")
+        for each in found:
+            say(*(_hit_text(each) if is_endless else _rule_text(each)), flush=True)
+            is_empty = False
+        if is_empty:
+            say("no rule stands")
+
+    def _run_scenarios(self, command: str, words: Sequence[str]) -> int:
+        """Run one of the commands; return the exit status; raise FlagError, ScenarioError or ServerError."""
+        if command == "scenarios" and words:
+            raise FlagError(f'hsdns fault scenarios takes no words, found "{words[0]}"')
+        if command == "run" and len(words) > 1:
+            raise FlagError("hsdns fault run takes one scenario; hsdns fault scenarios lists them")
+        if command == "matrix":
+            return _matrix(words, self)
+        if command == "run" and words:
+            from hsdns.fault_scenarios.cli import play_in_real_time
+
+            return play_in_real_time(words[0], self)
+        return _list(self.o == "json")
+
+    def _check_flags(self, command: str) -> None:
+        """Raise FlagError for a flag of another command."""
+        for each, commands in ONLY_WITH.items():
+            if each in self.given and command not in commands:
+                *others, last = commands
+                known = f"{', '.join(others)} and {last}" if others else last
+                raise FlagError(f"-{each} is for hsdns fault {known}; leave it out")
+        if {"own", "control"} <= self.given:
+            raise FlagError(
+                "-own has a cluster of its own, and -control names another; leave one out"
+            )
+
+
+def _rule_text(rule: dict[str, Any]) -> list[str]:
+    left = rule["seconds_left"]
+    facts = [rule["state"]]
+    if left is not None:
+        facts.append(f"{duration_to_text(round(left))} left")
+    hits, counts = rule["hits"], rule.get("counts", "queries")
+    if counts == "restarts":
+        facts.append("1 restart" if hits == 1 else f"{hits} restarts")
+    else:
+        facts.append(f"{hits} of {rule['queries']} {counts} hit")
+    if rule["place"] != "control door":
+        facts.append(f"from {rule['place']}")
+    return [f"{rule['name']}: {', '.join(facts)}", f"  {rule['rule']}"]
+
+
+def _tried_text(tried: dict[str, Any], hits: list[dict[str, Any]]) -> Iterator[str]:
+    count, span = tried["queries"], duration_to_text(round(tried["seconds"]))
+    yield tried["rule"]
+    yield f"{len(hits)} of the last {count} queries, of {span}, would have been hit"
+    if tried["may"]:
+        yield f"{tried['may']} may have been hit"
+    groups = Counter(
+        f"{each['name']} {each['type']} over {each['transport']} from {each['client']}"
+        for each in hits
+    ).most_common()
+    yield from (f"{number:6} {words}" for words, number in groups[:MOST])
+    if len(groups) > MOST:
+        yield f"       and {len(groups) - MOST} others; -o json has all"
+    yield from (f"note: {sentence}" for sentence in tried["unforeseen"])
+
+
+def _hit_text(hit: dict[str, Any]) -> list[str]:
+    from hsdns.faults.rules import hit_to_text
+
+    drawn = f" ({hit['drawn']:g} s)" if hit["action"].startswith("delay") else ""
+    shown = f"{hit['action']}{drawn}, {hit_to_text(hit)}"
+    return [f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {shown}"]
+
+
+def name_of(text: str) -> str:
+    """The name for a scenario; raise FlagError."""
+    try:
+        return Name.from_text(text).to_text()
+    except ValueError as error:
+        raise FlagError(f'-name: "{text}" is not a domain name: {error}') from None
+
+
+def _list(as_json: bool) -> int:
+    from hsdns.fault_scenarios.scenario import load, names
+
+    found = [load(name) for name in names()]
+    width = max(len(each.name) for each in found)
+    for each in found:
+        if as_json:
+            say(json.dumps({"scenario": each.name, "title": each.title, "seconds": each.seconds}))
+        else:
+            say(f"{each.name:{width}}  {each.title}")
+    return 0
+
+
+def _matrix(words: Sequence[str], options: Fault) -> int:
+    from hsdns.fault_scenarios.page import LEGEND, as_list, as_table, play_all
+    from hsdns.fault_scenarios.page import as_json as json_of
+    from hsdns.fault_scenarios.scenario import load, names
+
+    behind = _behind(options)
+    for name in ("name", "p"):
+        if name in options.given and behind is None:
+            raise FlagError(f"-{name} is for -server; add -server ADDRESS, or leave -{name} out")
+    name = name_of(NAME if options.about is None else options.about)
+    scenarios = [load(word) for word in words or names()]
+    # The servers in memory log the effects of rules, which the table shows already.
+    log = logging.getLogger("hsdns")
+    log.handlers, log.propagate = [logging.NullHandler()], False
+    found = list(play_all(scenarios, behind, name))
+    if options.o == "json":
+        for each in found:
+            say(json.dumps(json_of(each)))
+    elif len(words) == 1:
+        say(*as_list(found[0]))
+    else:
+        say_text(f"{LEGEND}\n\n")
+        say(*as_table(found))
+    missed = [(each.scenario.name, rule) for each in found for rule in each.never_hit]
+    for scenario, rule in missed:
+        sentence = f'no query was hit by the rule "{rule}", so it has shown nothing'
+        complain(f"{scenario}: {sentence}")
+    return 1 if missed else 0
+
+
+def _behind(options: Fault) -> OtherServer | None:
+    from hsdns.fault_scenarios.memory_server import OtherServer
+
+    if options.address is None:
+        return None
+    try:
+        ip_address(options.address)
+    except ValueError:
+        raise FlagError(f'-server needs an IP address, found "{options.address}"') from None
+    return OtherServer(options.address, options.port)

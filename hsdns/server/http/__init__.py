@@ -1,0 +1,1 @@
+"""HTTP: requests, the pages of the server, and DNS over HTTPS."""

@@ -1,0 +1,1 @@
+"""The parts that queries arrive through: sockets, listeners, who is admitted, UDP, TCP and TLS."""

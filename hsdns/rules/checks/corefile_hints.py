@@ -34,7 +34,8 @@ def without_effect(objects: Objects) -> Iterator[Remark]:
         found.update(corefile.warnings)
         blocks = [(block, assembled) for block, _, assembled in corefile.setup]
         found.update((token.position, sentence) for token, sentence in hidden_blocks(blocks))
-        for position, sentence in sorted(found):
+        told = {each.position for each in corefile.errors}
+        for position, sentence in sorted(each for each in found if each[0] not in told):
             remark = corefile.remark(position, "", sentence)
             yield remark._replace(level="note" if sentence == STDOUT else "")
 

@@ -99,8 +99,7 @@ class Resolve(AskerCommand):
                     "or write a Corefile with forward, and name it with -conf"
                 )
             if isinstance(looked_at, RunningServer):
-                conf, place = self._conf_of(looked_at, asked), looked_at.dns_address()
-                text, lookups = self._ask_server(resolvers, name, types, conf, place)
+                text, lookups = self._ask_running(looked_at, asked)
             else:
                 text, lookups = self._ask_chain(asked, looked_at)
         if self.o == "json":
@@ -116,15 +115,21 @@ class Resolve(AskerCommand):
         errors = {each.error for each in lookups if each.error}
         return 0 if not errors else 2 if errors == {UNSEEN} else 1
 
-    def _conf_of(self, server: RunningServer, asked: LookupQuestion) -> str:
-        """The resolv.conf of the client of a lookup that a running server knows."""
-        if not asked.pod:
-            return asked.resolv_conf
-        from hsdns.explanation.cli import explain_running
+    def _ask_running(
+        self, server: RunningServer, asked: LookupQuestion
+    ) -> tuple[str, list[LookupReport]]:
+        """The lookups at a running server; of a Pod that does not reach it, those that the server explains."""
+        conf = asked.resolv_conf
+        if asked.pod:
+            from hsdns.explanation.cli import explain_running
 
-        explained = explain_running(server, asked.parameters())
-        assert explained.asker is not None, "it is about the lookup of a program"
-        return explained.asker.resolv_conf
+            client = explain_running(server, asked.parameters()).asker
+            assert client is not None, "it is about the lookup of a program"
+            conf = client.resolv_conf
+            if client.reached == []:
+                return conf, client.lookups
+        place = server.dns_address()
+        return self._ask_server(asked.resolvers, asked.name, asked.types, conf, place)
 
     def _ask_chain(
         self, asked: LookupQuestion, objects: tuple[Token, ...] | None

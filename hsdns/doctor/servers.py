@@ -49,6 +49,7 @@ from hsdns.cluster.objects import labels_text
 from hsdns.cluster.schema import SVC
 from hsdns.cluster.value import Key, ServiceValue
 from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.lexer import Source
 from hsdns.corefile.tree import CorefileError
 from hsdns.doctor.cli import NotAsked as PodNotAsked
 from hsdns.doctor.cli import PodView
@@ -245,7 +246,7 @@ def corefile(items: Sequence[Mapping[str, Any]]) -> str:
         text = data.get("Corefile") if isinstance(data, dict) else None
         if item.get("kind") != "ConfigMap" or not isinstance(text, str):
             continue
-        placed = next(CorefileText("Corefile", text).directives("kubernetes"), None)
+        placed = next(CorefileText(Source(text, "Corefile")).directives("kubernetes"), None)
         if placed is None:
             continue
         try:

@@ -27,18 +27,28 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
 
 import msgspec
 
+from hsdns.ask.names import KINDS, Word, read_word, taken_for
 from hsdns.cli import source
-from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_json
+from hsdns.cli.command import (
+    ANY,
+    FORMATS,
+    IN_NAMESPACE,
+    FlagError,
+    complain,
+    flag,
+    say,
+    say_json,
+)
 from hsdns.cli.source import ClusterCommand
 from hsdns.resolver import MODELS, USUAL
-from hsdns.wire.iana import type_to_text
+from hsdns.wire.iana import RRType, type_to_text
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
@@ -60,11 +70,14 @@ NO_HISTORY: Final = (
 
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
+PODS: Final = {each for each, kind in KINDS.items() if kind == "pod"}
 FLAGS: Final = ("resolver", "search", "ndots", "resolv-conf", "from", "cluster-dns")
 
 
 class AskerCommand(ClusterCommand):
     """A command with flags for the client of a lookup."""
+
+    namespace: Annotated[str, IN_NAMESPACE] = ""
 
     resolver: Annotated[
         str, flag(f"{', '.join(MODELS)} (default: {', '.join(USUAL)}, side by side)", "NAME")
@@ -98,7 +111,7 @@ class AskerCommand(ClusterCommand):
             name,
             types,
             self.resolvers(),
-            self.from_,
+            self.pod,
             self.resolv_conf_text(),
             self.search,
             self.ndots_text,
@@ -110,24 +123,29 @@ class AskerCommand(ClusterCommand):
         """The word of -ndots, "" without it."""
         return "" if self.ndots is None else str(self.ndots)
 
+    @property
+    def pod(self) -> str:
+        """NAMESPACE/POD of -from, "" without it."""
+        kind, slash, name = self.from_.partition("/")
+        name = name if kind.lower() in PODS else "" if slash else kind
+        return f"{self.namespace}/{name}" if name and self.namespace else self.from_
+
+    @property
+    def word(self) -> Word:
+        """What the first word names; a Service and a Pod are by default in the namespace of -from.  Raise BadWord."""
+        return read_word(self.name_and_type()[0], self.namespace or self.pod.partition("/")[0])
+
     def resolvers(self) -> tuple[str, ...]:
-        """The resolvers to show; raise FlagError."""
+        """The resolvers to show; raise QuestionError."""
         from hsdns.explanation.question import read_resolvers
 
-        try:
-            return read_resolvers(self.resolver)
-        except ValueError as error:
-            raise FlagError(str(error)) from None
+        return read_resolvers(self.resolver)
 
     def name_and_types(self) -> tuple[str, tuple[int, ...]]:
-        """The name and the types that a program looks up; raise FlagError."""
+        """The name and the types that a program looks up; raise FlagError or QuestionError."""
         from hsdns.explanation.question import read_name
 
-        self.name_and_type()
-        try:
-            return read_name(*self.words)
-        except ValueError as error:
-            raise FlagError(str(error)) from None
+        return read_name(self.word.name, *self.words[1:])
 
     def resolv_conf_text(self) -> str:
         """The text of the resolv.conf to use, "" for a Pod without that of its node; raise FlagError."""
@@ -174,21 +192,22 @@ class Explain(AskerCommand):
         from hsdns.cli.running_server import RunningServer
         from hsdns.explanation.question import read_question
 
-        asks = self._asks()
-        qname, qtype = self.question() if asks is None else read_question(asks.name)
+        asks, word = self._asks(), self.word
+        _, qtype = read_question(word.name, *self.words[1:] if asks is None else ())
         server = self._server()
         place, is_whole = self.found(), True
         if isinstance(place, RunningServer):
-            question = {"name": qname.to_text(), "type": type_to_text(qtype)}
-            found = explain_running(place, question if asks is None else asks.parameters())
+            found = explain_running(place, self.words[0], qtype, word.namespace, asks)
         elif self.history:
             raise FlagError(NO_HISTORY)
         else:
             found, is_whole = explain_offline(
-                self.conf, place, qname, qtype, asks, runs_code=self.runs_code
+                self.conf, place, word, qtype, asks, runs_code=self.runs_code
             )
+        if asks is None and word.kind != "address":
+            say_meant(self.words[0], found.name)
         if server is not None:
-            found = _compared(found, qname, qtype, server, self.port)
+            found = _compared(found, server, self.port)
         _write(found, self.o, with_history=self.history)
         if not is_whole and found.outcome != "resolves":
             return UNKNOWN  # what could not be read may be the missing object
@@ -228,11 +247,18 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
         say(*lines(found, colour=colour, with_history=with_history), shown=str)
 
 
-def _compared(found: Explanation, qname: Name, qtype: int, address: str, port: int) -> Explanation:
+def say_meant(text: str, name: str) -> None:
+    """Say on standard error which name a word is taken for, unless it is the same."""
+    complain(*filter(None, [taken_for(text, name)]))
+
+
+def _compared(found: Explanation, address: str, port: int) -> Explanation:
     from msgspec import structs
 
+    from hsdns.explanation.question import read_question
     from hsdns.explanation.report import compare
 
+    qname, qtype = read_question(found.name, found.type)
     answer = ask_server(address, port, qname, qtype)
     return structs.replace(found, asked=compare(found, f"{address} port {port}", answer))
 
@@ -246,13 +272,13 @@ NOT_STARTED: Final = frozenset(
 def explain_offline(
     conf: object,
     objects: tuple[Token, ...] | None,
-    qname: Name,
+    word: Word,
     qtype: int,
     asks: LookupQuestion | None = None,
     *,
     runs_code: bool = True,
 ) -> tuple[Explanation, bool]:
-    """Explain a question, and return whether everything was read; raise CorefileError, QuestionError or OSError.
+    """Explain a question, and return whether everything was read; raise OperatorError or OSError.
 
     `conf` is the flag, `objects` are the words of -source, `asks` is a program's lookup.
     """
@@ -262,7 +288,7 @@ def explain_offline(
     access = None
     if objects is not None and source.is_cluster(objects):
         access = [each.text for each in objects[1:]]
-    explaining = _explain(configuration, qname, qtype, problems, asks)
+    explaining = _explain(configuration, word, qtype, problems, asks)
 
     async def explain() -> Explanation:
         async with explaining as (found, blocks):
@@ -276,21 +302,24 @@ def explain_offline(
 @contextlib.asynccontextmanager
 async def _explain(
     configuration: Configuration,
-    qname: Name,
+    word: Word,
     qtype: int,
     problems: Problems,
     asks: LookupQuestion | None,
 ) -> AsyncIterator[tuple[Explanation, list[Kubernetes]]]:
     """An explanation, with the blocks that it is about."""
     from hsdns.cli.offline import kubernetes_blocks, read_clusters, started
-    from hsdns.server.explaining import explain_lookup, make_explainer
+    from hsdns.explanation.question import read_question
+    from hsdns.server.explaining import explain_lookup, make_explainer, name_of
 
     blocks = kubernetes_blocks(configuration)
     plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
     is_builtin = configuration.corefile.path == source.NAME
     async with started(configuration, plugins) as runtime:
         await read_clusters(runtime, blocks, lambda: problems.is_denied)
+        name = await name_of(configuration, runtime, word, as_typed=asks is not None)
         if asks is not None:
+            asks = asks._replace(name=name)
             found = await explain_lookup(
                 configuration,
                 runtime,
@@ -300,6 +329,7 @@ async def _explain(
                 is_builtin=is_builtin,
             )
         else:
+            qname, _ = read_question(name)
             explainer = make_explainer(
                 configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
             )
@@ -374,8 +404,19 @@ async def _go_on() -> None:
     pass
 
 
-def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Explanation:
-    """Let a server explain a question or a lookup, given as parameters of its page; raise ServerError."""
+def explain_running(
+    server: RunningServer,
+    text: str,
+    qtype: int,
+    namespace: str = "",
+    asks: LookupQuestion | None = None,
+) -> Explanation:
+    """Let a server explain a question about a word, or a lookup; raise ServerError."""
+    parameters = {"name": text, "type": type_to_text(qtype)}
+    if asks is not None:
+        parameters = {**asks.parameters(), "name": text}
+    if namespace:
+        parameters["namespace"] = namespace
     from hsdns.cli.running_server import NoSuchPage, ServerError
     from hsdns.explanation.report import VERSION, Explanation
 
@@ -397,6 +438,13 @@ def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Exp
         ) from None
 
 
+def name_at(server: RunningServer, text: str, word: Word) -> str:
+    """The domain name that a word means in the cluster of a server; raise ServerError."""
+    if word.is_whole:
+        return word.name
+    return explain_running(server, text, RRType.A, word.namespace).name
+
+
 TIMEOUT: Final = 5.0  # seconds
 
 
@@ -408,7 +456,7 @@ def ask_server(
 
     from hsdns.ask import question
     from hsdns.explanation.report import Record, ServerAnswer
-    from hsdns.wire.iana import RRType, rcode_to_text
+    from hsdns.wire.iana import rcode_to_text
     from hsdns.wire.message import Query
     from hsdns.wire.text import rdata_to_text
 

@@ -322,14 +322,8 @@ class Forward(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Create the upstreams; raise CorefileError for unknown hosts.  Connections are opened by the first query."""
         self._runtime = runtime
-        self._broken = runtime.metrics.counter(
-            "coredns_forward_healthcheck_broken_total",
-            "Counter of the number of complete failures of the healthchecks.",
-        )
-        self._rejected = runtime.metrics.counter(
-            "coredns_forward_max_concurrent_rejects_total",
-            "Counter of the number of queries rejected because the concurrent queries were at maximum.",
-        )
+        self._broken = runtime.metrics.counter("coredns_forward_healthcheck_broken_total")
+        self._rejected = runtime.metrics.counter("coredns_forward_max_concurrent_rejects_total")
         for route in self.routes:
             route.policy = Policy(route.policy_name, runtime.random)
             route.upstreams = tuple(

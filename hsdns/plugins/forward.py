@@ -90,6 +90,7 @@ class Route:
     next_on_nodata: bool
     policy_name: str
     contexts: dict[str, ssl.SSLContext]  # by transport
+    files: tuple[str, ...] = ()  # with nameservers that are among the targets
     in_flight: int = 0  # queries
     upstreams: tuple[Upstream, ...] = field(default=())
     policy: Policy = field(init=False)
@@ -239,6 +240,7 @@ def read_route(directive: Directive, block: Block) -> Route:
     return Route(
         zone=zones[0],
         targets=tuple(targets),
+        files=tuple(each.text for each in to_tokens if each.text.startswith("/")),
         resolvers=options["resolver"],
         excepted=tuple(options["except"]),
         settings=UpstreamSettings(

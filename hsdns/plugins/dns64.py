@@ -9,7 +9,7 @@ Cacheable: only with `allow_ipv4`; otherwise it depends on the client's address 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from ipaddress import IPv6Network
 from typing import Any, ClassVar, Final, Self
@@ -40,15 +40,37 @@ def read_prefix(token: Token) -> IPv6Network:
     return prefix
 
 
+def _read_misread_body(directive: Directive, warn: Callable[[str], None]) -> IPv6Network | None:
+    """The prefix of a body after a prefix on the directive's line; raise CorefileError.
+
+    CoreDNS reads each line of it as another `dns64`: its name has no effect, and its argument is a prefix.
+    """
+    prefix, before = None, directive.args[0].position
+    for line in directive.lines:
+        if len(line.args) > 1 or line.name.position[:2] == before[:2]:
+            raise line.error(
+                f'CoreDNS reads no properties of dns64 after a prefix on its line; write it as "prefix '
+                f'{directive.args[0].text}" in the body'
+            )
+        if line.args:
+            prefix = read_prefix(line.args[0])
+        elif line.name.text != "prefix":
+            warn(
+                f'{line.name.position}: "{line.name.text}" has no effect, as in CoreDNS 1.14.7, since the prefix is '
+                f'on the line of dns64; write "prefix {directive.args[0].text}" in the body'
+            )
+    return prefix
+
+
 @dataclass(eq=False)
 class Dns64(Plugin):
     """Synthesizes AAAA records."""
 
     name: ClassVar[str] = "dns64"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "prefix": Property(one(read_prefix), syntax="PREFIX"),
-        "translate_all": Property(flag, default=False),
-        "allow_ipv4": Property(flag, default=False),
+        "prefix": Property(one(read_prefix), syntax="PREFIX", reads=1, stops=True),
+        "translate_all": Property(flag, default=False, reads=0, stops=True),
+        "allow_ipv4": Property(flag, default=False, reads=0, stops=True),
     }
 
     prefix: IPv6Network = WELL_KNOWN
@@ -70,7 +92,8 @@ class Dns64(Plugin):
                 )
             if directive.args:
                 prefix = read_prefix(directive.args[0])
-        options = read_properties(directives, cls.PROPERTIES)
+                prefix = _read_misread_body(directive, block.warn) or prefix
+        options = read_properties([each for each in directives if not each.args], cls.PROPERTIES)
         return cls(
             options["prefix"] or prefix,
             translate_all=options["translate_all"],

@@ -131,8 +131,8 @@ class Hosts(Plugin):
     name: ClassVar[str] = "hosts"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "ttl": Property(one(integer(1, 65535)), default=3600, syntax="SECONDS"),
-        "no_reverse": Property(flag, default=False),
+        "ttl": Property(one(integer(1, 65535)), default=3600, syntax="SECONDS", reads=1),
+        "no_reverse": Property(flag, default=False, reads=0, stops=True),
         "reload": Property(one(duration()), default=5.0, syntax="DURATION"),
         "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONES...]"),
         "fallthrough_unsupported": Property(flag, default=False),

@@ -264,7 +264,11 @@ class Template(Plugin):
         "additional": Property(many(read_text), syntax="TEMPLATE...", repeat="extend"),
         "authority": Property(many(read_text), syntax="TEMPLATE...", repeat="extend"),
         "rcode": Property(
-            one(lambda token: token.parse(rcode_from_text)), default=Rcode.NOERROR, syntax="CODE"
+            one(lambda token: token.parse(rcode_from_text)),
+            default=Rcode.NOERROR,
+            syntax="CODE",
+            reads=1,
+            stops=True,
         ),
         "ederror": words(ExtendedError, integer(0, 65535), word, syntax="CODE [REASON]"),
         "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONES...]"),

@@ -476,7 +476,9 @@ async def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_queries_and_probes_come_from_the_source_address() -> None:
     async with serve(tcp=FOUND) as server:
-        upstream = upstream_of(FakeRuntime(), server.port, source_address=OTHER_LOOPBACK, force_tcp=True)
+        upstream = upstream_of(
+            FakeRuntime(), server.port, source_address=OTHER_LOOPBACK, force_tcp=True
+        )
         await upstream.ask(QUERY, "tcp", LONG)
         assert await upstream._probe()
         peers = [made.get_extra_info("peername")[0] for made in server.connections]

@@ -437,7 +437,7 @@ async def test_probe(check: HealthCheck, force_tcp: bool, name: str, rd: bool) -
     """Any reply counts, even one to another question."""
     script: Answer = lambda wire: [wire[:2] + b"\x80\5" + bytes(8)]  # noqa: E731 - a script is a value here
     async with serve(script, script) as server:
-        upstream = upstream_of(FakeRuntime(), server.port, check=check, force_tcp=force_tcp)
+        upstream = upstream_of(FakeRuntime(), server.port, health_check=check, force_tcp=force_tcp)
         assert await upstream._probe()
         (wire,) = server.tcp if force_tcp else server.udp
     message = dns.message.from_wire(wire)

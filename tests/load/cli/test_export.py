@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.load.cli.export import SUMMARY, Metrics, check_gateway, write_for_ci
-from hsdns.load.cli.settings import ReportCommand
+from hsdns.load.cli.reports import SUMMARY, Metrics, write_for_ci
+from hsdns.load.cli.settings import ReportCommand, check_gateway
 from hsdns.load.errors import LoadError
 from loadtest.ports import free_port
 from tests.load.test_report import report, results

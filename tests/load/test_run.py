@@ -1,11 +1,13 @@
-"""Runs with sending processes that are made up."""
+"""Runs with sending processes that are made up, and the messages of those."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import pack
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits
@@ -20,8 +22,13 @@ from hsdns.load.outcome import (
     QUESTION,
     RCODE,
     REPLY,
+    Frames,
+    RecentReplies,
+    frame,
     pack_numbers,
+    pack_outcome,
     pack_question,
+    unpack_question,
 )
 from hsdns.load.questions import Question
 from hsdns.load.results import Results
@@ -41,7 +48,6 @@ from hsdns.load.verify.judge import STALE, Verdict
 from hsdns.load.verify.verifier import Judged, Verifier
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.test_outcome import pack_outcomes
 from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 QUESTIONS = [Question(NAME, RRType.A, "service")]
@@ -288,3 +294,69 @@ def test_seconds_in_which_everything_fails(seconds: list[tuple[int, int]], ends:
     told = [watch.see(found, at / 10 + TIMEOUT) for at in range(10 * (len(seconds) + 1))]
     assert any(told) is ends
     assert not watch.see(found, TIMEOUT + 1)
+
+
+# --- messages ---
+
+NUMBER = st.integers(0, 2**32 - 1)
+TIME = st.integers(-(2**63), 2**63 - 1)
+
+
+def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
+    """Outcomes as octets."""
+    return b"".join(pack_outcome(*each) for each in found)
+
+
+@given(
+    messages=st.lists(
+        st.tuples(st.sampled_from([b"o", b"r", b"e"]), st.binary(max_size=9)), max_size=6
+    ),
+    data=st.data(),
+)
+def test_messages_in_any_pieces(messages: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
+    octets = b"".join(frame(kind, content) for kind, content in messages)
+    frames, found, at = Frames(), [], 0
+    while at < len(octets):
+        length = data.draw(st.integers(1, len(octets) - at))
+        found += list(frames.feed(octets[at : at + length]))
+        at += length
+    assert found == messages
+
+
+@given(
+    number=NUMBER,
+    labels=st.lists(st.binary(min_size=1, max_size=20), max_size=5),
+    qtype=st.integers(0, 65535),
+    group=st.text(max_size=20),
+)
+def test_questions(number: int, labels: list[bytes], qtype: int, group: str) -> None:
+    found, question = unpack_question(
+        pack_question(number, Question(Name.from_labels(labels), qtype, group))
+    )
+    assert (found, question.name.labels, question.qtype, question.group) == (
+        number,
+        tuple(label.lower() for label in labels),
+        qtype,
+        group,
+    )
+
+
+MOST = 8
+
+
+@given(st.lists(st.integers(0, 40), max_size=200))
+def test_recent_replies_are_bounded(contents: list[int]) -> None:
+    """Of two replies, the one that is dropped first is not the one that has come later."""
+    replies, known, came = RecentReplies[int](MOST), set[int](), dict[int, int]()
+    for turn, number in enumerate(contents):
+        content = bytes((number,))
+        found = replies.get(content)
+        assert (found == number) is (number in known)
+        if found is None:
+            dropped = set(replies.add(content, number))
+            assert dropped <= known
+            known -= dropped
+            assert all(came[gone] < came[stays] for gone in dropped for stays in known)
+            known.add(number)
+        came[number] = turn
+        assert len(known) <= MOST

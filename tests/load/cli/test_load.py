@@ -352,7 +352,7 @@ def test_an_index_that_the_job_does_not_have(monkeypatch: pytest.MonkeyPatch) ->
     with api([(200, STARTED)]) as (found, _):
         monkeypatch.setattr(load_part, "_api", lambda: found)
         with pytest.raises(
-            LoadError, match="^-job: the Job load has 4 completions, and no index 4$"
+            LoadError, match=r"^-job: the Job load has 4 completions, and no index 4$"
         ):
             find_generator(Portion(), "", "load")
 

@@ -23,7 +23,7 @@ from loadtest.answering.results import Results, Sample
 from loadtest.apiserver.objects import trigger_time
 from loadtest.demo import BAD, judged, subjects
 from loadtest.dns import query_of
-from loadtest.door import Explained, chance, figures
+from loadtest.door import Explained, Figures, chance
 from loadtest.figures import Spread, Verdict
 from loadtest.generator.measure import Row as GeneratorRow
 from loadtest.generator.measure import Search, knees_told, lateness, load_row
@@ -136,8 +136,8 @@ def test_each_row_that_presses_a_server_is_in_the_soak() -> None:
 )
 def test_the_door_is_judged_by_a_sign_test(given: str, is_held: str) -> None:
     within, turns = map(int, given.split(" of "))
-    found = figures(([1], [1]), [Explained(1, 1, 1)], [0.001])
-    assert str(found._replace(within=within, turns=turns).holds) == is_held
+    p99s = [Explained(1, 1, 1)] * within + [Explained(1, 9, 1)] * (turns - within)
+    assert str(Figures(([1], [1]), p99s, [0.001]).holds) == is_held
     assert [chance(heads, 3) for heads in range(4)] == [1, 0.875, 0.5, 0.125]
 
 

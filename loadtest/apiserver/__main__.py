@@ -14,7 +14,7 @@ API server adds, a slice of 5 endpoints is about 2.7 KB of JSON.  With `protobuf
                                                                 {SERVICE: [ADDRESS, ...]}} of those N Services
     POST /_control/stop     {}                                  end the stream; -> {"count": changes made by it}
     GET  /_control/changes?from=K                               -> {"running", "count", "changes": [[TIME, NAMESPACE,
-                                                                SERVICE, OLD, NEW], ...]} from change K on
+                                                                SERVICE, OLD, NEW], ...]} from change K; -1: the latest
     POST /_control/change   {"index": I}                        one change, of Service I; -> {"time", "namespace",
                                                                 "service", "old", "new"}
 

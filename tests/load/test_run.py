@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from struct import pack
 
 import pytest
@@ -34,7 +35,6 @@ from hsdns.load.questions import Question
 from hsdns.load.results import Results
 from hsdns.load.run import (
     AHEAD,
-    FAILING_AFTER,
     FELL_BEHIND,
     INTERRUPTED,
     AbortWatch,
@@ -49,7 +49,9 @@ from hsdns.load.verify.verifier import Judged, Verifier
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.load.verify.test_verifier import NAME, ONE, Said, reply
+from tests.support.tables import columns
 
+TABLES = Path(__file__).with_name("tables.txt")
 QUESTIONS = [Question(NAME, RRType.A, "service")]
 MS = SECOND // 1000
 BEGIN = 5 * SECOND
@@ -251,23 +253,13 @@ def ended(limits: str, found: Results) -> tuple[float, str]:
     return 30.0, ""
 
 
-@pytest.mark.parametrize(
-    ("limits", "found", "at", "said"),
-    [
-        ("p99>5ms:abort", results(slow=range(30)), 7.0, "aborted by p99>5ms (20.0 ms over 5 s)"),
-        ("p99>5ms:abort", results(slow=range(10, 30)), 13.0, "aborted by p99>5ms (20.0 ms over 5 s)"),
-        ("p99>5ms", results(slow=range(30)), 30.0, ""),
-        ("p99>50ms:abort", results(slow=range(30)), 30.0, ""),
-        ("p99>5ms:abort", results(slow=range(30), late=range(30)), 30.0, ""),  # the generator's
-        ("late.p99>5ms:abort", results(slow=range(30), late=range(30)), 7.0, "aborted by late.p99>5ms (19.0 ms over 5 s)"),
-        ("max>1s:abort", results(lost=range(3, 4)), 7.0, "aborted by max>1s (lost over 5 s)"),
-        ("loss>0.5%:abort", results(lost=range(8, 30)), 13.0, "aborted by loss>0.5% (0.600% over 5 s)"),
-        ("loss>20:abort", results(), 30.0, ""),
-        ("stale>0,p99>5ms:abort", results(slow=range(30)), 7.0, "aborted by p99>5ms (20.0 ms over 5 s)"),
-    ],
-)  # fmt: skip
-def test_when_a_run_ends(limits: str, found: Results, at: float, said: str) -> None:
-    assert ended(limits, found) == (at, said)
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "when a run ends"))
+def test_when_a_run_ends(given: str, expected: str) -> None:
+    """Limits, and the seconds that are slow, lost, or late because the generator is."""
+    limits, *words = given.split()
+    seconds = {name: range(*map(int, span.split("-"))) for name, span in (each.split("=") for each in words)}  # fmt: skip
+    at, said = ended(limits, results(**seconds))
+    assert f"{at:g} {said}".rstrip() == expected
 
 
 def test_a_number_ends_a_run_at_once() -> None:
@@ -277,22 +269,16 @@ def test_a_number_ends_a_run_at_once() -> None:
     assert ended("stale>0:abort,loss>3:abort", found) == (1.0, "aborted by stale>0 (1)")
 
 
-@pytest.mark.parametrize(
-    ("seconds", "ends"),
-    [
-        ([(0, 5)] * FAILING_AFTER, True),
-        ([(0, 5)] * (FAILING_AFTER - 1), False),
-        ([(0, 5), (1, 5), (0, 5), (0, 5)], False),
-        ([(0, 5), (0, 0), (0, 5), (0, 5)], True),  # a second without queries says nothing
-    ],
-)
-def test_seconds_in_which_everything_fails(seconds: list[tuple[int, int]], ends: bool) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "what everything failing for seconds is: answered well and failed in each second"))  # fmt: skip
+def test_seconds_in_which_everything_fails(given: str, expected: str) -> None:
+    """A second without queries says nothing."""
+    seconds = [tuple(map(int, each.split())) for each in given.split(",")]
     found, watch = Results(ONE_QUESTION, 0), FailureWatch(TIMEOUT)
     for number, (well, failed) in enumerate(seconds):
         found.second(number).counts.answer(0, well)
         found.second(number).counts.answer(2, failed)
     told = [watch.see(found, at / 10 + TIMEOUT) for at in range(10 * (len(seconds) + 1))]
-    assert any(told) is ends
+    assert ("ends" if any(told) else "goes on") == expected
     assert not watch.see(found, TIMEOUT + 1)
 
 

@@ -96,6 +96,14 @@ def test_a_name_that_is_not_there(name: str, error: str) -> None:
     assert str(raised.value) == error
 
 
+@pytest.mark.parametrize("name", names())
+def test_each_file_says_where_the_failure_was_met(name: str) -> None:
+    found = load(name)
+    assert found.sources
+    assert all(source.startswith("https://") for source in found.sources)
+    assert (found.name, len(found.title) < 70) == (name, True)
+
+
 def test_about_another_name() -> None:
     found = of(FILE.replace("named race", "or name api.web.shop.svc.cluster.local named race"))
     other = found.about("db.test.")

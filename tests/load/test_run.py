@@ -9,6 +9,7 @@ from struct import pack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.load.test_outcome import pack_outcomes
 
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits
@@ -200,6 +201,11 @@ def test_interrupted_by_what_is_asked() -> None:
     (ended,), (sending,) = run(steps, options=options, seconds=60)
     assert (ended.ended, ended.lasted, sending.stopped) == (INTERRUPTED, 0.5, 1)
     assert ended.whole().counts.answered == 2
+
+
+def test_what_was_over_before_an_interruption_is_whole() -> None:
+    ended, _ = run([[outcomes((10, 12, 0x8400))]], [[], [], [], KeyboardInterrupt()], seconds=1)
+    assert [each.ended for each in ended] == ["", INTERRUPTED]
 
 
 def test_a_generator_that_does_not_come_to_an_end() -> None:

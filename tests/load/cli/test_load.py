@@ -274,6 +274,14 @@ def test_a_file_is_written_now_and_then(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.glob("load*")] == ["load.prom"]
 
 
+def test_a_file_that_cannot_be_written_is_told_at_the_end(tmp_path: Path) -> None:
+    servers = {NAME: results()}
+    metrics = Metrics(str(tmp_path / "none" / "load.prom"), "")
+    metrics.show(servers, 10.0)
+    with pytest.raises(FileNotFoundError):
+        metrics.finish(servers, report(results()))
+
+
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_a_gateway_gets_them() -> None:

@@ -9,7 +9,6 @@ from struct import pack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.load.test_outcome import pack_outcomes
 
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits

@@ -32,20 +32,12 @@ TABLES = Path(__file__).with_name("tables.txt")
 MS = SECOND // 1000
 
 
-@pytest.mark.parametrize(
-    ("schedule", "times"),
-    [
-        (Schedule((Stage(1, 4, 4),)), [0, 250, 500, 750]),
-        (Schedule((Stage(1, 2, 2), Stage(1, 0, 0), Stage(1, 1, 1))), [0, 500, 2000]),
-        (Schedule((Stage(1, 4, 4),), BURST, 2), [0, 0, 500, 500]),
-        (Schedule((Stage(2, 0, 4),)), [0, 1000, 1414, 1732]),
-        (Schedule((Stage(2, 4, 0),)), [0, 268, 586, 1000]),
-        (Schedule((Stage(0.5, 3, 3),)), [0, 333]),
-    ],
-    ids=["even", "steps", "bursts", "up", "down", "a part of a query"],
-)
-def test_times(schedule: Schedule, times: list[int]) -> None:
-    assert [round(time / MS) for time in schedule.times()] == times
+@pytest.mark.parametrize(("given", "times"), columns(TABLES, "when queries are due: stages of seconds:first-last, and the size of bursts => milliseconds"))  # fmt: skip
+def test_times(given: str, times: str) -> None:
+    words, _, burst = given.partition(" burst=")
+    stages = [Stage(*map(float, each.replace("-", ":").split(":"))) for each in words.split()]
+    schedule = Schedule(tuple(stages), BURST if burst else EVEN, int(burst or 1))
+    assert " ".join(str(round(time / MS)) for time in schedule.times()) == times
 
 
 STAGES = st.lists(

@@ -21,13 +21,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsdns.http2 import DATA, GOAWAY, HEADERS, MEDIA_TYPE, PING, SETTINGS, WINDOW_UPDATE, frame
-from hsdns.load.plan import GET, POST
-from hsdns.load.send.connection import FramedSession, QueryResult
+from hsdns.load.plan import GET, POST, StreamPlan
+from hsdns.load.send.connection import FramedSession, Pool, QueryResult
 from hsdns.load.send.http2 import CREDIT, Http2Session, Requests
 from hsdns.load.send.loop import Query
 from hsdns.load.send.udp import IDS, LEAST_WINDOW, RUN, sockets_for, window_for
+from hsdns.wire.framing import FrameBuffer
 from hsdns.wire.framing import frame as framed
-from tests.load.stream_peers import OCTETS, Scene, answer
+from tests.load.stream_peers import OCTETS, Link, Scene, answer
 from tests.support.effort import tries
 from tests.support.tables import paragraphs
 
@@ -321,6 +322,14 @@ def test_cancelled_and_the_end() -> None:
         assert (session.feed(octets), session.broken) == ([], "does not speak HTTP/2")
 
 
+@pytest.mark.parametrize("head", [frame(HEADERS, 4, 1, b"\x0f\x13\1a"), b""])
+def test_a_reply_without_a_status(head: bytes) -> None:
+    session, asked = Http2Session(Requests("dns.test", "/dns-query", POST)), query()
+    session.ask(asked)
+    found = session.feed(frame(SETTINGS, 0, 0) + head + frame(DATA, 1, 1, answer(b"\0\0" + OCTETS)))
+    assert found == [QueryResult(asked, None, "HTTP status ")]
+
+
 def test_a_reply_that_is_too_long() -> None:
     session, asked = Http2Session(Requests("dns.test", "/dns-query", POST)), query()
     stream = session.ask(asked)
@@ -329,6 +338,27 @@ def test_a_reply_that_is_too_long() -> None:
     for _ in range(5):
         found += session.feed(frame(DATA, 0, stream, bytes(16_384)))
     assert found == [QueryResult(asked, None, "HTTP reply of more than 65535 octets")]
+
+
+class Octets(FrameBuffer):
+    """Takes octets as they are."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return [data]
+
+
+def test_the_end_of_a_connection_is_announced() -> None:
+    pool = Pool(
+        Link, StreamPlan(), 1, lambda: Http2Session(Requests("a", "/", POST)), print, lambda: 0
+    )
+    pool.ask(query())
+    (connection,) = pool._open
+    link = connection.link
+    assert isinstance(link, Link)
+    link.frames = Octets()
+    pool.can_write(connection)
+    pool.close()
+    assert link.queries[-1].endswith(frame(GOAWAY, 0, 0, bytes(8)))
 
 
 @pytest.mark.parametrize(("code", "more"), [(0, ""), (11, ", ENHANCE_YOUR_CALM")])

@@ -91,6 +91,7 @@ async def explain_for_client(
         printable(cause),
         reports,
         list(pod.remarks) if pod else [],
+        asker.settings[0].reached,
     )
     return structs.replace(
         decisive,

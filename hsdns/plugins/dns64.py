@@ -10,6 +10,7 @@ Cacheable: only with `allow_ipv4`; otherwise it depends on the client's address 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from ipaddress import IPv6Network
 from typing import Any, ClassVar, Final, Self
 
@@ -61,6 +62,7 @@ def _read_misread_body(directive: Directive, warn: Callable[[str], None]) -> IPv
     return prefix
 
 
+@dataclass(eq=False)
 class Dns64(Plugin):
     """Synthesizes AAAA records."""
 
@@ -71,17 +73,13 @@ class Dns64(Plugin):
         "allow_ipv4": Property(flag, default=False, reads=0, stops=True),
     }
 
-    def __init__(
-        self,
-        prefix: IPv6Network = WELL_KNOWN,
-        *,
-        translate_all: bool = False,
-        allow_ipv4: bool = False,
-    ) -> None:
-        self.prefix = prefix
-        self._translate_all = translate_all
-        self._allow_ipv4 = allow_ipv4
-        self.cacheable = allow_ipv4
+    prefix: IPv6Network = WELL_KNOWN
+    _: KW_ONLY
+    translate_all: bool = False
+    allow_ipv4: bool = False
+
+    def __post_init__(self) -> None:
+        self.cacheable = self.allow_ipv4
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -106,9 +104,7 @@ class Dns64(Plugin):
         """Keep the runtime, which resolves names, and create the metric."""
         self._runtime = runtime
         self._translated = runtime.metrics.counter(
-            "coredns_dns64_requests_translated_total",
-            "Counter of DNS requests translated by dns64.",
-            ("server",),
+            "coredns_dns64_requests_translated_total", ("server",)
         )
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
@@ -116,7 +112,7 @@ class Dns64(Plugin):
         query = request.query
         is_asked = query.qtype == RRType.AAAA and query.qclass == RRClass.IN
         reply = await next(request)
-        if not is_asked or not (self._allow_ipv4 or ":" in request.client.address):
+        if not is_asked or not (self.allow_ipv4 or ":" in request.client.address):
             return reply
         if not reply.written or reply.dropped or not self._needs_synthesis(reply):
             return reply
@@ -127,7 +123,7 @@ class Dns64(Plugin):
     def _needs_synthesis(self, reply: Reply) -> bool:
         if reply.rcode == Rcode.NXDOMAIN and not reply.answer:
             return False
-        return self._translate_all or all(rr.rrtype != RRType.AAAA for rr in reply.answer)
+        return self.translate_all or all(rr.rrtype != RRType.AAAA for rr in reply.answer)
 
     def _synthesize(self, reply: Reply, found: Reply) -> Reply:
         """The reply to the A query with its addresses embedded in the prefix; the rcode is NOERROR, as in CoreDNS."""

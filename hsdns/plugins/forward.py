@@ -90,6 +90,7 @@ class Route:
     next_on_nodata: bool
     policy_name: str
     contexts: dict[str, ssl.SSLContext]  # by transport
+    files: tuple[str, ...] = ()  # with nameservers that are among the targets
     in_flight: int = 0  # queries
     upstreams: tuple[Upstream, ...] = field(default=())
     policy: Policy = field(init=False)
@@ -239,6 +240,7 @@ def read_route(directive: Directive, block: Block) -> Route:
     return Route(
         zone=zones[0],
         targets=tuple(targets),
+        files=tuple(each.text for each in to_tokens if each.text.startswith("/")),
         resolvers=options["resolver"],
         excepted=tuple(options["except"]),
         settings=UpstreamSettings(
@@ -322,14 +324,8 @@ class Forward(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Create the upstreams; raise CorefileError for unknown hosts.  Connections are opened by the first query."""
         self._runtime = runtime
-        self._broken = runtime.metrics.counter(
-            "coredns_forward_healthcheck_broken_total",
-            "Counter of the number of complete failures of the healthchecks.",
-        )
-        self._rejected = runtime.metrics.counter(
-            "coredns_forward_max_concurrent_rejects_total",
-            "Counter of the number of queries rejected because the concurrent queries were at maximum.",
-        )
+        self._broken = runtime.metrics.counter("coredns_forward_healthcheck_broken_total")
+        self._rejected = runtime.metrics.counter("coredns_forward_max_concurrent_rejects_total")
         for route in self.routes:
             route.policy = Policy(route.policy_name, runtime.random)
             route.upstreams = tuple(

@@ -177,15 +177,8 @@ class Hosts(Plugin):
         """Start to watch the file."""
         self._runtime = runtime
         self._gauges = (
-            runtime.metrics.gauge(
-                "coredns_hosts_entries",
-                "The combined number of entries in hosts and Corefile.",
-                ("hostsfile",),
-            ),
-            runtime.metrics.gauge(
-                "coredns_hosts_reload_timestamp_seconds",
-                "The timestamp of the last reload of hosts file.",
-            ),
+            runtime.metrics.gauge("coredns_hosts_entries", ("hostsfile",)),
+            runtime.metrics.gauge("coredns_hosts_reload_timestamp_seconds"),
         )
         self._report()
         if self._reload:

@@ -290,15 +290,9 @@ class Template(Plugin):
         self._runtime = runtime
         labels = ("server", "zone", "view", "class", "type")
         failed, counter = (*labels, "section", "template"), runtime.metrics.counter
-        self._matches = counter(
-            "coredns_template_matches_total", "Counter of template regex matches.", labels
-        )
-        self._failed_templates = counter(
-            "coredns_template_template_failures_total", "Counter of go template failures.", failed
-        )
-        self._failed_records = counter(
-            "coredns_template_rr_failures_total", "Counter of mis-templated RRs.", failed
-        )
+        self._matches = counter("coredns_template_matches_total", labels)
+        self._failed_templates = counter("coredns_template_template_failures_total", failed)
+        self._failed_records = counter("coredns_template_rr_failures_total", failed)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Return its zones within a zone; None if one of them contains the whole zone."""

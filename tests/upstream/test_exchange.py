@@ -17,7 +17,6 @@ from hsdns import eager
 from hsdns.server.runtime import Queries
 from hsdns.upstream.connection import StreamConnection
 from hsdns.upstream.exchange import (
-    Health,
     HealthCheck,
     Upstream,
     UpstreamError,
@@ -34,7 +33,7 @@ from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_
 from tests.support.plugins.requests import section
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.upstreams.certificate import Certificate, make_certificate
-from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, Answer, answer, serve, silence
+from tests.support.upstreams.dns_upstream import Answer, answer, serve, silence
 from tests.support.upstreams.doh_upstream import serve_doh
 
 A = "www.example.org. 5 IN A 192.0.2.1"
@@ -89,7 +88,7 @@ def test_ask(protocol: str) -> None:
     assert message.flags & (dns.flags.RD | dns.flags.CD) == dns.flags.RD | dns.flags.CD
     assert (message.payload, bool(message.ednsflags & dns.flags.DO)) == (1400, True)
     assert [option.otype for option in message.options] == [8]
-    durations = runtime.metrics.histogram("coredns_proxy_request_duration_seconds", "", ())
+    durations = runtime.metrics.histogram("coredns_proxy_request_duration_seconds", ())
     ((labels, cells),) = durations.values.items()
     assert (labels[0], labels[1].partition(":")[0], labels[2]) == (
         "forward",
@@ -123,7 +122,7 @@ def test_wrong_replies(script: Answer, protocol: str) -> None:
 
 
 def forged_of(runtime: FakeRuntime) -> dict[tuple[str, ...], float]:
-    return runtime.metrics.counter("hsdns_forward_forged_total", "", ("to",)).values
+    return runtime.metrics.counter("hsdns_forward_forged_total", ("to",)).values
 
 
 @pytest.mark.parametrize(
@@ -326,7 +325,7 @@ def reuse_counts(runtime: FakeRuntime, protocol: str) -> tuple[float, float]:
     """Return how many connections were reused and opened."""
     totals = []
     for name in ("hits", "misses"):
-        counter = runtime.metrics.counter(f"coredns_proxy_conn_cache_{name}_total", "")
+        counter = runtime.metrics.counter(f"coredns_proxy_conn_cache_{name}_total")
         totals.append(
             sum(value for labels, value in counter.values.items() if labels[-1] == protocol)
         )
@@ -474,16 +473,6 @@ async def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- limits of connections ---
 
 
-async def test_queries_and_probes_come_from_the_source_address() -> None:
-    async with serve(tcp=FOUND) as server:
-        upstream = upstream_of(FakeRuntime(), server.port, source=OTHER_LOOPBACK, force_tcp=True)
-        await upstream.ask(QUERY, "tcp", LONG)
-        assert await upstream._probe()
-        peers = [made.get_extra_info("peername")[0] for made in server.connections]
-        assert peers == [OTHER_LOOPBACK] * 2
-        upstream.close()
-
-
 # --- over HTTPS ---
 
 
@@ -539,21 +528,3 @@ async def test_queries_over_streams_have_a_share_of_the_process(
     replied.set()
     assert await other.ask(QUERY, "tcp", LONG) == await waiting.pop() == Reply()
     assert Upstream._streams.used == 0
-
-
-def test_probes_until_a_reply_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    results, seen, slept = [False, False, False, True], [], []
-
-    async def probe() -> bool:
-        seen.append((found.failures, found.is_probing))
-        return results.pop(0)
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    found = Health(0.25)
-    asyncio.run(found.probe_until_healthy(probe))
-    assert seen == [(0, True), (1, True), (2, True), (3, True)]
-    assert slept == [0.25] * 3
-    assert (found.failures, found.is_probing) == (0, False)

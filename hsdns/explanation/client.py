@@ -15,8 +15,9 @@ from ipaddress import ip_address
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from hsdns.ask.names import NAMESPACE, Word, full_name
 from hsdns.assemble import Configuration
-from hsdns.cluster.address import is_reverse
+from hsdns.cluster.address import dashed_text, is_reverse
 from hsdns.cluster.controllers.kinds import PodSpec
 from hsdns.cluster.pack import pack_label
 from hsdns.cluster.source import PodReading, PodUnreadable
@@ -411,25 +412,9 @@ async def find_pod(
     namespace, slash, name = path.partition("/")
     if not (namespace and slash and name):
         raise QuestionError(f'-from needs a namespace and a pod, as in shop/web-0, found "{path}"')
-    blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
-    with_pods = [each for each in blocks if isinstance(each.source, ApiServer | Manifests)]
-    if not with_pods:
-        found = " and ".join(str(each.source) for each in blocks) or "nothing of a cluster"
-        raise QuestionError(
-            f"-from needs a source with pods, manifests or an API server, and here is {found}"
-        )
-    block = with_pods[0]
-    source = block.source
-    assert isinstance(source, ApiServer | Manifests), "as it was chosen"
-    try:
-        reading = await in_watch(_tried(source, namespace, name))
-    except TimeoutError:
-        raise QuestionError(f"the pod {path} could not be read in time; ask again") from None
-    if isinstance(reading, PodUnreadable):
-        raise QuestionError(str(reading))
+    block, reading = await _read_pod(configuration, "-from", path, in_watch)
     server, told = _cluster_dns(block, given, reading)
-    zone = next((each for each in block.zones if not is_reverse(each)), block.zones[0])
-    domain, dns = zone.to_text().removesuffix("."), _dns_of(reading.spec, namespace, path)
+    domain, dns = _domain_of([block]), _dns_of(reading.spec, namespace, path)
     remarks = [f"the cluster's DNS is {server}, {told}"]
     others = {**dict.fromkeys(_bound(configuration), "as the Corefile binds"), **reading.servers}
     asked = nameservers_of(pod_resolv_conf(dns, server, domain, node))
@@ -450,6 +435,71 @@ async def find_pod(
         tuple(remarks),
         frozenset(others),
     )
+
+
+async def _read_pod(
+    configuration: Configuration, asked: str, path: str, in_watch: InWatch
+) -> tuple[Kubernetes, PodReading]:
+    """The first block that has pods, and the pod NAMESPACE/NAME that `asked` names; raise QuestionError."""
+    blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+    for block in blocks:
+        if isinstance(block.source, ApiServer | Manifests):
+            break
+    else:
+        found = " and ".join(str(each.source) for each in blocks) or "nothing of a cluster"
+        raise QuestionError(
+            f"{asked} needs a source with pods, manifests or an API server, and here is {found}"
+        )
+    try:
+        reading = await in_watch(_tried(block.source, *path.split("/")))
+    except TimeoutError:
+        raise QuestionError(f"the pod {path} could not be read in time; ask again") from None
+    if isinstance(reading, PodUnreadable):
+        raise QuestionError(str(reading))
+    return block, reading
+
+
+def _domain_of(blocks: Sequence[Kubernetes]) -> str:
+    """The cluster domain, "" if there is none."""
+    zones = [zone for each in blocks for zone in each.zones if not is_reverse(zone)]
+    return zones[0].to_text().removesuffix(".") if zones else ""
+
+
+async def name_meant(
+    configuration: Configuration, word: Word, in_watch: InWatch, *, as_typed: bool = False
+) -> str:
+    """The domain name that a person means, once the cluster has been read; raise QuestionError or BadWord.
+
+    With `as_typed` a host is the name that a program looks up.
+    """
+    if word.kind == "address" or (as_typed and word.kind == "host"):
+        return word.name
+    blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+    if word.kind == "pod":
+        return await _name_of_pod(configuration, word, in_watch)
+    zones = {zone for each in configuration.listeners for zone in each.zones}
+    zones.update(zone for each in blocks for zone in each.zones)
+    return full_name(
+        word,
+        _domain_of(blocks),
+        [zone.to_text() for zone in zones if zone.labels],
+        lambda name: any(name.encode() in each.store.namespaces for each in blocks),
+    )
+
+
+async def _name_of_pod(configuration: Configuration, word: Word, in_watch: InWatch) -> str:
+    """The name with its hostname and its Service, else with its address."""
+    path = f"{word.namespace or NAMESPACE}/{word.name}"
+    block, reading = await _read_pod(configuration, f"pod/{word.name}", path, in_watch)
+    namespace, domain, spec = path.partition("/")[0], _domain_of([block]), reading.spec
+    if spec.hostname and spec.subdomain:
+        return f"{spec.hostname}.{spec.subdomain}.{namespace}.svc.{domain}."
+    why = "its spec has no hostname and subdomain"
+    if block.answers.lookup.pods == "disabled":
+        raise QuestionError(f"Pod {path} has no name: {why}, and kubernetes has no pods insecure")
+    if not reading.addresses:
+        raise QuestionError(f"Pod {path} has no name: {why}, and it has no address yet")
+    return f"{dashed_text(reading.addresses[0]).decode()}.{namespace}.pod.{domain}."
 
 
 def _bound(configuration: Configuration) -> Iterator[str]:
@@ -482,8 +532,7 @@ async def client_of(
         pod = await find_pod(configuration, asking.pod, asking.cluster_dns, in_watch, node)
         domain, text = pod.domain, pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
     else:
-        zones = [zone for each in blocks for zone in each.zones if not is_reverse(zone)]
-        domain = zones[0].to_text().removesuffix(".") if zones else ""
+        domain = _domain_of(blocks)
         pod, text = None, node
     text = overridden(text, asking.search, asking.ndots)
     return Client(asking.resolvers, text, domain, namespaces, pod, node, asking.added)

@@ -15,31 +15,37 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from ipaddress import ip_address
+from collections.abc import AsyncIterator, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from hsdns.ask.names import DOMAIN
 from hsdns.cli import source
 from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
 from hsdns.errors import OperatorError
-from hsdns.explanation.cli import AskerCommand
+from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, say_meant
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
+    from hsdns.ask.cli import Asked
     from hsdns.assemble import Configuration
     from hsdns.chain import Endpoint, Request
-    from hsdns.cli.running_server import RunningServer
     from hsdns.corefile.tree import Token
     from hsdns.explanation.client import Client, Heard, Tried
     from hsdns.explanation.question import LookupQuestion
     from hsdns.query import QueryProcessor
     from hsdns.server.runtime import ServerRuntime
+
+
+BESIDE_NO_SERVER: Final = (
+    "source", "conf", "context", "kubeconfig", "control", "forward", "from", "cluster-dns",
+)  # fmt: skip
+CLIENT: Final = frozenset(("from", "search", "ndots", "resolv-conf"))
 
 
 class Resolve(AskerCommand):
@@ -64,85 +70,77 @@ class Resolve(AskerCommand):
 
     def run(self) -> int:
         """Look the name up, and show each query."""
-        from hsdns.cli.running_server import RunningServer
+        from hsdns.ask.cli import Asked, domain_of, of_resolv_conf, read_servers
+        from hsdns.cli.running_server import NotRunning, RunningServer
 
-        name, types = self.name_and_types()
-        resolvers = self.resolvers()
+        self.exclusive("server", *BESIDE_NO_SERVER)
+        if self.forward and self.conf is not None:
+            raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
+        if "p" in self.given and not self.server:
+            raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
+        source.check_upstreams(self.forward)
+        asking = self.asking()
+        path = self.resolv_conf or RESOLV_CONF
+        domain = domain_of(path)
+        place: Asked | tuple[Token, ...] | None
         if self.server:
-            for each in (
-                "source",
-                "conf",
-                "context",
-                "kubeconfig",
-                "control",
-                "forward",
-                "from",
-                "cluster-dns",
-            ):
-                if each in self.given:
-                    raise FlagError(
-                        f"-server asks a running server, so -{each} has no effect; leave one of them out"
-                    )
-            place = self.server, self.port
-            text, lookups = self._ask_server(resolvers, name, types, self.resolv_conf_text(), place)
+            place = Asked(read_servers([self.server], self.port), domain or DOMAIN)
         else:
-            if "p" in self.given:
-                raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
-            if self.forward and self.conf is not None:
-                raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
-            source.check_upstreams(self.forward)
-            asked, looked_at = self.asking(), self.found()
-            is_whole = isinstance(looked_at, RunningServer) or source.is_cluster(looked_at)
-            if self.forward and is_whole:
-                raise FlagError(
-                    "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
-                    "or write a Corefile with forward, and name it with -conf"
-                )
-            if isinstance(looked_at, RunningServer):
-                conf, place = self._conf_of(looked_at, asked), looked_at.dns_address()
-                text, lookups = self._ask_server(resolvers, name, types, conf, place)
-            else:
-                text, lookups = self._ask_chain(asked, looked_at)
+            try:
+                found = self.found()
+                if isinstance(found, RunningServer):
+                    place = Asked([found.dns_address()], "", found)
+                else:
+                    place = found
+            except NotRunning:
+                if "from" in self.given or self.forward:
+                    raise
+                place = of_resolv_conf(path)
+        if self.forward and (isinstance(place, Asked) or source.is_cluster(place)):
+            raise FlagError(
+                "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
+                "or write a Corefile with forward, and name it with -conf"
+            )
+        is_typed = self.word.kind == "host" and not (CLIENT.isdisjoint(self.given) and not domain)
+        if not isinstance(place, Asked):
+            name, text, lookups = self._ask_chain(asking, place, is_typed=is_typed)
+        else:
+            name, text, lookups = self._ask_server(asking, place, is_typed=is_typed)
+        types = asking.types
         if self.o == "json":
-            found = {
+            content = {
                 "name": name,
                 "types": [type_to_text(each) for each in types],
                 "resolv_conf": text,
                 "resolvers": msgspec.to_builtins(lookups),
             }
-            say_text(json.dumps(found, indent=2))
+            say_text(json.dumps(content, indent=2))
         else:
             say(*(as_list(name, lookups[0]) if len(lookups) == 1 else as_table(name, lookups)))
         errors = {each.error for each in lookups if each.error}
         return 0 if not errors else 2 if errors == {UNSEEN} else 1
 
-    def _conf_of(self, server: RunningServer, asked: LookupQuestion) -> str:
-        """The resolv.conf of the client of a lookup that a running server knows."""
-        if not asked.pod:
-            return asked.resolv_conf
-        from hsdns.explanation.cli import explain_running
-
-        explained = explain_running(server, asked.parameters())
-        assert explained.asker is not None, "it is about the lookup of a program"
-        return explained.asker.resolv_conf
-
     def _ask_chain(
-        self, asked: LookupQuestion, objects: tuple[Token, ...] | None
-    ) -> tuple[str, list[LookupReport]]:
+        self, asked: LookupQuestion, objects: tuple[Token, ...] | None, *, is_typed: bool
+    ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.cli.offline import configure
+        from hsdns.server.explaining import name_of
 
         configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
 
-        async def ask() -> tuple[str, list[LookupReport]]:
+        async def ask() -> tuple[str, str, list[LookupReport]]:
             from hsdns.explanation.client import Lookups
 
             async with chain_of(configuration) as chain:
+                name = await name_of(configuration, chain.runtime, self.word, as_typed=is_typed)
+                say_meant(self.words[0], name)
                 client = await chain.client_of(asked)
-                lookups = Lookups(chain.hear, asked.name, asked.types)
+                lookups = Lookups(chain.hear, name, asked.types)
                 try:
-                    return client.text, [await lookups.look_up(each) for each in client.settings]
+                    found = [await lookups.look_up(each) for each in client.settings]
                 except ValueError as error:
                     raise FlagError(BAD_SEARCH.format(error)) from None
+                return name, client.text, found
 
         return asyncio.run(ask())
 
@@ -152,36 +150,42 @@ class Resolve(AskerCommand):
         return overridden(text, self.search, self.ndots_text)
 
     def _ask_server(
-        self,
-        resolvers: Sequence[str],
-        name: str,
-        types: tuple[int, ...],
-        text: str,
-        server: tuple[str, int],
-    ) -> tuple[str, list[LookupReport]]:
+        self, asked: LookupQuestion, place: Asked, *, is_typed: bool
+    ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.ask.lookup import Sockets
+        from hsdns.ask.question import NoReply
 
-        address = server[0]
-        try:
-            ip_address(address)
-        except ValueError:
-            raise FlagError(f'-server needs an IP address, found "{address}"') from None
+        (address, port), *_ = place.servers
+        text = asked.resolv_conf
+        if asked.pod and place.running is not None:
+            explained = explain_running(place.running, asked.name, asked.types[0], asks=asked)
+            assert explained.asker is not None, "it is about the lookup of a program"
+            text = explained.asker.resolv_conf
         text = self._overridden(text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
         used = "\n".join([*lines, f"nameserver {address}"])
+        silent = OperatorError(f"no reply from {address}, so its answers are not known")
+        try:
+            name = self.word.name
+            if is_typed:
+                say_meant(self.words[0], name)
+            else:
+                name = place.name_meant(self.words[0], self.word.namespace)
+        except NoReply:
+            raise silent from None
 
         async def ask(resolver: str) -> LookupReport:
             model = MODELS[resolver](used, Random(0))
-            transport = Sockets(model, server, Random())
-            return report_of(model, await look_up(model, name, types, transport))
+            transport = Sockets(model, (address, port), Random())
+            return report_of(model, await look_up(model, name, asked.types, transport))
 
         try:
-            lookups = [asyncio.run(ask(each)) for each in resolvers]
+            lookups = [asyncio.run(ask(each)) for each in asked.resolvers]
         except ValueError as error:
             raise FlagError(BAD_SEARCH.format(error)) from None
         if not any(each.has_reply for each in lookups):
-            raise OperatorError(f"no reply from {address}, so its answers are not known")
-        return text, lookups
+            raise silent
+        return name, text, lookups
 
 
 BAD_SEARCH: Final = "a name of the search list cannot be looked up: {}"
@@ -240,7 +244,8 @@ class Chain:
         refused: list[Request] | None,
     ) -> None:
         self._refused = refused
-        self._runtime, self._processor = runtime, processor
+        self.runtime = runtime
+        self._processor = processor
         self._client, self._local = client, local
         self._began = time.monotonic()
 
@@ -248,7 +253,7 @@ class Chain:
         """The client of a lookup, which sends the queries from now on; raise QuestionError."""
         from hsdns.explanation.client import client_of
 
-        runtime = self._runtime
+        runtime = self.runtime
 
         async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
             return await runtime.in_watch(reading, LONGEST)
@@ -270,7 +275,7 @@ class Chain:
             wire, self._client, self._local, packet.transport, self._began + packet.at
         )
         began = loop.time()
-        done = begin(answering, self._runtime.queries.spawn)
+        done = begin(answering, self.runtime.queries.spawn)
         waited = not done.done()
         try:
             reply = await asyncio.wait_for(done, LONGEST)

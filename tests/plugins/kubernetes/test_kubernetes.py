@@ -448,7 +448,7 @@ def test_a_snapshot_is_served_until_the_cluster_has_been_read(tmp_path: Path) ->
         plugin.remark()
         == "serving the snapshot of 2023-11-14 22:13:20+00:00, the cluster has not been read yet"
     )
-    gauge = runtime.metrics.gauge("hsdns_kubernetes_snapshot_serving", "", ("path",))
+    gauge = runtime.metrics.gauge("hsdns_kubernetes_snapshot_serving", ("path",))
     assert gauge.values == {(str(path),): 1.0}
 
     def rcodes() -> list[int]:

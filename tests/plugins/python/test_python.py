@@ -303,7 +303,7 @@ def test_errors_are_answered_with_servfail_and_logged(
     (line,) = caplog.records
     wanted = f"plugin/python: mine:Mine {sentence}".replace("FOLDER", str(folder))
     assert (line.levelname, line.getMessage()) == ("ERROR", f"{wanted}, query: www.example.org. A")
-    assert runtime.metrics.counter("hsdns_python_errors_total", "").values == {("mine:Mine",): 1}
+    assert runtime.metrics.counter("hsdns_python_errors_total").values == {("mine:Mine",): 1}
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_exceptions_of_later_plugins_pass_unchanged() -> None:
     plugin = handler("async def handle(self, request, next): return await next(request)")
     with pytest.raises(ZeroDivisionError):
         ask(plugin, runtime=runtime, below_raises=ZeroDivisionError("below"))
-    assert runtime.metrics.counter("hsdns_python_errors_total", "").values == {}
+    assert runtime.metrics.counter("hsdns_python_errors_total").values == {}
 
 
 # --- start and stop ---

@@ -18,7 +18,6 @@ from hsdns.cluster.objects import EndpointSlice, Object, ObjectMeta, Pod, PodSta
 from hsdns.cluster.snapshot import BadSnapshot, WholeState, check, objects, pieces, stored_objects
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.wire.name import Name
 from tests import strategies
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
 from tests.support.cluster.reverse_index import owners_by_address
@@ -34,7 +33,6 @@ CLUSTERS = settings(
     # Making a cluster smaller takes minutes, more than a test may.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
-ZONE = Name.from_text("cluster.local")
 
 
 def make_store(found: Iterable[Object], **options: Any) -> Store:

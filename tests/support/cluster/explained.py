@@ -150,7 +150,7 @@ def _object(kind: str, path: str = "", *words: str) -> Object | None:
     plain, given = list[str](), dict[str, str]()
     maps: dict[str, dict[str, str]] = {}
     for word in head.split():
-        name, mark, value = word.partition(":" if re.match(r"\w+:[\w./-]+=", word) else "=")
+        name, mark, value = word.partition(":" if re.match(r"\w+:\w+=|annotations:", word) else "=")
         if mark == ":":
             maps[name] = dict(pair.split("=") for pair in value.split(","))
         elif mark:

@@ -26,7 +26,7 @@ def samples(registry: Registry) -> dict[tuple[str, tuple[tuple[str, str], ...]],
 
 def test_what_is_counted_later_is_there_at_a_scrape_and_waits_in_small_numbers() -> None:
     registry = Registry()
-    counter = registry.counter("coredns_dns_requests_total", "Requests.", ("zone",))
+    counter = registry.counter("coredns_dns_requests_total", ("zone",))
     registry.defer(counter.inc, ("example.org.",), 2)
     assert not counter.values
     registry.fold()
@@ -44,7 +44,7 @@ def test_what_is_counted_later_is_there_at_a_scrape_and_waits_in_small_numbers()
 )
 def test_a_histogram_counts_up_to_and_including_its_bounds(value: float, bucket: str) -> None:
     registry = Registry()
-    histogram = registry.histogram("x_seconds", "X.", (1.0, 10.0), ("server",))
+    histogram = registry.histogram("x_seconds", (1.0, 10.0), ("server",))
     histogram.observe(value, ("a",))
     found = samples(registry)
     bounds = ["1", "10", "+Inf"]
@@ -58,14 +58,14 @@ def test_a_histogram_counts_up_to_and_including_its_bounds(value: float, bucket:
 @pytest.mark.parametrize(
     "second",
     [
-        lambda registry: registry.counter("a_total", "A."),
-        lambda registry: registry.histogram("a_total", "A.", (1.0,)),
+        lambda registry: registry.counter("a_total"),
+        lambda registry: registry.histogram("a_total", (1.0,)),
     ],
     ids=["counter", "histogram"],
 )
 def test_one_name_is_one_kind(second: Callable[[Registry], object]) -> None:
     registry = Registry()
-    registry.gauge("a_total", "A.")
+    registry.gauge("a_total")
     with pytest.raises(AssertionError, match="a_total"):
         second(registry)
 
@@ -88,7 +88,7 @@ def test_bounds_are_written_as_go_writes_them(
 ) -> None:
     """Recording rules and dashboards compare `le` as text."""
     registry = Registry()
-    registry.histogram("x", "X.", buckets)
+    registry.histogram("x", buckets)
     text = registry.to_text().decode()
     found = [line.split('"')[1] for line in text.splitlines() if line.startswith("x_bucket")]
     assert found == [*bounds, "+Inf"]
@@ -96,8 +96,8 @@ def test_bounds_are_written_as_go_writes_them(
 
 def test_histogram_takes_counts_that_were_made_elsewhere() -> None:
     registry = Registry()
-    one = registry.histogram("one", "One.", (1.0, 2.0), ("zone",))
-    other = registry.histogram("other", "Other.", (1.0, 2.0), ("zone",))
+    one = registry.histogram("one", (1.0, 2.0), ("zone",))
+    other = registry.histogram("other", (1.0, 2.0), ("zone",))
     for value in (0.5, 1.0, 1.5, 7.0):
         one.observe(value, ("a.",))
     other.add([1, 0, 1, 7.5], ("a.",))

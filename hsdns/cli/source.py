@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns.cli.command import CONTROL, NO_CODE, Command, FlagError, complain, flag
-from hsdns.corefile.lexer import tokenize
+from hsdns.corefile.lexer import Source, tokenize
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def corefile_source(conf: object, text: str) -> CorefileSource:
 def quoted(word: str) -> str:
     """A word as one token of a Corefile; raise CorefileError if no token can be it, so that none ends early."""
     text = '"' + word.replace('"', '\\"') + '"'
-    if word in ("{", "}") or [each.text for each in tokenize(text, NAME)] != [word]:
+    if word in ("{", "}") or [each.text for each in tokenize(Source(text, NAME))] != [word]:
         raise CorefileError(Position(NAME, 1, 1), f"{text} cannot be written in a Corefile")
     return text
 

@@ -7,7 +7,9 @@ Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 
 Rule 3: standard output has only the explanation; errors of a source go to standard error.
 
 Explains a question from a source and a Corefile, without a server:
-Rule: it opens no port, queries no other server and writes no file; a snapshot is read, but not saved.
+Rule 1: it opens no port, queries no other server and writes no file; a snapshot is read, but not saved.
+Rule 2: of a cluster, its own DNS servers are asked, too, for the decisive query.  A server counts once one has given an
+        address that only this cluster has, because something between may answer.
 
 Lets the running server explain a question:
 Rule: a server without the page, or with other explanations, is reported with a sentence.
@@ -21,8 +23,11 @@ The flags of a command for the client of a lookup, of `hsdns resolve` too: a res
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
+import time
+from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
@@ -49,9 +54,12 @@ if TYPE_CHECKING:
     from hsdns.assemble import Configuration
     from hsdns.cli.offline import Problems
     from hsdns.cli.running_server import RunningServer
+    from hsdns.cluster.answer_set import RRset
     from hsdns.corefile.tree import Token
+    from hsdns.doctor.servers import DnsServer
     from hsdns.explanation.question import LookupQuestion
-    from hsdns.explanation.report import Explanation, ServerAnswer
+    from hsdns.explanation.report import Explanation, ServerAnswer, ServerReport
+    from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.wire.name import Name
 
 UNKNOWN: Final = 2  # the exit status if the answer is unknown, also for bad input
@@ -277,17 +285,29 @@ def explain_offline(
     from hsdns.cli.offline import configure
 
     configuration, problems = configure(conf, objects, runs_code=runs_code)
-    found = asyncio.run(_explain(configuration, word, qtype, problems, asks))
-    return found, not problems.errors
+    access = None
+    if objects is not None and source.is_cluster(objects):
+        access = [each.text for each in objects[1:]]
+    explaining = _explain(configuration, word, qtype, problems, asks)
+
+    async def explain() -> Explanation:
+        async with explaining as (found, blocks):
+            if access is None:
+                return found
+            return await _with_servers(found, blocks, access, runs_code=runs_code)
+
+    return asyncio.run(explain()), not problems.errors
 
 
+@contextlib.asynccontextmanager
 async def _explain(
     configuration: Configuration,
     word: Word,
     qtype: int,
     problems: Problems,
     asks: LookupQuestion | None,
-) -> Explanation:
+) -> AsyncIterator[tuple[Explanation, list[Kubernetes]]]:
+    """An explanation, with the blocks that it is about."""
     from hsdns.cli.offline import kubernetes_blocks, read_clusters, started
     from hsdns.explanation.question import read_question
     from hsdns.server.explaining import explain_lookup, make_explainer, name_of
@@ -300,7 +320,7 @@ async def _explain(
         name = await name_of(configuration, runtime, word, as_typed=asks is not None)
         if asks is not None:
             asks = asks._replace(name=name)
-            return await explain_lookup(
+            found = await explain_lookup(
                 configuration,
                 runtime,
                 asks,
@@ -308,11 +328,76 @@ async def _explain(
                 problems=problems.sentences,
                 is_builtin=is_builtin,
             )
-        qname, _ = read_question(name)
-        explainer = make_explainer(
-            configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
-        )
-        return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
+        else:
+            qname, _ = read_question(name)
+            explainer = make_explainer(
+                configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
+            )
+            found = await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
+        yield found, blocks
+
+
+async def _with_servers(
+    found: Explanation, blocks: list[Kubernetes], access: Sequence[str], *, runs_code: bool
+) -> Explanation:
+    """The explanation beside what the DNS servers of its cluster answer, each asked as `hsdns doctor` does it."""
+    from concurrent.futures import ThreadPoolExecutor
+    from functools import partial
+
+    from msgspec import structs
+
+    from hsdns.cli.offline import connect
+    from hsdns.doctor import servers as dns
+    from hsdns.explanation.report import ServersReport, compare
+    from hsdns.wire.iana import type_from_text
+    from hsdns.wire.name import Name
+
+    if not all(each.store.serves for each in blocks):
+        return found
+    transport = connect(access, runs_code=runs_code)
+    try:
+        known = dns.of_cluster(await dns.dns_items(transport), blocks)
+    finally:
+        await transport.close()
+    asked = found.name if found.asker is None else found.asker.decisive
+    question = Name.from_text(asked), type_from_text(found.type)
+    proofs = [proof for each in blocks for proof in dns.witnesses(each.answer_set())]
+
+    def look(server: dns.DnsServer) -> tuple[ServerReport, bool]:
+        looks = dns.LOOKS
+        while True:
+            answer = ask_server(server.host, server.port, *question, timeout=dns.EACH)
+            report = compare(found, f"{server.about} at {server}", answer)
+            looks -= 1
+            if answer.error or not report.differences or not looks:
+                break
+            time.sleep(dns.PAUSE)  # a change takes a moment to reach a server
+        return report, not answer.error and any(map(partial(_knows, server), proofs))
+
+    with ThreadPoolExecutor(dns.AT_ONCE) as pool:
+        looking = [asyncio.wrap_future(pool.submit(look, each)) for each in known]
+        looked = await asyncio.gather(*looking)
+    reports = [report for report, _ in looked if report.rcode]
+    unasked = "" if known else dns.NO_SERVICE
+    if known and not any(is_own for _, is_own in looked):
+        unasked, reports = dns.UNKNOWN if reports else dns.UNREACHED, []
+    return structs.replace(found, servers=ServersReport(reports, unasked))
+
+
+def _knows(server: DnsServer, rrset: RRset) -> bool:
+    """Whether a server gives the addresses that only this cluster has."""
+    from random import Random
+
+    from hsdns.ask.question import NoReply, ask
+    from hsdns.doctor.servers import EACH
+    from hsdns.wire.message import Query
+
+    query = Query.ask(rrset[0].owner, rrset[0].rrtype)
+    try:
+        reply = ask(server.host, server.port, query, EACH, Random())
+    except NoReply:
+        return False
+    return {each.rdata for each in reply.answer} == {each.rdata for each in rrset}
 
 
 async def _go_on() -> None:
@@ -363,7 +448,9 @@ def name_at(server: RunningServer, text: str, word: Word) -> str:
 TIMEOUT: Final = 5.0  # seconds
 
 
-def ask_server(address: str, port: int, qname: Name, qtype: int) -> ServerAnswer:
+def ask_server(
+    address: str, port: int, qname: Name, qtype: int, *, timeout: float | None = None
+) -> ServerAnswer:
     """The answer of a server to a query with RD."""
     from random import Random
 
@@ -374,7 +461,7 @@ def ask_server(address: str, port: int, qname: Name, qtype: int) -> ServerAnswer
     from hsdns.wire.text import rdata_to_text
 
     try:
-        reply = question.ask(address, port, Query.ask(qname, qtype), TIMEOUT, Random())
+        reply = question.ask(address, port, Query.ask(qname, qtype), timeout or TIMEOUT, Random())
     except question.NoReply as error:
         return ServerAnswer(error=str(error))
     records = tuple(

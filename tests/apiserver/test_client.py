@@ -89,7 +89,7 @@ class Setting:
     @property
     def requests(self) -> dict[tuple[str, ...], float]:
         """Return the counter of requests."""
-        return self.registry.counter("coredns_kubernetes_rest_client_requests_total", "").values
+        return self.registry.counter("coredns_kubernetes_rest_client_requests_total").values
 
 
 class Serving(ScriptedServer):

@@ -87,7 +87,7 @@ def make_logging_server() -> MemoryServer:
 
 
 def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[str, ...], float]:
-    found: dict[tuple[str, ...], float] = getattr(metrics, kind)(name, "", ("",)).values
+    found: dict[tuple[str, ...], float] = getattr(metrics, kind)(name, ("",)).values
     return dict(found)
 
 

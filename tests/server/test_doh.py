@@ -79,7 +79,7 @@ async def test_queries(client: type[Http1Client], loop: str) -> None:
             found = await connection.ask(method, target, body)
             assert (found.status, found.body) == (status, text)
         check(await connection.ask("GET", get()))
-        counted = it.metrics.counter("coredns_dns_https_responses_total", "").values
+        counted = it.metrics.counter("coredns_dns_https_responses_total").values
         assert counted == {(SERVER, "200"): 3, (SERVER, "404"): 1, (SERVER, "400"): 3}
         assert len(it.server.connections) == 1
 

@@ -167,7 +167,7 @@ def test_errors_of_a_sink(sink: Failing, written: bytes) -> None:
     assert sink.written.endswith(b"\n[INFO] b\n")
     metrics.fold()
     metrics.fold()
-    assert metrics.counter("hsdns_log_drops_total", "").values == {(): writer.lost}
+    assert metrics.counter("hsdns_log_drops_total").values == {(): writer.lost}
     assert writer.lost == (b"WARNING" in written)
 
 

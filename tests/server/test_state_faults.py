@@ -142,7 +142,7 @@ def test_behind() -> None:
 
     def measured() -> dict[tuple[str, ...], float]:
         metrics.fold()
-        return metrics.gauge("hsdns_fault_behind_seconds", "").values
+        return metrics.gauge("hsdns_fault_behind_seconds").values
 
     def add(text: str) -> None:
         standing.add(standing.make(read_rule(text.split()), runtime.clock(), None))

@@ -109,7 +109,7 @@ async def test_queries_wait_for_the_next_turn_but_not_for_ever(
 
 
 def counter() -> Counter:
-    return Counter("hsdns_loop_stalls_total", "", ("loop",))
+    return Counter("hsdns_loop_stalls_total", ("loop",))
 
 
 def stalls(counted: Counter, name: str = "main") -> float:
@@ -148,7 +148,7 @@ class ScriptedDog:
         self.dog = Watchdog(
             metrics, lambda: self.now, lambda: {threading.get_ident(): sys._getframe()}
         )
-        self.counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
+        self.counted = metrics.counter("hsdns_loop_stalls_total", ("loop",))
         self.pulse = Pulse("main", self.counted, 0.0)
         self.dog.add(self.pulse)
         if settled:
@@ -210,7 +210,7 @@ def test_the_first_list_is_no_reason_for_a_stack(
 async def test_a_loop_that_stands_still_is_noticed_by_the_thread(loop: str) -> None:
     metrics, noticed = Registry(), threading.Event()
     dog = Watchdog(metrics)
-    counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
+    counted = metrics.counter("hsdns_loop_stalls_total", ("loop",))
     beats: list[bool] = []
     dog.listen("main", lambda _, in_time: beats.append(in_time))
     dog.start()

@@ -185,6 +185,13 @@ async def test_pool(name: str) -> None:
     pool.close()
 
 
+async def test_a_pool_keeps_at_most_256_idle_connections() -> None:
+    pool, made = Pool(10.0, lambda: 100.0), [Connection() for _ in range(257)]
+    for each in made:
+        pool.give("udp", each)
+    assert (len(pool), [each.is_open for each in made].count(False)) == (256, 1)
+
+
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [

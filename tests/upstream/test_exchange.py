@@ -88,7 +88,7 @@ def test_ask(protocol: str) -> None:
     assert message.flags & (dns.flags.RD | dns.flags.CD) == dns.flags.RD | dns.flags.CD
     assert (message.payload, bool(message.ednsflags & dns.flags.DO)) == (1400, True)
     assert [option.otype for option in message.options] == [8]
-    durations = runtime.metrics.histogram("coredns_proxy_request_duration_seconds", "", ())
+    durations = runtime.metrics.histogram("coredns_proxy_request_duration_seconds", ())
     ((labels, cells),) = durations.values.items()
     assert (labels[0], labels[1].partition(":")[0], labels[2]) == (
         "forward",
@@ -122,7 +122,7 @@ def test_wrong_replies(script: Answer, protocol: str) -> None:
 
 
 def forged_of(runtime: FakeRuntime) -> dict[tuple[str, ...], float]:
-    return runtime.metrics.counter("hsdns_forward_forged_total", "", ("to",)).values
+    return runtime.metrics.counter("hsdns_forward_forged_total", ("to",)).values
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def reuse_counts(runtime: FakeRuntime, protocol: str) -> tuple[float, float]:
     """Return how many connections were reused and opened."""
     totals = []
     for name in ("hits", "misses"):
-        counter = runtime.metrics.counter(f"coredns_proxy_conn_cache_{name}_total", "")
+        counter = runtime.metrics.counter(f"coredns_proxy_conn_cache_{name}_total")
         totals.append(
             sum(value for labels, value in counter.values.items() if labels[-1] == protocol)
         )

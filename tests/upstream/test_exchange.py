@@ -33,7 +33,7 @@ from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_
 from tests.support.plugins.requests import section
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.upstreams.certificate import Certificate, make_certificate
-from tests.support.upstreams.dns_upstream import Answer, answer, serve, silence
+from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, Answer, answer, serve, silence
 from tests.support.upstreams.doh_upstream import serve_doh
 
 A = "www.example.org. 5 IN A 192.0.2.1"
@@ -471,6 +471,18 @@ async def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- limits of connections ---
+
+
+async def test_queries_and_probes_come_from_the_source_address() -> None:
+    async with serve(tcp=FOUND) as server:
+        upstream = upstream_of(
+            FakeRuntime(), server.port, source_address=OTHER_LOOPBACK, force_tcp=True
+        )
+        await upstream.ask(QUERY, "tcp", LONG)
+        assert await upstream._probe()
+        peers = [made.get_extra_info("peername")[0] for made in server.connections]
+        assert peers == [OTHER_LOOPBACK] * 2
+        upstream.close()
 
 
 # --- over HTTPS ---

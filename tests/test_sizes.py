@@ -49,7 +49,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_697,
     "hsdns/wire": 1_647,
     "loadtest": 7_105,
-    "tests": 60_867,
+    "tests": 60_877,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -222,18 +222,11 @@ def growing(seconds: int, an_hour: int) -> list[tuple[float, int]]:
     return [(float(at), 90 * MB + at * an_hour // 3600) for at in range(0, seconds, 2)]
 
 
-@pytest.mark.parametrize(
-    ("memory", "is_flat"),
-    [
-        (growing(1800, 9 * MB), True),
-        (growing(1800, 30 * MB), False),
-        (growing(60, 30 * MB), True),
-        (growing(60, 2000 * MB), False),
-    ],
-    ids=["slow", "fast", "short", "short and fast"],
-)
-def test_memory(memory: list[tuple[float, int]], is_flat: bool) -> None:
-    assert GOOD._replace(memory=memory).is_flat is is_flat
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "memory over seconds that grows by MB an hour"))  # fmt: skip
+def test_memory(given: str, expected: str) -> None:
+    seconds, an_hour = map(int, given.split())
+    found = GOOD._replace(memory=growing(seconds, an_hour * MB))
+    assert ("flat" if found.is_flat else "grows") == expected
 
 
 @pytest.mark.parametrize(

@@ -193,11 +193,19 @@ def test_wrong_answers_time_and_again_mean_the_state_anew(chunk: bytes) -> None:
     assert harness.told == ["relisted: errors, 1 missed"]
 
 
+@pytest.mark.parametrize(("seconds", "is_short"), [(0.99, True), (1.0, False)])
+def test_how_short_a_watch_without_events_may_be(seconds: float, is_short: bool) -> None:
+    harness = Harness().synced("a")
+    harness.watch("10", seconds=seconds)
+    assert bool(harness.reflector.failure) is is_short
+
+
 def test_an_unreachable_server_causes_no_list() -> None:
     harness = Harness().synced("a")
     for _ in range(20):
         harness.ask(Purpose.WATCH, resourceVersion="10")
         harness.reflector.fail("connection refused")
+        assert not harness.reflector.forbidden
     harness.ask(Purpose.WATCH, resourceVersion="10")
 
 

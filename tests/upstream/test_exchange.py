@@ -33,7 +33,7 @@ from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_
 from tests.support.plugins.requests import section
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.upstreams.certificate import Certificate, make_certificate
-from tests.support.upstreams.dns_upstream import Answer, answer, serve, silence
+from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, Answer, answer, serve, silence
 from tests.support.upstreams.doh_upstream import serve_doh
 
 A = "www.example.org. 5 IN A 192.0.2.1"
@@ -437,7 +437,7 @@ async def test_probe(check: HealthCheck, force_tcp: bool, name: str, rd: bool) -
     """Any reply counts, even one to another question."""
     script: Answer = lambda wire: [wire[:2] + b"\x80\5" + bytes(8)]  # noqa: E731 - a script is a value here
     async with serve(script, script) as server:
-        upstream = upstream_of(FakeRuntime(), server.port, check=check, force_tcp=force_tcp)
+        upstream = upstream_of(FakeRuntime(), server.port, health_check=check, force_tcp=force_tcp)
         assert await upstream._probe()
         (wire,) = server.tcp if force_tcp else server.udp
     message = dns.message.from_wire(wire)
@@ -471,6 +471,18 @@ async def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- limits of connections ---
+
+
+async def test_queries_and_probes_come_from_the_source_address() -> None:
+    async with serve(tcp=FOUND) as server:
+        upstream = upstream_of(
+            FakeRuntime(), server.port, source_address=OTHER_LOOPBACK, force_tcp=True
+        )
+        await upstream.ask(QUERY, "tcp", LONG)
+        assert await upstream._probe()
+        peers = [made.get_extra_info("peername")[0] for made in server.connections]
+        assert peers == [OTHER_LOOPBACK] * 2
+        upstream.close()
 
 
 # --- over HTTPS ---

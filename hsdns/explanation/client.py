@@ -127,6 +127,12 @@ class Setting(NamedTuple):
         """The nameservers of the resolv.conf, in words."""
         return " and ".join(nameservers_of(self.text)) or "the nameservers of its node"
 
+    @property
+    def reached(self) -> list[str]:
+        """The nameservers that are this server, unless a NetworkPolicy is between."""
+        is_cut = "udp" in dict(self.blocked)
+        return [] if is_cut else list(filter(self.is_seen, nameservers_of(self.text)))
+
     def is_seen(self, server: str) -> bool:
         """Whether a nameserver is this server."""
         return not self.servers or server in self.servers

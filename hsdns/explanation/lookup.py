@@ -114,6 +114,7 @@ def _report(
         printable(cause),
         reports,
         list(pod.remarks) if pod else [],
+        asker.settings[0].reached,
     )
 
 

@@ -165,9 +165,13 @@ class Resolve(AskerCommand):
         (address, port), *_ = place.servers
         text = asked.resolv_conf
         if asked.pod and place.running is not None:
-            explained = explain_running(place.running, asked.name, asked.types[0], asks=asked)
-            assert explained.asker is not None, "it is about the lookup of a program"
-            text = explained.asker.resolv_conf
+            word, given = self.words[0], self.word.namespace
+            explained = explain_running(place.running, word, asked.types[0], given, asked)
+            client = explained.asker
+            assert client is not None, "it is about the lookup of a program"
+            text = client.resolv_conf
+            if client.reached == []:  # the Pod does not ask that server, or cannot
+                return explained.name, text, client.lookups
         text = self._overridden(text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
         used = "\n".join([*lines, f"nameserver {address}"])

@@ -88,6 +88,24 @@ def names(block: Kubernetes) -> list[str]:
     return sorted(f"{record.owner} {record.rrtype} {record.rdata!r}" for rrset in rrsets for record in rrset if record.rrtype in (RRType.A, RRType.AAAA, RRType.SRV))  # fmt: skip
 
 
+def test_a_bookmark_is_due_after_its_time_alone() -> None:
+    async def test() -> list[bytes]:
+        history = ApiHistory(1)
+        api = ClusterApi(history, "127.0.0.1", 0, bookmark_every=1e6)
+        await api.start()
+        path = f"{api.url}/api/v1/services?watch=1&allowWatchBookmarks=true&resourceVersion=1"
+        told = []
+        async with aiohttp.ClientSession() as session, session.get(path) as watch:
+            for name in "abc":
+                history.put(Service(ObjectMeta(name=name, namespace="shop")))
+                api.changed()
+                told.append(await watch.content.readline())
+        await api.stop()
+        return told
+
+    assert [each[:16] for each in asyncio.run(test())] == [b'{"type":"ADDED",'] * 3
+
+
 def test_what_a_watch_is_told() -> None:
     """Bookmarks tell a quiet watch the version, if it takes them; a version that is too old is to be listed again."""
 
@@ -104,6 +122,7 @@ def test_what_a_watch_is_told() -> None:
         async with aiohttp.ClientSession() as session:
             async with session.get(f"{path}true&resourceVersion=1") as watch:
                 told = [await watch.content.readline()]
+                assert await watch.content.readline() == told[0], "again and again"
             async with (
                 session.get(f"{path}false&resourceVersion=1") as watch,
                 session.get(f"{path}true&resourceVersion=1") as other,

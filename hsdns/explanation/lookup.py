@@ -17,10 +17,10 @@ from hsdns.explanation.client import (
     ASSUMED,
     NOT_SEEN,
     Client,
-    Heard,
     Lookups,
+    Response,
     client_cause,
-    heard_of,
+    response_to,
 )
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import TYPES, LookupQuestion
@@ -49,17 +49,17 @@ async def explain_for_client(
     pod = asker.pod
     client = Endpoint((pod.address if pod else "") or "127.0.0.1", CLIENT_PORT)
 
-    known: dict[tuple[object, ...], Heard] = {}
+    known: dict[tuple[object, ...], Response] = {}
 
-    async def hear(packet: Packet) -> Heard:
+    async def respond(packet: Packet) -> Response:
         key = packet.transport, packet.rrtype, packet.name, packet.edns, packet.cookie, packet.ad
         if key not in known:
             wire = wire_of(packet, 1)
             reply, why = await explainer.ask(wire, client, packet.transport, now + packet.at)
-            known[key] = heard_of(packet, reply, why)
+            known[key] = response_to(packet, reply, why)
         return known[key]
 
-    lookups = Lookups(hear, question.name, question.types)
+    lookups = Lookups(respond, question.name, question.types)
     reports = [await lookups.look_up(each) for each in asker.settings]
     # A failure says more than what is not known.
     failed = sorted((each for each in reports if each.error), key=lambda each: each.error == UNSEEN)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hsdns.assemble import Configuration
     from hsdns.chain import Endpoint, Request
     from hsdns.corefile.tree import Token
-    from hsdns.explanation.client import Client, Heard, Tried
+    from hsdns.explanation.client import Client, Response, Tried
     from hsdns.explanation.question import LookupQuestion
     from hsdns.query import QueryProcessor
     from hsdns.server.runtime import ServerRuntime
@@ -142,7 +142,7 @@ class Resolve(AskerCommand):
                 name = await name_of(configuration, chain.runtime, self.word, as_typed=is_typed)
                 say_meant(self.words[0], name)
                 client = await chain.client_of(asked)
-                lookups = Lookups(chain.hear, name, asked.types)
+                lookups = Lookups(chain.respond, name, asked.types)
                 try:
                     found = [await lookups.look_up(each) for each in client.settings]
                 except ValueError as error:
@@ -274,9 +274,9 @@ class Chain:
             self._client = self._client._replace(address=found.pod.address)
         return found
 
-    async def hear(self, packet: Packet) -> Heard:
+    async def respond(self, packet: Packet) -> Response:
         """The seconds until the answer, and the answer, if there is one."""
-        from hsdns.explanation.client import Heard, heard_of
+        from hsdns.explanation.client import Response, response_to
         from hsdns.explanation.observed import NO_FORWARD
         from hsdns.server.runtime import begin
 
@@ -291,11 +291,11 @@ class Chain:
         try:
             reply = await asyncio.wait_for(done, LONGEST)
         except TimeoutError:
-            return Heard(None)
+            return Response(None)
         why = ""
         if self._refused:
             first = self._refused[0]
             why = NO_FORWARD.format(first.query.qname.to_text().removesuffix("."))
             reply = None if first.depth else reply
             self._refused.clear()
-        return heard_of(packet, reply, why, loop.time() - began if waited else 0.0)
+        return response_to(packet, reply, why, loop.time() - began if waited else 0.0)

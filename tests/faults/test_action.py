@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hsdns.chain import Earlier, Request
-from hsdns.faults.action import MAX_DELAY, Course, Restart
+from hsdns.faults.action import Course, Restart
 from hsdns.faults.handler import FaultHandler
 from hsdns.faults.rules import RuleError, Rules, hits_metric
 from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS, read_rule
@@ -113,18 +113,10 @@ def test_endpoints_are_the_same_for_each_type() -> None:
     assert len(chosen) > 2
 
 
-@pytest.mark.parametrize(
-    ("rule", "least", "most"),
-    [
-        ("delay 200ms", 0.2, 0.2),
-        ("delay normal 200ms 50ms", 0.05, 0.4),
-        ("delay pareto 20ms 1.5", 0.02, MAX_DELAY),
-        ("delay pareto 5s 0.5", 5, MAX_DELAY),
-    ],
-)
-def test_delays(rule: str, least: float, most: float) -> None:
+@pytest.mark.parametrize(("rule", "bounds"), table("delays"))
+def test_delays(rule: str, bounds: str) -> None:
     """They are drawn before anything is asked, and the reply is left to others."""
-    found = []
+    found, (least, most) = [], map(float, bounds.split())
     for seed in range(200):
         course, lookups = act(rule, "web.test. A", seed)
         assert (course.reply, lookups) == (None, [])

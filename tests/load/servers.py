@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,3 +145,36 @@ def _listens(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+# --- over HTTP ---
+
+
+@contextmanager
+def http_server(answer: Callable[[], tuple[int, bytes]]) -> Iterator[tuple[int, list[tuple[str, str, bytes]]]]:  # fmt: skip
+    """Answer requests in turn; the port, and of each request method and authorization, path and body."""
+    asked: list[tuple[str, str, bytes]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            asked.append((f"{self.command} {self.headers['Authorization']}", self.path, body))
+            status, found = answer()
+            self.send_response(status)
+            self.send_header("Location", "/y")
+            self.end_headers()
+            self.wfile.write(found)
+
+        do_GET = do_PATCH = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815 - as http.server calls them
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_port, asked
+        finally:
+            server.shutdown()
+            thread.join()

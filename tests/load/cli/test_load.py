@@ -8,14 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -32,7 +29,8 @@ from hsdns.load.cli import load as load_part
 from hsdns.load.cli.cluster import LoadCluster, following_changes
 from hsdns.load.cli.knee import find_knee
 from hsdns.load.cli.load import Generator, Load, Termination, find_generator
-from hsdns.load.cli.settings import LoadSettings, ReportCommand
+from hsdns.load.cli.reports import SUMMARY, Metrics, write_for_ci
+from hsdns.load.cli.settings import LoadSettings, ReportCommand, check_gateway
 from hsdns.load.cluster.job import INDEX, reports_of
 from hsdns.load.cluster.names import cluster_questions
 from hsdns.load.errors import LoadError
@@ -50,7 +48,7 @@ from loadtest.ports import free_port
 from tests.load import servers
 from tests.load.cli.test_settings import settings
 from tests.load.cluster.test_api import STARTED, api
-from tests.load.servers import answer, server
+from tests.load.servers import answer, http_server, server
 from tests.load.test_report import PLAN, report, results
 from tests.support.apiserver.real_api import RealApi, missing_assets
 
@@ -215,7 +213,7 @@ def test_a_pod_of_a_job_that_is_deleted_puts_its_report(
         words = f"-p {port} -queries q.txt -rate 800 -time 1m -job load -start-at +10s -fail-if nxdomain<1"
         assert Load.main(words.split()) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
-    ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
+    ((_, octets),) = reports_of(asked[1][2], "-")
     report = read_report(octets, "")
     (told,) = report.servers
     assert (told.ended, told.counts.sent >= 28, report.plan.part) == ("interrupted", True, "1/4")
@@ -231,31 +229,6 @@ def test_before_a_load_it_is_ctrl_c() -> None:
 # --- metrics, and files for CI ---
 
 NAME = "127.0.0.1 port 53"
-
-
-@contextmanager
-def gateway(status: int = 200) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """A Pushgateway; what was pushed."""
-    pushed: list[tuple[str, bytes]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            octets = self.rfile.read(int(self.headers["Content-Length"]))
-            pushed.append((self.path, octets))
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *words: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", pushed
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_a_file_is_written_now_and_then(tmp_path: Path) -> None:
@@ -285,21 +258,21 @@ def test_a_file_that_cannot_be_written_is_told_at_the_end(tmp_path: Path) -> Non
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_a_gateway_gets_them() -> None:
-    with gateway() as (url, pushed):
-        metrics = Metrics("", check_gateway(url))
+    with http_server(lambda: (200, b"")) as (port, pushed):
+        metrics = Metrics("", check_gateway(f"http://127.0.0.1:{port}"))
         metrics.show({NAME: results()}, 10.0)
         metrics.finish({NAME: results()}, report(results(), "loss>0"))
     assert len(pushed) == 2
-    assert {path.partition("/instance/")[0] for path, _ in pushed} == {"/metrics/job/hsdns_load"}
-    assert b"hsdns_load_limit_met" not in pushed[0][1]
-    assert b"hsdns_load_limit_met" in pushed[1][1]
+    assert {path.partition("/instance/")[0] for _, path, _ in pushed} == {"/metrics/job/hsdns_load"}
+    assert b"hsdns_load_limit_met" not in pushed[0][2]
+    assert b"hsdns_load_limit_met" in pushed[1][2]
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_a_gateway_that_takes_nothing_is_told_at_the_end() -> None:
-    with gateway(400) as (url, _):
-        metrics = Metrics("", url)
+    with http_server(lambda: (400, b"")) as (port, _):
+        metrics = Metrics("", f"http://127.0.0.1:{port}")
         with pytest.raises(LoadError, match="has not taken the metrics: HTTP Error 400: Bad Request"):  # fmt: skip
             metrics.finish({NAME: results()}, report(results()))
     metrics = Metrics("", f"http://127.0.0.1:{free_port()}")

@@ -17,7 +17,6 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from hsdns.load.cli.export import SUMMARY, Metrics, check_gateway, write_for_ci
 
 from hsdns import cli
 from hsdns.apiserver import access

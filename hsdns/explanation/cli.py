@@ -34,7 +34,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from hsdns.ask.names import KINDS, Word, read_word, taken_for
+from hsdns.ask.names import KINDS, NAMESPACE, Word, read_word, taken_for
 from hsdns.cli import source
 from hsdns.cli.command import (
     ANY,
@@ -127,8 +127,9 @@ class AskerCommand(ClusterCommand):
     def pod(self) -> str:
         """NAMESPACE/POD of -from, "" without it."""
         kind, slash, name = self.from_.partition("/")
-        name = name if kind.lower() in PODS else "" if slash else kind
-        return f"{self.namespace}/{name}" if name and self.namespace else self.from_
+        if kind.lower() in PODS:
+            return f"{self.namespace or NAMESPACE}/{name}"
+        return f"{self.namespace}/{kind}" if kind and self.namespace and not slash else self.from_
 
     @property
     def word(self) -> Word:

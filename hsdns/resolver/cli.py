@@ -165,7 +165,8 @@ class Resolve(AskerCommand):
         (address, port), *_ = place.servers
         text = asked.resolv_conf
         if asked.pod and place.running is not None:
-            explained = explain_running(place.running, asked.name, asked.types[0], asks=asked)
+            word, given = self.words[0], self.word.namespace
+            explained = explain_running(place.running, word, asked.types[0], given, asked)
             client = explained.asker
             assert client is not None, "it is about the lookup of a program"
             text = client.resolv_conf

@@ -116,7 +116,6 @@ def test_commands(
         ("add -dry-run", 1, "hsdns fault add takes a rule, such as: drop type AAAA; -h shows more"),
         ("list -o yaml", 1, '-o needs text or json, found "yaml"'),
         ("list -contrl x", 1, 'unknown flag -contrl; did you mean "-control"?'),
-        ("list", 2, 'no running server was found; start one with "hsdns serve", or name its control socket with -control PATH'),
     ],
 )  # fmt: skip
 def test_refused(line: str, status: int, error: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,11 +148,6 @@ def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, errors) == (1, "no/shop.rec cannot be written: No such file or directory\n")
 
 
-def test_no_server(capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, errors = run("shop.rec", capsys)
-    assert (status, errors.startswith("no running server was found")) == (2, True)
-
-
 @pytest.mark.parametrize(
     ("watched", "status", "error"),
     [

@@ -12,8 +12,7 @@ import pytest
 
 from hsdns import __version__
 from hsdns.cli import control_path, running_server
-from hsdns.cli.command import Contradiction
-from hsdns.cli.running_server import NotRunning, RunningServer, ServerError, find
+from hsdns.cli.running_server import RunningServer, ServerError, find
 
 pytestmark = pytest.mark.sockets
 VERSION = b'{"server":"hsdns","version":"9.9.9","pid":7,"api":["v1","v2"]}\n'
@@ -81,21 +80,6 @@ def test_the_one_that_runs_is_found(folder: Path) -> None:
     with listening(path):
         assert find(None) == RunningServer(path, 7, "9.9.9")
     assert (folder / "hsdns" / "6.sock").exists()
-
-
-def test_none_runs() -> None:
-    with pytest.raises(NotRunning) as caught:
-        find(None)
-    assert str(caught.value) == (
-        'no running server was found; start one with "hsdns serve", or name its control socket with -control PATH'
-    )
-
-
-def test_two_run(folder: Path) -> None:
-    one, two = folder / "hsdns" / "1.sock", folder / "hsdns" / "2.sock"
-    with listening(one), listening(two), pytest.raises(Contradiction) as caught:
-        find(None)
-    assert str(caught.value) == f"2 servers run: {one}, {two}; choose one with -control PATH"
 
 
 def test_the_one_of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,11 +31,11 @@ def without_effect(objects: Objects) -> Iterator[Remark]:
             for block, known, assembled in corefile.setup
             for hint in _of_block(known, assembled, _names_of(block))
         }
-        found.update(corefile.warnings)
         blocks = [(block, assembled) for block, _, assembled in corefile.setup]
         found.update((token.position, sentence) for token, sentence in hidden_blocks(blocks))
         told = {each.position for each in corefile.errors}
-        for position, sentence in sorted(each for each in found if each[0] not in told):
+        found = {each for each in found if each[0] not in told}
+        for position, sentence in sorted(found.union(corefile.warnings)):
             remark = corefile.remark(position, "", sentence)
             yield remark._replace(level="note" if sentence == STDOUT else "")
 

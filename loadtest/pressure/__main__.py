@@ -6,12 +6,12 @@ Path: here -> run.py, soak.py -> results.py, soak_result.py.
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import sys
 import tempfile
 from pathlib import Path
 
+from hsdns.corefile.properties import parse_duration
 from loadtest import bench
 from loadtest.apiserver.objects import namespace_of
 from loadtest.bench import Measured, Progress
@@ -36,7 +36,6 @@ from tests.support.upstreams.certificate import make_certificate
 SERVERS = (NATIVE, PURE, COREDNS)
 ENDPOINTS = 10
 _LEAST_SERVICES = 500  # 400 of them change in a soak
-_UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def measure(asked: argparse.Namespace, words: list[str]) -> Measured:
@@ -119,10 +118,10 @@ def arguments() -> argparse.ArgumentParser:
 
 def duration(word: str) -> float:
     """Read a number of seconds, minutes or hours with its unit."""
-    match = re.fullmatch(r"([1-9][0-9]{0,4})([smh])", word)
-    if match is None:
+    seconds = parse_duration(word)
+    if seconds is None or seconds <= 0:
         raise argparse.ArgumentTypeError(f'"{word}" is no time; write a number with s, m or h: 30m')
-    return float(int(match[1]) * _UNITS[match[2]])
+    return seconds
 
 
 if __name__ == "__main__":

@@ -75,11 +75,6 @@ class Outcome(NamedTuple):
     late: float = 0.0  # seconds that an otherwise idle process was late under pressure (p99)
     ended: str = ""
 
-    @property
-    def honest(self) -> list[Honest]:
-        """The honest clients of the row."""
-        return list(self.clients.values())
-
     def figure(self, name: str) -> float | None:
         """A figure by its name; None if it was not measured."""
         found: float | None = None if self.ended else _FIGURES[name](self)
@@ -91,7 +86,7 @@ class Outcome(NamedTuple):
 
 
 def _slowdown(outcome: Outcome) -> float | None:
-    found = [each.slowdown(outcome.late * 1e6) for each in outcome.honest]
+    found = [each.slowdown(outcome.late * 1e6) for each in outcome.clients.values()]
     return max((each for each in found if each is not None), default=None)
 
 
@@ -99,14 +94,16 @@ def _worst(outcome: Outcome) -> float | None:
     """In milliseconds; a lost query counts with its timeout."""
     found = [
         each.pressed.worst_us if each.pressed.answered == each.pressed.sent else TIMEOUT_US
-        for each in outcome.honest
+        for each in outcome.clients.values()
     ]
     return max(found) / 1e3 if found else None
 
 
 _FIGURES: Any = {
     "answered": lambda it: it.pressing.share,
-    "honest answered": lambda it: min((each.pressed.share for each in it.honest), default=None),
+    "honest answered": lambda it: min(
+        (each.pressed.share for each in it.clients.values()), default=None
+    ),
     "event p99, ms": lambda it: it.events and it.events.p99 * 1e3,
     "event worst, ms": lambda it: it.events and it.events.worst * 1e3,
     "stale or wrong answers": lambda it: (
@@ -273,7 +270,7 @@ def _remarks(it: Outcome) -> str:
     said = []
     if it.pressing.sent < 0.95 * it.pressing.offered:
         said.append(f"{it.pressing.sent / it.pressing.offered:.0%} of the rate was reached")
-    if any(each.quiet.all_p99_us > BUSY_US for each in it.honest):
+    if any(each.quiet.all_p99_us > BUSY_US for each in it.clients.values()):
         said.append("the machine was busy before")
     if it.pressing.sent_away:
         said.append(f"clients sent away {it.pressing.sent_away:,} times")

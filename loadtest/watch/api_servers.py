@@ -407,15 +407,16 @@ class FakeApiProcess(Opened):
 
     def first_change(self) -> Change:
         """The first change of the stream; waits for it."""
-        while not (found := self.changes()):
-            time.sleep(_PAUSE)
-        return found[0]
+        return self._wait_for(0)[0]
 
     def last_change(self) -> Change:
         """The latest change of the stream; waits for the first one."""
-        while not (found := self.changes(-1)):
+        return self._wait_for(-1)[-1]
+
+    def _wait_for(self, first: int) -> list[Change]:
+        while not (found := self.changes(first)):
             time.sleep(_PAUSE)
-        return found[-1]
+        return found
 
     def _ask(self, method: str, word: str, body: object = None) -> dict[str, Any]:
         return dict(self.access.ask(method, f"/_control/{word}", body))

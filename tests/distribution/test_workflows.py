@@ -1,4 +1,4 @@
-""".github: the workflows run what there is; the hook for pre-commit and the GitHub Action run `hsdns lint`."""
+""".github, the hook for pre-commit and the GitHub Action, which run what there is; and the Makefile's environment."""
 
 from __future__ import annotations
 
@@ -164,7 +164,6 @@ def test_dependencies_that_are_renewed_are_there() -> None:
 
 # --- the hook and the action ---
 
-ROOT = Path(__file__).resolve().parents[2]
 TARGET = "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: ExternalName, externalName: 10.1.2.3}}"
 
 
@@ -172,21 +171,11 @@ def load_yaml(name: str) -> Any:
     return yaml.safe_load((ROOT / name).read_text())
 
 
-@pytest.mark.parametrize(
-    ("path", "is_checked"),
-    [
-        ("a.yaml", True),
-        ("deploy/b.yml", True),
-        ("c.json", True),
-        ("Corefile", True),
-        ("dns/Corefile.lab", True),
-        ("a.yaml.txt", False),
-        ("NoCorefile", False),
-    ],
-)
-def test_files_of_the_hook(path: str, is_checked: bool) -> None:
+def test_files_of_the_hook() -> None:
     (hook,) = load_yaml(".pre-commit-hooks.yaml")
-    assert bool(re.search(hook["files"], path)) is is_checked
+    checked = "a.yaml deploy/b.yml c.json Corefile dns/Corefile.lab".split()
+    others = ["a.yaml.txt", "NoCorefile"]
+    assert [each for each in (*checked, *others) if re.search(hook["files"], each)] == checked
 
 
 def test_the_action_annotates_what_is_found(tmp_path: Path) -> None:
@@ -222,3 +211,66 @@ def test_the_action_annotates_what_is_found(tmp_path: Path) -> None:
     )
     assert done.stdout.count("::error") == 1
     assert (tmp_path / "spec").read_text() == f"hsdns-server=={hsdns.__version__}\n"
+
+
+# --- the Makefile's environment: when the server is installed again ---
+
+PROGRAM = '#!/bin/sh\necho "$*" >> "$CALLS"\n'
+INSTALL = "-m pip --quiet --no-input install --no-deps --no-build-isolation --editable ."
+
+with_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A tree with an environment whose Python only notes what it should do, and a PATH without cargo."""
+    tree = tmp_path / "tree"
+    for name in (
+        "Makefile",
+        "pyproject.toml",
+        "setup.py",
+        "requirements/run.txt",
+        "native/Cargo.toml",
+    ):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tree / name)
+    for name in ("native/Cargo.lock", "native/src/lib.rs", "hsdns/__init__.py", ".venv/made"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).touch()
+    for path in (tree / ".venv/bin/python", tree / ".venv/bin/hsdns", tmp_path / "cargo/cargo"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(PROGRAM)
+        path.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    for name in ("make", "sh", "find", "cat", "echo", "touch"):
+        found = shutil.which(name)
+        assert found, name
+        (tmp_path / "bin" / name).symlink_to(found)
+    return tree
+
+
+def serve(tree: Path, *, cargo: bool) -> list[str]:
+    """What `make serve` does with the Python of the environment."""
+    calls = tree.parent / "calls"
+    calls.write_text("")
+    path = f"{tree.parent}/cargo:{tree.parent}/bin" if cargo else f"{tree.parent}/bin"
+    subprocess.run(
+        ["make", "serve"], check=True, capture_output=True, cwd=tree, timeout=30,
+        env={"PATH": path, "CALLS": str(calls)},
+    )  # fmt: skip
+    return calls.read_text().splitlines()
+
+
+@with_make
+def test_once_cargo_is_there_it_compiles(tree: Path) -> None:
+    assert INSTALL in serve(tree, cargo=False)
+    assert serve(tree, cargo=False) == ["serve"]
+    assert INSTALL in serve(tree, cargo=True)
+    assert serve(tree, cargo=True) == ["serve"]
+
+
+def test_every_target_is_explained() -> None:
+    text = (ROOT / "Makefile").read_text()
+    phony = re.findall(r"^\.PHONY: (.+)$", text, re.MULTILINE)[0].split()
+    explained = re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE)
+    assert sorted(phony) == sorted(explained)

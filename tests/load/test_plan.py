@@ -25,7 +25,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import CD, RD
 from hsdns.wire.name import Name
-from tests.load.pod_plans import OUTSIDE, VAULT, WEB, plan
+from tests.load.clusters import OUTSIDE, VAULT, WEB, plan
 from tests.support.tables import columns, lines
 
 TABLES = Path(__file__).with_name("tables.txt")

@@ -153,7 +153,6 @@ def test_the_delay_of_a_change(given: str, delays: str) -> None:
 
 # --- answers ---
 
-TABLES = Path(__file__).with_name("tables.txt")
 
 OLD, NEW = frozenset("ab"), frozenset("bc")
 
@@ -205,7 +204,6 @@ def test_only_timed_services_have_delays() -> None:
 # --- a soak ---
 
 MB = 1_000_000
-TABLES = Path(__file__).with_name("tables.txt")
 TO_4, TO_16 = Bounds(0.002, 0.004), Bounds(0.008, 0.016)
 TO_64, TO_256 = Bounds(0.032, 0.064), Bounds(0.128, 0.256)
 APPLIED = Applied(360_000, TO_4, TO_64)

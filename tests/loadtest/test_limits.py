@@ -219,8 +219,6 @@ def test_a_freeze_is_found_within_5_ms(since: str, expected: str) -> None:
 
 # --- what benchmarks read, and what they ask ---
 
-TABLES = Path(__file__).with_name("tables.txt")
-
 
 @pytest.mark.parametrize("name", ["hsdns", "x) S 1 2 3 (y"])
 def test_proc(name: str) -> None:

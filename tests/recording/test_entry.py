@@ -109,7 +109,6 @@ def test_metadata(
 
 # --- the entries of a recording, from the streams of a control door ---
 
-TIME = "2026-01-01T00:00:00.000+00:00"
 RAW = to_raw(service("shop/web", "10.96.7.7"))
 STATE = to_line(State(100.5, TIME, 1, serves=True))
 

@@ -184,8 +184,6 @@ def test_buckets(values: list[int]) -> None:
 
 # --- the page: it is complete and obeys nothing in its data; and what its script makes of it ---
 
-MS = 1_000_000
-
 
 WHOLE, EVERY = REPORTS["stale"], REPORTS["everything"].servers[0]
 

@@ -40,7 +40,7 @@ from hsdns.wire.framing import frame
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
-from tests.load.pod_plans import OUTSIDE, plan
+from tests.load.clusters import OUTSIDE, plan
 from tests.load.stream_peers import Link, Socket
 from tests.support.resolvers.lookups import trace_of
 

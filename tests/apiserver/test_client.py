@@ -240,6 +240,13 @@ class TestTls:
             assert server.requests == []
 
 
+async def test_refused_credentials_are_invalidated() -> None:
+    async with Serving(lambda head: said("401 Unauthorized")) as server:
+        source = FixedAccess(Access(server.url, authorization="Bearer old"))
+        assert (await server.setting(source).ask())[0] == 401
+        assert source.forgotten == [source.access]
+
+
 class TestProxy:
     async def test_tunnel(self) -> None:
         established = Said(b"HTTP/1.1 200 Connection established\r\n\r\n")

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.access import Access, Endpoint, InCluster
-from hsdns.apiserver.client import ApiClient, TlsContexts, describe, user_agent
+from hsdns.apiserver.client import ApiClient, TlsContexts, describe, is_away, user_agent
 from hsdns.apiserver.connections import (
     ConnectTimeout,
     HttpFault,
@@ -240,6 +240,13 @@ class TestTls:
             assert server.requests == []
 
 
+async def test_refused_credentials_are_invalidated() -> None:
+    async with Serving(lambda head: said("401 Unauthorized")) as server:
+        source = FixedAccess(Access(server.url, authorization="Bearer old"))
+        assert (await server.setting(source).ask())[0] == 401
+        assert source.forgotten == [source.access]
+
+
 class TestProxy:
     async def test_tunnel(self) -> None:
         established = Said(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -318,6 +325,25 @@ def of_tls(reason: str) -> ssl.SSLError:
 )  # fmt: skip
 def test_describe(error: BaseException, sentence: str) -> None:
     assert describe(ACCESS, error, 7.0) == f"https://host:443 {sentence}"
+
+
+def test_is_away() -> None:
+    """Which errors say that nothing listens at the address."""
+    away = (
+        ConnectionRefusedError(errno.ECONNREFUSED, "x"),
+        OSError(errno.EHOSTUNREACH, "x"),
+        TimeoutError(errno.ETIMEDOUT, "x"),
+        socket.gaierror(-2, "x"),
+        ConnectTimeout(),
+    )
+    there = (
+        TimeoutError(),
+        NoResponse(),
+        Lost(ConnectionResetError(errno.ECONNRESET, "x")),
+        of_tls("X"),
+        ProxyUnreachable(ConnectionRefusedError(111, "x")),
+    )
+    assert [is_away(each) for each in (*away, *there)] == [True] * 5 + [False] * 5
 
 
 def test_the_password_of_a_proxy_is_not_shown() -> None:

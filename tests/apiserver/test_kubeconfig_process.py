@@ -135,6 +135,16 @@ OIDC = {"client-id": "me", "client-secret": "", "idp-issuer-url": "https://127.0
 
 
 class TestOidc:
+    def test_a_valid_token(self, tmp_path: Path) -> None:
+        token = jwt(4_000_000_000)
+        config = OIDC | {"id-token": jwt(1), "refresh-token": "old"}
+        path = write(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
+        remembered = {"id-token": token, "refresh-token": "new"}
+        found = run(path, stdin=json.dumps(remembered))
+        assert found["authorization"] == f"Bearer {token}"
+        assert found["expiry"] == 4_000_000_000.0
+        assert found["remembered"] == remembered
+
     @pytest.mark.sockets
     @pytest.mark.parametrize(
         "trusted", [pytest.param(True, id="trusted"), pytest.param(False, id="not-trusted")]

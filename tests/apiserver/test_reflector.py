@@ -311,3 +311,11 @@ def test_the_backoff_is_reset_after_two_minutes() -> None:
         backoff.pause(float(now))
     assert backoff.pause(7.0 + MAX_PAUSE + HEALTHY) == MAX_PAUSE
     assert backoff.pause(7.0 + 3 * MAX_PAUSE + 3 * HEALTHY) == FIRST_PAUSE
+
+
+def test_pauses_after_a_return_stay_short_while_the_server_starts() -> None:
+    backoff = Backoff(Fixed(0.0))
+    for now in range(8):
+        backoff.pause(float(now))
+    backoff.begin_anew(100.0)
+    assert [backoff.pause(100.0 + at) for at in (0, 1, 14, 15, 16)] == [0.8, 0.8, 0.8, 0.8, 1.6]

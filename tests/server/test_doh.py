@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from h2.config import H2Configuration
@@ -27,6 +29,7 @@ from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.function_processor import Answer, asked_address
 from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
 from tests.support.servers.stream_serving import (
+    ADDRESS,
     MemoryServing,
     Serving,
     server_context,
@@ -267,6 +270,29 @@ WIDE = http2_frames.frame(http2_frames.SETTINGS, 0, 0, b"\0\4\x7f\0\0\0") + http
     http2_frames.WINDOW_UPDATE, 0, 0, b"\x10\0\0\0"
 )
 TCP_QUERY = frame(query(number=2).to_wire())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+async def test_client_without_credit_is_served_later(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even its handshake is read before; what it has sent meanwhile is answered then."""
+    async with serving() as it:
+        timers: list[Any] = []
+        monkeypatch.setattr(it.server, "_call_later", lambda *timer: timers.append(timer))
+        assert it.server._credit is not None
+        it.server._credit.charge(ADDRESS, 1 << 30, 0, it.now)
+        client = Http2Client(it.port)
+        opening = asyncio.ensure_future(client.__aenter__())
+        await it.connection()
+        done, _ = await asyncio.wait([opening], timeout=0.05)
+        assert not done
+        ((_, call),) = timers
+        call()
+        async with asyncio.timeout(10):
+            await opening
+        check(await client.ask("GET", get()))
+        await client.__aexit__()
 
 
 @pytest.mark.parametrize(

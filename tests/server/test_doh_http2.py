@@ -311,6 +311,13 @@ def test_a_header_block_has_the_meaning_that_the_table_gives_it() -> None:
     assert paths == ["/a"] * 3 + ["/b"] * 3
 
 
+def test_end_said_by_the_client() -> None:
+    client = Client()
+    client.h2.close_connection()
+    client.exchange()
+    assert client.server.is_over
+
+
 def test_a_request_that_is_taken_back_with_it_is_none() -> None:
     client = Client()
     client.h2.send_headers(

@@ -206,6 +206,24 @@ async def test_plugin_that_fails_ends_the_process(
 # --- no query is lost ---
 
 
+@pytest.mark.parametrize(("word", "shown"), [("reload", True), ("", False)])
+async def test_running_configuration_is_logged(
+    word: str, shown: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "hsdns"):
+        async with running(
+            ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))
+        ) as reloadable:
+            reloadable.server.show_running()
+            digest = reloadable.server.configuration.corefile.digest
+            line = f"plugin/reload: Running configuration SHA512 = {digest}"
+            assert caplog.messages == ([line] if shown else [])
+            caplog.clear()
+            assert await reloadable.server.reload()
+            expected = ["Reloading", *([line] if shown else []), "Reloading complete"]
+            assert caplog.messages == expected
+
+
 async def test_certificate_is_read_again_at_a_reload(tmp_path: Path) -> None:
     data = Path(__file__).parents[1] / "data" / "tls"
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"

@@ -15,7 +15,7 @@ from hsdns.chain import Request
 from hsdns.server.transport import tcp as tcp_listener
 from hsdns.server.transport.admission import MAX_CREDIT_WAIT, SECONDS, STEPS
 from hsdns.server.transport.sockets import DEFAULT_LIMITS, Limits, Settings
-from hsdns.server.transport.tcp import MAX_IN_WORK, TcpConnection
+from hsdns.server.transport.tcp import KNOWN, MAX_IN_WORK, TcpConnection
 from hsdns.wire.framing import frame
 from hsdns.wire.message import RR, Reply
 from tests.support.clients.messages import query
@@ -103,6 +103,18 @@ def test_a_client_that_does_not_read_is_left(it: MemoryServing, is_blocked: bool
     assert not transport.is_over
     transport.connection.expire(it.now + limit + 0.1)
     assert transport.is_aborted is True
+
+
+def test_known_ones_of_a_step_are_bounded(it: MemoryServing) -> None:
+    """Each step may have some of them; their replies are written at the end of the turn, at once."""
+    it.server.clock = it.server.turns._clock = lambda: (
+        0.6 * SECONDS / KNOWN * len(it.processor.looked_up)
+    )
+    transport = it.connect()
+    transport.connection.data_received(QUERY * (3 * KNOWN))
+    assert [len(frames(each)) for each in transport.writes] == [2 * KNOWN]
+    it.finish()
+    assert [len(frames(each)) for each in transport.writes] == [2 * KNOWN, KNOWN]
 
 
 def test_queries_in_work_are_bounded(it: MemoryServing) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from hsdns.cluster.objects import CHANGE_TIME, EndpointSlice, Object
 from hsdns.explanation.explain import Explainer
+from hsdns.fastpath.hit_records import SAMPLE
 from hsdns.metrics import TIME_BUCKETS
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
@@ -191,6 +192,21 @@ def test_from_the_metrics() -> None:
     looked.now += 1
     assert rates.take() == {
         "queries_per_second": 0.0, "table_share": None, "by_type": {}, "by_rcode": {}, "exact": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_from_the_tap(times: int) -> None:
+    """The number of queries is exact, also where only a share of them is taken."""
+    looked = MemoryDoor()
+    with looked.queries.looking():
+        rates = Rates(looked.door)
+        looked.asked("web.shop.svc.cluster.local.", count=times * SAMPLE)
+        looked.now += 1
+        found = rates.take()
+    assert found == {
+        "queries_per_second": times * SAMPLE, "table_share": 0.0, "by_type": {"A": times * SAMPLE},
+        "by_rcode": {"NOERROR": times * SAMPLE}, "exact": times == 1,
     }  # fmt: skip
 
 

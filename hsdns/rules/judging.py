@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hsdns.corefile.lexer import Source
 from hsdns.corefile.mounted import COREFILE, ConfigMap, Mounted, corefiles
@@ -122,8 +122,15 @@ _SERVER: Final = ".server"  # a value with server blocks, for an import that oth
 
 def corefiles_of(manifests: Sequence[Manifest]) -> list[CorefileText]:
     """The Corefiles of ConfigMaps with what they import, and server blocks that none of them imports."""
-    config_maps = [_config_map(each) for each in manifests if each.kind == "ConfigMap"]
-    spaces = {each.namespace for each in config_maps if COREFILE in each.values}
+    written = [each for each in manifests if each.kind == "ConfigMap"]
+    spaces = {each.namespace for each in written if COREFILE in _values(each)}
+    config_maps = [
+        _config_map(each)
+        for each in written
+        if each.namespace in spaces
+        or (spaces and "" in (each.namespace, *spaces))
+        or any(key.endswith(_SERVER) for key in _values(each))
+    ]
     pods = [
         (each.namespace, mapping_at(each.content, _PODS[each.kind]))
         for each in manifests
@@ -165,8 +172,12 @@ def corefile_in(file: str, content: bytes) -> Mounted:
 _USUAL: Final = "coredns"  # the name of the ConfigMap in most clusters
 
 
+def _values(manifest: Manifest) -> dict[str, Any]:
+    return mapping_at(manifest.content, "data")
+
+
 def _config_map(manifest: Manifest) -> ConfigMap:
-    values = mapping_at(manifest.content, "data") if manifest.kind == "ConfigMap" else {}
+    values = _values(manifest)
     found = {
         key: _source(manifest, key, text) for key, text in values.items() if isinstance(text, str)
     }

@@ -71,7 +71,7 @@ HOSTS = (
         pytest.param(". {\nforward 192.0.2.1 192.0.2.2\n}", ['2:9 "192.0.2.1" is taken for a zone; the first argument of forward is a zone, as in "forward . 192.0.2.1"'], id="forward-without-zone"),
         pytest.param(". {\nforward . 192.0.2.1 {\nexcept 10.0.0.1\n}\n}", [f'3:8 "10.0.0.1" is taken for a zone; {NETWORK}'.replace(NETWORK, 'the first argument of forward is a zone, as in "forward . 10.0.0.1"')], id="except-an-address"),
         pytest.param(". {\nlog error\nwhoami\n}", ['2:5 "error" is taken for a zone; write the class into braces: "log {", "class error", "}"'], id="class-of-log"),
-        pytest.param(". {\nlog stdout\nwhoami\n}", ['2:5 "stdout" is taken for a zone; if it is one, write "stdout."'], id="output-of-log"),
+        pytest.param(". {\nlog stdout\nwhoami\n}", ['2:5 "stdout" is taken for a zone; log writes to standard output anyway, so leave it out'], id="output-of-log"),
         pytest.param(". {\ncache *.example.org a.org,b.org\n}", [f'2:{at} "{word}" is taken for a zone; zones are separated by spaces and have no wildcards' for at, word in ((7, "*.example.org"), (21, "a.org,b.org"))], id="no-host-name"),
         pytest.param(". {\nforward . 192.0.2.1 force_tcp\n}", [f'2:21 "force_tcp" is taken for the host name of an upstream; {BRACES}'], id="property-of-forward"),
         # Those that are meant.

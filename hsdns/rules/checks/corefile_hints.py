@@ -180,6 +180,8 @@ def _meant(token: Token, plugin: str, properties: object) -> str:
         if plugin == "forward" and "/" not in text:
             return f'the first argument of forward is a zone, as in "forward . {text}"'
         return 'the zone of a network has the form "10.244.0.0/16"'
+    if plugin == "log" and text in ("stdout", "stderr"):
+        return "log writes to standard output anyway, so leave it out"
     if text in WORDS or (len(labels) == 1 and text[0] in "+-0123456789"):
         if plugin == "cache":
             return 'a TTL is a number of seconds without a unit, as in "cache 30"'

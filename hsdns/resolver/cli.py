@@ -72,6 +72,7 @@ class Resolve(AskerCommand):
         """Look the name up, and show each query."""
         from hsdns.ask.cli import Asked, domain_of, of_resolv_conf, read_servers
         from hsdns.cli.running_server import NotRunning, RunningServer
+        from hsdns.explanation.question import TYPES
 
         self.exclusive("server", *BESIDE_NO_SERVER)
         if self.forward and self.conf is not None:
@@ -80,6 +81,12 @@ class Resolve(AskerCommand):
             raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
         source.check_upstreams(self.forward)
         asking = self.asking()
+        if not {*asking.types} <= {*TYPES}:
+            word = type_to_text(asking.types[0])
+            raise FlagError(
+                f"programs look up A and AAAA records by getaddrinfo, not {word}; hsdns explain {self.words[0]} {word} "
+                "-from NS/POD walks the search list for it"
+            )
         path = self.resolv_conf or RESOLV_CONF
         domain = domain_of(path)
         place: Asked | tuple[Token, ...] | None

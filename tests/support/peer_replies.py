@@ -94,6 +94,11 @@ API_SERVER: Final = Recording(
     [f"{ASSETS}/kube-apiserver", "--version"],
     "make peer-record KUBEBUILDER_ASSETS=/path/to/assets",
 )
+CONTROLLERS: Final = Recording(
+    "controllers.jsonl.zst",
+    [f"{ASSETS}/kube-controller-manager", "--version"],
+    API_SERVER.command,
+)
 found: Final = COREDNS.found
 
 

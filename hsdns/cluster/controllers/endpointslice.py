@@ -10,7 +10,10 @@ Rule 4: an endpoint is ready if publishNotReadyAddresses is set, or the pod is r
 
 EndpointSlices from Endpoints objects:
 Source: k8s.io/kubernetes pkg/controller/endpointslicemirroring, which does this for Services without a selector; hsdns
-also does it for dumps that contain Endpoints but no slices or pods.
+also does it for dumps that contain Endpoints but no slices or pods.  pkg/api/v1/endpoints/util.go, by which the API
+server packs subsets anew.
+Rule 5: an address that two subsets have is the first of them in both, and for a port that one of them has among the
+        addresses that are not ready, it is not ready.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from hsdns.cluster.controllers.address import FAMILIES, family_of, is_headless, letters
-from hsdns.cluster.controllers.kinds import EndpointAddress, Endpoints, EndpointSubset
+from hsdns.cluster.controllers.kinds import EndpointAddress, Endpoints
 from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
@@ -36,6 +39,10 @@ from hsdns.cluster.objects import (
 MOST_ENDPOINTS = 100  # kube-controller-manager's --max-endpoints-per-slice
 MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 HEADLESS_LABEL = "service.kubernetes.io/headless"
+MIRRORING = "endpointslicemirroring-controller.k8s.io"
+MADE_BY = {"endpointslice-controller.k8s.io", MIRRORING}
+_SKIP_LABEL = "endpointslice.kubernetes.io/skip-mirror"
+_LEADER = "control-plane.alpha.kubernetes.io/leader"  # of Endpoints that are a lock
 _Ports = tuple[tuple[str, str, int], ...]  # name, protocol, number
 
 
@@ -142,33 +149,58 @@ def _natural(name: str) -> tuple[str, int, str]:
     return (match[1], int(match[2]), name) if match else (name, -1, name)
 
 
+def is_made(found: EndpointSlice) -> bool:
+    """Whether a controller may have made a slice: its label names no other manager."""
+    return (found.metadata.labels or {}).get(MANAGED_BY_LABEL, MIRRORING) in MADE_BY
+
+
+def is_mirrored(endpoints: Endpoints) -> bool:
+    """Whether the controller makes slices of an Endpoints object."""
+    meta = endpoints.metadata
+    return (meta.labels or {}).get(_SKIP_LABEL) != "true" and _LEADER not in (
+        meta.annotations or {}
+    )
+
+
 def mirrored_slices(endpoints: Endpoints, taken: set[str]) -> list[EndpointSlice]:
     """The slices of an Endpoints object; `taken` are the names of slices in the namespace."""
     meta = endpoints.metadata
-    labels = {
-        **(meta.labels or {}),
-        MANAGED_BY_LABEL: "endpointslicemirroring-controller.k8s.io",
-    }
+    labels = {**(meta.labels or {}), MANAGED_BY_LABEL: MIRRORING}
+    packed = list(_packed(endpoints))
     made: list[EndpointSlice] = []
     for family in FAMILIES:
         groups = [
             (
-                list(subset.ports or ()),
+                [_with_name(port) for port in ports],
                 [_mirrored_endpoint(address, ready) for address, ready in listed],
             )
-            for subset in endpoints.subsets or ()
-            if (listed := list(_addresses(subset, family)))
+            for ports, found in packed
+            if (listed := [each for each in found if family_of(each[0].ip) == family])
         ]
-        groups = [([_with_name(port) for port in ports], found) for ports, found in groups]
         made += named_slices(meta.namespace, meta.name, labels, family, groups, taken)
     return made
 
 
-def _addresses(subset: EndpointSubset, family: str) -> Iterator[tuple[EndpointAddress, bool]]:
-    for listed, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
-        for address in listed or ():
-            if family_of(address.ip) == family:
-                yield address, ready
+_Readiness = list[tuple[EndpointAddress, bool]]
+
+
+def _packed(endpoints: Endpoints) -> Iterator[tuple[list[EndpointPort], _Readiness]]:
+    """The ports that have the same addresses, with these and whether each is ready (Rule 5)."""
+    first: dict[str, EndpointAddress] = {}
+    by_port: dict[EndpointPort | None, dict[str, bool]] = {}
+    for subset in endpoints.subsets or ():
+        for port in subset.ports or (None,):
+            found = by_port.setdefault(port, {})
+            for listed, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
+                for address in listed or ():
+                    first.setdefault(address.ip, address)
+                    found[address.ip] = ready and found.get(address.ip, True)
+    by_addresses: dict[tuple[tuple[str, bool], ...], list[EndpointPort]] = {}
+    for port, found in by_port.items():
+        ports = by_addresses.setdefault(tuple(found.items()), [])
+        ports += [] if port is None else [port]
+    for addresses, ports in by_addresses.items():
+        yield ports, [(first[ip], ready) for ip, ready in addresses]
 
 
 def _mirrored_endpoint(address: EndpointAddress, ready: bool) -> Endpoint:

@@ -72,6 +72,12 @@ class PodDnsConfig(msgspec.Struct, frozen=True):
     options: list[PodDnsOption] | None = None
 
 
+class ReadinessGate(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 PodReadinessGate."""
+
+    condition_type: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     """core/v1 PodSpec."""
 
@@ -83,6 +89,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     dns_config: PodDnsConfig | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
+    readiness_gates: list[ReadinessGate] | None = None
 
 
 class PodIP(msgspec.Struct, frozen=True):

@@ -23,11 +23,18 @@ from hsdns.cluster.controllers.address import (
 )
 from hsdns.cluster.controllers.defaults import with_defaults
 from hsdns.cluster.controllers.document import Document, is_ready_by_annotation
-from hsdns.cluster.controllers.endpointslice import mirrored_slices, slices_of
+from hsdns.cluster.controllers.endpointslice import (
+    is_made,
+    is_mirrored,
+    mirrored_slices,
+    slices_of,
+)
 from hsdns.cluster.controllers.kinds import Endpoints, Node, PodManifest, Workload
 from hsdns.cluster.controllers.workload import (
+    MAX_SET_NAME,
     TERMINAL,
     RunningPod,
+    is_too_long,
     run_pod,
     status_addresses,
     workload_pods,
@@ -111,6 +118,12 @@ def _run_pods(
         (each.kind, each.object) for each in documents if isinstance(each.object, Workload)
     ]
     simulated = workload_pods(workloads, manifests, nodes)
+    for each in documents:
+        if isinstance(each.object, Workload) and is_too_long(each.kind, each.object):
+            warn(
+                f"{each.where}: {each} has no pods: its name has {len(each.name)} characters, and with its revision, "
+                f"a label of its pods, {MAX_SET_NAME} are possible; choose a shorter name"
+            )
     named = {(each.metadata.namespace, each.metadata.name) for each in manifests}
     todo = [(each, is_ready_by_annotation(each.metadata)) for each in manifests]
     # A pod in the input replaces the one of that name that its workload would make.
@@ -156,6 +169,7 @@ def _missing_slices(
     has_slices = {
         (each.metadata.namespace, (each.metadata.labels or {}).get(SERVICE_NAME_LABEL))
         for each in given
+        if is_made(each)
     }
     taken: defaultdict[str, set[str]] = defaultdict(set)
     for each in given:
@@ -164,7 +178,11 @@ def _missing_slices(
     for pod in pods:
         for label, value in pod.labels.items():
             by_label[pod.manifest.metadata.namespace, label, value].append(pod)
-    by_service = {(each.metadata.namespace, each.metadata.name): each for each in endpoints}
+    by_service = {
+        (each.metadata.namespace, each.metadata.name): each
+        for each in endpoints
+        if is_mirrored(each)
+    }
 
     made: list[EndpointSlice] = []
     for service in services:

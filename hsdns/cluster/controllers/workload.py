@@ -5,7 +5,9 @@ Rule 1: a pod with a status is used as it is; one without gets an address, and i
         otherwise.
 Rule 2: a workload that owns pods in the input gets no others: the input is a dump of a real cluster.
 Rule 3: pods are named as the controllers name them (k8s.io/kubernetes pkg/controller): StatefulSet NAME-ORDINAL,
-        Deployment NAME-HASH-XXXXX, ReplicaSet, DaemonSet and Job NAME-XXXXX, indexed Job NAME-INDEX-XXXXX.
+        Deployment NAME-HASH-XXXXX, ReplicaSet, DaemonSet and Job NAME-XXXXX, indexed Job NAME-INDEX-XXXXX; what is
+        before XXXXX is cut to MAX_STEM characters.
+Rule 4: a StatefulSet whose name is longer than MAX_SET_NAME has no pods: their label of its revision would be too long.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ from hsdns.cluster.controllers.kinds import (
 from hsdns.cluster.objects import ObjectMeta, Pod, PodCondition, PodNames, PodStatus
 
 TERMINAL = frozenset({"Succeeded", "Failed"})
+MAX_STEM = 58  # characters; with five more it is a DNS label
+MAX_SET_NAME = 52  # characters; the revision has "-" and mostly ten digits, and the value of a label 63 characters
+GATES = "ReadinessGatesNotReady"  # the kubelet's reason
 
 
 class RunningPod(msgspec.Struct, frozen=True):
@@ -65,7 +70,8 @@ class RunningPod(msgspec.Struct, frozen=True):
     def to_object(self) -> Pod:
         """The pod with the fields that DNS needs."""
         meta, spec = self.manifest.metadata, self.manifest.spec
-        made = [] if self.ready else [PodCondition("Ready", "False", f"{READY} or {NOT_READY}")]
+        reason = GATES if spec.readiness_gates else f"{READY} or {NOT_READY}"
+        made = [] if self.ready else [PodCondition("Ready", "False", reason)]
         return Pod(
             metadata=ObjectMeta(
                 name=meta.name,
@@ -113,6 +119,11 @@ def workload_pods(
     return made
 
 
+def is_too_long(kind: str, workload: Workload) -> bool:
+    """Whether no pod of a workload is ever created, because of the length of its name (Rule 4)."""
+    return kind == "StatefulSet" and len(workload.metadata.name) > MAX_SET_NAME
+
+
 def run_pod(
     manifest: PodManifest, ready: bool, pools: Mapping[str, AddressPool], nodes: Mapping[str, Node]
 ) -> RunningPod:
@@ -125,6 +136,8 @@ def run_pod(
         ready = any(
             each.type == "Ready" and each.status == "True" for each in status.conditions or ()
         )
+    elif manifest.spec.readiness_gates and READY not in (manifest.metadata.annotations or {}):
+        ready = False  # what sets their conditions is no controller of Kubernetes
     addresses = status_addresses(status)
     if not addresses and not observed:
         addresses = _node_addresses(node) if manifest.spec.host_network else ()
@@ -181,6 +194,7 @@ def _identities(
     spec, base = workload.spec, workload.metadata.name
     replicas = spec.replicas or 0
     if kind == "StatefulSet":
+        replicas = 0 if is_too_long(kind, workload) else replicas
         for ordinal in range(spec.ordinals.start, spec.ordinals.start + replicas):
             name = f"{base}-{ordinal}"
             labels = {
@@ -196,25 +210,23 @@ def _identities(
         indexed = spec.completion_mode == "Indexed"
         for index in range(0 if spec.suspend else running):
             labels = {"batch.kubernetes.io/job-name": base, "job-name": base}
-            stem = f"{base}-{index}" if indexed else base
+            hostname, end = None, "-"
             if indexed:
                 labels["batch.kubernetes.io/job-completion-index"] = str(index)
-            yield (
-                index,
-                f"{stem}-{letters(f'{seed}/{index}', 5)}",
-                labels,
-                stem if indexed else None,
-            )
+                hostname, end = f"{base}-{index}", f"-{index}-"
+            stem = f"{base[: MAX_STEM - len(end)]}{end}"
+            yield index, f"{stem}{letters(f'{seed}/{index}', 5)}", labels, hostname
         return
     labels = {}
     if kind == "Deployment":
         template_hash = letters(seed, 10)
         base = f"{base}-{template_hash}"
         labels = {"pod-template-hash": template_hash}
+    stem = f"{base}-"[:MAX_STEM]
     if kind == "DaemonSet":
         # Named after its node, so that another node does not change the other pods.
         for index, node in enumerate([each.metadata.name for each in nodes] or [""]):
-            yield index, f"{base}-{letters(f'{seed}/{node}', 5)}", labels, None
+            yield index, f"{stem}{letters(f'{seed}/{node}', 5)}", labels, None
         return
     for index in range(replicas):
-        yield index, f"{base}-{letters(f'{seed}/{index}', 5)}", labels, None
+        yield index, f"{stem}{letters(f'{seed}/{index}', 5)}", labels, None

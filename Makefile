@@ -127,7 +127,7 @@ peer: $(VENV)/test  ## Ask the CoreDNS binary that HSDNS_PEER names what tests c
 peer-record: $(VENV)/test  ## Record anew what the CoreDNS of HSDNS_PEER and the API server in KUBEBUILDER_ASSETS reply; every test run is held against it
 	@test -n "$(HSDNS_PEER)$(KUBEBUILDER_ASSETS)" || { echo 'make peer-record: set HSDNS_PEER to a CoreDNS binary, or KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver, as in: make peer-record HSDNS_PEER=/usr/bin/coredns' >&2; exit 1; }
 	test -z "$(HSDNS_PEER)" || HSDNS_PEER="$(HSDNS_PEER)" HSDNS_PEER_RECORD=1 $(BIN)/pytest -n 0 -m peer tests/test_scenarios.py \
-		tests/test_edns_compliance.py tests/test_metrics_text.py tests/stock tests/peer_replies
+		tests/test_edns_compliance.py tests/test_metrics_text.py tests/stock tests/peer_replies tests/corefile
 	test -z "$(KUBEBUILDER_ASSETS)" || KUBEBUILDER_ASSETS="$(KUBEBUILDER_ASSETS)" HSDNS_PEER_RECORD=1 $(BIN)/pytest -n 0 tests/sources/test_same_as_api_server.py \
 		tests/sources/test_same_as_controllers.py
 

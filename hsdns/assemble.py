@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.chain import BlockChoice, Candidate, Handler, Next, RequestFilter, has
 from hsdns.corefile.keys import HostPort, Key, parse_key
+from hsdns.corefile.properties import check_closed
 from hsdns.corefile.tree import (
     Corefile,
     Directive,
@@ -282,10 +283,15 @@ def _set_up(
     name: str, directives: Sequence[Directive], block: Block, errors: Errors
 ) -> Plugin | None:
     """Set up a plugin; None if it has errors, and they are collected."""
-    set_up = plugin_class(name).setup
+    found = plugin_class(name)
+
+    def set_up(given: Sequence[Directive]) -> Plugin:
+        check_closed(given, found.PROPERTIES)
+        return found.setup(given, block)
+
     with errors:
-        return set_up(directives, block)
-    for error in each_error(lambda left: set_up(left, block), directives):
+        return set_up(directives)
+    for error in each_error(set_up, directives):
         errors.add(error)
     return None
 

@@ -4,7 +4,8 @@ Path: every step counts; server/http/pages.py serves them through the `prometheu
 Rule 1: counting is a dict update (0.2 us; prometheus-client's own objects cost 1 to 6 us per call); prometheus-client
         renders the families that collect() makes.
 Rule 2: CoreDNS's metrics have their original names; those of hsdns begin with `hsdns_`.
-Rule 3: label values come from bounded sets, because otherwise a client could exhaust the memory.
+Rule 3: metrics.txt has the help text of each metric, which only a scrape reads.
+Rule 4: label values come from bounded sets, because otherwise a client could exhaust the memory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import accumulate
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -37,8 +39,8 @@ class Counter:
 
     kind = "counter"
 
-    def __init__(self, name: str, help_text: str, labels: Sequence[str] = ()) -> None:
-        self.name, self.help, self.labels = name, help_text, tuple(labels)
+    def __init__(self, name: str, labels: Sequence[str] = ()) -> None:
+        self.name, self.labels = name, tuple(labels)
         # Without labels the metric exists from the start, with labels only the values counted (as in CoreDNS).
         self.values: dict[Labels, float] = {} if labels else {(): 0}
 
@@ -63,10 +65,8 @@ class Histogram:
 
     kind = "histogram"
 
-    def __init__(
-        self, name: str, help_text: str, buckets: Sequence[float], labels: Sequence[str] = ()
-    ) -> None:
-        self.name, self.help, self.labels = name, help_text, tuple(labels)
+    def __init__(self, name: str, buckets: Sequence[float], labels: Sequence[str] = ()) -> None:
+        self.name, self.labels = name, tuple(labels)
         self.buckets = tuple(buckets)
         self.values: dict[Labels, list[float]] = {} if labels else {(): self._empty()}
 
@@ -135,19 +135,19 @@ class Registry:
         for fold in self._before:
             fold()
 
-    def counter(self, name: str, help_text: str, labels: Sequence[str] = ()) -> Counter:
+    def counter(self, name: str, labels: Sequence[str] = ()) -> Counter:
         """Return the counter with this name (including `_total`)."""
-        return self._add(Counter(name, help_text, labels))
+        return self._add(Counter(name, labels))
 
-    def gauge(self, name: str, help_text: str, labels: Sequence[str] = ()) -> Gauge:
+    def gauge(self, name: str, labels: Sequence[str] = ()) -> Gauge:
         """Return the gauge with this name."""
-        return self._add(Gauge(name, help_text, labels))
+        return self._add(Gauge(name, labels))
 
     def histogram(
-        self, name: str, help_text: str, buckets: Sequence[float], labels: Sequence[str] = ()
+        self, name: str, buckets: Sequence[float], labels: Sequence[str] = ()
     ) -> Histogram:
         """Return the histogram with this name."""
-        return self._add(Histogram(name, help_text, buckets, labels))
+        return self._add(Histogram(name, buckets, labels))
 
     def _add(self, metric: M) -> M:
         """The metric with this name, if there is one, else this one."""
@@ -166,15 +166,17 @@ class Registry:
             HistogramMetricFamily,
         )
 
+        texts = help_texts()
         for metric in self:
             family: Any
+            about = metric.name, texts.get(metric.name, "")
             if isinstance(metric, Histogram):
-                family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+                family = HistogramMetricFamily(*about, labels=metric.labels)
                 for labels, cells in list(metric.values.items()):
                     family.add_metric(labels, metric.cumulate(cells), cells[-1])
             else:
                 kind = GaugeMetricFamily if isinstance(metric, Gauge) else CounterMetricFamily
-                family = kind(metric.name, metric.help, labels=metric.labels)
+                family = kind(*about, labels=metric.labels)
                 for labels, value in list(metric.values.items()):
                     family.add_metric(labels, value)
             if metric.values:
@@ -185,6 +187,15 @@ class Registry:
         from prometheus_client import generate_latest  # noqa: PLC0415 - as above
 
         return generate_latest(self)
+
+
+@cache
+def help_texts() -> dict[str, str]:
+    """What each metric of hsdns counts or measures, by its name."""
+    from importlib.resources import files  # noqa: PLC0415 - as above
+
+    text = files("hsdns").joinpath("metrics.txt").read_text("utf-8")
+    return dict(line.split(" ", 1) for line in text.splitlines())
 
 
 def _bound(value: float) -> str:

@@ -48,6 +48,12 @@ def run_benchmark(prog: str, main: Callable[[], int]) -> int:
         return _INTERRUPTED
 
 
+def two_cores() -> tuple[int, int] | None:
+    """The first two cores that this process may use, for a server and for what asks it; None with one alone."""
+    usable = sorted(os.sched_getaffinity(0))
+    return (usable[0], usable[1]) if len(usable) > 1 else None
+
+
 @contextmanager
 def on_core(core: int | None) -> Iterator[None]:
     """Run the processes that are started in this context on one core; None: on any."""

@@ -84,13 +84,6 @@ class Program(NamedTuple):
         return {"HSDNS_NO_EXTENSIONS": uses[self.key]} if self.key in uses else {}
 
 
-class CertificateFiles(NamedTuple):
-    """PEM files."""
-
-    certificate: Path
-    key: Path
-
-
 class FoundPrograms(NamedTuple):
     """Servers in the order of the tables, the load generator, and messages about missing programs."""
 
@@ -172,27 +165,6 @@ def compile_c(source: Path, folder: Path, *options: str) -> Path:
     if done.returncode != 0:
         raise BenchmarkError(f"{source} does not compile: {done.stderr[-500:]}")
     return program
-
-
-def make_certificate(folder: Path) -> CertificateFiles:
-    """Make a certificate with the openssl command; raise BenchmarkError."""
-    files = CertificateFiles(folder / "cert.pem", folder / "key.pem")
-    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl(
-        *("req", "-x509", *new_key, "-days", "2", "-subj", "/CN=127.0.0.1"),
-        *("-keyout", str(files.key), "-out", str(files.certificate)),
-    )
-    return files
-
-
-def openssl(*words: str) -> None:
-    """Run the openssl command; raise BenchmarkError."""
-    try:
-        done = subprocess.run(("openssl", *words), capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise BenchmarkError("the openssl command is missing; it makes certificates") from None
-    if done.returncode:
-        raise BenchmarkError(f"openssl {words[0]} failed: {done.stderr.strip()[-300:]}")
 
 
 def implementation(hsdns: Sequence[str], *, native: bool) -> str:

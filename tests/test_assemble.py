@@ -47,10 +47,6 @@ def test_listeners(row: Row) -> None:
     assert [f"{server} {' '.join(zones)}" for server, zones in found.items()] == row.expected
 
 
-def test_default_port_is_53() -> None:
-    assert listeners(build(". {\nwhoami\n}")) == {"dns://:53": ["."]}
-
-
 @pytest.mark.parametrize(
     ("host", "server", "is_wildcard"),
     [
@@ -66,26 +62,6 @@ def test_default_port_is_53() -> None:
 def test_listen(host: str, server: str, is_wildcard: bool) -> None:
     listen = ListenAddress(host, 53)
     assert (listen.server, listen.is_wildcard) == (server, is_wildcard)
-
-
-def test_interfaces_are_looked_at_only_for_bind() -> None:
-    def no_interfaces() -> dict[str, list[str]]:
-        raise AssertionError("no block has bind")
-
-    assert build(". {\nwhoami\n}", interfaces=no_interfaces).listeners
-
-
-@pytest.mark.parametrize(
-    ("text", "any_class"),
-    [
-        pytest.param(". {\nwhoami\n}", [False], id="closed"),
-        pytest.param(". {\nforward . 127.0.0.1\n}", [True], id="forward"),
-        pytest.param("a.org {\nwhoami\n}\nb.org {\nforward . 127.0.0.1\n}", [True], id="neighbour"),
-        pytest.param("a.org:54 {\nwhoami\n}\nb.org {\nforward . 127.0.0.1\n}", [False, True], id="other-port"),
-    ],
-)  # fmt: skip
-def test_any_class(text: str, any_class: list[bool]) -> None:
-    assert [listener.any_class for listener in build(text).listeners] == any_class
 
 
 # --- plugins ---
@@ -113,12 +89,6 @@ def test_plugins_are_set_up_in_order_through_all_blocks(monkeypatch: pytest.Monk
     assert [plugin.name for plugin in configuration.plugins] == [
         name for name in in_order for _ in range(2)
     ]
-
-
-def test_plugins_that_answer_nothing_stand_in_no_chain() -> None:
-    block = build(". {\nwhoami\nreload\nbind 127.0.0.1\ndebug\nlog\n}").blocks[0]
-    assert [plugin.name for plugin in block.plugins] == ["reload", "bind", "debug", "log", "whoami"]
-    assert [plugin.name for plugin in block.handlers] == ["log", "whoami"]
 
 
 @pytest.mark.parametrize(
@@ -188,14 +158,6 @@ def test_error(row: Row) -> None:
     with pytest.raises(CorefileError) as caught:
         build(row.given.replace("{DATA}", str(DATA)))
     assert [str(caught.value)] == row.expected
-
-
-def test_faults_come_in_the_order_of_setup() -> None:
-    """Listeners first, then plugins by ORDER, not by the file."""
-    with pytest.raises(CorefileError, match=r"^Corefile:3:8: cannot log errors"):
-        build(". {\nwhoami now\nerrors nowhere\n}")
-    with pytest.raises(CorefileError, match="already served"):
-        build(". {\nwhoami now\n}\n. {\nlog\n}")
 
 
 @pytest.mark.parametrize("row", rows(WARNINGS))

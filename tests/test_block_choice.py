@@ -123,21 +123,6 @@ def test_choose(
     assert choose(zones, qname, qtype) == expected
 
 
-def choose_with(*filters: LabelFilter, qname: str) -> Request | None:
-    choice = BlockChoice({ROOT: [Candidate(ROOT, CHAINS["red"], filters)]})
-    found = choice.choose(make_request(qname))
-    return None if found is None else found[0]
-
-
-def test_filters_are_asked_one_after_the_other() -> None:
-    filters = LabelFilter("", "a"), LabelFilter("", "b"), LabelFilter("www", "c")
-    found = choose_with(*filters, qname="www.example.org")
-    assert found is not None
-    assert found.view == "abc"
-    assert choose_with(*filters, qname="ftp.example.org") is None
-    assert choose_with(qname="ftp.example.org") is not None
-
-
 def test_each_block_sees_the_query_as_it_came_in() -> None:
     choice = BlockChoice(
         {

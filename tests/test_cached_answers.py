@@ -236,16 +236,6 @@ def test_a_reply_for_a_client_subnet_is_for_nobody_else(twin: ModuleType) -> Non
     assert bytes((0, 4, 192, 0, 2, 1)) in found
 
 
-def test_a_name_that_appears_in_the_cluster(twin: ModuleType) -> None:
-    """A reply from elsewhere is not sent any more, by the chain and by the table, in the step of the event."""
-    server = Server(block(BLOCKS["passed on by kubernetes"]), twin)
-    wire = ask("one.default.svc.org.")
-    assert turns(server, wire, 0, 0, 0, 1) == [False, False, True, True]
-    server.apply(*(Upserted(each) for each in cluster_objects(service("default/one", "10.96.0.1"))))
-    assert turns(server, wire, 1) == [False]
-    assert server.upstream.asked.total() == 1
-
-
 def test_a_name_that_appears_in_the_cluster_after_a_refresh(twin: ModuleType) -> None:
     """The table sends the refreshed reply, too, and for the same time."""
     server = Server(block(BLOCKS["prefetch, passed on by kubernetes"]), twin)

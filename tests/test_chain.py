@@ -11,7 +11,6 @@ import pytest
 
 from hsdns import eager
 from hsdns.chain import Next, Request, link
-from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.eager import Wait, start
 from hsdns.plugin import Plugin
 from hsdns.server.runtime import Tasks
@@ -110,21 +109,6 @@ async def test_handler_that_waits_runs_in_a_task(loop: str) -> None:
     assert [found and found.error for found in delivered] == ["<b<a"]
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_cancellation_reaches_the_handler_and_is_told(loop: str) -> None:
-
-    tasks, delivered = Tasks(), list[Reply | None]()
-    waiting = Waiting()
-    chain = link([Tagging("a", []), waiting], tasks.spawn)
-
-    eager.start(ask(chain), delivered.append, tasks.spawn)
-    await asyncio.sleep(0)
-    await tasks.cancel()
-    assert waiting.cancelled
-    assert delivered == [None]
-    assert len(tasks) == 0
-
-
 def test_nested_request_asks_as_the_client_did() -> None:
     edns = Edns(1232, do=True, options=((10, b"12345678"),))
     request = make_request("a.example.org.", "MX", edns=edns, flags=RD | CD, depth=2)
@@ -135,34 +119,9 @@ def test_nested_request_asks_as_the_client_did() -> None:
     assert nested == request.replace(query=query, depth=3)
 
 
-def test_what_a_nested_request_was_needed_for_is_not_stored() -> None:
-    dependencies = Dependencies(NoCounters())
-    request = make_request("a.example.org.").replace(dependencies=dependencies)
-    assert request.nested(Name.from_text("b."), RRType.A).dependencies is dependencies
-    assert not dependencies.is_cacheable
-
-
 def refuse(coro: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
     coro.close()
     raise AssertionError("a coroutine that does not wait was given a task")
-
-
-async def through_futures(futures: list[asyncio.Future[str]]) -> str:
-    return " ".join([await future for future in futures])
-
-
-async def catches(future: asyncio.Future[str]) -> str:
-    try:
-        return await future
-    except LookupError as error:
-        return f"caught {error}"
-
-
-async def cleans_up(future: asyncio.Future[str], log: list[str]) -> str:
-    try:
-        return await future
-    finally:
-        log.append("cleaned up")
 
 
 class Driver:
@@ -194,75 +153,6 @@ def run(scenario: Callable[[Driver], Coroutine[Any, Any, None]]) -> Driver:
 
 def future() -> asyncio.Future[str]:
     return asyncio.get_running_loop().create_future()
-
-
-async def the_first_step_is_waited_for(driver: Driver) -> None:
-    waits = [future(), future()]
-    driver.start(through_futures(waits))
-    waits[1].set_result("b")
-    await asyncio.sleep(0)
-    assert driver.delivered == []
-    waits[0].set_result("a")
-
-
-async def done_before_the_task_begins(driver: Driver) -> None:
-    wait = future()
-    driver.start(through_futures([wait]))
-    wait.set_result("early")
-
-
-async def an_error_reaches_the_coroutine(driver: Driver) -> None:
-    wait = future()
-    driver.start(catches(wait))
-    wait.set_exception(LookupError("late"))
-
-
-async def an_error_is_the_tasks(driver: Driver) -> None:
-    wait = future()
-    driver.start(through_futures([wait]))
-    wait.set_exception(LookupError("late"))
-
-
-async def many_at_once_do_not_mix(driver: Driver) -> None:
-    waits = [future() for _ in range(4)]
-    for wait in waits:
-        driver.start(through_futures([wait]))
-    await asyncio.sleep(0)
-    for number, wait in reversed(list(enumerate(waits))):
-        wait.set_result(str(number))
-
-
-@pytest.mark.parametrize(
-    ("scenario", "delivered", "errors"),
-    [
-        (the_first_step_is_waited_for, ["a b"], []),
-        (done_before_the_task_begins, ["early"], []),
-        (an_error_reaches_the_coroutine, ["caught late"], []),
-        (an_error_is_the_tasks, [None], ["late"]),
-        (many_at_once_do_not_mix, ["3", "2", "1", "0"], []),
-    ],
-)
-def test_futures(
-    scenario: Callable[[Driver], Coroutine[Any, Any, None]],
-    delivered: list[str | None],
-    errors: list[str],
-) -> None:
-    driver = run(scenario)
-    assert driver.delivered == delivered
-    assert [str(task.exception()) for task in driver.tasks if task.exception()] == errors
-
-
-def test_cancelling_the_task_cancels_the_coroutine() -> None:
-    log: list[str] = []
-
-    async def scenario(driver: Driver) -> None:
-        driver.start(cleans_up(future(), log))
-        await asyncio.sleep(0)
-        driver.tasks[0].cancel()
-
-    driver = run(scenario)
-    assert driver.tasks[0].cancelled()
-    assert (driver.delivered, log) == ([None], ["cleaned up"])
 
 
 # --- waits, which need no task ---

@@ -20,12 +20,6 @@ def test_a_plugin_takes_neither_arguments_nor_properties_by_itself() -> None:
         Bare.setup(directives("debug {\n y\n}"), make_block())
 
 
-@pytest.mark.parametrize(("root", "path"), [("", "list"), ("/etc", "/etc/list")])
-def test_paths_are_relative_to_the_root(root: str, path: str) -> None:
-    assert make_block()._replace(root=root).path("list") == path
-    assert make_block()._replace(root=root).path("/list") == "/list"
-
-
 class Plain(Plugin):
     """Inherits nothing."""
 

@@ -375,13 +375,10 @@ class ApiClient:
         self._bodies: dict[HttpConnection, str] = {}  # with the path of the request
         self._ahead: dict[str, _Ahead] = {}  # by path
         self._requests = registry.counter(
-            "coredns_kubernetes_rest_client_requests_total",
-            "Number of HTTP requests, partitioned by status code, method, and host.",
-            ("code", "method", "host"),
+            "coredns_kubernetes_rest_client_requests_total", ("code", "method", "host")
         )
         self._durations = registry.histogram(
             "coredns_kubernetes_rest_client_request_duration_seconds",
-            "Request latency in seconds. Broken down by verb and host.",
             DEFAULT_BUCKETS,
             ("verb", "host"),
         )

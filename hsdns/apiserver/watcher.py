@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 from typing import Final, NamedTuple
@@ -97,45 +98,18 @@ class WatchMetrics:
 
     def __init__(self, registry: Registry) -> None:
         labels = ("resource", "namespace")
-        self.events = registry.counter(
-            "hsdns_watch_events_total", "Watch events received, by type.", (*labels, "type")
-        )
-        self.requests = registry.counter(
-            "hsdns_watch_requests_total",
-            "Lists and watches requested, by purpose and HTTP status (none: not reached).",
-            (*labels, "purpose", "code"),
-        )
-        self.failures = registry.counter(
-            "hsdns_watch_failures_total", "Lists and watches that failed or ended early.", labels
-        )
-        self.relists = registry.counter(
-            "hsdns_watch_relists_total",
-            "Full lists read, by reason: start, expired (history gone), errors, distrust.",
-            (*labels, "reason"),
-        )
-        self.missed = registry.counter(
-            "hsdns_watch_missed_deletions_total",
-            "Deletions that were found by a full list because no event reported them.",
-            labels,
-        )
-        self.connected = registry.gauge(
-            "hsdns_watch_connected", "1 while a watch is open, 0 while there is none.", labels
-        )
-        self.away = registry.gauge(
-            "hsdns_watch_away_since_timestamp_seconds",
-            "When the API server was lost, in seconds since the epoch; 0 while it is reachable.",
-            labels,
-        )
-        self.contact = registry.gauge(
-            "hsdns_watch_last_contact_timestamp_seconds",
-            "When the API server last sent data, in seconds since the epoch.",
-            labels,
-        )
-        self.objects = registry.gauge(
-            "hsdns_watch_objects", "Objects known from the API server.", labels
-        )
+        self.events = registry.counter("hsdns_watch_events_total", (*labels, "type"))
+        self.requests = registry.counter("hsdns_watch_requests_total", (*labels, "purpose", "code"))
+        self.failures = registry.counter("hsdns_watch_failures_total", labels)
+        self.relists = registry.counter("hsdns_watch_relists_total", (*labels, "reason"))
+        self.missed = registry.counter("hsdns_watch_missed_deletions_total", labels)
+        self.connected = registry.gauge("hsdns_watch_connected", labels)
+        self.away = registry.gauge("hsdns_watch_away_since_timestamp_seconds", labels)
+        self.contact = registry.gauge("hsdns_watch_last_contact_timestamp_seconds", labels)
+        self.objects = registry.gauge("hsdns_watch_objects", labels)
 
 
+@dataclass(eq=False)
 class Contact:
     """The reachability of an API server by scope; `server` returns its address once that is known.
 
@@ -143,19 +117,13 @@ class Contact:
     set, detects the return of a server that is away.
     """
 
-    def __init__(
-        self,
-        server: Callable[[], str],
-        report: Report,
-        metrics: WatchMetrics,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-    ) -> None:
-        self.metrics = metrics
-        self._server = server
-        self._report = report
-        self._clock = clock
-        self._wall = wall
+    server: Callable[[], str]
+    report: Report
+    metrics: WatchMetrics
+    clock: Callable[[], float]
+    wall: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self._last_received: dict[Scope, float] = {}
         self._outages: dict[Scope, _Outage] = {}
         self._recovered = asyncio.Event()
@@ -182,8 +150,8 @@ class Contact:
 
     def received(self, scope: Scope) -> None:
         """Record that data arrived."""
-        self._last_received[scope] = self._clock()
-        self.metrics.contact.set(self._wall(), labels_of(scope))
+        self._last_received[scope] = self.clock()
+        self.metrics.contact.set(self.wall(), labels_of(scope))
 
     def opened(self, scope: Scope) -> None:
         """Record that a list or watch was answered with 200."""
@@ -198,10 +166,10 @@ class Contact:
             self._tell_lost()
             self._recovered.set()
             self._recovered = asyncio.Event()
-            seconds = self._clock() - outage.began
-            self._report(
+            seconds = self.clock() - outage.began
+            self.report(
                 logging.INFO,
-                f"{scope} can be watched at {self._server()} again, after {seconds:.0f} s",
+                f"{scope} can be watched at {self.server()} again, after {seconds:.0f} s",
             )
 
     def closed(self, scope: Scope) -> None:
@@ -213,20 +181,20 @@ class Contact:
         labels = labels_of(scope)
         self.metrics.failures.inc(labels)
         self.metrics.connected.set(0, labels)
-        now, cause = self._clock(), reflector.failure
+        now, cause = self.clock(), reflector.failure
         outage = self._outages.get(scope)
         if outage is None:
-            outage = _Outage(now, _time(self._wall()), "", float("-inf"))
-            self.metrics.away.set(self._wall(), labels)
+            outage = _Outage(now, _time(self.wall()), "", float("-inf"))
+            self.metrics.away.set(self.wall(), labels)
         if cause != outage.cause or now - outage.logged >= REPEAT:
             state = (
                 "still serving the last known state"
                 if reflector.synced
                 else "nothing has been read yet"
             )
-            self._report(
+            self.report(
                 logging.ERROR,
-                f"cannot watch {scope} at {self._server()}: {cause} "
+                f"cannot watch {scope} at {self.server()}: {cause} "
                 f"(since {outage.since}; {state}; retrying in {pause:.1f} s)",
             )
             outage = outage._replace(cause=cause, logged=now)
@@ -267,43 +235,39 @@ class Contact:
             await asyncio.gather(*waking, return_exceptions=True)
 
 
+@dataclass(eq=False)
 class ScopeObserver(Observer):
     """Counts the events of a reflector and logs what the operator should know."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        metrics: WatchMetrics,
-        report: Report,
-        reject: Callable[[str, Key, str], None],
-    ) -> None:
-        self._scope = scope
-        self._labels = labels_of(scope)
+    scope: Scope
+    metrics: WatchMetrics
+    report: Report
+    reject: Callable[[str, Key, str], None]
+
+    def __post_init__(self) -> None:
+        self._labels = labels_of(self.scope)
         self._counted: dict[str, Labels] = {}  # labels by the type of an event
-        self._metrics = metrics
-        self._report = report
-        self._reject = reject
 
     def received(self, kind: str) -> None:
         """Count an event."""
         labels = self._counted.get(kind)
         if labels is None:
             labels = self._counted[kind] = (*self._labels, kind)
-        self._metrics.events.inc(labels)
+        self.metrics.events.inc(labels)
 
     def rejected(self, key: Key, reason: str) -> None:
         """Report an object that cannot be decoded."""
-        self._reject(self._scope.resource.kind, key, reason)
+        self.reject(self.scope.resource.kind, key, reason)
 
     def relisted(self, reason: str, missed: int) -> None:
         """Count a full list; log it unless it is the first."""
-        self._metrics.relists.inc((*self._labels, reason))
+        self.metrics.relists.inc((*self._labels, reason))
         if missed:
-            self._metrics.missed.inc(self._labels, missed)
+            self.metrics.missed.inc(self._labels, missed)
         if reason != "start":
-            self._report(
+            self.report(
                 logging.WARNING,
-                f"{self._scope} were relisted ({reason}); {missed} missed deletions found",
+                f"{self.scope} were relisted ({reason}); {missed} missed deletions found",
             )
 
 
@@ -322,28 +286,23 @@ ESTABLISHED_AFTER: Final = 1.0  # seconds after which a watch without events cou
 log = logging.getLogger("hsdns.apiserver")
 
 
+@dataclass(eq=False)
 class Watcher:
     """Watches one scope."""
 
-    def __init__(
-        self,
-        reflector: Reflector,
-        transport: Transport,
-        contact: Contact,
-        clock: Callable[[], float],
-        gives_up: Callable[[Reflector], bool] = lambda reflector: False,
-    ) -> None:
-        self._reflector = reflector
-        self._transport = transport
-        self._contact = contact
-        self._clock = clock
-        self._gives_up = gives_up
-        self._labels = labels_of(reflector.scope)
-        contact.add(reflector.scope)
+    reflector: Reflector
+    transport: Transport
+    contact: Contact
+    clock: Callable[[], float]
+    gives_up: Callable[[Reflector], bool] = lambda reflector: False
+
+    def __post_init__(self) -> None:
+        self._labels = labels_of(self.reflector.scope)
+        self.contact.add(self.reflector.scope)
 
     async def run(self) -> None:
         """Watch until cancelled, or until `gives_up` returns True after a failure."""
-        reflector, contact = self._reflector, self._contact
+        reflector, contact = self.reflector, self.contact
         while True:
             is_away = False
             try:
@@ -358,21 +317,21 @@ class Watcher:
             contact.metrics.objects.set(len(reflector.known), self._labels)
             if not reflector.failure:
                 continue
-            if self._gives_up(reflector):
+            if self.gives_up(reflector):
                 contact.remove(reflector.scope)
                 return
-            pause = reflector.pause(self._clock())
+            pause = reflector.pause(self.clock())
             contact.lost(reflector.scope, reflector, pause)
             if await contact.wait(pause, is_away=is_away):
-                reflector.begin_anew(self._clock())
+                reflector.begin_anew(self.clock())
 
     async def _request(self) -> None:
         """Send one request and process its response; raise Unreachable if there is none."""
-        reflector, requests = self._reflector, self._contact.metrics.requests
+        reflector, requests = self.reflector, self.contact.metrics.requests
         request = reflector.next_request()
         purpose = request.purpose.value
         try:
-            async with self._transport.get(request.path, request.query, request.accept) as response:
+            async with self.transport.get(request.path, request.query, request.accept) as response:
                 requests.inc((*self._labels, purpose, str(response.status)))
                 if response.status == 200:
                     await self._receive(response, request.purpose)
@@ -385,8 +344,8 @@ class Watcher:
             raise
 
     async def _receive(self, response: Response, purpose: Purpose) -> None:
-        reflector, contact, scope = self._reflector, self._contact, self._reflector.scope
-        reflector.open(self._clock(), response.headers.get("Content-Type", ""))
+        reflector, contact, scope = self.reflector, self.contact, self.reflector.scope
+        reflector.open(self.clock(), response.headers.get("Content-Type", ""))
         contact.opened(scope)
         error = ""
         was_synced = is_established = False
@@ -416,7 +375,7 @@ class Watcher:
             later.cancel()
             if purpose is not Purpose.LIST:
                 contact.closed(scope)
-        reflector.close(self._clock(), error)
+        reflector.close(self.clock(), error)
         if purpose is Purpose.LIST and not reflector.failure:
             contact.established(scope)
 

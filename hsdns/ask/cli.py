@@ -1,7 +1,8 @@
 """`hsdns lookup NAME [TYPE]`: one query, for the image, which has no other program for that.
 
 Path: argv -> here -> a DNS server.
-Rule: the name is used without a search list; for an IP address the reverse name is queried.
+Rule: the name is used without a search list, a short one as ask/names.py says; for an IP address the reverse name is
+      queried.
 
 `hsdns ask NAME/TYPE...`: the answers of DNS servers to questions, as JSON for another program:
 Rule 1: names are used without a search list; a silent server gets no further queries.
@@ -11,16 +12,106 @@ Rule 2: no answer of a server is a failure of this command: its exit status is 0
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-from hsdns.cli.command import ANY, Command, FlagError, complain, flag, say
+from hsdns.cli.command import (
+    ANY,
+    CONTROL,
+    IN_NAMESPACE,
+    Command,
+    Contradiction,
+    FlagError,
+    complain,
+    flag,
+    say,
+)
 
 if TYPE_CHECKING:
+    from hsdns.cli.running_server import RunningServer
     from hsdns.wire.message import Query
 
+RESOLV_CONF: Final = "/etc/resolv.conf"
 TIMEOUT: Final = 5.0  # seconds
+
+
+class Asked(NamedTuple):
+    """DNS servers, with what reads a short name: the cluster domain, or one of them that runs here."""
+
+    servers: list[tuple[str, int]]
+    domain: str
+    running: RunningServer | None = None
+
+    def exists(self, name: str, *, is_tcp: bool = False) -> bool:
+        """Whether the first server has a domain name; raise NoReply."""
+        from random import Random
+
+        from hsdns.ask.question import ask
+        from hsdns.explanation.question import read_question
+        from hsdns.wire.message import Query
+
+        (host, port), *_ = self.servers
+        query = Query.ask(*read_question(name))
+        return not ask(host, port, query, TIMEOUT, Random(), is_tcp=is_tcp).rcode
+
+    def name_meant(
+        self, text: str, namespace: str, exists: Callable[[str], bool] | None = None
+    ) -> str:
+        """The domain name that a word means, which standard error says; raise OperatorError or NoReply.
+
+        `exists` says whether there is a domain name, by default exists().
+        """
+        from hsdns.ask.names import DOMAIN, BadWord, full_name, read_word
+        from hsdns.explanation.cli import name_at, say_meant
+
+        word = read_word(text, namespace)
+        if word.kind == "address":
+            return word.name
+        if self.running is not None:
+            name = name_at(self.running, text, word)
+        elif word.kind == "pod":
+            raise BadWord(
+                f"{text}: a DNS server does not say which names a Pod has; hsdns explain {text} does"
+            )
+        else:
+            is_named = namespace or word.kind == "service"
+            domain = self.domain or (DOMAIN if is_named else "")
+            has = exists or self.exists
+            name = full_name(word, domain, [domain], lambda label: has(f"{label}.svc.{domain}."))
+        say_meant(text, name)
+        return name
+
+
+def servers_to_ask(words: Sequence[str], port: int | None, control: str | None) -> Asked:
+    """The servers of -server, else the one that runs, else that of resolv.conf, which standard error says.
+
+    `port` is -p, `control` -control.  Raise OperatorError.
+    """
+    from hsdns.ask.names import DOMAIN
+
+    if words:
+        return Asked(read_servers(words, port or PORT), domain_of(RESOLV_CONF) or DOMAIN)
+    from hsdns.cli.running_server import NotRunning, looking_at
+
+    try:
+        running = looking_at(control)
+    except NotRunning:
+        return of_resolv_conf(RESOLV_CONF, port or PORT)
+    host, own = running.dns_address()
+    if port not in (None, own):
+        raise Contradiction(
+            f"-p is {port}, and the server with process ID {running.pid} answers at port {own}; "
+            "leave -p out, or name a server with -server"
+        )
+    return Asked([(host, own)], "", running)
+
+
+def of_resolv_conf(path: str, port: int = 53) -> Asked:
+    """The first nameserver of a resolv.conf, which standard error names; raise FlagError if it has none."""
+    host = servers_of(path)[0]
+    complain(f"asking nameserver {host} of {path}")
+    return Asked([(host, port)], domain_of(path))
 
 
 class Lookup(Command):
@@ -32,74 +123,69 @@ class Lookup(Command):
     bad = 1
 
     server: Annotated[
-        str, flag("the server to ask (default: the first one in /etc/resolv.conf)", "ADDRESS")
+        str,
+        flag("the server to ask (default: the one that runs, or of /etc/resolv.conf)", "ADDRESS"),
     ] = ""
+    control: Annotated[str | None, CONTROL] = None
+    namespace: Annotated[str, IN_NAMESPACE] = ""
     port: Annotated[int, flag("its port (default 53)", "PORT", name="p", low=1)] = 53
     tcp: Annotated[bool, flag("ask over TCP; without, only where the reply does not fit")] = False
 
     def run(self) -> int:
         """Ask, and print the records, or why there are none."""
-        name, rrtype = self.name_and_type()
-        server = self.server or first_server()
-        printed, status = ask(name, rrtype, server, self.port, is_tcp=self.tcp)
-        (complain if status else say)(*printed)
-        return status
+        from random import Random
+
+        from hsdns.ask import question
+        from hsdns.ask.names import read_word
+        from hsdns.explanation.question import read_question
+        from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
+        from hsdns.wire.message import Query
+        from hsdns.wire.text import rdata_to_text
+
+        text, rrtype = self.name_and_type()
+        read_question(read_word(text).name, rrtype)
+        self.exclusive("control", "server")
+        port = self.port if "p" in self.given else None
+        asked = servers_to_ask([self.server] if self.server else [], port, self.control)
+        [(host, port)] = asked.servers
+
+        try:
+            exists = partial(asked.exists, is_tcp=self.tcp)
+            name = asked.name_meant(text, self.namespace, exists)
+            qname, qtype = read_question(name, rrtype)
+            query = Query.ask(qname, qtype)
+            reply = question.ask(host, port, query, TIMEOUT, Random(), is_tcp=self.tcp)
+        except question.NoReply as error:
+            complain(error)
+            return 1
+        if reply.rcode != Rcode.NOERROR:
+            complain(f"{name} {type_to_text(qtype)}: {rcode_to_text(reply.rcode)}")
+        elif not reply.answer:
+            complain(f"{name} exists, but has no {type_to_text(qtype)} record")
+        for each in reply.answer if reply.rcode == Rcode.NOERROR else ():
+            rdata = rdata_to_text(each.rrtype, each.rdata)
+            say(f"{each.owner.to_text()} {each.ttl} IN {type_to_text(each.rrtype)} {rdata}")
+        return 0 if reply.rcode == Rcode.NOERROR and reply.answer else 1
 
 
-def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tuple[list[str], int]:
-    """Send a query; return a line for each record, or why there are none, and the exit status.
-
-    Raise FlagError for an invalid name, type or server.
-    """
-    from random import Random
-
-    from hsdns.ask import question
-    from hsdns.wire.iana import Rcode, rcode_to_text, type_from_text, type_to_text
-    from hsdns.wire.message import Query
-    from hsdns.wire.name import Name
-    from hsdns.wire.text import rdata_to_text
-
-    rrtype = rrtype.upper()
-    with contextlib.suppress(ValueError):
-        name = f"{ip_address(name).reverse_pointer}."
-        rrtype = rrtype or "PTR"
-    rrtype = rrtype or "A"
-    try:
-        qname = Name.from_text(name if name.isascii() else name.encode("idna").decode())
-        query = Query.ask(qname, type_from_text(rrtype))
-        ip_address(server)
-    except ValueError as error:
-        raise FlagError(f"cannot ask {server} for {name} {rrtype}: {error}") from None
-    try:
-        reply = question.ask(server, port, query, TIMEOUT, Random(), is_tcp=is_tcp)
-    except question.NoReply as error:
-        return [str(error)], 1
-    if reply.rcode != Rcode.NOERROR:
-        return [f"{name} {rrtype}: {rcode_to_text(reply.rcode)}"], 1
-    if not reply.answer:
-        return [f"{name} exists, but has no {rrtype} record"], 1
-    return [
-        f"{rr.owner.to_text()} {rr.ttl} IN {type_to_text(rr.rrtype)} {rdata_to_text(rr.rrtype, rr.rdata)}"
-        for rr in reply.answer
-    ], 0
-
-
-def first_server(path: str = "/etc/resolv.conf") -> str:
-    """The first name server of a resolv.conf; raise FlagError if it has none."""
-    return servers_of(path)[0]
-
-
-def servers_of(path: str = "/etc/resolv.conf") -> list[str]:
+def servers_of(path: str) -> list[str]:
     """The name servers of a resolv.conf; raise FlagError if it has none."""
-    found = []
-    with contextlib.suppress(OSError), open(path) as file:
-        for line in file:
-            words = line.split()
-            if words[:1] == ["nameserver"] and len(words) > 1:
-                found.append(words[1])
+    found = [words[1] for words in _lines_of(path) if words[0] == "nameserver" and len(words) > 1]
     if found:
         return found
     raise FlagError(f"{path} names no server; give one with -server")
+
+
+def domain_of(path: str) -> str:
+    """The cluster domain in the search list of a resolv.conf, "" if there is none."""
+    found = [each for words in _lines_of(path) if words[0] == "search" for each in words[1:]]
+    return next((each[4:].strip(".") for each in found if each.startswith("svc.")), "")
+
+
+def _lines_of(path: str) -> list[list[str]]:
+    with contextlib.suppress(OSError), open(path) as file:
+        return [words for line in file if (words := line.split())]
+    return []
 
 
 PORT: Final = 53
@@ -125,7 +211,7 @@ class Ask(Command):
         if not self.words:
             raise FlagError("hsdns ask needs a question: hsdns ask NAME/TYPE...")
         questions = {word: _query(word) for word in self.words}
-        servers = read_servers(self.server or servers_of())
+        servers = read_servers(self.server or servers_of(RESOLV_CONF))
         say(json.dumps([_answers(host, port, questions) for host, port in servers]))
         return 0
 
@@ -168,13 +254,13 @@ def _query(word: str) -> Query:
         ) from None
 
 
-def read_servers(words: Sequence[str]) -> list[tuple[str, int]]:
-    """The addresses and ports of -server; raise FlagError."""
+def read_servers(words: Sequence[str], port: int = PORT) -> list[tuple[str, int]]:
+    """The addresses and ports of -server, ADDRESS or ADDRESS:PORT; raise FlagError."""
     from hsdns.corefile.keys import split_ip_port
 
     found = []
     for word in words:
-        place = split_ip_port(word, PORT)
+        place = split_ip_port(word, port)
         if place is None:
             raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')
         found.append((place.host, place.port))

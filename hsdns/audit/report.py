@@ -305,10 +305,6 @@ def _fleet(reports: Sequence[AuditReport]) -> Iterator[str]:
 
 
 _SERVER: Final = ("cluster", "server")
-_ANSWERS: Final = "Answers of the last pass by verdict; all but right and undecided are findings."
-_AGE: Final = "How far the stalest answer of the last pass was behind the cluster."
-_LATENCY: Final = "Latencies of the last pass; a quantile that a lost query has is left out."
-_FAILURES: Final = "Passes that could not be made: no cluster, or no server."
 
 
 class Gauges:
@@ -316,13 +312,13 @@ class Gauges:
 
     def __init__(self) -> None:
         self.registry = Registry()
-        gauge, time = self.registry.gauge, "hsdns_audit_last_pass_timestamp_seconds"
-        self._answers = gauge("hsdns_audit_answers", _ANSWERS, (*_SERVER, "verdict"))
-        self._age = gauge("hsdns_audit_worst_age_seconds", _AGE, _SERVER)
-        self._latency = gauge("hsdns_audit_latency_seconds", _LATENCY, (*_SERVER, "quantile"))
-        self._names = gauge("hsdns_audit_names", "Names asked for in the last pass.", ("cluster",))
-        self._time = gauge(time, "When the last whole pass ended.")
-        self._failures = self.registry.counter("hsdns_audit_failures_total", _FAILURES)
+        gauge = self.registry.gauge
+        self._answers = gauge("hsdns_audit_answers", (*_SERVER, "verdict"))
+        self._age = gauge("hsdns_audit_worst_age_seconds", _SERVER)
+        self._latency = gauge("hsdns_audit_latency_seconds", (*_SERVER, "quantile"))
+        self._names = gauge("hsdns_audit_names", ("cluster",))
+        self._time = gauge("hsdns_audit_last_pass_timestamp_seconds")
+        self._failures = self.registry.counter("hsdns_audit_failures_total")
 
     def update(self, reports: Sequence[AuditReport], now: float) -> None:
         """Set the values from the reports of a pass that ended at `now`, in seconds since 1970."""

@@ -53,6 +53,12 @@ class FlagError(OperatorError):
     """An error in the command line, as a sentence for the operator."""
 
 
+class Contradiction(FlagError):
+    """Two answers to one question, in flags or by what runs; the message has both."""
+
+    status = 2
+
+
 class Flag(NamedTuple):
     """One flag: `kind` is str, int, bool, or list (all words up to the next flag).
 
@@ -231,6 +237,14 @@ NO_CODE: Final = flag(
 )
 
 
+CONTROL: Final = flag(
+    "control socket of the server (default: of the one that runs), or ADDRESS:PORT", "PATH"
+)
+IN_NAMESPACE: Final = flag(
+    "namespace of a short name (default: default)", "NAMESPACE", name="namespace", alias="n"
+)
+
+
 class Command(msgspec.Struct, kw_only=True):
     """One command with the values of its flags; `given` are the flags on the command line, `words` those before them.
 
@@ -282,8 +296,8 @@ class Command(msgspec.Struct, kw_only=True):
 
     @classmethod
     def status_of(cls, error: Exception) -> int:
-        """The exit status after an error."""
-        return cls.bad
+        """The exit status after an error: that of the error, or of bad input."""
+        return getattr(error, "status", cls.bad)
 
     @classmethod
     def parse(cls, words: list[str]) -> Self | None:
@@ -342,7 +356,7 @@ class Command(msgspec.Struct, kw_only=True):
         """Refuse a flag with any of the others; raise FlagError."""
         for other in others:
             if one in self.given and other in self.given:
-                raise FlagError(f"-{one} and -{other} exclude each other; {why}")
+                raise Contradiction(f"-{one} and -{other} exclude each other; {why}")
 
 
 def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:

@@ -21,9 +21,6 @@ SYSTEM: Final = Path("/run/hsdns")  # for `control` in the Corefile of a service
 OFF: Final = "off"
 TOKEN: Final = "HSDNS_CONTROL_TOKEN"
 FLAG: Final = flag("open a control socket, for this user alone (default: none)", "PATH")
-CHOICE: Final = flag(
-    "control socket of the server (default: of the one that runs), or ADDRESS:PORT", "PATH"
-)
 
 
 class ControlPathError(Exception):

@@ -16,6 +16,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from hsdns import memory
 from hsdns.cli.command import complain, say
-from hsdns.corefile.parser import parse
+from hsdns.corefile.lexer import OpenFile, Source
+from hsdns.corefile.parser import parse, read_text
 from hsdns.corefile.tree import Corefile, CorefileError, Errors, Token
 from hsdns.metrics import Registry
 from hsdns.plugins import NOT_YET, ORDER
@@ -37,6 +39,12 @@ if TYPE_CHECKING:
     from hsdns.server.query_log import LogWriter
     from hsdns.server.watch_thread import WatchThread
     from hsdns.sources.ahead import Ahead
+
+
+# The beginning of a manifest, in YAML or JSON, which no server block has.
+_MANIFEST: Final = re.compile(
+    r"""\ufeff?(?:\s|\#[^\n]*\n|---[^\n]*\n)*(?:["']?(?:apiVersion|kind|metadata|data|items|immutable|binaryData)["']?:\s|\{\s*")"""
+)
 
 
 class CorefileSource(NamedTuple):
@@ -74,16 +82,34 @@ class CorefileSource(NamedTuple):
     def _parse(
         self, text: str | None, files: CorefileFiles, errors: Errors | None = None
     ) -> Corefile:
-        return parse(
-            self.path,
-            text=text,
-            environ=os.environ,
-            known_directives=ORDER,
-            not_yet=NOT_YET,
-            open_file=files.open_file,
-            list_files=files.list_files,
-            errors=errors,
-        )
+        content = str(read_text(self.path, files.open_file)) if text is None else text
+        if not _MANIFEST.match(content):
+            source = Source(content, self.path)
+            return parse_corefile(source, files.open_file, files.list_files, errors)
+        from hsdns.rules.judging import corefile_in
+
+        mounted = corefile_in(self.path, content.encode("utf-8", "surrogatepass"))
+        found = mounted.or_(files.open_file)
+        return parse_corefile(mounted.source, found, mounted.list_files, errors)
+
+
+def parse_corefile(
+    source: Source,
+    open_file: OpenFile,
+    list_files: Callable[[str], Sequence[str]],
+    errors: Errors | None = None,
+) -> Corefile:
+    """Parse a Corefile with the environment and the plugins of this process; raise CorefileError."""
+    return parse(
+        source.file,
+        text=source,
+        environ=os.environ,
+        known_directives=ORDER,
+        not_yet=NOT_YET,
+        open_file=open_file,
+        list_files=list_files,
+        errors=errors,
+    )
 
 
 Addresses = Mapping["ListenAddress", "Endpoint"]  # including ports chosen by the kernel

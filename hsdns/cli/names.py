@@ -12,8 +12,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any
 
+from hsdns.ask.names import Word, read_word
 from hsdns.assemble import Configuration
 from hsdns.cli import source
 from hsdns.cli.command import FORMATS, complain, flag, say
@@ -24,7 +26,7 @@ from hsdns.cli.offline import (
     started,
     wait_for_clusters,
 )
-from hsdns.cli.running_server import STATUS, RunningServer, ServerError
+from hsdns.cli.running_server import RunningServer
 from hsdns.cli.source import ClusterCommand
 from hsdns.cluster.answer_set import texts, to_object
 from hsdns.plugins.kubernetes import Kubernetes
@@ -36,7 +38,16 @@ class Names(ClusterCommand):
     """Lists the names of a cluster, or of a running server."""
 
     name = "names"
+    forms = "[NAME] [FLAG...]"
+    most_words = 1
     bad = 1
+
+    namespace: Annotated[
+        str,
+        flag(
+            "only names of this namespace; with NAME that of a short name", "NAMESPACE", alias="n"
+        ),
+    ] = ""
 
     conf: Annotated[
         str | None,
@@ -51,23 +62,59 @@ class Names(ClusterCommand):
 
     def run(self) -> int:
         """List them."""
+        from hsdns.explanation.cli import name_at
+
+        word = read_word(self.words[0], self.namespace) if self.words else None
         place = self.found()
-        write = _write_json if self.o == "json" else _write_text
         if isinstance(place, RunningServer):
-            return _list_running(place, write)
+            name = "" if word is None else name_at(place, self.words[0], word)
+            return _list_running(place, partial(self._write, name))
         configuration, problems = configure(self.conf, place, runs_code=self.runs_code)
         blocks = kubernetes_blocks(configuration)
         if not blocks:
             raise CannotTell(
                 f"{configuration.corefile.path}: there is no kubernetes block, so there are no names to list"
             )
-        asyncio.run(_list(configuration, blocks, write))
+        asyncio.run(self._list(configuration, blocks, word))
         return 1 if problems.errors else 0
 
-    @classmethod
-    def status_of(cls, error: Exception) -> int:
-        """The exit status after an error: that of a running server is unknown."""
-        return STATUS if isinstance(error, ServerError) else cls.bad
+    async def _list(
+        self, configuration: Configuration, blocks: Sequence[Kubernetes], word: Word | None
+    ) -> None:
+        """Read the clusters, then write their names; raise CannotTell."""
+        from hsdns.server.explaining import name_of
+
+        async with started(configuration, blocks) as runtime:
+            await wait_for_clusters(runtime, blocks)
+            for block in blocks:
+                if remark := block.remark():
+                    complain(remark)
+            name = "" if word is None else await name_of(configuration, runtime, word)
+            self._write(name, _lines(blocks))
+
+    def _write(self, name: str, found: Iterable[Line]) -> None:
+        """Write all, or what is about a name and those below it, or about a namespace."""
+        marks: tuple[str, ...] = ()
+        if name:
+            from hsdns.explanation.cli import say_meant
+            from hsdns.explanation.question import read_question
+
+            say_meant(self.words[0], name)
+            name = read_question(name)[0].to_text().lower()
+        elif self.namespace:
+            marks = tuple(f".{self.namespace.lower()}.{each}." for each in ("svc", "pod"))
+        if name or marks:
+            found = (each for each in found if _is_about(each, name, marks))
+        (_write_json if self.o == "json" else _write_text)(found)
+
+
+def _is_about(line: Line, below: str, marks: Sequence[str]) -> bool:
+    """Whether a line is about a name, or one below it, or has one of the marks in its name; PTR records count too."""
+    owners = [line.get("name", ""), *(line["records"] if line.get("type") == "PTR" else ())]
+    return any(
+        each.endswith(f".{below}") if below else any(mark in each for mark in marks)
+        for each in (f".{owner.lower()}" for owner in owners)
+    )
 
 
 def _list_running(server: RunningServer, write: Callable[[Iterable[Line]], None]) -> int:
@@ -84,20 +131,6 @@ def _without_problems(found: Iterable[Line], problems: list[str]) -> Iterator[Li
             problems.append(line["problem"])
         else:
             yield line
-
-
-async def _list(
-    configuration: Configuration,
-    blocks: Sequence[Kubernetes],
-    write: Callable[[Iterable[Line]], None],
-) -> None:
-    """Read the clusters, then write their names; raise CannotTell."""
-    async with started(configuration, blocks) as runtime:
-        await wait_for_clusters(runtime, blocks)
-        for block in blocks:
-            if remark := block.remark():
-                complain(remark)
-        write(_lines(blocks))
 
 
 def _lines(blocks: Sequence[Kubernetes]) -> Iterator[Line]:

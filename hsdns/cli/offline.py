@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fnmatch
 import logging
 import random
 import time
@@ -24,12 +23,13 @@ from hsdns.cli import launch, source
 from hsdns.cli.command import FlagError, complain
 from hsdns.cli.source import check_sources, is_cluster, recorded_header
 from hsdns.cluster.freshness import NoCounters
+from hsdns.corefile.lexer import Source
+from hsdns.corefile.mounted import COREFILE, ConfigMap, corefiles
 from hsdns.corefile.tree import CorefileError, Token
 from hsdns.errors import OperatorError
 from hsdns.metrics import Registry
 from hsdns.plugin import Plugin
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.corefile_files import CorefileFiles
 from hsdns.server.runtime import ServerRuntime
 from hsdns.sources.api_access import ApiAccess, ConnectionOptions
 from hsdns.sources.replay import Replay
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from hsdns.apiserver.transport import Transport
 
 WAIT: Final = 10.0  # seconds for the cluster
-COREFILE: Final = "ConfigMap kube-system/coredns"
 PORT: Final = 53  # for server blocks that specify none; nothing listens
 DENIED: Final = "the server denies access (403)"  # apiserver/reflector.py
 
@@ -109,19 +108,11 @@ def _of_cluster(objects: tuple[Token, ...], *, runs_code: bool) -> Configuration
         finally:
             await transport.close()
 
-    texts: dict[str, str] = {}
     try:
-        for item in asyncio.run(read()):
-            data = item.get("data")
-            for key, text in data.items() if isinstance(data, dict) else ():
-                texts.setdefault(key, str(text))
-        if "Corefile" not in texts:
+        mounted = next(corefiles(list(map(_config_map, asyncio.run(read())))), None)
+        if mounted is None:
             raise Unreachable("no ConfigMap has one")
-        files = CorefileFiles(
-            lambda path: _imported(texts, path),
-            lambda pattern: fnmatch.filter(texts, pattern.rpartition("/")[2]),
-        )
-        corefile = launch.CorefileSource(COREFILE, "", texts["Corefile"]).load(files)
+        corefile = launch.parse_corefile(mounted.source, mounted.open_file, mounted.list_files)
         plugins = {each.name.text for block in corefile.blocks for each in block.directives}
         if "python" in plugins:
             raise Unreachable("it names code, in python")  # others wrote it, for another machine
@@ -135,12 +126,17 @@ def _of_cluster(objects: tuple[Token, ...], *, runs_code: bool) -> Configuration
     return None
 
 
-def _imported(texts: Mapping[str, str], path: str) -> str:
-    """The content of a file of the ConfigMaps, which are mounted in any folder; raise FileNotFoundError."""
-    name = path.rpartition("/")[2]
-    if name not in texts:
-        raise FileNotFoundError(path)
-    return texts[name]
+def _config_map(item: Mapping[str, Any]) -> ConfigMap:
+    """A ConfigMap of the API, whose values are files called after it."""
+    data, metadata = item.get("data"), item.get("metadata")
+    values = data.items() if isinstance(data, dict) else ()
+    known = metadata if isinstance(metadata, dict) else {}
+    space, name = str(known.get("namespace", "")), str(known.get("name", ""))
+    sources = {
+        key: Source(str(text), f"ConfigMap {space}/{name}{'' if key == COREFILE else f'[{key}]'}")
+        for key, text in values
+    }
+    return ConfigMap(space, name, sources)
 
 
 def connect(access: Sequence[str], *, runs_code: bool) -> Transport:

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from hsdns import __version__
-from hsdns.cli import control_path
-from hsdns.cli.command import Command
+from hsdns.cli.command import CONTROL, Command, Contradiction, complain
 from hsdns.cli.control_path import TOKEN, address_of, sockets
 from hsdns.errors import OperatorError
 from hsdns.server.host import listens
@@ -30,6 +29,8 @@ TIMEOUT: Final = 10.0  # seconds for the server to answer, or to continue
 
 class ServerError(OperatorError):
     """A request to a running server failed; the message is a sentence."""
+
+    status = STATUS
 
 
 class NoSuchPage(ServerError):
@@ -132,7 +133,7 @@ def find(path: str | None) -> RunningServer:
         )
     if len(running) > 1:
         found = ", ".join(map(str, running))
-        raise ServerError(f"{len(running)} servers run: {found}; choose one with -control PATH")
+        raise Contradiction(f"{len(running)} servers run: {found}; choose one with -control PATH")
     return _ask(running[0])
 
 
@@ -141,18 +142,24 @@ class ServerCommand(Command):
 
     refused: ClassVar[int] = STATUS
 
-    control: Annotated[str | None, control_path.CHOICE] = None
+    control: Annotated[str | None, CONTROL] = None
 
     def server(self) -> RunningServer:
         """The server of -control, or without it the only one that runs; raises the same as find()."""
-        return find(self.control)
+        return looking_at(self.control)
 
     @classmethod
     def status_of(cls, error: Exception) -> int:
         """The exit status after an error."""
-        if isinstance(error, Refused):
-            return cls.refused
-        return STATUS if isinstance(error, ServerError) else cls.bad
+        return cls.refused if isinstance(error, Refused) else super().status_of(error)
+
+
+def looking_at(control: str | None) -> RunningServer:
+    """The server of -control, or the only one that runs, which standard error names; raises the same as find()."""
+    server = find(control)
+    if control is None:
+        complain(f"looking at the server with process ID {server.pid}, at {server.path}")
+    return server
 
 
 def _ask(path: Path) -> RunningServer:

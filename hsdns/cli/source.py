@@ -15,6 +15,7 @@ Rule: standard input is read before anything is started, so that Ctrl-C ends the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -24,9 +25,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from hsdns.cli import control_path
-from hsdns.cli.command import NO_CODE, Command, FlagError, complain, flag
-from hsdns.corefile.lexer import tokenize
+from hsdns.cli.command import CONTROL, NO_CODE, Command, FlagError, complain, flag
+from hsdns.corefile.lexer import Source, tokenize
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hsdns.cli.launch import CorefileSource
     from hsdns.cli.running_server import RunningServer
     from hsdns.recording.entry import Header
-    from hsdns.wire.name import Name
 
 NAME: Final = "built-in Corefile"  # in the position of an error
 ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
@@ -167,7 +166,7 @@ def corefile_source(conf: object, text: str) -> CorefileSource:
 def quoted(word: str) -> str:
     """A word as one token of a Corefile; raise CorefileError if no token can be it, so that none ends early."""
     text = '"' + word.replace('"', '\\"') + '"'
-    if word in ("{", "}") or [each.text for each in tokenize(text, NAME)] != [word]:
+    if word in ("{", "}") or [each.text for each in tokenize(Source(text, NAME))] != [word]:
         raise CorefileError(Position(NAME, 1, 1), f"{text} cannot be written in a Corefile")
     return text
 
@@ -203,16 +202,6 @@ class SourceOptions(Command):
         """The words of -source, None without it; raise FlagError."""
         return None if self.source is None else source_tokens(self.source, self.conf)
 
-    def question(self) -> tuple[Name, int]:
-        """The name and the type of the words; raise FlagError."""
-        from hsdns.explanation.question import read_question
-
-        self.name_and_type()
-        try:
-            return read_question(*self.words)
-        except ValueError as error:
-            raise FlagError(str(error)) from None
-
 
 class SourceCommand(SourceOptions):
     """A command that reads a cluster: from a source, as a Corefile says, or at the API server of a kubeconfig."""
@@ -238,24 +227,23 @@ class SourceCommand(SourceOptions):
     def cluster(self) -> tuple[Token, ...] | None:
         """The words of a source, None with -conf alone; by default the cluster of this pod or of the kubeconfig.
 
-        Standard error says which, where no flag does.  Raise FlagError.
+        Raise FlagError.
         """
         objects = self.objects()
-        return objects if objects is not None or self.conf is not None else _looking_at(access_of())
+        return objects if objects is not None or self.conf is not None else looking_at()
 
 
 class ClusterCommand(SourceCommand):
     """A command that looks at a cluster, without flags at the first that there is (docs/command-line.md)."""
 
-    control: Annotated[str | None, control_path.CHOICE] = None
+    control: Annotated[str | None, CONTROL] = None
 
     def found(self) -> RunningServer | tuple[Token, ...] | None:
         """What the flags name, else the running server, else the cluster of this pod or of the kubeconfig.
 
-        A server, or the words of a source, None with -conf alone; standard error says what was found.  Raise FlagError
-        or ServerError.
+        A server, or the words of a source, None with -conf alone.  Raise FlagError or ServerError.
         """
-        from hsdns.cli.running_server import NotRunning, find
+        from hsdns.cli import running_server
 
         for each in ("conf", "source", "context", "kubeconfig"):
             self.exclusive("control", each)
@@ -263,18 +251,17 @@ class ClusterCommand(SourceCommand):
         if objects is not None or self.conf is not None:
             return objects
         try:
-            server = find(self.control)
-        except NotRunning as error:
+            return running_server.looking_at(self.control)
+        except running_server.NotRunning as error:
             try:
-                access = access_of()
+                return looking_at()
             except FlagError as lacking:
-                raise NotRunning(f"{error}; {lacking}") from None
-            return _looking_at(access)
-        complain(f"looking at the server with process ID {server.pid}, at {server.path}")
-        return server
+                raise running_server.NotRunning(f"{error}; {lacking}") from None
 
 
-def _looking_at(access: Sequence[str]) -> tuple[Token, ...]:
+def looking_at() -> tuple[Token, ...]:
+    """The cluster of this pod, or of the kubeconfig, which standard error names; raise FlagError."""
+    access = access_of()
     complain(f"looking at {cluster_text(access)}")
     return cluster_tokens(access)
 
@@ -302,7 +289,13 @@ def cluster_text(access: Sequence[str]) -> str:
     if not access:
         return "the cluster of this pod"
     file, context = (*access, "")[:2]
-    return f"the cluster of {f'context {context}' if context else 'the current context'} of {file}"
+    if context:
+        return f"the cluster of context {context} of {file}"
+    from hsdns.apiserver.kubeconfig import KubeconfigError, read_context
+
+    with contextlib.suppress(KubeconfigError):  # connecting says why
+        context = f", {read_context(file).name},"
+    return f"the cluster of the current context{context} of {file}"
 
 
 def options_of(access: Sequence[str]) -> list[str]:

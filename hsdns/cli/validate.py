@@ -9,8 +9,7 @@ Rule 3: hints are what the rules HS203, HS210 and HS249 of `hsdns lint` find.
 from __future__ import annotations
 
 import json
-import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hsdns.cli.command import complain, say, say_text
 from hsdns.cli.launch import CorefileSource, build
@@ -21,22 +20,12 @@ from hsdns.corefile.tree import (
 )
 from hsdns.wire import counted
 
-_PLACE: Final = re.compile(r"(.+?):([0-9]+):([0-9]+): (.*)", re.DOTALL)
-
 
 class Remark(NamedTuple):
     """A sentence, and its position, if any."""
 
     position: Position | None
     message: str
-
-    @classmethod
-    def from_text(cls, text: str) -> Remark:
-        """Split a warning such as `Corefile:2:11: hosts file ...`."""
-        found = _PLACE.fullmatch(text)
-        if found is None:
-            return cls(None, text)
-        return cls(Position(found[1], int(found[2]), int(found[3])), found[4])
 
     def __str__(self) -> str:
         return self.message if self.position is None else f"{self.position}: {self.message}"
@@ -71,6 +60,7 @@ def validate(
 def check(source: CorefileSource, port: int, *, runs_code: bool = True) -> Findings:
     """Find all errors, warnings and hints of a Corefile."""
     from hsdns.rules.checks.corefile_hints import hints
+    from hsdns.rules.corefile_text import split_position
 
     errors = Errors(collecting=True)
     warnings: dict[str, None] = {}  # a setup repeated after an error warns again
@@ -88,7 +78,7 @@ def check(source: CorefileSource, port: int, *, runs_code: bool = True) -> Findi
         return Findings(0, [Remark(error.position, error.message)], [], [])
     except OSError as error:
         return Findings(0, [Remark(None, str(error))], [], [])
-    remarks = [Remark.from_text(sentence) for sentence in warnings]
+    remarks = [Remark(*split_position(sentence)) for sentence in warnings]
     wrong = [Remark(error.position, error.message) for error in errors.in_order()]
     told = {each.position for each in wrong}
     return Findings(

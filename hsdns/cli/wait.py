@@ -16,18 +16,31 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
+from hsdns.ask.names import Word, read_word
+from hsdns.cli.command import (
+    ANY,
+    CONTROL,
+    FORMATS,
+    IN_NAMESPACE,
+    FlagError,
+    flag,
+    say,
+    say_text,
+)
 from hsdns.cli.source import SourceCommand
 from hsdns.corefile.tree import Token
 from hsdns.errors import OperatorError
-from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
+from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
 from hsdns.wire.text import rdata_to_text
 
 if TYPE_CHECKING:
+    from hsdns.ask.cli import Asked
+    from hsdns.explanation.report import Explanation
     from hsdns.load.questions import Questions
     from hsdns.load.verify.judge import Answer
     from hsdns.plugins.kubernetes import Kubernetes
@@ -104,9 +117,12 @@ class Wait(SourceCommand):
     server: Annotated[
         list[str] | None,
         flag(
-            "servers that must answer it (default: the first one in /etc/resolv.conf)", "ADDRESS..."
+            "servers that must answer it (default: the one that runs, or of /etc/resolv.conf)",
+            "ADDRESS...",
         ),
     ] = None
+    control: Annotated[str | None, CONTROL] = None
+    namespace: Annotated[str, IN_NAMESPACE] = ""
     port: Annotated[int, flag(f"their port (default {PORT})", "PORT", name="p", low=1)] = PORT
     count: Annotated[
         str | None,
@@ -120,18 +136,35 @@ class Wait(SourceCommand):
 
     def run(self) -> int:
         """Wait, and show each server's answer."""
-        qname, qtype = self.question()
+        from hsdns.ask.cli import servers_to_ask
+        from hsdns.explanation.cli import say_meant
+        from hsdns.explanation.question import read_question
+
+        text, rrtype = self.name_and_type()
+        word = read_word(text, self.namespace)
+        read_question(word.name, rrtype)
         count = _count(self.count)
-        servers = _servers(self.server)
+        self.exclusive("control", "server")
+        port = self.port if "p" in self.given else None
+        asked = servers_to_ask(self.server or [], port, self.control)
         objects = self.objects()
+        has_objects = self.conf is not None or objects is not None
+        began = time.monotonic()
+        if has_objects:
+            name = self._explained(objects, word).name if not word.is_whole else word.name
+            say_meant(text, name)
+        else:
+            name = asked.name_meant(
+                text, self.namespace, partial(_exists, asked, began + self.timeout)
+            )
+        qname, qtype = read_question(name, rrtype)
         cluster = None
-        if self.conf is not None or objects is not None:
+        if has_objects:
             cluster = expecting(self.conf, objects, qname, qtype, runs_code=self.runs_code)
-        seen, seconds = _wait(
-            Query.ask(qname, qtype), servers, self.port, count, self.timeout, cluster
-        )
+        left = max(0.0, began + self.timeout - time.monotonic())
+        seen, seconds = _wait(Query.ask(qname, qtype), asked.servers, count, left, cluster)
         met = all(each.is_right for each in seen)
-        why = "" if met else self._why(objects, servers, qname, qtype)
+        why = "" if met else self._why(objects, asked, qname, qtype)
         if count is not None:
             wanted = str(count)
         else:
@@ -142,35 +175,49 @@ class Wait(SourceCommand):
             say(*_lines(qname, qtype, seen, seconds, wanted, why))
         return 0 if met else 1
 
-    def _why(
-        self, objects: tuple[Token, ...] | None, servers: Sequence[str], qname: Name, qtype: int
-    ) -> str:
+    def _explained(
+        self, objects: tuple[Token, ...] | None, word: Word, qtype: int = RRType.A
+    ) -> Explanation:
+        from hsdns.explanation.cli import explain_offline
+
+        found, _ = explain_offline(self.conf, objects, word, qtype, runs_code=self.runs_code)
+        return found
+
+    def _why(self, objects: tuple[Token, ...] | None, asked: Asked, qname: Name, qtype: int) -> str:
         """The first line of an explanation, and its source; "" if there is none."""
         from hsdns.cli.running_server import find
+        from hsdns.explanation.cli import explain_running
 
+        name = qname.to_text()
         try:
-            if self.conf is None and objects is None:
-                from hsdns.explanation.cli import explain_running
-
-                running = find(None)
-                if not set(running.dns_addresses()) & {(each, self.port) for each in servers}:
-                    return ""  # it is another server that was asked
-                parameters = {"name": qname.to_text(), "type": type_to_text(qtype)}
-                return (
-                    f"the server that runs here says: {explain_running(running, parameters).cause}"
-                )
-            from hsdns.explanation.cli import explain_offline
-
-            found, _ = explain_offline(self.conf, objects, qname, qtype, runs_code=self.runs_code)
-            return f"the objects say: {found.cause}"
+            if self.conf is not None or objects is not None:
+                found = self._explained(objects, Word("host", name, ""), qtype)
+                return f"the objects say: {found.cause}"
+            running = asked.running or find(None)
+            if set(running.dns_addresses()).isdisjoint(asked.servers):
+                return ""  # it is another server that was asked
+            found = explain_running(running, name, qtype)
+            return f"the server that runs here says: {found.cause}"
         except (OperatorError, OSError):
             return ""
 
 
+def _exists(asked: Asked, deadline: float, name: str) -> bool:
+    """Whether the first server has a name, once it replies; a server that is silent until the deadline has none."""
+    from hsdns.ask.question import NoReply
+
+    while True:
+        try:
+            return asked.exists(name)
+        except NoReply:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(PAUSE)
+
+
 def _wait(
     query: Query,
-    servers: Sequence[str],
-    port: int,
+    servers: Sequence[tuple[str, int]],
     count: Count | None,
     timeout: float,
     cluster: AbstractContextManager[Expected] | None,
@@ -178,11 +225,11 @@ def _wait(
     from hsdns.ask.question import NoReply, ask
 
     drawn = random.Random()
-    names = {f"{each} port {port}": each for each in servers}
+    names = {f"{host} port {port}": (host, port) for host, port in servers}
 
     def question(server: str) -> Reply | str:
         try:
-            return ask(names[server], port, query, min(EACH, timeout), drawn)
+            return ask(*names[server], query, min(EACH, timeout), drawn)
         except NoReply as error:
             return str(error)
 
@@ -277,21 +324,6 @@ def _count(text: str | None) -> Count | None:
             f'-count needs a number such as 3, or 3+ for at least so many, found "{text}"'
         )
     return Count(int(digits), None if text.endswith("+") else int(digits))
-
-
-def _servers(found: list[str] | None) -> list[str]:
-    from ipaddress import ip_address
-
-    from hsdns.ask.cli import first_server
-
-    if found is None:
-        return [first_server()]
-    for each in found:
-        try:
-            ip_address(each)
-        except ValueError:
-            raise FlagError(f'-server needs an IP address, found "{each}"') from None
-    return found
 
 
 @contextmanager

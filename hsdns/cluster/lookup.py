@@ -9,6 +9,7 @@ Source: CoreDNS 1.14.7 plugin/kubernetes (Records, namespaceExposed, Reverse).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ class PlainValues(NamedTuple):
     primary_zone: Name
 
 
+@dataclass(eq=False)
 class NameLookup:
     """Lookups in one state of a cluster.
 
@@ -63,31 +65,20 @@ class NameLookup:
     Services.
     """
 
-    def __init__(
-        self,
-        store: ClusterView,
-        *,
-        primary_zone: Name,
-        ttl: int,
-        namespaces: frozenset[bytes] = frozenset(),
-        pods: str = "disabled",
-        ignore_empty: bool = False,
-        zonal: bool = False,
-        multicluster: tuple[Name, ...] = (),
-    ) -> None:
-        self.store = store
-        self._primary_zone = primary_zone
-        self.ttl = ttl
-        self._namespaces = namespaces
-        self.pods = pods
-        self._ignore_empty = ignore_empty
-        self.zonal = zonal
-        self._multicluster = multicluster
+    store: ClusterView
+    _: KW_ONLY
+    primary_zone: Name
+    ttl: int
+    namespaces: frozenset[bytes] = frozenset()
+    pods: str = "disabled"
+    ignore_empty: bool = False
+    zonal: bool = False
+    multicluster: tuple[Name, ...] = ()
 
     def plain_values(self) -> PlainValues | None:
         """The values of the store; None if options hide some or add others, or the state is an earlier one."""
         store = self.store
-        is_plain = not (self._namespaces or self._ignore_empty or self._multicluster)
+        is_plain = not (self.namespaces or self.ignore_empty or self.multicluster)
         if not is_plain or not isinstance(store, Store):
             return None
         services = store.services
@@ -96,12 +87,12 @@ class NameLookup:
             store.namespaces,
             services.cluster_ips.owners,
             services.endpoint_ips.owners,
-            self._primary_zone,
+            self.primary_zone,
         )
 
     def is_multicluster(self, zone: Name) -> bool:
         """Whether a zone has ServiceImports."""
-        shared = self._multicluster
+        shared = self.multicluster
         return bool(shared) and any(zone.is_at_or_below(each) for each in shared)
 
     def parse(self, qname: Name, zone: Name) -> ParsedName | None:
@@ -119,16 +110,16 @@ class NameLookup:
         """Whether names in a namespace may exist: it exists, and `namespaces` does not exclude it."""
         if dependencies is not None:
             dependencies.add(namespace_counter(namespace))
-        allowed = not self._namespaces or namespace in self._namespaces
+        allowed = not self.namespaces or namespace in self.namespaces
         return allowed and namespace in self.store.namespaces
 
     def hides(self, value: ServiceValue) -> bool:
         """Whether `ignore empty_service` hides a Service."""
-        return self._ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints
+        return self.ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints
 
     def may_point_to(self, namespace: bytes, dependencies: Dependencies | None) -> bool:
         """Whether PTR records may point to a namespace: any one without `namespaces`, else only an exposed one."""
-        return not self._namespaces or self.is_exposed(namespace, dependencies)
+        return not self.namespaces or self.is_exposed(namespace, dependencies)
 
     def find(
         self, qname: Name, zone: Name, dependencies: Dependencies | None
@@ -142,7 +133,7 @@ class NameLookup:
         if is_reverse(qname):
             raise NoSuchName(schema.NO_FORM)
         if not self.is_exposed(parsed.namespace, dependencies):
-            is_filtered = self._namespaces or self.store.settings.namespace_labels is not None
+            is_filtered = self.namespaces or self.store.settings.namespace_labels is not None
             raise NoSuchName(schema.NO_SERVED_NAMESPACE if is_filtered else schema.NO_NAMESPACE)
         if parsed.kind == POD:
             return self._find_pod(parsed, dependencies)
@@ -176,7 +167,7 @@ class NameLookup:
         for namespace, name in sorted(services.cluster_ips.lookup(address)):
             if self.may_point_to(namespace, dependencies):
                 target = schema.target_name(
-                    None, ParsedName(SVC, namespace, name), self._primary_zone
+                    None, ParsedName(SVC, namespace, name), self.primary_zone
                 )
                 return [target] if target is not None else []
         found: list[Name] = []
@@ -186,7 +177,7 @@ class NameLookup:
                     dependencies.add(service_counter(owner[0], owner[1]))
                 value = services.values.get((owner[0], owner[1]))
                 if value is not None:  # None: an event is removing both
-                    found += schema.pointers(value, owner, address, self._primary_zone)
+                    found += schema.pointers(value, owner, address, self.primary_zone)
         return found
 
     def _value(
@@ -214,7 +205,7 @@ class NameLookup:
             value is None
             or value.kind not in (CLUSTER_IP, EXTERNAL_NAME)
             or bool(parsed.endpoint or parsed.topology_zone)
-            or self._ignore_empty
+            or self.ignore_empty
         )
 
     def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:

@@ -487,11 +487,7 @@ def quoted(text: str) -> str:
 
 
 def _counter_in(metrics: Registry) -> Counter:
-    return metrics.counter(
-        "hsdns_kubernetes_rejected_total",
-        "Objects that were left out or used in part because they break the rules, at each reading.",
-        ("kind", "reason"),
-    )
+    return metrics.counter("hsdns_kubernetes_rejected_total", ("kind", "reason"))
 
 
 def _path(namespace: str, name: str) -> str:

@@ -55,7 +55,6 @@ def programming_in(metrics: Registry) -> Programmed:
     """The function that observes durations in CoreDNS's histogram."""
     histogram = metrics.histogram(
         "coredns_kubernetes_dns_programming_duration_seconds",
-        "Histogram of the time (in seconds) it took to program a dns instance.",
         PROGRAMMING_BUCKETS,
         ("service_kind",),
     )

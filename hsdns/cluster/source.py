@@ -66,13 +66,17 @@ class PodUnreadable(Exception):
 class PodReading(NamedTuple):
     """A pod as its source has it now.
 
-    `denied` has the transports over which NetworkPolicies block the cluster's DNS for it, each with a sentence; None if
-    NetworkPolicies are not read.
+    `servers` are addresses at which the cluster's DNS answers it, with their origins.  `denied` has the transports over
+    which NetworkPolicies block the way to such an address, each with a sentence; None if these could not be read, and
+    `unread` says why.  `cluster_dns` is the address that the kubelets write, if their ConfigMap could be read.
     """
 
     spec: PodSpec
     addresses: tuple[str, ...]
-    denied: Mapping[str, str] | None
+    servers: Mapping[str, str] = {}
+    denied: Callable[[str], Mapping[str, str]] | None = None
+    unread: str = ""
+    cluster_dns: str = ""
 
 
 Deliver = Callable[[Sequence[Event]], None]

@@ -40,9 +40,35 @@ class Lexeme(NamedTuple):
     closed: bool = True
 
 
-def tokenize(text: str, file: str) -> list[Lexeme]:
-    """Split a file's text into words; a quoted word's position is that of its opening quote."""
-    text = text.removeprefix(_BYTE_ORDER_MARK)
+class Source(NamedTuple):
+    """A text, and where it stands in a file: from which line on, and how far to the right of the margin.
+
+    With `is_moved` the file does not have it verbatim, so that all of it is at that line and column.  `owner` is the
+    object that has it, if any.
+    """
+
+    text: str
+    file: str
+    line: int = 1
+    indent: int = 0
+    owner: str = ""
+    is_moved: bool = False
+
+    def at(self, line: int, column: int) -> Position:
+        """The position in the file of a place in the text."""
+        if self.is_moved:
+            return Position(self.file, self.line, self.indent + 1)
+        return Position(self.file, line + self.line - 1, column + self.indent)
+
+    def has(self, position: Position) -> bool:
+        """Whether a position in the file is in this text."""
+        last = self.line + (0 if self.is_moved else self.text.count("\n"))
+        return position.file == self.file and self.line <= position.line <= last
+
+
+def tokenize(source: Source) -> list[Lexeme]:
+    """Split a text into words; a quoted word's position is that of its opening quote."""
+    text = source.text.removeprefix(_BYTE_ORDER_MARK)
     lexemes: list[Lexeme] = []
     line, line_start = 1, 0  # at offset `counted`, up to which newlines have been counted
     counted, last_line = 0, 0  # last_line: the line on which the previous word ended
@@ -53,9 +79,7 @@ def tokenize(text: str, file: str) -> list[Lexeme]:
             line += newlines
             line_start = text.rindex("\n", counted, at) + 1
         counted = at
-        lexeme, end = _read_word(
-            text, at, Position(file, line, at - line_start + 1), line > last_line
-        )
+        lexeme, end = _read_word(text, at, source.at(line, at - line_start + 1), line > last_line)
         if lexeme is not None:
             lexemes.append(lexeme)
             last_line = line + text.count("\n", at, end)
@@ -153,7 +177,7 @@ MAX_FILE_IMPORTS: Final = 100_000
 # Nested imports multiply: within the two limits above, a small file could still expand to gigabytes.
 MAX_WORDS: Final = 1_000_000
 
-OpenFile = Callable[[str], str]
+OpenFile = Callable[[str], str | Source]
 ListFiles = Callable[[str], Sequence[str]]
 
 
@@ -173,14 +197,14 @@ class Stream:
 
     def __init__(
         self,
-        path: str,
-        text: str,
+        source: Source,
         environ: Mapping[str, str],
         open_file: OpenFile,
         list_files: ListFiles,
         warn: Callable[[Position, str], None],
     ) -> None:
-        lexemes = tokenize(text, path)
+        path = source.file
+        lexemes = tokenize(source)
         self.last: Lexeme | None = None
         self.unclosed_quote: Lexeme | None = None
         self.environ = environ
@@ -191,7 +215,7 @@ class Stream:
         self._root = lexemes
         self._open_file, self._list_files, self._warn = open_file, list_files, warn
         self._words, self._snippet_imports, self._file_imports = len(lexemes), 0, 0
-        self._check_words(Position(path, 1, 1))
+        self._check_words(source.at(1, 1))
         self._note_unclosed(lexemes)
 
     def peek(self) -> Lexeme | None:
@@ -310,7 +334,7 @@ class Stream:
             ) from None
         except (OSError, ValueError) as error:
             raise target.error(f'cannot import "{path}": {_reason(error)}') from error
-        lexemes = tokenize(text, path)
+        lexemes = tokenize(text if isinstance(text, Source) else Source(text, path))
         self._files[path] = lexemes
         self._note_unclosed(lexemes)
         return lexemes

@@ -5,6 +5,8 @@ Rule 1: every Corefile that CoreDNS accepts is accepted, with a warning if it is
         errors: words after a body's `}`, a body's `{` on a line of its own, and braces within a body.
 Rule 2: `{`, `}` and `import` are recognised as written, quoted or not, before environment variables are substituted.
 Rule 3: the caller passes environment, plugin names and file access; only read_file and match_files use the disk.
+Rule 4: a `}` on the line of a property is the last word of that line too, as for Caddy's Dispenser: a plugin that reads
+        all words of the line takes it for an argument (Property in properties.py).
 Source: caddyfile/parse.go of the fork that CoreDNS 1.14.7 uses.
 """
 
@@ -17,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hsdns.corefile.keys import parse_key, zone_warning
-from hsdns.corefile.lexer import Lexeme, Stream
+from hsdns.corefile.lexer import Lexeme, OpenFile, Source, Stream
 from hsdns.corefile.tree import (
     Corefile,
     CorefileError,
@@ -44,33 +46,32 @@ def match_files(pattern: str) -> Sequence[str]:
 def parse(
     path: str,
     *,
-    text: str | None = None,
+    text: str | Source | None = None,
     environ: Mapping[str, str],
     known_directives: Collection[str],
     not_yet: Collection[str] = (),
-    open_file: Callable[[str], str] = read_file,
+    open_file: OpenFile = read_file,
     list_files: Callable[[str], Sequence[str]] = match_files,
     errors: Errors | None = None,
+    keeps_unknown: bool = False,
 ) -> Corefile:
     """Parse a Corefile and its imports; raise CorefileError for the first error, or collect all in `errors`.
 
     `text` is the content if `path` is only its name in messages.  `not_yet` are the plugins of CoreDNS that hsdns
-    lacks; they have their own error.  An empty file gives a tree without blocks.
+    lacks; they have their own error.  With `keeps_unknown` the tree has directives that are not known, too.
+    An empty file gives a tree without blocks.
     """
     errors = errors if errors is not None else Errors()
     if text is None:
-        try:
-            text = open_file(path)
-        except (OSError, ValueError) as error:
-            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise Position(path, 1, 1).error(f"cannot read the Corefile: {reason}") from error
+        text = read_text(path, open_file)
     warnings: list[str] = []
 
     def warn(position: Position, message: str) -> None:
         warnings.append(f"{position}: {message}")
 
-    stream = Stream(path, text, environ, open_file, list_files, warn)
-    blocks = tuple(_Parser(stream, known_directives, not_yet, warn, errors).blocks())
+    source = text if isinstance(text, Source) else Source(text, path)
+    stream = Stream(source, environ, open_file, list_files, warn)
+    blocks = tuple(_Parser(stream, known_directives, not_yet, warn, errors, keeps_unknown).blocks())
     for block in blocks:
         for token in block.keys:
             with errors:
@@ -79,6 +80,15 @@ def parse(
                     if warning:
                         warn(token.position, warning)
     return Corefile(path, blocks, tuple(warnings), digest(blocks))
+
+
+def read_text(path: str, open_file: OpenFile) -> str | Source:
+    """The text of a Corefile; raise CorefileError if it cannot be read."""
+    try:
+        return open_file(path)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise Position(path, 1, 1).error(f"cannot read the Corefile: {reason}") from error
 
 
 def digest(blocks: Sequence[ServerBlock]) -> str:
@@ -103,9 +113,10 @@ class _Parser:
         not_yet: Collection[str],
         warn: Callable[[Position, str], None],
         errors: Errors,
+        keeps_unknown: bool,
     ) -> None:
         self._stream, self._known, self._not_yet, self._warn = stream, known, not_yet, warn
-        self._errors = errors
+        self._errors, self._keeps_unknown = errors, keeps_unknown
 
     def blocks(self) -> Iterator[ServerBlock]:
         """Parse all server blocks and define the snippets; stop at an error that leaves the structure unknown."""
@@ -220,7 +231,7 @@ class _Parser:
             )
 
     def _directive(self, braced: bool, directives: list[Directive]) -> None:
-        """Parse a directive and append it; one that is not known is left out."""
+        """Parse a directive and append it; one that is not known is left out, unless it is kept."""
         stream = self._stream
         lexeme = stream.take()
         name = stream.substitute(lexeme)
@@ -231,7 +242,7 @@ class _Parser:
                 raise error
             self._errors.add(error)
         args, body = self._words(name)
-        if is_known:
+        if is_known or self._keeps_unknown:
             directives.append(Directive(name, args, body))
 
     def _words(self, name: Token) -> tuple[tuple[Token, ...], tuple[Line, ...] | None]:
@@ -269,6 +280,8 @@ class _Parser:
                 )
             stream.take()
             if lexeme.text == "}":
+                if rows and not lexeme.starts_line:
+                    rows[-1].append(stream.substitute(lexeme))
                 break
             if lexeme.starts_line or not rows:
                 rows.append([])
@@ -287,6 +300,10 @@ class _Parser:
         word = name.text
         if word in self._not_yet:
             return f'directive "{word}" exists in CoreDNS but not in hsdns yet; remove it'
+        from hsdns.corefile.history import about_directive  # noqa: PLC0415 - for what is wrong
+
+        if known := about_directive(word):
+            return known
         if lexeme.text == "{":
             return 'expected a directive, found "{"; write the directive before its "{" on the same line'
         message = f'unknown directive "{word}"'

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
-from hsdns.corefile.tree import Directive, Line, Position, Token, did_you_mean
+from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token
 from hsdns.wire import counted
 
 # Regular expressions in a Corefile: RE2, with Go's syntax and matching in linear time.
@@ -63,12 +64,32 @@ class Property(Generic[T]):
 
     `syntax` describes its arguments in the docs.  `repeat`: "once" makes a second occurrence an error, with "last" the
     last one counts (as for most of CoreDNS), "collect" gives a list of all values, "extend" one of all their elements.
+
+    A `}` after the arguments on the same line is one more of them, unless CoreDNS reads only the first `reads` words
+    of the line.  It ignores the others, or where it `stops` there, the `}` closes the body.
     """
 
     read: Reader[T]
     default: T | None = None
     syntax: str = ""
     repeat: Literal["once", "last", "collect", "extend"] = "last"
+    reads: int | None = None
+    stops: bool = False
+
+    def line(self, line: Line) -> Line:
+        """What CoreDNS reads of a line: without its `}`, where that is not an argument."""
+        return (
+            line.without_brace if self.reads is not None and len(line.args) > self.reads else line
+        )
+
+    def closes(self, line: Line) -> bool:
+        """Whether the body is closed after a line that is the last one."""
+        return line.brace is None or (self.stops and self.line(line).brace is None)
+
+
+_ANY: Final[Property[Any]] = Property(
+    lambda line: line
+)  # of a plugin that reads its lines by itself
 
 
 def read_properties(
@@ -93,13 +114,13 @@ def read_properties(
                     raise line.error(
                         f'property "{word}" of {plugin} exists in CoreDNS but not in hsdns yet; remove the line'
                     )
-                raise line.error(
-                    f'unknown property "{word}" of {plugin}{did_you_mean(word, table)}'
-                )
+                from hsdns.corefile.history import about_property  # noqa: PLC0415 - for what is wrong
+
+                raise line.error(about_property(word, plugin, table))
             if known.repeat == "once" and word in seen:
                 raise line.error(f'property "{word}" of {plugin} may be given only once')
             seen.add(word)
-            value = known.read(line)
+            value = _read(known, line)
             if known.repeat == "collect":
                 values[word].append(value)
             elif known.repeat == "extend":
@@ -131,6 +152,30 @@ def one_of(
                 f"{counts.name.position} counts, as in CoreDNS 1.14.7; remove one"
             )
     return counts
+
+
+def _read(known: Property[Any], line: Line) -> Any:
+    """The value of a line; raise CorefileError, about its `}` if that is the reason."""
+    try:
+        return known.read(known.line(line))
+    except CorefileError:
+        if line.brace is None:
+            raise
+        known.read(line.without_brace)
+        raise line.brace.error(
+            f'CoreDNS takes this "}}" for an argument of "{line.name.text}"; put it on a line of its own'
+        ) from None
+
+
+def check_closed(directives: Sequence[Directive], table: Mapping[str, Property[Any]]) -> None:
+    """Raise CorefileError where CoreDNS reads a directive as a property of the one before, whose body it left open."""
+    for before, directive in pairwise(directives):
+        last = before.lines[-1:]
+        if last and not table.get(last[0].name.text, _ANY).closes(last[0]):
+            raise directive.name.error(
+                f'CoreDNS reads this "{directive.name.text}" as a property of the one before, since the "}}" at '
+                f"{last[0].args[-1].position} does not close its body; put that on a line of its own"
+            )
 
 
 def no_arguments(directive: Directive) -> None:

@@ -80,6 +80,16 @@ class Line(NamedTuple):
     name: Token
     args: tuple[Token, ...]
 
+    @property
+    def brace(self) -> Token | None:
+        """The `}` of the body, where it is the last word of this line."""
+        return self.args[-1] if self.args and self.args[-1].text == "}" else None
+
+    @property
+    def without_brace(self) -> Line:
+        """The line as if the body ended on the next one."""
+        return self if self.brace is None else Line(self.name, self.args[:-1])
+
     def error(self, message: str) -> CorefileError:
         """Make the error about this property, for `raise`."""
         return self.name.position.error(message + _lacking((self.name, *self.args)))

@@ -38,7 +38,15 @@ from hsdns.cli.command import (
     say,
     say_text,
 )
-from hsdns.cli.source import CONTEXT, DEMO, KUBECONFIG, access_of, find_kubeconfig, options_of
+from hsdns.cli.source import (
+    CONTEXT,
+    DEMO,
+    KUBECONFIG,
+    access_of,
+    cluster_text,
+    find_kubeconfig,
+    options_of,
+)
 from hsdns.errors import OperatorError
 from hsdns.lint import istioctl
 from hsdns.lint.rule import FLAG, LEVEL, PREVIEW, read_silences
@@ -290,7 +298,10 @@ async def _collect(options: Doctor) -> ClusterDump:
     from hsdns.sources.cluster_dump import collect
 
     namespace = options.namespace
-    transport = connect(options.access(), runs_code=options.runs_code)
+    access = options.access()
+    transport = connect(access, runs_code=options.runs_code)
+    if options.given.isdisjoint(("context", "kubeconfig")):
+        complain(f"looking at {cluster_text(access)}")
     progress = Progress()
     try:
         return await collect(

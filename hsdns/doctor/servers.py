@@ -29,11 +29,13 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.ask.cli import read_servers
 from hsdns.ask.question import NoReply, Refused, ask
 from hsdns.audit.questions import replicas
@@ -43,9 +45,11 @@ from hsdns.cli.offline import CannotTell, configure
 from hsdns.cli.source import ZONES, cluster_tokens, kubernetes_alone, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
 from hsdns.cluster.controllers.network_policy import KNOWN, PORT
+from hsdns.cluster.objects import labels_text
 from hsdns.cluster.schema import SVC
 from hsdns.cluster.value import Key, ServiceValue
 from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.lexer import Source
 from hsdns.corefile.tree import CorefileError
 from hsdns.doctor.cli import NotAsked as PodNotAsked
 from hsdns.doctor.cli import PodView
@@ -65,6 +69,8 @@ from hsdns.sources.cluster_dump import (
     POD_VIEW,
     QUERIES_OF,
     ClusterDump,
+    Listed,
+    list_all,
 )
 from hsdns.wire.iana import Rcode, RRClass, RRType, rcode_from_text, rcode_to_text, type_to_text
 from hsdns.wire.message import RR
@@ -161,7 +167,7 @@ def ask_servers(
 
     def choose(blocks: Sequence[Kubernetes]) -> Questions:
         if not given:
-            servers.extend(_of_cluster(items, blocks))
+            servers.extend(of_cluster(items, blocks))
         sets = [block.answer_set() for block in blocks]
         addresses = _pod_addresses(items, target)
         return Questions(doctor_questions(sets[0], target, addresses, _labelled(items)))
@@ -240,7 +246,7 @@ def corefile(items: Sequence[Mapping[str, Any]]) -> str:
         text = data.get("Corefile") if isinstance(data, dict) else None
         if item.get("kind") != "ConfigMap" or not isinstance(text, str):
             continue
-        placed = next(CorefileText("Corefile", text).directives("kubernetes"), None)
+        placed = next(CorefileText(Source(text, "Corefile")).directives("kubernetes"), None)
         if placed is None:
             continue
         try:
@@ -256,9 +262,7 @@ def corefile(items: Sequence[Mapping[str, Any]]) -> str:
     return kubernetes_alone(zones, lines)
 
 
-def _of_cluster(
-    items: Sequence[Mapping[str, Any]], blocks: Sequence[Kubernetes]
-) -> list[DnsServer]:
+def of_cluster(items: Sequence[Mapping[str, Any]], blocks: Sequence[Kubernetes]) -> list[DnsServer]:
     """The ready endpoints of the Service for DNS, and its cluster IPs."""
     for namespace, name in (*((each.namespace, each.name) for each in KNOWN), *_labelled(items)):
         for block in blocks:
@@ -273,6 +277,18 @@ def _of_cluster(
             cluster_ips = (str(ip_address(each)) for each in value.cluster_ips)
             return [*found, *(DnsServer(SERVICE, service, each, PORT) for each in cluster_ips)]
     return []
+
+
+async def dns_items(transport: Transport) -> list[dict[str, Any]]:
+    """The Services and Pods with the usual labels, as far as they may be listed."""
+    found: list[dict[str, Any]] = []
+    for each in KNOWN:
+        for plural, kind in (("services", "Service"), ("pods", "Pod")):
+            listed = Listed(plural, kind, "v1", labels=labels_text(each.labels))
+            with suppress(Unreachable):
+                items = await list_all(transport, listed, "", "")
+                found += [{**item, "kind": kind} for item in items]
+    return found
 
 
 def _labelled(items: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -526,10 +542,17 @@ def doctor_questions(
             rrsets = _with(answer_set, zone, key, value, packed)
             found |= _grouped(rrsets, COMMON if key in in_all else OWN)
     others = {key: value for key, value in values.items() if key not in {*in_all, chosen}}
-    witnesses = _grouped(islice(_witnesses(answer_set, zone, others), WITNESSES), OWN)
-    listed = [each for each in found.items() if not _is_port(*each[0]) and each[0] not in witnesses]
-    listed[MOST - len(witnesses) :] = witnesses.items()
+    proofs = _grouped(islice(_witnesses(answer_set, zone, others), WITNESSES), OWN)
+    listed = [each for each in found.items() if not _is_port(*each[0]) and each[0] not in proofs]
+    listed[MOST - len(proofs) :] = proofs.items()
     return [Question(*question, group) for question, group in listed]
+
+
+def witnesses(answer_set: AnswerSet) -> list[RRset]:
+    """Addresses of a few Services, which only a server of this cluster knows."""
+    values = answer_set.exposed(zone := answer_set.forward_zones[0])
+    own = {key: value for key, value in values.items() if key not in _IN_ALL}
+    return list(islice(_witnesses(answer_set, zone, own), WITNESSES))
 
 
 def _grouped(rrsets: Iterable[RRset], group: str) -> dict[tuple[Name, int], str]:

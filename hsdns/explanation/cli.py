@@ -7,7 +7,9 @@ Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 
 Rule 3: standard output has only the explanation; errors of a source go to standard error.
 
 Explains a question from a source and a Corefile, without a server:
-Rule: it opens no port, queries no other server and writes no file; a snapshot is read, but not saved.
+Rule 1: it opens no port, queries no other server and writes no file; a snapshot is read, but not saved.
+Rule 2: of a cluster, its own DNS servers are asked, too, for the decisive query.  A server counts once one has given an
+        address that only this cluster has, because something between may answer.
 
 Lets the running server explain a question:
 Rule: a server without the page, or with other explanations, is reported with a sentence.
@@ -21,28 +23,43 @@ The flags of a command for the client of a lookup, of `hsdns resolve` too: a res
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
 
 import msgspec
 
+from hsdns.ask.names import KINDS, Word, read_word, taken_for
 from hsdns.cli import source
-from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_json
+from hsdns.cli.command import (
+    ANY,
+    FORMATS,
+    IN_NAMESPACE,
+    FlagError,
+    complain,
+    flag,
+    say,
+    say_json,
+)
 from hsdns.cli.source import ClusterCommand
 from hsdns.resolver import MODELS, USUAL
-from hsdns.wire.iana import type_to_text
+from hsdns.wire.iana import RRType, type_to_text
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
     from hsdns.cli.offline import Problems
     from hsdns.cli.running_server import RunningServer
+    from hsdns.cluster.answer_set import RRset
     from hsdns.corefile.tree import Token
+    from hsdns.doctor.servers import DnsServer
     from hsdns.explanation.question import LookupQuestion
-    from hsdns.explanation.report import Explanation, ServerAnswer
+    from hsdns.explanation.report import Explanation, ServerAnswer, ServerReport
+    from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.wire.name import Name
 
 UNKNOWN: Final = 2  # the exit status if the answer is unknown, also for bad input
@@ -53,11 +70,14 @@ NO_HISTORY: Final = (
 
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
+PODS: Final = {each for each, kind in KINDS.items() if kind == "pod"}
 FLAGS: Final = ("resolver", "search", "ndots", "resolv-conf", "from", "cluster-dns")
 
 
 class AskerCommand(ClusterCommand):
     """A command with flags for the client of a lookup."""
+
+    namespace: Annotated[str, IN_NAMESPACE] = ""
 
     resolver: Annotated[
         str, flag(f"{', '.join(MODELS)} (default: {', '.join(USUAL)}, side by side)", "NAME")
@@ -91,7 +111,7 @@ class AskerCommand(ClusterCommand):
             name,
             types,
             self.resolvers(),
-            self.from_,
+            self.pod,
             self.resolv_conf_text(),
             self.search,
             self.ndots_text,
@@ -103,24 +123,29 @@ class AskerCommand(ClusterCommand):
         """The word of -ndots, "" without it."""
         return "" if self.ndots is None else str(self.ndots)
 
+    @property
+    def pod(self) -> str:
+        """NAMESPACE/POD of -from, "" without it."""
+        kind, slash, name = self.from_.partition("/")
+        name = name if kind.lower() in PODS else "" if slash else kind
+        return f"{self.namespace}/{name}" if name and self.namespace else self.from_
+
+    @property
+    def word(self) -> Word:
+        """What the first word names; a Service and a Pod are by default in the namespace of -from.  Raise BadWord."""
+        return read_word(self.name_and_type()[0], self.namespace or self.pod.partition("/")[0])
+
     def resolvers(self) -> tuple[str, ...]:
-        """The resolvers to show; raise FlagError."""
+        """The resolvers to show; raise QuestionError."""
         from hsdns.explanation.question import read_resolvers
 
-        try:
-            return read_resolvers(self.resolver)
-        except ValueError as error:
-            raise FlagError(str(error)) from None
+        return read_resolvers(self.resolver)
 
     def name_and_types(self) -> tuple[str, tuple[int, ...]]:
-        """The name and the types that a program looks up; raise FlagError."""
+        """The name and the types that a program looks up; raise FlagError or QuestionError."""
         from hsdns.explanation.question import read_name
 
-        self.name_and_type()
-        try:
-            return read_name(*self.words)
-        except ValueError as error:
-            raise FlagError(str(error)) from None
+        return read_name(self.word.name, *self.words[1:])
 
     def resolv_conf_text(self) -> str:
         """The text of the resolv.conf to use, "" for a Pod without that of its node; raise FlagError."""
@@ -167,21 +192,22 @@ class Explain(AskerCommand):
         from hsdns.cli.running_server import RunningServer
         from hsdns.explanation.question import read_question
 
-        asks = self._asks()
-        qname, qtype = self.question() if asks is None else read_question(asks.name)
+        asks, word = self._asks(), self.word
+        _, qtype = read_question(word.name, *self.words[1:] if asks is None else ())
         server = self._server()
         place, is_whole = self.found(), True
         if isinstance(place, RunningServer):
-            question = {"name": qname.to_text(), "type": type_to_text(qtype)}
-            found = explain_running(place, question if asks is None else asks.parameters())
+            found = explain_running(place, self.words[0], qtype, word.namespace, asks)
         elif self.history:
             raise FlagError(NO_HISTORY)
         else:
             found, is_whole = explain_offline(
-                self.conf, place, qname, qtype, asks, runs_code=self.runs_code
+                self.conf, place, word, qtype, asks, runs_code=self.runs_code
             )
+        if asks is None and word.kind != "address":
+            say_meant(self.words[0], found.name)
         if server is not None:
-            found = _compared(found, qname, qtype, server, self.port)
+            found = _compared(found, server, self.port)
         _write(found, self.o, with_history=self.history)
         if not is_whole and found.outcome != "resolves":
             return UNKNOWN  # what could not be read may be the missing object
@@ -221,11 +247,18 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
         say(*lines(found, colour=colour, with_history=with_history), shown=str)
 
 
-def _compared(found: Explanation, qname: Name, qtype: int, address: str, port: int) -> Explanation:
+def say_meant(text: str, name: str) -> None:
+    """Say on standard error which name a word is taken for, unless it is the same."""
+    complain(*filter(None, [taken_for(text, name)]))
+
+
+def _compared(found: Explanation, address: str, port: int) -> Explanation:
     from msgspec import structs
 
+    from hsdns.explanation.question import read_question
     from hsdns.explanation.report import compare
 
+    qname, qtype = read_question(found.name, found.type)
     answer = ask_server(address, port, qname, qtype)
     return structs.replace(found, asked=compare(found, f"{address} port {port}", answer))
 
@@ -239,40 +272,55 @@ NOT_STARTED: Final = frozenset(
 def explain_offline(
     conf: object,
     objects: tuple[Token, ...] | None,
-    qname: Name,
+    word: Word,
     qtype: int,
     asks: LookupQuestion | None = None,
     *,
     runs_code: bool = True,
 ) -> tuple[Explanation, bool]:
-    """Explain a question, and return whether everything was read; raise CorefileError, QuestionError or OSError.
+    """Explain a question, and return whether everything was read; raise OperatorError or OSError.
 
     `conf` is the flag, `objects` are the words of -source, `asks` is a program's lookup.
     """
     from hsdns.cli.offline import configure
 
     configuration, problems = configure(conf, objects, runs_code=runs_code)
-    found = asyncio.run(_explain(configuration, qname, qtype, problems, asks))
-    return found, not problems.errors
+    access = None
+    if objects is not None and source.is_cluster(objects):
+        access = [each.text for each in objects[1:]]
+    explaining = _explain(configuration, word, qtype, problems, asks)
+
+    async def explain() -> Explanation:
+        async with explaining as (found, blocks):
+            if access is None:
+                return found
+            return await _with_servers(found, blocks, access, runs_code=runs_code)
+
+    return asyncio.run(explain()), not problems.errors
 
 
+@contextlib.asynccontextmanager
 async def _explain(
     configuration: Configuration,
-    qname: Name,
+    word: Word,
     qtype: int,
     problems: Problems,
     asks: LookupQuestion | None,
-) -> Explanation:
+) -> AsyncIterator[tuple[Explanation, list[Kubernetes]]]:
+    """An explanation, with the blocks that it is about."""
     from hsdns.cli.offline import kubernetes_blocks, read_clusters, started
-    from hsdns.server.explaining import explain_lookup, make_explainer
+    from hsdns.explanation.question import read_question
+    from hsdns.server.explaining import explain_lookup, make_explainer, name_of
 
     blocks = kubernetes_blocks(configuration)
     plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
     is_builtin = configuration.corefile.path == source.NAME
     async with started(configuration, plugins) as runtime:
         await read_clusters(runtime, blocks, lambda: problems.is_denied)
+        name = await name_of(configuration, runtime, word, as_typed=asks is not None)
         if asks is not None:
-            return await explain_lookup(
+            asks = asks._replace(name=name)
+            found = await explain_lookup(
                 configuration,
                 runtime,
                 asks,
@@ -280,18 +328,95 @@ async def _explain(
                 problems=problems.sentences,
                 is_builtin=is_builtin,
             )
-        explainer = make_explainer(
-            configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
-        )
-        return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
+        else:
+            qname, _ = read_question(name)
+            explainer = make_explainer(
+                configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
+            )
+            found = await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
+        yield found, blocks
+
+
+async def _with_servers(
+    found: Explanation, blocks: list[Kubernetes], access: Sequence[str], *, runs_code: bool
+) -> Explanation:
+    """The explanation beside what the DNS servers of its cluster answer, each asked as `hsdns doctor` does it."""
+    from concurrent.futures import ThreadPoolExecutor
+    from functools import partial
+
+    from msgspec import structs
+
+    from hsdns.cli.offline import connect
+    from hsdns.doctor import servers as dns
+    from hsdns.explanation.report import ServersReport, compare
+    from hsdns.wire.iana import type_from_text
+    from hsdns.wire.name import Name
+
+    if not all(each.store.serves for each in blocks):
+        return found
+    transport = connect(access, runs_code=runs_code)
+    try:
+        known = dns.of_cluster(await dns.dns_items(transport), blocks)
+    finally:
+        await transport.close()
+    asked = found.name if found.asker is None else found.asker.decisive
+    question = Name.from_text(asked), type_from_text(found.type)
+    proofs = [proof for each in blocks for proof in dns.witnesses(each.answer_set())]
+
+    def look(server: dns.DnsServer) -> tuple[ServerReport, bool]:
+        looks = dns.LOOKS
+        while True:
+            answer = ask_server(server.host, server.port, *question, timeout=dns.EACH)
+            report = compare(found, f"{server.about} at {server}", answer)
+            looks -= 1
+            if answer.error or not report.differences or not looks:
+                break
+            time.sleep(dns.PAUSE)  # a change takes a moment to reach a server
+        return report, not answer.error and any(map(partial(_knows, server), proofs))
+
+    with ThreadPoolExecutor(dns.AT_ONCE) as pool:
+        looking = [asyncio.wrap_future(pool.submit(look, each)) for each in known]
+        looked = await asyncio.gather(*looking)
+    reports = [report for report, _ in looked if report.rcode]
+    unasked = "" if known else dns.NO_SERVICE
+    if known and not any(is_own for _, is_own in looked):
+        unasked, reports = dns.UNKNOWN if reports else dns.UNREACHED, []
+    return structs.replace(found, servers=ServersReport(reports, unasked))
+
+
+def _knows(server: DnsServer, rrset: RRset) -> bool:
+    """Whether a server gives the addresses that only this cluster has."""
+    from random import Random
+
+    from hsdns.ask.question import NoReply, ask
+    from hsdns.doctor.servers import EACH
+    from hsdns.wire.message import Query
+
+    query = Query.ask(rrset[0].owner, rrset[0].rrtype)
+    try:
+        reply = ask(server.host, server.port, query, EACH, Random())
+    except NoReply:
+        return False
+    return {each.rdata for each in reply.answer} == {each.rdata for each in rrset}
 
 
 async def _go_on() -> None:
     pass
 
 
-def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Explanation:
-    """Let a server explain a question or a lookup, given as parameters of its page; raise ServerError."""
+def explain_running(
+    server: RunningServer,
+    text: str,
+    qtype: int,
+    namespace: str = "",
+    asks: LookupQuestion | None = None,
+) -> Explanation:
+    """Let a server explain a question about a word, or a lookup; raise ServerError."""
+    parameters = {"name": text, "type": type_to_text(qtype)}
+    if asks is not None:
+        parameters = {**asks.parameters(), "name": text}
+    if namespace:
+        parameters["namespace"] = namespace
     from hsdns.cli.running_server import NoSuchPage, ServerError
     from hsdns.explanation.report import VERSION, Explanation
 
@@ -313,21 +438,30 @@ def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Exp
         ) from None
 
 
+def name_at(server: RunningServer, text: str, word: Word) -> str:
+    """The domain name that a word means in the cluster of a server; raise ServerError."""
+    if word.is_whole:
+        return word.name
+    return explain_running(server, text, RRType.A, word.namespace).name
+
+
 TIMEOUT: Final = 5.0  # seconds
 
 
-def ask_server(address: str, port: int, qname: Name, qtype: int) -> ServerAnswer:
+def ask_server(
+    address: str, port: int, qname: Name, qtype: int, *, timeout: float | None = None
+) -> ServerAnswer:
     """The answer of a server to a query with RD."""
     from random import Random
 
     from hsdns.ask import question
     from hsdns.explanation.report import Record, ServerAnswer
-    from hsdns.wire.iana import RRType, rcode_to_text
+    from hsdns.wire.iana import rcode_to_text
     from hsdns.wire.message import Query
     from hsdns.wire.text import rdata_to_text
 
     try:
-        reply = question.ask(address, port, Query.ask(qname, qtype), TIMEOUT, Random())
+        reply = question.ask(address, port, Query.ask(qname, qtype), timeout or TIMEOUT, Random())
     except question.NoReply as error:
         return ServerAnswer(error=str(error))
     records = tuple(

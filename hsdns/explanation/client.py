@@ -9,12 +9,15 @@ Rule: a cause is reported only after a lookup that differs only in this setting 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from ipaddress import ip_address
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from hsdns.ask.names import NAMESPACE, Word, full_name
 from hsdns.assemble import Configuration
-from hsdns.cluster.address import is_reverse
+from hsdns.cluster.address import dashed_text, is_reverse
 from hsdns.cluster.controllers.kinds import PodSpec
 from hsdns.cluster.pack import pack_label
 from hsdns.cluster.source import PodReading, PodUnreadable
@@ -23,21 +26,23 @@ from hsdns.explanation.question import LookupQuestion, QuestionError, overridden
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS, USUAL
 from hsdns.resolver.model import (
+    UNSEEN,
     Answer,
     Fate,
+    Model,
     Packet,
     Result,
     Unfinished,
     VirtualTransport,
     answer_of,
     look_up,
-    wire_of,
 )
 from hsdns.resolver.musl import LINE_LEN
 from hsdns.resolver.report import LookupReport, report_of
 from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search_list
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.manifests import USUAL_DNS, Manifests
+from hsdns.sources.client_pod import USUAL_DNS
+from hsdns.sources.manifests import Manifests
 from hsdns.wire import counted
 from hsdns.wire.iana import Rcode
 from hsdns.wire.rdata import address_to_text
@@ -50,10 +55,59 @@ from hsdns.wire.rdata import address_to_text
 #         cluster, an error of a plugin, and what could not be read.
 
 
-UNSEEN: Final = "not known: another server answers"
 ASSUMED: Final = "taken as missing"
 NOT_SEEN: Final = "not seen"
-Ask = Callable[[bytes, str, float], Awaitable[tuple[bytes | None, str]]]
+
+
+class Heard(NamedTuple):
+    """The fate of a packet, or why it is not known; `ends`: the result is not known either, whatever is asked next."""
+
+    fate: Fate
+    why: str = ""
+    ends: bool = False
+
+
+Hear = Callable[[Packet], Awaitable[Heard]]
+
+
+def heard_of(packet: Packet, reply: bytes | None, why: str, seconds: float = 0.0) -> Heard:
+    """What a resolver hears: a reply after some seconds, or why it is not known; see Explainer.ask()."""
+    if why:
+        return Heard(None, why, True) if reply is None else Heard(MISSING, why)
+    return Heard(None if reply is None else (seconds, answer_of(reply, packet)))
+
+
+async def look_up_as_known(
+    model: Model, name: str, types: Sequence[int], hear: Hear
+) -> LookupReport:
+    """Run a lookup some of whose answers may not be known; raise ValueError for a name that cannot be in a message."""
+    unseen: dict[int, str] = {}
+    reasons: dict[int, str] = {}
+
+    async def fate_of(packet: Packet) -> Fate:
+        heard = await hear(packet)
+        if heard.why:
+            unseen[id(packet)] = NOT_SEEN if heard.fate is None else ASSUMED
+            reasons[id(packet)] = heard.why
+        if heard.ends:
+            raise Unfinished(heard.why, UNSEEN)
+        return heard.fate
+
+    trace = await look_up(model, name, types, VirtualTransport(fate_of))
+    # No top-level domain has addresses, whichever server is queried.
+    missed = [each for each in trace.packets if "." in each.name and id(each) in unseen]
+    if missed and trace.result.error:
+        trace = trace._replace(result=Result((), UNSEEN, reasons[id(missed[-1])]))
+    return report_of(model, trace, unseen)
+
+
+MISSING: Final = (0.0, Answer(Rcode.NXDOMAIN))  # of a name whose answer is not known
+
+
+def nameservers_of(text: str) -> list[str]:
+    """The nameservers of a resolv.conf."""
+    words = [line.split() for line in text.splitlines()]
+    return [each[1] for each in words if each[:1] == ["nameserver"] and len(each) > 1]
 
 
 class Setting(NamedTuple):
@@ -71,9 +125,7 @@ class Setting(NamedTuple):
     @property
     def nameservers(self) -> str:
         """The nameservers of the resolv.conf, in words."""
-        words = [line.split() for line in self.text.splitlines()]
-        found = [each[1] for each in words if each[:1] == ["nameserver"] and len(each) > 1]
-        return " and ".join(found) if found else "the nameservers of its node"
+        return " and ".join(nameservers_of(self.text)) or "the nameservers of its node"
 
     def is_seen(self, server: str) -> bool:
         """Whether a nameserver is this server."""
@@ -81,55 +133,25 @@ class Setting(NamedTuple):
 
 
 class Lookups:
-    """Lookups of one name; `ask` gets a message, "udp" or "tcp", and seconds since the start.
+    """Lookups of one name; `hear` says what this server answers to a packet."""
 
-    It returns the reply, and why this is not known: what would have been queried for it.
-    """
-
-    def __init__(self, ask: Ask, name: str, types: Sequence[int]) -> None:
+    def __init__(self, hear: Hear, name: str, types: Sequence[int]) -> None:
         self.name, self.types = name, types
-        self._ask = ask
-        self._known: dict[tuple[object, ...], tuple[Fate, str]] = {}
+        self._answered = hear
 
     async def look_up(self, setting: Setting, name: str = "") -> LookupReport:
         """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
         model = MODELS[setting.resolver](setting.text, Random(0))
-        unseen: dict[int, str] = {}
-        reasons: dict[int, str] = {}
-        servers = model.conf.nameservers
+        hear = partial(self._hear, setting, model.conf.nameservers)
+        return await look_up_as_known(model, name or self.name, self.types, hear)
 
-        async def fate_of(packet: Packet) -> Fate:
-            server = servers[packet.server]
-            fate, why = await self._fate(packet, server, setting)
-            if why:
-                reasons[id(packet)] = why
-                unseen[id(packet)] = ASSUMED if fate is not None else NOT_SEEN
-                ends = fate is None and setting.is_seen(server)
-                if ends or not any(map(setting.is_seen, servers)):
-                    raise Unfinished(why, UNSEEN)
-            return fate
-
-        transport = VirtualTransport(fate_of)
-        trace = await look_up(model, name or self.name, self.types, transport)
-        # No top-level domain has addresses, whichever server is queried.
-        missed = [each for each in trace.packets if "." in each.name and id(each) in unseen]
-        if missed and trace.result.error:
-            trace = trace._replace(result=Result((), UNSEEN, reasons[id(missed[-1])]))
-        return report_of(model, trace, unseen)
-
-    async def _fate(self, packet: Packet, server: str, setting: Setting) -> tuple[Fate, str]:
+    async def _hear(self, setting: Setting, servers: Sequence[str], packet: Packet) -> Heard:
+        if not setting.is_seen(servers[packet.server]):
+            is_alone = not any(map(setting.is_seen, servers))
+            return Heard(None, f"{setting.nameservers} would answer for {packet.name}", is_alone)
         if packet.transport in dict(setting.blocked):
-            return None, ""
-        if not setting.is_seen(server):
-            return None, f"{setting.nameservers} would answer for {packet.name}"
-        key = packet.transport, packet.rrtype, packet.name, packet.edns, packet.cookie, packet.ad
-        if key not in self._known:
-            reply, why = await self._ask(wire_of(packet, 1), packet.transport, packet.at)
-            fate = None
-            if reply is not None:
-                fate = 0.0, Answer(Rcode.NXDOMAIN) if why else answer_of(reply, packet)
-            self._known[key] = fate, why
-        return self._known[key]
+            return Heard(None)
+        return await self._answered(packet)
 
 
 HOST_NETWORK: Final = "ClusterFirstWithHostNet"
@@ -140,7 +162,8 @@ class ClientPod(NamedTuple):
     """A Pod; `address` is empty if it has none, `domain` is the cluster domain, `server` the address of its DNS.
 
     `path` is NAMESPACE/NAME.  `denied` has the transports over which it cannot reach the cluster's DNS, each with a
-    sentence.  `remarks` name the origins of the settings, and facts that were not seen.
+    sentence.  `remarks` name the origins of the settings, and facts that were not seen.  `others` are more addresses at
+    which this server answers it, such as that of a server on its node.
     """
 
     path: str
@@ -150,6 +173,12 @@ class ClientPod(NamedTuple):
     server: str
     denied: tuple[tuple[str, str], ...] = ()
     remarks: tuple[str, ...] = ()
+    others: frozenset[str] = frozenset()
+
+    @property
+    def servers(self) -> frozenset[str]:
+        """The addresses of this server."""
+        return self.others | {self.server}
 
 
 class Client(NamedTuple):
@@ -172,7 +201,7 @@ class Client(NamedTuple):
         """The settings of the lookups."""
         if self.pod is None:
             return [Setting(each, self.text) for each in self.resolvers]
-        servers, denied = frozenset((self.pod.server,)), self.pod.denied
+        servers, denied = self.pod.servers, self.pod.denied
         return [Setting(each, self.text, servers, denied) for each in self.resolvers]
 
 
@@ -270,7 +299,7 @@ def _of_policy(client: Client, setting: Setting) -> Iterator[ClientCause]:
     if client.pod is None:
         return
     dns, server = client.pod.dns, client.pod.server
-    is_cluster = server in setting.text
+    is_cluster = any(map(setting.is_seen, nameservers_of(setting.text)))
     plain = PodDns(dns.namespace, HOST_NETWORK, options=dns.options)
     usual = pod_resolv_conf(plain, server, client.domain, client.node) + client.added
     fixed = setting._replace(text=usual)
@@ -358,56 +387,129 @@ def _shown(search: Sequence[str]) -> str:
 
 # The client's Pod: its DNS settings, its address, and the address of the cluster's DNS as its kubelet writes it.
 #
-# Rule: the kubelet's settings are not in the API.  The cluster's DNS is the given address, else the cluster IP of the
-#       Service kube-system/kube-dns; a remark says which.  The domain is the first zone of the block.
+# Rule 1: the kubelet's settings are not in the API.  The cluster's DNS is the given address, else the one in kubeadm's
+#         ConfigMap of the kubelets, else the cluster IP of the Service; a remark says which.  The domain is the first
+#         zone of the block.
+# Rule 2: this server answers at that address, at those of PodReading.servers, and at those that its Corefile binds.
 
 
 Tried = PodReading | PodUnreadable
 InWatch = Callable[[Coroutine[Any, Any, Tried]], Awaitable[Tried]]
-UNREAD_POLICIES: Final = "NetworkPolicies are not read; one of them may keep the Pod from the DNS"
+UNREAD_POLICIES: Final = (
+    "NetworkPolicies are not known ({}); one of them may keep the Pod from the DNS"
+)
 _KUBE_DNS: Final = (pack_label("kube-system"), pack_label("kube-dns"))
 
 
 async def find_pod(
-    configuration: Configuration, path: str, given: str, in_watch: InWatch
+    configuration: Configuration, path: str, given: str, in_watch: InWatch, node: str = ""
 ) -> ClientPod:
     """Read a pod from the first block that has pods, once the cluster is read; raise QuestionError.
 
     `given` is the address of the cluster's DNS, "" if none is.  `in_watch` runs a coroutine where a source is watched.
+    `node` is the resolv.conf of its node.
     """
     namespace, slash, name = path.partition("/")
     if not (namespace and slash and name):
         raise QuestionError(f'-from needs a namespace and a pod, as in shop/web-0, found "{path}"')
+    block, reading = await _read_pod(configuration, "-from", path, in_watch)
+    server, told = _cluster_dns(block, given, reading)
+    domain, dns = _domain_of([block]), _dns_of(reading.spec, namespace, path)
+    remarks = [f"the cluster's DNS is {server}, {told}"]
+    others = {**dict.fromkeys(_bound(configuration), "as the Corefile binds"), **reading.servers}
+    asked = nameservers_of(pod_resolv_conf(dns, server, domain, node))
+    own = [each for each in asked if each == server or each in others]
+    remarks += [f"it asks {each}, {others[each]}" for each in own if each != server]
+    if reading.denied is None:
+        remarks.append(UNREAD_POLICIES.format(reading.unread))
+    # One nameserver that it reaches is enough.
+    denied = [reading.denied(each) for each in own or [server]] if reading.denied else [{}]
+    everywhere = {key: each for key, each in denied[0].items() if all(key in one for one in denied)}
+    return ClientPod(
+        path,
+        dns,
+        next(iter(reading.addresses), ""),
+        domain,
+        server,
+        tuple(everywhere.items()),
+        tuple(remarks),
+        frozenset(others),
+    )
+
+
+async def _read_pod(
+    configuration: Configuration, asked: str, path: str, in_watch: InWatch
+) -> tuple[Kubernetes, PodReading]:
+    """The first block that has pods, and the pod NAMESPACE/NAME that `asked` names; raise QuestionError."""
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
-    with_pods = [each for each in blocks if isinstance(each.source, ApiServer | Manifests)]
-    if not with_pods:
+    for block in blocks:
+        if isinstance(block.source, ApiServer | Manifests):
+            break
+    else:
         found = " and ".join(str(each.source) for each in blocks) or "nothing of a cluster"
         raise QuestionError(
-            f"-from needs a source with pods, manifests or an API server, and here is {found}"
+            f"{asked} needs a source with pods, manifests or an API server, and here is {found}"
         )
-    block = with_pods[0]
-    source = block.source
-    assert isinstance(source, ApiServer | Manifests), "as it was chosen"
     try:
-        reading = await in_watch(_tried(source, namespace, name))
+        reading = await in_watch(_tried(block.source, *path.split("/")))
     except TimeoutError:
         raise QuestionError(f"the pod {path} could not be read in time; ask again") from None
     if isinstance(reading, PodUnreadable):
         raise QuestionError(str(reading))
-    server, told = _cluster_dns(block, given)
-    zone = next((each for each in block.zones if not is_reverse(each)), block.zones[0])
-    remarks = [f"the cluster's DNS is {server}, {told}"]
-    if reading.denied is None:
-        remarks.append(UNREAD_POLICIES)
-    return ClientPod(
-        path,
-        _dns_of(reading.spec, namespace, path),
-        next(iter(reading.addresses), ""),
-        zone.to_text().removesuffix("."),
-        server,
-        tuple((reading.denied or {}).items()),
-        tuple(remarks),
+    return block, reading
+
+
+def _domain_of(blocks: Sequence[Kubernetes]) -> str:
+    """The cluster domain, "" if there is none."""
+    zones = [zone for each in blocks for zone in each.zones if not is_reverse(zone)]
+    return zones[0].to_text().removesuffix(".") if zones else ""
+
+
+async def name_meant(
+    configuration: Configuration, word: Word, in_watch: InWatch, *, as_typed: bool = False
+) -> str:
+    """The domain name that a person means, once the cluster has been read; raise QuestionError or BadWord.
+
+    With `as_typed` a host is the name that a program looks up.
+    """
+    if word.kind == "address" or (as_typed and word.kind == "host"):
+        return word.name
+    blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+    if word.kind == "pod":
+        return await _name_of_pod(configuration, word, in_watch)
+    zones = {zone for each in configuration.listeners for zone in each.zones}
+    zones.update(zone for each in blocks for zone in each.zones)
+    return full_name(
+        word,
+        _domain_of(blocks),
+        [zone.to_text() for zone in zones if zone.labels],
+        lambda name: any(name.encode() in each.store.namespaces for each in blocks),
     )
+
+
+async def _name_of_pod(configuration: Configuration, word: Word, in_watch: InWatch) -> str:
+    """The name with its hostname and its Service, else with its address."""
+    path = f"{word.namespace or NAMESPACE}/{word.name}"
+    block, reading = await _read_pod(configuration, f"pod/{word.name}", path, in_watch)
+    namespace, domain, spec = path.partition("/")[0], _domain_of([block]), reading.spec
+    if spec.hostname and spec.subdomain:
+        return f"{spec.hostname}.{spec.subdomain}.{namespace}.svc.{domain}."
+    why = "its spec has no hostname and subdomain"
+    if block.answers.lookup.pods == "disabled":
+        raise QuestionError(f"Pod {path} has no name: {why}, and kubernetes has no pods insecure")
+    if not reading.addresses:
+        raise QuestionError(f"Pod {path} has no name: {why}, and it has no address yet")
+    return f"{dashed_text(reading.addresses[0]).decode()}.{namespace}.pod.{domain}."
+
+
+def _bound(configuration: Configuration) -> Iterator[str]:
+    """The addresses at which others than the host itself reach this server, if its Corefile names any."""
+    for each in configuration.listeners:
+        host = each.listen.host
+        if each.listen.scheme == "dns" and host and not each.listen.is_wildcard:
+            with suppress(ValueError):
+                if not ip_address(host).is_loopback:
+                    yield host
 
 
 async def _tried(source: ApiServer | Manifests, namespace: str, name: str) -> Tried:
@@ -427,26 +529,30 @@ async def client_of(
     names = sorted({name for each in blocks for name in each.store.namespaces.copy()})
     namespaces = tuple(name.decode("ascii", "replace") for name in names)
     if asking.pod:
-        pod = await find_pod(configuration, asking.pod, asking.cluster_dns, in_watch)
+        pod = await find_pod(configuration, asking.pod, asking.cluster_dns, in_watch, node)
         domain, text = pod.domain, pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
     else:
-        zones = [zone for each in blocks for zone in each.zones if not is_reverse(zone)]
-        domain = zones[0].to_text().removesuffix(".") if zones else ""
+        domain = _domain_of(blocks)
         pod, text = None, node
     text = overridden(text, asking.search, asking.ndots)
     return Client(asking.resolvers, text, domain, namespaces, pod, node, asking.added)
 
 
-def _cluster_dns(block: Kubernetes, given: str) -> tuple[str, str]:
+def _cluster_dns(block: Kubernetes, given: str, reading: PodReading) -> tuple[str, str]:
     """The address of the cluster's DNS, and its origin; raise QuestionError if it is not known."""
     if given:
         try:
             return str(ip_address(given)), "as given"
         except ValueError:
             raise QuestionError(f'-cluster-dns needs an IP address, found "{given}"') from None
+    if reading.cluster_dns:
+        return reading.cluster_dns, "clusterDNS in ConfigMap kube-system/kubelet-config"
     value = block.store.services.values.get(_KUBE_DNS)  # type: ignore[arg-type]  # both are labels
     if value is not None and value.cluster_ips:
         return address_to_text(value.cluster_ips[0]), "the cluster IP of Service kube-system/kube-dns"  # fmt: skip
+    for address, where in reading.servers.items():
+        if where.startswith("the cluster IP"):
+            return address, where
     if isinstance(block.source, ApiServer):
         raise QuestionError(
             "there is no Service kube-system/kube-dns with a cluster IP, so the address that the kubelet writes "

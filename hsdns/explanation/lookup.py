@@ -13,10 +13,19 @@ from typing import Final
 from msgspec import structs
 
 from hsdns.chain import Endpoint
-from hsdns.explanation.client import ASSUMED, NOT_SEEN, UNSEEN, Client, Lookups, client_cause
+from hsdns.explanation.client import (
+    ASSUMED,
+    NOT_SEEN,
+    Client,
+    Heard,
+    Lookups,
+    client_cause,
+    heard_of,
+)
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import LookupQuestion
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
+from hsdns.resolver.model import UNSEEN, Packet, wire_of
 from hsdns.resolver.report import LookupReport
 from hsdns.wire import printable
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
@@ -36,10 +45,17 @@ async def explain_for_client(
     pod = asker.pod
     client = Endpoint((pod.address if pod else "") or "127.0.0.1", CLIENT_PORT)
 
-    async def ask(wire: bytes, transport: str, at: float) -> tuple[bytes | None, str]:
-        return await explainer.ask(wire, client, transport, now + at)
+    known: dict[tuple[object, ...], Heard] = {}
 
-    lookups = Lookups(ask, question.name, question.types)
+    async def hear(packet: Packet) -> Heard:
+        key = packet.transport, packet.rrtype, packet.name, packet.edns, packet.cookie, packet.ad
+        if key not in known:
+            wire = wire_of(packet, 1)
+            reply, why = await explainer.ask(wire, client, packet.transport, now + packet.at)
+            known[key] = heard_of(packet, reply, why)
+        return known[key]
+
+    lookups = Lookups(hear, question.name, question.types)
     reports = [await lookups.look_up(each) for each in asker.settings]
     # A failure says more than what is not known.
     failed = sorted((each for each in reports if each.error), key=lambda each: each.error == UNSEEN)

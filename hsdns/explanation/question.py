@@ -17,13 +17,15 @@ from hsdns.resolver import MODELS, USUAL
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
 
-# Reads the question to explain from text.
+
+class QuestionError(OperatorError, ValueError):
+    """Why a lookup cannot be explained, as a sentence for the operator."""
 
 
 def read_question(name: str, rrtype: str = "") -> tuple[Name, int]:
-    """A name and a type, A if it is empty; an IP address is looked up in reverse.  Raise ValueError with a sentence."""
+    """A name and a type, A if it is empty; an IP address is looked up in reverse.  Raise QuestionError."""
     if not name:
-        raise ValueError('the name is empty; the root is "."')
+        raise QuestionError('the name is empty; the root is "."')
     words = rrtype.upper()
     try:
         address = ip_address(name)
@@ -31,14 +33,18 @@ def read_question(name: str, rrtype: str = "") -> tuple[Name, int]:
         try:
             qname = Name.from_text(name)
         except ValueError as error:
-            raise ValueError(f'"{name}" is not a domain name: {error}') from None
+            raise QuestionError(f'"{name}" is not a domain name: {error}') from None
     else:
         qname, words = reverse_name(address.packed), words or "PTR"
+    return qname, _read_type(words or "A")
+
+
+def _read_type(text: str) -> int:
     try:
-        return qname, type_from_text(words or "A")
+        return type_from_text(text.upper())
     except ValueError:
-        raise ValueError(
-            f'"{words}" is not a record type; try A, AAAA, SRV, PTR or CNAME'
+        raise QuestionError(
+            f'"{text}" is not a record type; try A, AAAA, SRV, PTR or CNAME'
         ) from None
 
 
@@ -55,10 +61,6 @@ PARAMETERS: Final = {
     "cluster-dns": "cluster_dns",
 }
 MOST_NDOTS: Final = 15  # resolv.conf(5)
-
-
-class QuestionError(OperatorError, ValueError):
-    """Why a lookup cannot be explained, as a sentence for the operator."""
 
 
 class LookupQuestion(NamedTuple):
@@ -94,10 +96,10 @@ class LookupQuestion(NamedTuple):
 
 
 def from_parameters(given: Mapping[str, str]) -> LookupQuestion:
-    """Read the lookup from parameters; raise ValueError with a sentence."""
+    """Read the lookup from parameters; raise QuestionError."""
     ndots = given.get("ndots", "")
     if ndots and not (ndots.isascii() and ndots.isdigit() and int(ndots) <= MOST_NDOTS):
-        raise ValueError(f'ndots is a number from 0 to {MOST_NDOTS}, found "{ndots}"')
+        raise QuestionError(f'ndots is a number from 0 to {MOST_NDOTS}, found "{ndots}"')
     return LookupQuestion(
         *read_name(given["name"], given.get("type", "")),
         read_resolvers(given.get("resolver", "")),
@@ -120,18 +122,18 @@ def overridden(text: str, search: str, ndots: str) -> str:
 
 
 def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
-    """A name and the types that a program looks up, A and AAAA if none is given; raise ValueError with a sentence."""
+    """A name and the types that a program looks up, A and AAAA if none is given; raise QuestionError."""
     try:
         if not Name.from_text(name).labels:
             raise ValueError("it is the root")
         name.encode("ascii")
     except ValueError as error:
-        raise ValueError(f'"{name}" is not a name that can be looked up: {error}') from None
+        raise QuestionError(f'"{name}" is not a name that can be looked up: {error}') from None
     if not rrtype:
         return name, TYPES
-    number = type_from_text(rrtype.upper())
+    number = _read_type(rrtype)
     if number not in TYPES:
-        raise ValueError(
+        raise QuestionError(
             f"programs look up A and AAAA records by getaddrinfo, not {type_to_text(number)}; "
             f"hsdns lookup {name} {type_to_text(number)} asks a server for it"
         )
@@ -139,8 +141,8 @@ def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
 
 
 def read_resolvers(chosen: str) -> tuple[str, ...]:
-    """The resolvers with a name, the usual ones if it is empty; raise ValueError with a sentence."""
+    """The resolvers with a name, the usual ones if it is empty; raise QuestionError."""
     if chosen and chosen not in MODELS:
         hint = did_you_mean(chosen, MODELS) or f"; there are {', '.join(MODELS)}"
-        raise ValueError(f'there is no model of a resolver "{chosen}"{hint}')
+        raise QuestionError(f'there is no model of a resolver "{chosen}"{hint}')
     return (chosen,) if chosen else USUAL

@@ -130,6 +130,13 @@ class ServerReport(msgspec.Struct, frozen=True):
     differences: list[str]
 
 
+class ServersReport(msgspec.Struct, frozen=True):
+    """The DNS servers of the cluster that the explanation is compared with, or why they were not asked."""
+
+    asked: list[ServerReport]
+    unasked: str = ""
+
+
 class TableState(msgspec.Struct, frozen=True, rename="camel"):
     """The entries of a server's answer table now: `forms` are the kinds of queries that it would answer.
 
@@ -152,6 +159,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     `table` says whether the answer table stores the reply and has it now; empty without a server.  `inTable` has its
     entries now, null without a server.  `keepSeconds` is how long other caches may still send the reply after a change.
     `asker` is set if a program's lookup was explained; `name` is then the name that the program looked up.
+    `servers` are those of a cluster that a command has read itself, asked for the decisive query.
     """
 
     version: int
@@ -175,6 +183,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     keep_seconds: int = 0
     asker: AskerReport | None = None
     in_table: TableState | None = None
+    servers: ServersReport | None = None
 
 
 def schema() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from hsdns.explanation.report import (
     Explanation,
     RecordReport,
     ServerReport,
+    ServersReport,
     ServiceReport,
 )
 from hsdns.resolver.report import as_list, rows
@@ -47,6 +48,17 @@ def lines(found: Explanation, *, colour: bool = False, with_history: bool = Fals
     if (asked := found.asked) is not None:
         for sentence in asked.differences:
             yield from _wrapped(f"but of server {asked.address}: {sentence}", WIDTH)
+    reports = found.servers.asked if found.servers is not None else ()
+    for report in [each for each in reports if each.differences][:1]:
+        sentence = f"but objects and server differ: {report.address}: {report.differences[0]}"
+        yield from _wrapped(sentence, WIDTH)
+    if (
+        reports
+        and found.asker is not None
+        and found.asker.cause
+        and not any(each.differences for each in reports)
+    ):
+        yield from _wrapped("objects and servers agree; it is the client that differs", WIDTH)
     yield ""
     name = found.name
     if found.asker is not None:
@@ -116,6 +128,8 @@ def _tree(found: Explanation) -> Tree:
         tree.append([each.needed for each in found.needed])
     if found.asked is not None:
         tree += _asked(found.asked)
+    if found.servers is not None:
+        tree += _servers(found.servers)
     if found.nearest:
         tree.append("names that exist")
         tree.append([f"{each.name} ({each.why})" for each in found.nearest])
@@ -149,6 +163,17 @@ def _service(found: ServiceReport) -> Tree:
     if not found.slices and found.kind != "ExternalName":
         below.append("no EndpointSlice")
     return [", ".join(parts), below]
+
+
+def _servers(found: ServersReport) -> Tree:
+    """The answers of the cluster's servers, or why they are not known."""
+    if found.unasked:
+        return [f"DNS servers of the cluster: not known: {found.unasked}"]
+    below: Tree = []
+    for each in found.asked:
+        said = "; ".join(each.differences) or f"{each.rcode}, as the objects say"
+        below.append(f"{each.address}: {said}")
+    return ["DNS servers of the cluster", below]
 
 
 def _endpoints(endpoints: Sequence[EndpointReport]) -> Tree:

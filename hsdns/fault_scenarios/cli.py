@@ -70,7 +70,6 @@ def play_in_real_time(name: str, options: Fault) -> int:
     if options.about is not None:
         scenario = scenario.about(name_of_flag(options.about))
     run = _Run(scenario, server, options.o == "json")
-    run.say(f"the server at {server.path} (process {server.pid}) gets the rules")
     return asyncio.run(run.play())
 
 

@@ -185,11 +185,7 @@ log = logging.getLogger("hsdns.faults")
 
 def hits_metric(metrics: Registry) -> Counter:
     """The counter of hits, by the name of the rule."""
-    return metrics.counter(
-        "hsdns_fault_hits_total",
-        "Queries, connections and restarts that a rule of fault did something to.",
-        ("rule",),
-    )
+    return metrics.counter("hsdns_fault_hits_total", ("rule",))
 
 
 class Rules:

@@ -146,7 +146,9 @@ def _lint(
         files, unwritten = _repair(files, judged)
         problems += unwritten
     read = read_files(files)
-    objects = len(read.objects.manifests) + sum(not each.owner for each in read.objects.corefiles)
+    objects = len(read.objects.manifests) + sum(
+        not each.source.owner for each in read.objects.corefiles
+    )
     remarks = [*listed.remarks, *read.left_out]
     unread = [*problems, *read.unread]
     if not objects and not unread:
@@ -230,7 +232,7 @@ class Listed(NamedTuple):
 
 def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") -> Listed:
     """Read the files under paths, each once, except the file `without`; `-` is standard input."""
-    from hsdns.rules.judging import COREFILE
+    from hsdns.corefile.mounted import COREFILE
     from hsdns.sources.file_text import as_utf8, read_file
     from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths, settings_remark
 

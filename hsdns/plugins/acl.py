@@ -150,8 +150,7 @@ class Acl(Plugin):
         """Create the metrics."""
         for action, name in _METRICS.items():
             labels = ("server", "view") if action == ALLOW else ("server", "zone", "view")
-            text = f"Counter of DNS requests being {name.split('_')[2]}."
-            self._counters[action] = runtime.metrics.counter(name, text, labels)
+            self._counters[action] = runtime.metrics.counter(name, labels)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass on allowed queries; refuse, empty or drop the others."""

@@ -93,7 +93,7 @@ class Auto(ZonePlugin[FileZone]):
     name: ClassVar[str] = "auto"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "directory": Property(read_folder, syntax="DIR [REGEXP ORIGIN_TEMPLATE]"),
-        "reload": Property(one(duration()), default=DEFAULT_RELOAD, syntax="DURATION"),
+        "reload": Property(one(duration()), default=DEFAULT_RELOAD, syntax="DURATION", reads=1),
         "upstream": Property(lambda line: True, default=False, syntax="[WORD...]"),
     }
 

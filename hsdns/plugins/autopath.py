@@ -85,11 +85,7 @@ class Autopath(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Create the metric."""
         self._runtime = runtime
-        self._successes = runtime.metrics.counter(
-            "coredns_autopath_success_total",
-            "Counter of requests that did autopath.",
-            ("server",),
-        )
+        self._successes = runtime.metrics.counter("coredns_autopath_success_total", ("server",))
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Try the names of the search list, or pass on."""

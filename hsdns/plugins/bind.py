@@ -52,16 +52,21 @@ class Bind(Plugin):
         return cls(choices)
 
     def addresses(self, interfaces: Interfaces) -> tuple[str, ...]:
-        """The addresses to listen on, in the order of the Corefile, each once.
+        """The addresses to listen on, in the order of the Corefile.
 
-        Raises CorefileError for a word that is neither an address nor an interface, and if no address is left.
+        Raises CorefileError for a word that is neither an address nor an interface, for an address that is there twice,
+        with which CoreDNS does not start, and if no address is left.
         """
         found: dict[Address, str] = {}
         for choice in self._choices:
-            excepted = dict(_addresses(choice.excepted, interfaces))
-            for address, text in _addresses(choice.words, interfaces):
+            excepted = {address for _, address, _ in _addresses(choice.excepted, interfaces)}
+            for word, address, text in _addresses(choice.words, interfaces):
+                if address in found:
+                    raise word.error(
+                        f'"bind" has the address {text} twice, and CoreDNS does not start then; remove one'
+                    )
                 if address not in excepted:
-                    found.setdefault(address, text)
+                    found[address] = text
         if not found:
             first = self._choices[0].words[0]
             raise first.error(
@@ -70,7 +75,7 @@ class Bind(Plugin):
         return tuple(found.values())
 
 
-def _addresses(words: Sequence[Token], interfaces: Interfaces) -> list[tuple[Address, str]]:
+def _addresses(words: Sequence[Token], interfaces: Interfaces) -> list[tuple[Token, Address, str]]:
     found = []
     for word in words:
         if word.text in interfaces:
@@ -79,7 +84,7 @@ def _addresses(words: Sequence[Token], interfaces: Interfaces) -> list[tuple[Add
             texts = [word.text]
         for text in texts:
             try:
-                found.append((ip_address(text), text))
+                found.append((word, ip_address(text), text))
             except ValueError:
                 raise word.error(
                     f'"{word.text}" is neither an IP address nor an interface of this machine'

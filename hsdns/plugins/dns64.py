@@ -9,7 +9,8 @@ Cacheable: only with `allow_ipv4`; otherwise it depends on the client's address 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from ipaddress import IPv6Network
 from typing import Any, ClassVar, Final, Self
 
@@ -39,27 +40,46 @@ def read_prefix(token: Token) -> IPv6Network:
     return prefix
 
 
+def _read_misread_body(directive: Directive, warn: Callable[[str], None]) -> IPv6Network | None:
+    """The prefix of a body after a prefix on the directive's line; raise CorefileError.
+
+    CoreDNS reads each line of it as another `dns64`: its name has no effect, and its argument is a prefix.
+    """
+    prefix, before = None, directive.args[0].position
+    for line in directive.lines:
+        if len(line.args) > 1 or line.name.position[:2] == before[:2]:
+            raise line.error(
+                f'CoreDNS reads no properties of dns64 after a prefix on its line; write it as "prefix '
+                f'{directive.args[0].text}" in the body'
+            )
+        if line.args:
+            prefix = read_prefix(line.args[0])
+        elif line.name.text != "prefix":
+            warn(
+                f'{line.name.position}: "{line.name.text}" has no effect, as in CoreDNS 1.14.7, since the prefix is '
+                f'on the line of dns64; write "prefix {directive.args[0].text}" in the body'
+            )
+    return prefix
+
+
+@dataclass(eq=False)
 class Dns64(Plugin):
     """Synthesizes AAAA records."""
 
     name: ClassVar[str] = "dns64"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "prefix": Property(one(read_prefix), syntax="PREFIX"),
-        "translate_all": Property(flag, default=False),
-        "allow_ipv4": Property(flag, default=False),
+        "prefix": Property(one(read_prefix), syntax="PREFIX", reads=1, stops=True),
+        "translate_all": Property(flag, default=False, reads=0, stops=True),
+        "allow_ipv4": Property(flag, default=False, reads=0, stops=True),
     }
 
-    def __init__(
-        self,
-        prefix: IPv6Network = WELL_KNOWN,
-        *,
-        translate_all: bool = False,
-        allow_ipv4: bool = False,
-    ) -> None:
-        self.prefix = prefix
-        self._translate_all = translate_all
-        self._allow_ipv4 = allow_ipv4
-        self.cacheable = allow_ipv4
+    prefix: IPv6Network = WELL_KNOWN
+    _: KW_ONLY
+    translate_all: bool = False
+    allow_ipv4: bool = False
+
+    def __post_init__(self) -> None:
+        self.cacheable = self.allow_ipv4
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -72,7 +92,8 @@ class Dns64(Plugin):
                 )
             if directive.args:
                 prefix = read_prefix(directive.args[0])
-        options = read_properties(directives, cls.PROPERTIES)
+                prefix = _read_misread_body(directive, block.warn) or prefix
+        options = read_properties([each for each in directives if not each.args], cls.PROPERTIES)
         return cls(
             options["prefix"] or prefix,
             translate_all=options["translate_all"],
@@ -83,9 +104,7 @@ class Dns64(Plugin):
         """Keep the runtime, which resolves names, and create the metric."""
         self._runtime = runtime
         self._translated = runtime.metrics.counter(
-            "coredns_dns64_requests_translated_total",
-            "Counter of DNS requests translated by dns64.",
-            ("server",),
+            "coredns_dns64_requests_translated_total", ("server",)
         )
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
@@ -93,7 +112,7 @@ class Dns64(Plugin):
         query = request.query
         is_asked = query.qtype == RRType.AAAA and query.qclass == RRClass.IN
         reply = await next(request)
-        if not is_asked or not (self._allow_ipv4 or ":" in request.client.address):
+        if not is_asked or not (self.allow_ipv4 or ":" in request.client.address):
             return reply
         if not reply.written or reply.dropped or not self._needs_synthesis(reply):
             return reply
@@ -104,7 +123,7 @@ class Dns64(Plugin):
     def _needs_synthesis(self, reply: Reply) -> bool:
         if reply.rcode == Rcode.NXDOMAIN and not reply.answer:
             return False
-        return self._translate_all or all(rr.rrtype != RRType.AAAA for rr in reply.answer)
+        return self.translate_all or all(rr.rrtype != RRType.AAAA for rr in reply.answer)
 
     def _synthesize(self, reply: Reply, found: Reply) -> Reply:
         """The reply to the A query with its addresses embedded in the prefix; the rcode is NOERROR, as in CoreDNS."""

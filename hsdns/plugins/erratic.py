@@ -71,7 +71,7 @@ class Erratic(Plugin):
         "delay": words(
             Delay, _AMOUNT, duration(), syntax="[AMOUNT [DURATION]]", least=0, default=_NO_DELAY
         ),
-        "large": Property(flag, default=False),
+        "large": Property(flag, default=False, reads=0, stops=True),
     }
 
     def __init__(

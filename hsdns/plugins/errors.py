@@ -81,7 +81,7 @@ class Errors(Plugin):
     skips_recompute = True
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "stacktrace": Property(flag, default=False),
+        "stacktrace": Property(flag, default=False, reads=0, stops=True),
         "consolidate": Property(
             read_consolidation, syntax="DURATION REGEXP [LEVEL] [show_first]", repeat="collect"
         ),

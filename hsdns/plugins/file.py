@@ -35,8 +35,8 @@ class File(ZonePlugin[FileZone]):
 
     name: ClassVar[str] = "file"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "reload": Property(one(duration()), default=DEFAULT_RELOAD, syntax="DURATION"),
-        "reload_by_mtime": Property(flag, default=False),
+        "reload": Property(one(duration()), default=DEFAULT_RELOAD, syntax="DURATION", reads=1),
+        "reload_by_mtime": Property(flag, default=False, reads=0, stops=True),
         "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONES...]"),
         "upstream": Property(lambda line: True, default=False, syntax="[WORD...]"),
     }

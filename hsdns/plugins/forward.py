@@ -166,14 +166,22 @@ PROPERTIES: Final[dict[str, Property[Any]]] = {
     "force_tcp": Property(flag, default=False),
     "prefer_udp": Property(flag, default=False),
     "use_caps_for_id": Property(flag, default=False),
-    "expire": Property(one(_SECONDS), default=EXPIRE, syntax="DURATION"),
-    "max_age": Property(one(_SECONDS), default=0.0, syntax="DURATION"),
-    "max_idle_conns": Property(one(integer(0)), default=0, syntax="COUNT"),
-    "read_timeout": Property(one(duration(0.001)), default=READ_TIMEOUT, syntax="DURATION"),
-    "max_fails": Property(one(integer(0, 2**32 - 1)), default=2, syntax="COUNT"),
-    "max_connect_attempts": Property(one(integer(0, 2**32 - 1)), syntax="COUNT"),
-    "max_concurrent": Property(one(integer(0)), default=0, syntax="COUNT"),
-    "policy": Property(one(choice(*POLICIES)), default="random", syntax="|".join(POLICIES)),
+    "expire": Property(one(_SECONDS), default=EXPIRE, syntax="DURATION", reads=1, stops=True),
+    "max_age": Property(one(_SECONDS), default=0.0, syntax="DURATION", reads=1, stops=True),
+    "max_idle_conns": Property(one(integer(0)), default=0, syntax="COUNT", reads=1, stops=True),
+    "read_timeout": Property(
+        one(duration(0.001)), default=READ_TIMEOUT, syntax="DURATION", reads=1, stops=True
+    ),
+    "max_fails": Property(
+        one(integer(0, 2**32 - 1)), default=2, syntax="COUNT", reads=1, stops=True
+    ),
+    "max_connect_attempts": Property(
+        one(integer(0, 2**32 - 1)), syntax="COUNT", reads=1, stops=True
+    ),
+    "max_concurrent": Property(one(integer(0)), default=0, syntax="COUNT", reads=1, stops=True),
+    "policy": Property(
+        one(choice(*POLICIES)), default="random", syntax="|".join(POLICIES), reads=1, stops=True
+    ),
     "health_check": Property(
         _read_health_check, default=HealthCheck(), syntax="DURATION [no_rec] [domain NAME]"
     ),
@@ -182,9 +190,11 @@ PROPERTIES: Final[dict[str, Property[Any]]] = {
     "next": Property(many(_rcode), syntax="RCODE...", repeat="extend"),
     "next_on_nodata": Property(flag, default=False),
     "tls": Property(read_tls, default=TlsFiles(), syntax="[CA] | CERT KEY [CA]"),
-    "tls_servername": Property(one(text), syntax="NAME"),
-    "doh_method": Property(one(choice("POST", "GET")), default="POST", syntax="POST|GET"),
-    "source_address": Property(one(read_ip), syntax="IP"),
+    "tls_servername": Property(one(text), syntax="NAME", reads=1, stops=True),
+    "doh_method": Property(
+        one(choice("POST", "GET")), default="POST", syntax="POST|GET", reads=1, stops=True
+    ),
+    "source_address": Property(one(read_ip), syntax="IP", reads=1, stops=True),
     "resolver": Property(many(read_address), default=(), syntax="IP[:PORT]..."),
 }
 
@@ -312,14 +322,8 @@ class Forward(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Create the upstreams; raise CorefileError for unknown hosts.  Connections are opened by the first query."""
         self._runtime = runtime
-        self._broken = runtime.metrics.counter(
-            "coredns_forward_healthcheck_broken_total",
-            "Counter of the number of complete failures of the healthchecks.",
-        )
-        self._rejected = runtime.metrics.counter(
-            "coredns_forward_max_concurrent_rejects_total",
-            "Counter of the number of queries rejected because the concurrent queries were at maximum.",
-        )
+        self._broken = runtime.metrics.counter("coredns_forward_healthcheck_broken_total")
+        self._rejected = runtime.metrics.counter("coredns_forward_max_concurrent_rejects_total")
         for route in self.routes:
             route.policy = Policy(route.policy_name, runtime.random)
             route.upstreams = tuple(

@@ -54,13 +54,9 @@ class Health(Plugin):
         """Serve /health, and start the periodic self-check."""
         self._runtime = runtime
         self._durations = runtime.metrics.histogram(
-            "coredns_health_request_duration_seconds",
-            "Histogram of the time (in seconds) each request took.",
-            SLIM_TIME_BUCKETS,
+            "coredns_health_request_duration_seconds", SLIM_TIME_BUCKETS
         )
-        self._failures = runtime.metrics.counter(
-            "coredns_health_request_failures_total", "The number of times the health check failed."
-        )
+        self._failures = runtime.metrics.counter("coredns_health_request_failures_total")
         runtime.serve_http(self.address, {"/health": HttpPage(self.answer)})
         host, port = split_host_port(self.address) or HostPort("", 0)
         if port:  # port 0: the kernel chooses the port, and only the listener knows it

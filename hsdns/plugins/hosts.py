@@ -131,8 +131,8 @@ class Hosts(Plugin):
     name: ClassVar[str] = "hosts"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "ttl": Property(one(integer(1, 65535)), default=3600, syntax="SECONDS"),
-        "no_reverse": Property(flag, default=False),
+        "ttl": Property(one(integer(1, 65535)), default=3600, syntax="SECONDS", reads=1),
+        "no_reverse": Property(flag, default=False, reads=0, stops=True),
         "reload": Property(one(duration()), default=5.0, syntax="DURATION"),
         "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONES...]"),
         "fallthrough_unsupported": Property(flag, default=False),
@@ -177,15 +177,8 @@ class Hosts(Plugin):
         """Start to watch the file."""
         self._runtime = runtime
         self._gauges = (
-            runtime.metrics.gauge(
-                "coredns_hosts_entries",
-                "The combined number of entries in hosts and Corefile.",
-                ("hostsfile",),
-            ),
-            runtime.metrics.gauge(
-                "coredns_hosts_reload_timestamp_seconds",
-                "The timestamp of the last reload of hosts file.",
-            ),
+            runtime.metrics.gauge("coredns_hosts_entries", ("hostsfile",)),
+            runtime.metrics.gauge("coredns_hosts_reload_timestamp_seconds"),
         )
         self._report()
         if self._reload:

@@ -212,9 +212,9 @@ class K8sExternal(Plugin):
     name: ClassVar[str] = "k8s_external"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "apex": Property(one(read_apex), default=Name(b"\3dns\0"), syntax="NAME"),
-        "ttl": Property(one(integer(0, 3600)), default=5, syntax="SECONDS"),
-        "headless": Property(flag, default=False),
+        "apex": Property(one(read_apex), default=Name(b"\3dns\0"), syntax="NAME", reads=1),
+        "ttl": Property(one(integer(0, 3600)), default=5, syntax="SECONDS", reads=1),
+        "headless": Property(flag, default=False, reads=0, stops=True),
         "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONE...]"),
     }
 

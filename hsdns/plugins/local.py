@@ -52,10 +52,7 @@ class Local(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Register the metric."""
-        self._requests = runtime.metrics.counter(
-            "coredns_local_localhost_requests_total",
-            "Counter of special localhost subdomain requests.",
-        )
+        self._requests = runtime.metrics.counter("coredns_local_localhost_requests_total")
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Return its zones, or None with the prefix on: names of any zone may begin with `localhost`."""

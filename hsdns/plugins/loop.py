@@ -104,9 +104,7 @@ class LoopSearch:
         """Start the search at all upstreams."""
         self._runtime = runtime
         self._gauge = runtime.metrics.gauge(
-            "hsdns_loop_upstreams_left_out",
-            "Upstreams of forward that are disabled because queries sent to them come back to this server.",
-            ("server", "zone", "to"),
+            "hsdns_loop_upstreams_left_out", ("server", "zone", "to")
         )
         for forward in self.forwards:
             for route in forward.routes:

@@ -78,18 +78,12 @@ class Reload(Plugin):
 
 def failures(metrics: Registry) -> Counter:
     """Return the counter of failed reloads."""
-    return metrics.counter(
-        "coredns_reload_failed_total", "Counter of the number of failed reload attempts."
-    )
+    return metrics.counter("coredns_reload_failed_total")
 
 
 def versions(metrics: Registry) -> Gauge:
     """Return the gauge that show_version() sets."""
-    return metrics.gauge(
-        "coredns_reload_version_info",
-        "A metric with a constant 1 value, labelled by hash and the Corefile's digest in it.",
-        ("hash", "value"),
-    )
+    return metrics.gauge("coredns_reload_version_info", ("hash", "value"))
 
 
 def show_version(metrics: Registry, digest: str) -> None:

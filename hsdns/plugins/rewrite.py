@@ -149,7 +149,7 @@ def _words(directive: Directive) -> list[Token]:
     words = list(directive.args)
     if len(words) < 2:
         for line in directive.lines:
-            words += [line.name, *line.args]
+            words += [line.name, *line.without_brace.args]
     elif directive.lines:
         extra = directive.lines[0].name
         raise extra.error(

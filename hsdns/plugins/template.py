@@ -264,7 +264,11 @@ class Template(Plugin):
         "additional": Property(many(read_text), syntax="TEMPLATE...", repeat="extend"),
         "authority": Property(many(read_text), syntax="TEMPLATE...", repeat="extend"),
         "rcode": Property(
-            one(lambda token: token.parse(rcode_from_text)), default=Rcode.NOERROR, syntax="CODE"
+            one(lambda token: token.parse(rcode_from_text)),
+            default=Rcode.NOERROR,
+            syntax="CODE",
+            reads=1,
+            stops=True,
         ),
         "ederror": words(ExtendedError, integer(0, 65535), word, syntax="CODE [REASON]"),
         "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONES...]"),
@@ -286,15 +290,9 @@ class Template(Plugin):
         self._runtime = runtime
         labels = ("server", "zone", "view", "class", "type")
         failed, counter = (*labels, "section", "template"), runtime.metrics.counter
-        self._matches = counter(
-            "coredns_template_matches_total", "Counter of template regex matches.", labels
-        )
-        self._failed_templates = counter(
-            "coredns_template_template_failures_total", "Counter of go template failures.", failed
-        )
-        self._failed_records = counter(
-            "coredns_template_rr_failures_total", "Counter of mis-templated RRs.", failed
-        )
+        self._matches = counter("coredns_template_matches_total", labels)
+        self._failed_templates = counter("coredns_template_template_failures_total", failed)
+        self._failed_records = counter("coredns_template_rr_failures_total", failed)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Return its zones within a zone; None if one of them contains the whole zone."""

@@ -14,6 +14,7 @@ import logging
 import re
 from base64 import b64decode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
@@ -83,6 +84,7 @@ def _read_required(known: Any) -> Any:
     return read
 
 
+@dataclass(eq=False)
 class Tsig(Plugin):
     """Verifies queries and signs replies."""
 
@@ -102,17 +104,10 @@ class Tsig(Plugin):
         ),
     }
 
-    def __init__(
-        self,
-        zones: tuple[Name, ...],
-        secrets: dict[Name, bytes],
-        types: Required,
-        opcodes: Required,
-    ) -> None:
-        self._zones = zones
-        self._secrets = secrets
-        self._types = types
-        self._opcodes = opcodes
+    zones: tuple[Name, ...]
+    secrets: dict[Name, bytes]
+    types: Required
+    opcodes: Required
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -138,22 +133,22 @@ class Tsig(Plugin):
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Verify a signed query and sign its reply; refuse an unsigned query that must be signed."""
         query = request.query
-        if not any(query.qname.is_at_or_below(zone) for zone in self._zones):
+        if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
             return await next(request)
         try:
             found = read_signature(query.whole)
         except BadRecord as reason:
             return Reply(rcode=Rcode.FORMERR, error=f"malformed TSIG record: {reason}")
         if found is None:
-            if self._types.includes(query.qtype) or self._opcodes.includes(query.opcode):
+            if self.types.includes(query.qtype) or self.opcodes.includes(query.opcode):
                 log.debug(
                     "plugin/tsig: rejecting %s request without TSIG", type_to_text(query.qtype)
                 )
                 return Reply(rcode=Rcode.REFUSED)
             return await next(request)
         wall = self._runtime.wall
-        error = verify(query.whole, found, self._secrets, int(wall()))
-        signer = ReplySigner(found, self._secrets.get(found.key), error, wall)
+        error = verify(query.whole, found, self.secrets, int(wall()))
+        signer = ReplySigner(found, self.secrets.get(found.key), error, wall)
         if error != NO_ERROR:
             log.debug(
                 "plugin/tsig: TSIG validation failed: %s %d", type_to_text(query.qtype), error

@@ -15,42 +15,37 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from functools import partial
-from ipaddress import ip_address
+from collections.abc import AsyncIterator, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from hsdns.ask.names import DOMAIN
 from hsdns.cli import source
 from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
 from hsdns.errors import OperatorError
-from hsdns.explanation.cli import AskerCommand
+from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, say_meant
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import (
-    Fate,
-    Model,
-    Packet,
-    Transport,
-    VirtualTransport,
-    answer_of,
-    look_up,
-    wire_of,
-)
+from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
-from hsdns.resolver.resolv_conf import pod_resolv_conf
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
+    from hsdns.ask.cli import Asked
     from hsdns.assemble import Configuration
-    from hsdns.chain import Endpoint
-    from hsdns.cli.running_server import RunningServer
+    from hsdns.chain import Endpoint, Request
     from hsdns.corefile.tree import Token
-    from hsdns.explanation.client import ClientPod, Tried
+    from hsdns.explanation.client import Client, Heard, Tried
     from hsdns.explanation.question import LookupQuestion
     from hsdns.query import QueryProcessor
     from hsdns.server.runtime import ServerRuntime
+
+
+BESIDE_NO_SERVER: Final = (
+    "source", "conf", "context", "kubeconfig", "control", "forward", "from", "cluster-dns",
+)  # fmt: skip
+CLIENT: Final = frozenset(("from", "search", "ndots", "resolv-conf"))
 
 
 class Resolve(AskerCommand):
@@ -67,95 +62,85 @@ class Resolve(AskerCommand):
     forward: Annotated[
         list[str],
         flag(
-            "servers for names outside the cluster, without -conf (default: REFUSED)", "ADDRESS..."
+            "servers for names outside the cluster, without -conf (default: not known)",
+            "ADDRESS...",
         ),
     ] = []
     o: Annotated[str, flag("format: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
 
     def run(self) -> int:
         """Look the name up, and show each query."""
-        from hsdns.cli.running_server import RunningServer
+        from hsdns.ask.cli import Asked, domain_of, of_resolv_conf, read_servers
+        from hsdns.cli.running_server import NotRunning, RunningServer
 
-        name, types = self.name_and_types()
-        resolvers = self.resolvers()
+        self.exclusive("server", *BESIDE_NO_SERVER)
+        if self.forward and self.conf is not None:
+            raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
+        if "p" in self.given and not self.server:
+            raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
+        source.check_upstreams(self.forward)
+        asking = self.asking()
+        path = self.resolv_conf or RESOLV_CONF
+        domain = domain_of(path)
+        place: Asked | tuple[Token, ...] | None
         if self.server:
-            for each in (
-                "source",
-                "conf",
-                "context",
-                "kubeconfig",
-                "control",
-                "forward",
-                "from",
-                "cluster-dns",
-            ):
-                if each in self.given:
-                    raise FlagError(
-                        f"-server asks a running server, so -{each} has no effect; leave one of them out"
-                    )
-            place = self.server, self.port
-            text, lookups = self._ask_server(resolvers, name, types, self.resolv_conf_text(), place)
+            place = Asked(read_servers([self.server], self.port), domain or DOMAIN)
         else:
-            if "p" in self.given:
-                raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
-            if self.forward and self.conf is not None:
-                raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
-            source.check_upstreams(self.forward)
-            asked, looked_at = self.asking(), self.found()
-            is_whole = isinstance(looked_at, RunningServer) or source.is_cluster(looked_at)
-            if self.forward and is_whole:
-                raise FlagError(
-                    "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
-                    "or write a Corefile with forward, and name it with -conf"
-                )
-            if isinstance(looked_at, RunningServer):
-                conf, place = self._conf_of(looked_at, asked), looked_at.dns_address()
-                text, lookups = self._ask_server(resolvers, name, types, conf, place)
-            else:
-                text, lookups = self._ask_chain(asked, looked_at)
+            try:
+                found = self.found()
+                if isinstance(found, RunningServer):
+                    place = Asked([found.dns_address()], "", found)
+                else:
+                    place = found
+            except NotRunning:
+                if "from" in self.given or self.forward:
+                    raise
+                place = of_resolv_conf(path)
+        if self.forward and (isinstance(place, Asked) or source.is_cluster(place)):
+            raise FlagError(
+                "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
+                "or write a Corefile with forward, and name it with -conf"
+            )
+        is_typed = self.word.kind == "host" and not (CLIENT.isdisjoint(self.given) and not domain)
+        if not isinstance(place, Asked):
+            name, text, lookups = self._ask_chain(asking, place, is_typed=is_typed)
+        else:
+            name, text, lookups = self._ask_server(asking, place, is_typed=is_typed)
+        types = asking.types
         if self.o == "json":
-            found = {
+            content = {
                 "name": name,
                 "types": [type_to_text(each) for each in types],
                 "resolv_conf": text,
                 "resolvers": msgspec.to_builtins(lookups),
             }
-            say_text(json.dumps(found, indent=2))
+            say_text(json.dumps(content, indent=2))
         else:
             say(*(as_list(name, lookups[0]) if len(lookups) == 1 else as_table(name, lookups)))
-        return 0 if all(not each.error for each in lookups) else 1
-
-    def _conf_of(self, server: RunningServer, asked: LookupQuestion) -> str:
-        """The resolv.conf of the client of a lookup that a running server knows."""
-        if not asked.pod:
-            return asked.resolv_conf
-        from hsdns.explanation.cli import explain_running
-
-        explained = explain_running(server, asked.parameters())
-        assert explained.asker is not None, "it is about the lookup of a program"
-        return explained.asker.resolv_conf
+        errors = {each.error for each in lookups if each.error}
+        return 0 if not errors else 2 if errors == {UNSEEN} else 1
 
     def _ask_chain(
-        self, asked: LookupQuestion, objects: tuple[Token, ...] | None
-    ) -> tuple[str, list[LookupReport]]:
+        self, asked: LookupQuestion, objects: tuple[Token, ...] | None, *, is_typed: bool
+    ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.cli.offline import configure
+        from hsdns.server.explaining import name_of
 
         configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
 
-        async def ask() -> tuple[str, list[LookupReport]]:
+        async def ask() -> tuple[str, str, list[LookupReport]]:
+            from hsdns.explanation.client import Lookups
+
             async with chain_of(configuration) as chain:
-                text = node = asked.resolv_conf
-                if asked.pod:
-                    pod = await chain.find_pod(asked.pod, asked.cluster_dns)
-                    text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
-                text = self._overridden(text)
-                return text, await _look_up(
-                    asked.resolvers,
-                    text,
-                    asked.name,
-                    asked.types,
-                    lambda model: VirtualTransport(chain.fate),
-                )
+                name = await name_of(configuration, chain.runtime, self.word, as_typed=is_typed)
+                say_meant(self.words[0], name)
+                client = await chain.client_of(asked)
+                lookups = Lookups(chain.hear, name, asked.types)
+                try:
+                    found = [await lookups.look_up(each) for each in client.settings]
+                except ValueError as error:
+                    raise FlagError(BAD_SEARCH.format(error)) from None
+                return name, client.text, found
 
         return asyncio.run(ask())
 
@@ -165,48 +150,45 @@ class Resolve(AskerCommand):
         return overridden(text, self.search, self.ndots_text)
 
     def _ask_server(
-        self,
-        resolvers: Sequence[str],
-        name: str,
-        types: tuple[int, ...],
-        text: str,
-        server: tuple[str, int],
-    ) -> tuple[str, list[LookupReport]]:
+        self, asked: LookupQuestion, place: Asked, *, is_typed: bool
+    ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.ask.lookup import Sockets
+        from hsdns.ask.question import NoReply
 
-        address = server[0]
-        try:
-            ip_address(address)
-        except ValueError:
-            raise FlagError(f'-server needs an IP address, found "{address}"') from None
+        (address, port), *_ = place.servers
+        text = asked.resolv_conf
+        if asked.pod and place.running is not None:
+            explained = explain_running(place.running, asked.name, asked.types[0], asks=asked)
+            assert explained.asker is not None, "it is about the lookup of a program"
+            text = explained.asker.resolv_conf
         text = self._overridden(text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
         used = "\n".join([*lines, f"nameserver {address}"])
-
-        sockets = partial(Sockets, server=server, random=Random())
-        lookups = asyncio.run(_look_up(resolvers, used, name, types, sockets))
-        if not any(each.has_reply for each in lookups):
-            raise OperatorError(f"no reply from {address}, so its answers are not known")
-        return text, lookups
-
-
-async def _look_up(
-    names: Sequence[str],
-    text: str,
-    name: str,
-    types: Sequence[int],
-    transport: Callable[[Model], Transport],
-) -> list[LookupReport]:
-    found = []
-    for each in names:
-        model = MODELS[each](text, Random(0))
+        silent = OperatorError(f"no reply from {address}, so its answers are not known")
         try:
-            found.append(report_of(model, await look_up(model, name, types, transport(model))))
+            name = self.word.name
+            if is_typed:
+                say_meant(self.words[0], name)
+            else:
+                name = place.name_meant(self.words[0], self.word.namespace)
+        except NoReply:
+            raise silent from None
+
+        async def ask(resolver: str) -> LookupReport:
+            model = MODELS[resolver](used, Random(0))
+            transport = Sockets(model, (address, port), Random())
+            return report_of(model, await look_up(model, name, asked.types, transport))
+
+        try:
+            lookups = [asyncio.run(ask(each)) for each in asked.resolvers]
         except ValueError as error:
-            raise FlagError(f"a name of the search list cannot be looked up: {error}") from None
-    return found
+            raise FlagError(BAD_SEARCH.format(error)) from None
+        if not any(each.has_reply for each in lookups):
+            raise silent
+        return name, text, lookups
 
 
+BAD_SEARCH: Final = "a name of the search list cannot be looked up: {}"
 LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
 
@@ -231,8 +213,12 @@ async def chain_of(configuration: Configuration, client: str = "127.0.0.1") -> A
     async with started(configuration, plugins) as runtime:
         chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
         name = listeners[0].listen.server
+        refused: list[Request] = []
         processor = QueryProcessor(
-            name, listeners[0].block_choice(chains), any_class=listeners[0].any_class
+            name,
+            listeners[0].block_choice(chains),
+            any_class=listeners[0].any_class,
+            on_refused=lambda request, reply: refused.append(request),
         )
         runtime.processors = {name: processor}
         await wait_for_clusters(runtime, blocks)
@@ -242,36 +228,45 @@ async def chain_of(configuration: Configuration, client: str = "127.0.0.1") -> A
             processor,
             Endpoint(client, 40000),
             Endpoint(listen.host or "127.0.0.1", listen.port),
+            refused if configuration.corefile.path == source.NAME else None,
         )
 
 
 class Chain:
-    """Answers packets like a server."""
+    """Answers packets like a server; `refused` has what the built-in Corefile refuses, which another may forward."""
 
     def __init__(
-        self, runtime: ServerRuntime, processor: QueryProcessor, client: Endpoint, local: Endpoint
+        self,
+        runtime: ServerRuntime,
+        processor: QueryProcessor,
+        client: Endpoint,
+        local: Endpoint,
+        refused: list[Request] | None,
     ) -> None:
-        self._runtime, self._processor = runtime, processor
+        self._refused = refused
+        self.runtime = runtime
+        self._processor = processor
         self._client, self._local = client, local
         self._began = time.monotonic()
 
-    async def find_pod(self, path: str, cluster_dns: str) -> ClientPod:
-        """Read a pod, which is the client from now on; raise QuestionError."""
-        from hsdns.explanation.client import find_pod
+    async def client_of(self, asked: LookupQuestion) -> Client:
+        """The client of a lookup, which sends the queries from now on; raise QuestionError."""
+        from hsdns.explanation.client import client_of
 
-        runtime = self._runtime
-        assert runtime.configuration is not None, "of started()"
+        runtime = self.runtime
 
         async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
             return await runtime.in_watch(reading, LONGEST)
 
-        found = await find_pod(runtime.configuration, path, cluster_dns, in_watch)
-        if found.address:
-            self._client = self._client._replace(address=found.address)
+        found = await client_of(runtime.configuration, asked, in_watch)
+        if found.pod is not None and found.pod.address:
+            self._client = self._client._replace(address=found.pod.address)
         return found
 
-    async def fate(self, packet: Packet) -> Fate:
-        """The seconds until the answer, and the answer; None if there is none."""
+    async def hear(self, packet: Packet) -> Heard:
+        """The seconds until the answer, and the answer, if there is one."""
+        from hsdns.explanation.client import Heard, heard_of
+        from hsdns.explanation.observed import NO_FORWARD
         from hsdns.server.runtime import begin
 
         loop = asyncio.get_running_loop()
@@ -280,12 +275,16 @@ class Chain:
             wire, self._client, self._local, packet.transport, self._began + packet.at
         )
         began = loop.time()
-        done = begin(answering, self._runtime.queries.spawn)
+        done = begin(answering, self.runtime.queries.spawn)
         waited = not done.done()
         try:
             reply = await asyncio.wait_for(done, LONGEST)
         except TimeoutError:
-            return None
-        if reply is None:
-            return None
-        return (loop.time() - began if waited else 0.0), answer_of(reply, packet)
+            return Heard(None)
+        why = ""
+        if self._refused:
+            first = self._refused[0]
+            why = NO_FORWARD.format(first.query.qname.to_text().removesuffix("."))
+            reply = None if first.depth else reply
+            self._refused.clear()
+        return heard_of(packet, reply, why, loop.time() - began if waited else 0.0)

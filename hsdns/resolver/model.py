@@ -71,6 +71,7 @@ class Answer(NamedTuple):
 
 CLOSED: Final = Answer(is_closed=True)
 STILL_WAITING: Final = "no result: still waiting"
+UNSEEN: Final = "not known: another server answers"
 
 
 class Result(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from hsdns.resolver.model import Answer, Model, Trace
+from hsdns.resolver.model import UNSEEN, Answer, Model, Trace
 from hsdns.wire.iana import rcode_to_text, type_to_text
 
 
@@ -147,12 +147,16 @@ def rows(lookups: Sequence[LookupReport]) -> Iterator[str]:
 def verdict(lookups: Sequence[LookupReport]) -> str:
     """The resolvers with which the name resolves."""
     good = [each.resolver for each in lookups if not each.error]
-    bad = [each.resolver for each in lookups if each.error]
-    if not bad:
+    unseen = [each.resolver for each in lookups if each.error == UNSEEN]
+    bad = [each.resolver for each in lookups if each.error and each.error != UNSEEN]
+    if len(good) == len(lookups):
         return f"resolves with all: {', '.join(good)}"
-    if not good:
-        return f"resolves with none of {', '.join(bad)}"
-    return f"resolves with {', '.join(good)}, but not with {', '.join(bad)}"
+    parts = [f"resolves with {', '.join(good)}"] if good else []
+    if bad:
+        parts.append(f"{'but not with' if good else 'resolves with none of'} {', '.join(bad)}")
+    if unseen:
+        parts.append(f"not known with {', '.join(unseen)}")
+    return ", ".join(parts)
 
 
 def result_text(lookup: LookupReport) -> str:

@@ -1,13 +1,15 @@
 """A Corefile to check: a separate file, or a value of a ConfigMap.
 
 Path: judging.py -> here -> Objects -> checks/.
-Rule 1: no other file is read: imported files are unknown, and count as empty.
-Rule 2: a plugin with a name unlike those of CoreDNS's plugins is assumed to be in a custom build.
+Rule 1: no other file is read: what a Corefile imports is known from ConfigMaps, or it counts as empty.
+Rule 2: an external plugin may be in a custom build, which is a warning, and one with a name unlike all others a note.
 Rule 3: what a variable of the environment may correct is no error.
 """
 
 from __future__ import annotations
 
+import os.path
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -16,8 +18,10 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hsdns.assemble import AssembledBlock, assemble
+from hsdns.corefile.history import EXTERNAL, about_directive
 from hsdns.corefile.keys import parse_key, split_ip_port
-from hsdns.corefile.lexer import tokenize
+from hsdns.corefile.lexer import Source, tokenize
+from hsdns.corefile.mounted import Mounted
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import (
     Corefile,
@@ -35,15 +39,12 @@ from hsdns.wire.name import Name
 DNS_PORT: Final = 53
 _NAMES: Final = frozenset(ORDER) | NOT_YET
 _MISSPELT: Final = 0.75  # difflib's ratio
-
-
-class _Directives(frozenset[str]):
-    """CoreDNS's plugins, and every word unlike all of them."""
-
-    def __contains__(self, word: object) -> bool:
-        return super().__contains__(word) or not get_close_matches(
-            str(word), self, n=1, cutoff=_MISSPELT
-        )
+_PLACE: Final = re.compile(r"(.+?):([0-9]+):([0-9]+): (.*)", re.DOTALL)
+# Warnings about what only the server's machine has, and those of a rule (HS208).
+_LEFT_OUT: Final = re.compile(
+    r"does not exist|is a directory|trying again|no file matches|is not set|kubeconfig|certificate|token|environment|"
+    r"at the end of a label only"
+)
 
 
 class _Interfaces(dict[str, Sequence[str]]):
@@ -66,25 +67,13 @@ class SetUp(NamedTuple):
 
 
 class CorefileText:
-    """The text of a Corefile; its first line is `line` of the file, and its columns are shifted by `indent`.
+    """The text of a Corefile; `mounted` has what a ConfigMap has beside it."""
 
-    `owner` is the ConfigMap that contains it, if any.  With `is_moved`, all findings are at that line and column,
-    because the file does not contain the text verbatim.
-    """
-
-    def __init__(
-        self,
-        file: str,
-        text: str,
-        *,
-        line: int = 1,
-        indent: int = 0,
-        owner: str = "",
-        is_moved: bool = False,
-    ) -> None:
-        self.file, self.owner = file, owner
-        self._text, self._line, self._indent, self._is_moved = text, line, indent, is_moved
+    def __init__(self, source: Source, mounted: Mounted | None = None) -> None:
+        self.source, self.mounted = source, mounted
         self._errors = Errors(collecting=True)
+        self._warnings: dict[str, None] = {}
+        self._unknown: set[str] = set()
 
     @cached_property
     def blocks(self) -> Sequence[ServerBlock]:
@@ -95,17 +84,33 @@ class CorefileText:
     def _parsed(self) -> Corefile:
         try:
             return parse(
-                self.file,
-                text=self._text,
+                self.source.file,
+                text=self.source,
                 environ={},
-                known_directives=_Directives(_NAMES),
-                open_file=lambda path: "",
-                list_files=lambda pattern: (),
+                known_directives=_NAMES,
+                open_file=self._open_file,
+                list_files=self._list_files,
                 errors=self._errors,
+                keeps_unknown=True,
             )
         except CorefileError as error:
             self._errors.add(error)
-            return Corefile(self.file, (), (), "")
+            return Corefile(self.source.file, (), (), "")
+
+    def _open_file(self, path: str) -> str | Source:
+        try:
+            if self.mounted is not None:
+                return self.mounted.open_file(path)
+        except FileNotFoundError:
+            pass
+        self._unknown.add(path)
+        return ""
+
+    def _list_files(self, pattern: str) -> Sequence[str]:
+        found = self.mounted.list_files(pattern) if self.mounted is not None else ()
+        if not found:
+            self._unknown.add(pattern)
+        return found
 
     @cached_property
     def setup(self) -> Sequence[SetUp]:
@@ -135,7 +140,7 @@ class CorefileText:
             interfaces=_Interfaces,
             validating=True,
             runs_code=False,
-            warn=lambda sentence: None,
+            warn=self._warnings.setdefault,
             errors=self._errors,
         )
         for (block, known), assembled in zip(blocks, configuration.blocks, strict=True):
@@ -145,43 +150,62 @@ class CorefileText:
 
     @cached_property
     def _importing(self) -> set[Position]:
-        """The first key of each block in which, before the next one, what is no snippet of the text is imported."""
-        words = tokenize(self._text, self.file)
-        snippets = {each.text[1:-1] for each in words if each.text.startswith("(")}
+        """The first key of each block in which, before the next one, what is not known is imported."""
+        folder = os.path.dirname(self.source.file)
         firsts = [block.keys[0].position for block in self.blocks]
+        firsts = [each for each in firsts if self.source.has(each)]
         return {
             max(before)
-            for word, target in pairwise(words)
-            if word.text == "import" and word.starts_line and target.text not in snippets
+            for word, target in pairwise(tokenize(self.source))
+            if word.text == "import" and os.path.join(folder, target.text) in self._unknown
             if (before := [each for each in firsts if each < word.position])
         }
 
     @property
-    def errors(self) -> list[CorefileError]:
+    def errors(self) -> Iterator[Remark]:
         """All with which CoreDNS does not start, but for files that only its machine has."""
         assert self.setup is not None, "they are found first"
-        return [
-            each
-            for each in self._errors.in_order()
-            if not isinstance(each.__context__, OSError)
-            and not isinstance(each.__cause__, NotImplementedError)  # only hsdns lacks it
-        ]
+        levels = {
+            each.name.position: _level_of(each.name.text)
+            for block in self.blocks
+            for each in block.directives
+            if each.name.text not in _NAMES
+        }
+        for each in self._errors.in_order():
+            is_of_machine = isinstance(each.__context__, OSError)
+            if is_of_machine or isinstance(each.__cause__, NotImplementedError):
+                continue  # or only hsdns lacks it
+            remark = self.remark(each.position, "", each.message)
+            yield remark._replace(level=levels.get(each.position, ""))
 
-    def at(self, position: Position) -> Position:
-        """The position in the file of a position in the text."""
-        if self._is_moved:
-            return Position(self.file, self._line, self._indent + 1)
-        return Position(self.file, position.line + self._line - 1, position.column + self._indent)
+    @property
+    def warnings(self) -> Iterator[tuple[Position, str]]:
+        """What CoreDNS takes silently, though it means another thing."""
+        assert self.setup is not None, "they are found first"
+        for text in dict.fromkeys((*self._parsed.warnings, *self._warnings)):
+            position, sentence = split_position(text)
+            if position is not None and not _LEFT_OUT.search(sentence):
+                yield position, sentence
+
+    def _source_of(self, position: Position) -> Source:
+        """The text that has a position: this one, or one that it imports."""
+        return next((each for each in self.used if each.has(position)), self.source)
+
+    @property
+    def used(self) -> Sequence[Source]:
+        """The texts that it imports."""
+        assert self.blocks is not None, "they are read first"
+        return self.mounted.used if self.mounted is not None else ()
 
     def remark(self, position: Position, field: str, sentence: str) -> Remark:
         """Make a remark about a position; `field` is the directive, or ""."""
-        return Remark(self.at(position), self.owner, field, sentence)
+        return Remark(position, self._source_of(position).owner, field, sentence)
 
     def replaced(self, token: Token, text: str) -> Edit | None:
         """The edit that replaces a token by another word; None if the file does not contain the text verbatim."""
-        if self._is_moved:
+        start = token.position
+        if self._source_of(start).is_moved:
             return None
-        start = self.at(token.position)
         return Edit(start, start._replace(column=start.column + len(token.text)), text)
 
     def directives(self, name: str) -> Iterator[Placed]:
@@ -234,6 +258,22 @@ def _is_known(directive: Directive) -> bool:
         *(each for line in directive.lines for each in (line.name, *line.args)),
     )
     return directive.name.text in ORDER and not any(each.lacking for each in words)
+
+
+def split_position(text: str) -> tuple[Position | None, str]:
+    """The position of a warning such as `Corefile:2:11: hosts file ...`, None if it has none, and its sentence."""
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        return None, text
+    return Position(found[1], int(found[2]), int(found[3])), found[4]
+
+
+def _level_of(word: str) -> str:
+    """The level of a finding about an unknown directive, "" for that of the rule."""
+    if word in EXTERNAL:
+        return "warning"
+    is_misspelt = about_directive(word) or get_close_matches(word, _NAMES, n=1, cutoff=_MISSPELT)
+    return "" if is_misspelt else "note"
 
 
 def directive_of(block: ServerBlock, name: str) -> Directive | None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hsdns.corefile.tree import did_you_mean
+from hsdns.corefile.lexer import Source
+from hsdns.corefile.mounted import COREFILE, ConfigMap, Mounted, corefiles
+from hsdns.corefile.tree import CorefileError, Position, did_you_mean
 from hsdns.rules.checks import MODULES
 from hsdns.rules.corefile_text import CorefileText
 from hsdns.rules.objects import CHECKS, Manifest, Objects, mapping_at
@@ -31,7 +33,6 @@ from hsdns.sources.manifest_yaml import field_node
 # Rule 2: everything else is still checked.
 
 
-COREFILE: Final = "Corefile"
 _BLOCK: Final = re.compile(r"[^\s{][^\n]*\{[ \t]*(#.*)?")
 _TEMPLATE: Final = re.compile(rb"\{\{-?\s*[.$(a-z]")
 
@@ -51,7 +52,7 @@ class Files(NamedTuple):
 def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) -> Files:
     """Read files, given by name and content."""
     manifests: list[Manifest] = []
-    corefiles: list[CorefileText] = []
+    texts: list[CorefileText] = []
     silences: list[Silence] = []
     unread: list[str] = []
     left_out: list[str] = []
@@ -60,7 +61,7 @@ def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) ->
         if len(content) > MAX_FILE_LEN:
             unread.append(f"{file}:1: the file is longer than {MAX_FILE_LEN} octets; split it")
         elif is_corefile(file, content):
-            corefiles.append(CorefileText(file, content.decode("utf-8", "replace")))
+            texts.append(CorefileText(Source(content.decode("utf-8", "replace"), file)))
         else:
             found, problems, without = _manifests(file, content)
             left_out += without
@@ -72,11 +73,10 @@ def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) ->
                 problems = []
             manifests += found
             unread += problems
-            for each in found:
-                corefiles += _corefiles_of(each, content)
     for each in manifests:
         silences += _annotations(each)
-    return Files(Objects(manifests, corefiles, is_whole=is_whole), silences, unread, left_out)
+    texts += corefiles_of(manifests)
+    return Files(Objects(manifests, texts, is_whole=is_whole), silences, unread, left_out)
 
 
 def is_corefile(file: str, content: bytes) -> bool:
@@ -110,29 +110,83 @@ def _manifests(file: str, content: bytes) -> tuple[list[Manifest], list[str], li
     return found, problems, left_out
 
 
-def _corefiles_of(manifest: Manifest, content: bytes) -> Iterator[CorefileText]:
-    if manifest.kind != "ConfigMap":
-        return
-    for key, text in mapping_at(manifest.content, "data").items():
-        if not isinstance(text, str) or not (key == COREFILE or key.endswith(".server")):
-            continue
-        node = field_node(manifest.node, f"data[{key}]")
-        place = manifest.at(f"data[{key}]")
-        if getattr(node, "style", None) != "|":
-            line, indent, owner = place.line, place.column - 1, str(manifest)
-            yield CorefileText(manifest.file, text, line=line, indent=indent, owner=owner, is_moved=True)  # fmt: skip
-            continue
-        lines = content.decode("utf-8", "replace").split("\n")
-        first = next((at for at, each in enumerate(text.split("\n")) if each.strip()), 0)
-        written = lines[place.line + first] if place.line + first < len(lines) else ""
-        indent = (
-            len(written)
-            - len(written.lstrip())
-            - (len(text.split("\n")[first]) - len(text.split("\n")[first].lstrip()))
+# The fields with the spec of a Pod that may mount a Corefile, by kind.
+_PODS: Final = {
+    "Pod": "spec",
+    "DaemonSet": "spec.template.spec",
+    "Deployment": "spec.template.spec",
+    "StatefulSet": "spec.template.spec",
+}
+_SERVER: Final = ".server"  # a value with server blocks, for an import that other files have
+
+
+def corefiles_of(manifests: Sequence[Manifest]) -> list[CorefileText]:
+    """The Corefiles of ConfigMaps with what they import, and server blocks that none of them imports."""
+    config_maps = [_config_map(each) for each in manifests if each.kind == "ConfigMap"]
+    spaces = {each.namespace for each in config_maps if COREFILE in each.values}
+    pods = [
+        (each.namespace, mapping_at(each.content, _PODS[each.kind]))
+        for each in manifests
+        if each.kind in _PODS and (each.namespace in spaces or "" in (each.namespace, *spaces))
+    ]
+    found = [
+        CorefileText(mounted.source, mounted)
+        for mounted in corefiles(config_maps, pods if spaces else ())
+    ]
+    used = {id(source) for each in found if each.blocks for source in each.used}
+    rest = (each.values.items() for each in config_maps)
+    return [
+        *found,
+        *(
+            CorefileText(source)
+            for values in rest
+            for key, source in values
+            if key.endswith(_SERVER) and id(source) not in used
+        ),
+    ]
+
+
+def corefile_in(file: str, content: bytes) -> Mounted:
+    """The Corefile of the ConfigMap in a file of manifests; raise CorefileError."""
+    manifests, problems, left_out = _manifests(file, content)
+    every = [each.mounted for each in corefiles_of(manifests) if each.mounted is not None]
+    found = [each for each in every if each.main.name == _USUAL] if len(every) > 1 else every
+    if len(found) == 1:
+        return found[0]
+    what = ", ".join(sorted({each.kind for each in manifests})) or "; ".join([*problems, *left_out])
+    raise CorefileError(
+        Position(file, 1, 1),
+        f"this is no Corefile, but a manifest ({what or 'empty'}) in which no ConfigMap has a value {COREFILE}"
+        if not every
+        else f"several ConfigMaps have a value {COREFILE}, and none is called {_USUAL}; write one of them to a file",
+    )
+
+
+_USUAL: Final = "coredns"  # the name of the ConfigMap in most clusters
+
+
+def _config_map(manifest: Manifest) -> ConfigMap:
+    values = mapping_at(manifest.content, "data") if manifest.kind == "ConfigMap" else {}
+    found = {
+        key: _source(manifest, key, text) for key, text in values.items() if isinstance(text, str)
+    }
+    return ConfigMap(manifest.namespace, manifest.name, found)
+
+
+def _source(manifest: Manifest, key: str, text: str) -> Source:
+    """A value of a ConfigMap, and where its text begins."""
+    node = field_node(manifest.node, f"data[{key}]")
+    place = manifest.at(f"data[{key}]")
+    if getattr(node, "style", None) != "|":
+        return Source(
+            text, manifest.file, place.line, place.column - 1, str(manifest), is_moved=True
         )
-        yield CorefileText(
-            manifest.file, text, line=place.line + 1, indent=max(indent, 0), owner=str(manifest)
-        )
+    lines = manifest.whole.decode("utf-8", "replace").split("\n")
+    first = next((at for at, each in enumerate(text.split("\n")) if each.strip()), 0)
+    written = lines[place.line + first] if place.line + first < len(lines) else ""
+    wanted = text.split("\n")[first]
+    indent = len(written) - len(written.lstrip()) - (len(wanted) - len(wanted.lstrip()))
+    return Source(text, manifest.file, place.line + 1, max(indent, 0), str(manifest))
 
 
 def _annotations(manifest: Manifest) -> Iterator[Silence]:

@@ -47,8 +47,8 @@ class Manifest:
     """
 
     __slots__ = (
-        "_content", "_line", "_node", "_raw", "_whole", "file", "group", "kind", "metadata", "name", "namespace",
-        "object", "refused", "remarks",
+        "_content", "_line", "_node", "_raw", "file", "group", "kind", "metadata", "name", "namespace",
+        "object", "refused", "remarks", "whole",
     )  # fmt: skip
 
     def __init__(self, read: ObjectRead, file: str, whole: bytes = b"") -> None:
@@ -73,7 +73,7 @@ class Manifest:
         self._node = item.node
         self._line = 1 if item.node is not None else item.line
         self._raw = bytes(item.value) if isinstance(item.value, msgspec.Raw) else b""
-        self._whole = whole
+        self.whole = whole
 
     def __str__(self) -> str:
         name = self.name or _text(self.metadata.get("generateName"))
@@ -138,9 +138,9 @@ class Manifest:
     @property
     def _column(self) -> int:
         """The column at which an object in JSON begins: its text is parsed separately."""
-        before = self._whole.find(self._raw) if self._raw else -1
+        before = self.whole.find(self._raw) if self._raw else -1
         return (
-            len(self._whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace"))
+            len(self.whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace"))
             if before > 0
             else 0
         )

@@ -154,7 +154,9 @@ class SilenceFile(NamedTuple):
         return (
             self.is_everything
             or any(pattern.matches(str(each), each.file) for each in objects.manifests)
-            or any(pattern.matches(each.owner, each.file) for each in objects.corefiles)
+            or any(
+                pattern.matches(each.source.owner, each.source.file) for each in objects.corefiles
+            )
         )
 
 

@@ -245,11 +245,7 @@ def make_writer(
 
 def shed_drops(metrics: Registry) -> Counter:
     """The counter of `shed`; it counts only for servers that already have a value."""
-    return metrics.counter(
-        "coredns_shed_dropped_total",
-        "Counter of queries and responses dropped, per server, by reason.",
-        ("server", "reason"),
-    )
+    return metrics.counter("coredns_shed_dropped_total", ("server", "reason"))
 
 
 class AnswerTables:
@@ -271,37 +267,15 @@ class AnswerTables:
         self._tables: dict[AnswerTableWriter, _Seen] = {}
         self._sockets: dict[UdpListener, _Seen] = {}
         self._exchanged: list[AnswerTableWriter | UdpListener] = []  # counted once more
-        self._send_errors = metrics.counter(
-            "hsdns_udp_send_errors_total",
-            "Replies that the kernel did not take, by its reason.",
-            ("errno",),
-        )
-        self._queue_drops = metrics.counter(
-            "hsdns_udp_queue_drops_total",
-            "Queries dropped because too many waited for an answer that was not known.",
-        )
+        self._send_errors = metrics.counter("hsdns_udp_send_errors_total", ("errno",))
+        self._queue_drops = metrics.counter("hsdns_udp_queue_drops_total")
         self._shed_drops = shed_drops(metrics)
-        self._log_drops = metrics.counter(
-            "hsdns_log_drops_total",
-            "Lines of the log that were dropped because more came than could be written.",
-        )
-        self._entries = metrics.gauge("hsdns_table_entries", "Answers in the table.", ("server",))
-        self._octets = metrics.gauge(
-            "hsdns_table_bytes", "Memory of the answers in the table.", ("server",)
-        )
-        self._lookups = metrics.counter(
-            "hsdns_table_lookups_total",
-            "Questions that the table was asked: hit, region (no such name), miss, unusual.",
-            ("server", "result"),
-        )
-        self._changes = metrics.counter(
-            "hsdns_table_changes_total",
-            "What became of answers: learned, refused, stale (an event came), evicted.",
-            ("server", "what"),
-        )
-        metrics.gauge(
-            "hsdns_fastpath_info", "The fast path that runs: rust or python.", ("implementation",)
-        ).set(1, (IMPLEMENTATION,))
+        self._log_drops = metrics.counter("hsdns_log_drops_total")
+        self._entries = metrics.gauge("hsdns_table_entries", ("server",))
+        self._octets = metrics.gauge("hsdns_table_bytes", ("server",))
+        self._lookups = metrics.counter("hsdns_table_lookups_total", ("server", "result"))
+        self._changes = metrics.counter("hsdns_table_changes_total", ("server", "what"))
+        metrics.gauge("hsdns_fastpath_info", ("implementation",)).set(1, (IMPLEMENTATION,))
         metrics.before_collect(self.fold)
 
     def close(self) -> None:

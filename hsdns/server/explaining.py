@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
+from hsdns.ask.names import Word
 from hsdns.assemble import Configuration
-from hsdns.explanation.client import client_of
+from hsdns.explanation.client import client_of, name_meant
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
 from hsdns.explanation.lookup import explain_for_client
@@ -64,6 +65,18 @@ def _peek(runtime: ServerRuntime, server: str, query: bytes, now: float) -> Peek
     processor = runtime.processors.get(server)
     table = processor.table if processor is not None else None
     return table.peek(query, now=now) if table is not None else None
+
+
+async def name_of(
+    configuration: Configuration,
+    runtime: ServerRuntime,
+    word: Word,
+    *,
+    as_typed: bool = False,
+) -> str:
+    """The domain name that a word means, once the cluster has been read; raise QuestionError or BadWord."""
+    in_watch = partial(runtime.in_watch, seconds=WAIT)
+    return await name_meant(configuration, word, in_watch, as_typed=as_typed)
 
 
 async def explain_lookup(

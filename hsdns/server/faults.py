@@ -33,6 +33,7 @@ import logging
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, Final, Protocol, cast
@@ -257,6 +258,7 @@ class Process(Protocol):
         """Start a task."""
 
 
+@dataclass(eq=False)
 class Restarts:
     """The restarts of a process.
 
@@ -264,16 +266,13 @@ class Restarts:
     restart.
     """
 
-    def __init__(
-        self,
-        rules: Rules,
-        process: Process,
-        clock: Callable[[], float],
-        call_later: CallLater,
-        ended: Callable[[], None],
-    ) -> None:
-        self._rules, self._process = rules, process
-        self._clock, self._call_later, self._ended = clock, call_later, ended
+    rules: Rules
+    process: Process
+    clock: Callable[[], float]
+    call_later: CallLater
+    ended: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._timer: Any = None
         self._rule: Rule | None = None  # the rule that has killed the process
         self._back = asyncio.Event()  # set when the process is to start again
@@ -287,13 +286,13 @@ class Restarts:
     def look(self) -> None:
         """Run the restart that is due, and set the timer for the next one."""
         self._forget_timer()
-        now = self._clock()
+        now = self.clock()
         if self._rule is not None:
             if self._rule.is_lifted(now):
                 self._back.set()
             return
         waits = []
-        for rule in self._rules.about("process"):
+        for rule in self.rules.about("process"):
             assert isinstance(rule.action, Restart), "about the process"
             if self._is_closed or rule.is_over(now):
                 continue
@@ -303,7 +302,7 @@ class Restarts:
                 return
             waits.append(max(seconds, POLL))
         if waits:
-            self._timer = self._call_later(min(waits), self.look)
+            self._timer = self.call_later(min(waits), self.look)
 
     def close(self) -> None:
         """Start the process again at once, and restart it no more."""
@@ -312,7 +311,7 @@ class Restarts:
         self._forget_timer()
 
     def _is_needed(self, action: Restart) -> bool:
-        instance = self._process.instance
+        instance = self.process.instance
         if action.pending is None or instance is None:
             return action.pending is None
         return sum(each.pending for each in instance.listeners) >= action.pending
@@ -320,7 +319,7 @@ class Restarts:
     def _begin(self, rule: Rule) -> None:
         self._rule, self._back = rule, asyncio.Event()
         rule.is_at_work = True
-        self._process.spawn(self._run(rule), "restart")
+        self.process.spawn(self._run(rule), "restart")
 
     async def _run(self, rule: Rule) -> None:
         assert isinstance(rule.action, Restart), "about the process"
@@ -328,25 +327,25 @@ class Restarts:
 
         def wanted() -> bool:
             nonlocal is_wanted
-            is_wanted = not rule.is_over(self._clock()) and self._is_needed(action)
+            is_wanted = not rule.is_over(self.clock()) and self._is_needed(action)
             return is_wanted
 
         async def dead() -> None:
-            self._rules.strike(rule)
+            self.rules.strike(rule)
             log.warning('plugin/fault: the process is killed by the rule "%s"', rule.name)
-            timer = self._call_later(action.dead, back.set)
+            timer = self.call_later(action.dead, back.set)
             await back.wait()
             timer.cancel()
 
         try:
-            is_back = await self._process.restart(dead, wanted)
+            is_back = await self.process.restart(dead, wanted)
         finally:
             rule.is_at_work, self._rule = False, None
         if not is_back and is_wanted:
             self._is_closed = True  # the process ends
         if is_back and not self._is_closed:
             log.warning('plugin/fault: the process is back, after the rule "%s"', rule.name)
-        self._ended()
+        self.ended()
 
     def _forget_timer(self) -> None:
         if self._timer is not None:
@@ -625,10 +624,6 @@ def measure_behind(
                     seconds = behind(rule, configuration.plugins, now)
                     if seconds is not None:
                         found[rule.name,] = max(seconds, found.get((rule.name,), 0.0))
-        metrics.gauge(
-            "hsdns_fault_behind_seconds",
-            "How long ago the first change of the cluster came that a rule of fault holds back; 0 for none.",
-            ("rule",),
-        ).values = found
+        metrics.gauge("hsdns_fault_behind_seconds", ("rule",)).values = found
 
     metrics.before_collect(measure)

@@ -152,10 +152,7 @@ class LogWriter:
 
     def count_in(self, metrics: Registry) -> None:
         """Add the lost lines to a metric before each scrape."""
-        counter = metrics.counter(
-            "hsdns_log_drops_total",
-            "Lines of the log that were dropped because more came than could be written.",
-        )
+        counter = metrics.counter("hsdns_log_drops_total")
 
         def count() -> None:
             lost = self.lost

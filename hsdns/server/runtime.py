@@ -16,6 +16,7 @@ import random
 import time
 from asyncio import sleep
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hsdns import eager
@@ -186,21 +187,17 @@ async def take_apart(parts: list[Any], clock: Callable[[], float]) -> None:
         await turn.end_if_long()
 
 
+@dataclass(eq=False)
 class ServerRuntime:
     """The chain.Runtime of one configuration; that of a server is an Instance (instance.py)."""
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        metrics: Registry,
-        counters: Counters,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.configuration = configuration
-        self.clock = clock  # monotonic seconds; it has no reference to this configuration
+    configuration: Configuration
+    metrics: Registry
+    counters: Counters
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self.random = random.Random()
-        self.metrics = metrics
-        self.counters = counters
         self.stopping = self.is_reload = False
         self.tasks = Tasks()
         self.queries = Queries()  # the waiting queries of this configuration

@@ -85,11 +85,7 @@ class Watchdog:
         clock: Callable[[], float] = time.monotonic,
         frames: Callable[[], Mapping[int, FrameType]] = sys._current_frames,
     ) -> None:
-        self._counter = metrics.counter(
-            "hsdns_loop_stalls_total",
-            "How often an event loop did not turn for 250 ms: main answers queries, watch follows the cluster.",
-            ("loop",),
-        )
+        self._counter = metrics.counter("hsdns_loop_stalls_total", ("loop",))
         self._clock = clock
         self._frames = frames
         self._pulses: list[Pulse] = []

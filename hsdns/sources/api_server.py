@@ -219,8 +219,7 @@ class _Reader:
 
 # Reads one pod with its DNS settings from the API server; the watches have no such pods.
 #
-# Rule 1: the request is a list with a selector for one name: the roles of the stock manifests do not allow `get`.
-# Rule 2: NetworkPolicies are not read: the roles do not allow that either.
+# Rule: the request is a list with a selector for one name: the roles of the stock manifests do not allow `get`.
 
 
 # RFC 1123: a namespace is a label, the name of a pod may have several.
@@ -237,12 +236,16 @@ async def read_pod(
     transport: Transport, namespace: str, name: str, seconds: float = DEADLINE
 ) -> PodReading:
     """Read a pod, even one that has ended, in at most `seconds`; raise PodUnreadable."""
+    from hsdns.sources.client_pod import pod_reading, read_surroundings  # noqa: PLC0415 - only explanations need it
+
     path = f"{namespace}/{name}"
     if not _PATH.fullmatch(path):
         raise PodUnreadable(f'"{path}" is not the name of a namespace and of a pod')
+    around = asyncio.ensure_future(read_surroundings(transport, namespace, 0.8 * seconds))
     try:
         async with asyncio.timeout(seconds):
             pods = await _list_pods(transport, namespace, f"metadata.name={name}", 1)
+            surroundings = await around
             if not pods:
                 others = await _list_pods(transport, namespace, "", OTHER_PODS)
                 names = [f"{namespace}/{each.metadata.name}" for each in others]
@@ -256,9 +259,11 @@ async def read_pod(
     except msgspec.MsgspecError as error:
         said = transport.redact(str(error))
         raise PodUnreadable(f"the pod {path} could not be read: {said}") from None
+    finally:
+        around.cancel()
     status = pods[0].status
     addresses = [each.ip for each in status.pod_ips or ()] or [status.pod_ip or ""]
-    return PodReading(pods[0].spec, tuple(filter(None, addresses)), None)
+    return pod_reading(pods[0], tuple(filter(None, addresses)), surroundings)
 
 
 async def _list_pods(

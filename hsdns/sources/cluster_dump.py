@@ -151,7 +151,7 @@ class ClusterDump:
 async def config_maps(transport: Transport) -> list[dict[str, Any]]:
     """The ConfigMaps of the cluster's DNS, the one of the Corefile first; raise Unreachable."""
     (kind,) = (each for each in KINDS if each.plural == "configmaps")
-    return [each for name in kind.names for each in await _list(transport, kind, "", name)]
+    return [each for name in kind.names for each in await list_all(transport, kind, "", name)]
 
 
 async def collect(
@@ -170,7 +170,7 @@ async def collect(
     for kind in (*KINDS, *beside, *istiod, *_METRICS):
         try:
             for name in kind.names or ("",):
-                found = await _list(transport, kind, namespace, name)
+                found = await list_all(transport, kind, namespace, name)
                 dump.items += [pruned(kind, each) for each in found]
                 progress(kind.plural, len(dump.items))
         except Unreachable as fault:
@@ -238,9 +238,10 @@ def _has(dump: bytes, kind: str) -> bool:
     return f'"{kind}"'.encode() in dump or f"kind: {kind}".encode() in dump
 
 
-async def _list(
+async def list_all(
     transport: Transport, kind: Listed, namespace: str, name: str
 ) -> list[dict[str, Any]]:
+    """All objects of a kind, or the one with the name; raise Unreachable."""
     query = {"limit": str(PAGE)}
     if name:
         query["fieldSelector"] = f"metadata.name={name}"

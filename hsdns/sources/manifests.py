@@ -18,29 +18,16 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import product
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from hsdns.cluster.controllers.document import Document
-from hsdns.cluster.controllers.kinds import NetworkPolicy
-from hsdns.cluster.controllers.network_policy import (
-    KNOWN,
-    NAME_LABEL,
-    USUAL,
-    Peer,
-    denied,
-    pod_ports,
-)
 from hsdns.cluster.controllers.simulation import running_pods, simulate
-from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.objects import (
     Deleted,
     Event,
     Identity,
-    Namespace,
     Object,
     Service,
-    ServiceSpec,
     Synced,
     Upserted,
     identity,
@@ -72,18 +59,26 @@ from hsdns.sources.manifest_folder import (
     was_read,
 )
 
-# A pod from manifests, or one that a workload in them would have, and the NetworkPolicies that select it.
+# A pod from manifests, or one that a workload in them would have.
 #
 # Rule: the files are read again: a source of manifests keeps only what DNS needs.
 
 
-USUAL_DNS: Final = "10.96.0.10"  # the cluster's DNS if no Service has its address
-
-
 def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
     """Find a pod in files and folders; raise PodUnreadable."""
+    from hsdns.sources.client_pod import AroundPod, cluster_dns_in, pod_reading  # noqa: PLC0415 - explanations' only
+
+    documents: list[Document] = []
+    kubelets = ""
     try:
-        documents = _documents(paths)
+        for each in manifest_paths(paths):
+            if each == STANDARD_INPUT:
+                given = standard_input()
+                documents += given.documents if given is not None else []
+                continue
+            content = read_file(each)
+            documents += read_manifest_file(content, each).documents
+            kubelets = kubelets or cluster_dns_in(content, each)
     except OSError as error:
         raise PodUnreadable(f"{error.filename}: cannot be read: {error.strerror}") from None
     pods = {
@@ -94,63 +89,7 @@ def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
     if path not in pods:
         raise PodUnreadable(f"the source has no pod {path}{did_you_mean(path, pods)}")
     found = pods[path]
-    return PodReading(
-        found.manifest.spec,
-        tuple(found.addresses),
-        _denied(documents, found, list(pods.values())),
-    )
-
-
-def _denied(
-    documents: Sequence[Document], pod: RunningPod, pods: Sequence[RunningPod]
-) -> dict[str, str]:
-    """What NetworkPolicies deny; if there is no Service for DNS, its Pods are assumed to be those of kube-dns."""
-    objects = [each.object for each in documents]
-    policies = [each for each in objects if isinstance(each, NetworkPolicy)]
-    namespaces = [each.metadata for each in objects if isinstance(each, Namespace)]
-    labels = {each.name: each.labels or {} for each in namespaces}
-
-    def peer(
-        namespace: str,
-        own: Mapping[str, str],
-        addresses: Sequence[str],
-        ports: frozenset[int] = frozenset(),
-    ) -> Peer:
-        of_namespace = {NAME_LABEL: namespace, **labels.get(namespace, {})}
-        return Peer(namespace, own, of_namespace, addresses, ports)
-
-    kind, spec = USUAL, ServiceSpec()
-    services = [each for each in objects if isinstance(each, Service)]
-    for known, service in product(KNOWN, services):
-        if known.is_named(service):
-            kind, spec = known, service.spec
-            break
-    selector, address = spec.selector or kind.labels, spec.cluster_ip or USUAL_DNS
-    found = [
-        each
-        for each in pods
-        if each.manifest.metadata.namespace == kind.namespace
-        and selector.items() <= each.labels.items()
-    ]
-    ports = pod_ports(spec, [port for each in found for port in each.ports], kind)
-    servers = [
-        peer(kind.namespace, each.labels, (*each.addresses, address), ports) for each in found
-    ] or [peer(kind.namespace, selector, (address,), ports)]
-    return denied(
-        policies, peer(pod.manifest.metadata.namespace, pod.labels, pod.addresses), servers
-    )
-
-
-def _documents(paths: Sequence[str]) -> list[Document]:
-    """All documents without errors; the source itself reports the errors of the others."""
-    documents: list[Document] = []
-    for path in manifest_paths(paths):
-        if path == STANDARD_INPUT:
-            given = standard_input()
-            documents += given.documents if given is not None else []
-            continue
-        documents += read_manifest_file(read_file(path), path).documents
-    return documents
+    return pod_reading(found.manifest, found.addresses, AroundPod(documents, "", kubelets))
 
 
 POLL_SECONDS = 2.0

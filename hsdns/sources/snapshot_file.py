@@ -135,11 +135,9 @@ class SnapshotFile:
             self._is_failing = False
             report(logging.INFO, f'snapshot "{self.path}": it can be written again')
         self._saved_changes = changes
-        around.metrics.gauge(
-            "hsdns_kubernetes_snapshot_saved_timestamp_seconds",
-            "When the snapshot was last saved, in seconds since the epoch.",
-            ("path",),
-        ).set(saved, (self.path,))
+        around.metrics.gauge("hsdns_kubernetes_snapshot_saved_timestamp_seconds", ("path",)).set(
+            saved, (self.path,)
+        )
 
     async def _save(self, store: Store, saved: float) -> None:
         pieces = snapshot.pieces(
@@ -235,8 +233,6 @@ async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
 
 def show_serving(metrics: Registry, path: str, store: Store) -> None:
     """Set the metric that shows whether answers come from the snapshot at `path`; call it after each change."""
-    metrics.gauge(
-        "hsdns_kubernetes_snapshot_serving",
-        "1 while answers come from the snapshot, 0 once the cluster has been read.",
-        ("path",),
-    ).set(0.0 if store.restored is None else 1.0, (path,))
+    metrics.gauge("hsdns_kubernetes_snapshot_serving", ("path",)).set(
+        0.0 if store.restored is None else 1.0, (path,)
+    )

@@ -215,11 +215,7 @@ class Upstream:
             ),
             open_stream=partial(_Stream, weakref.ref(self)),
             forged=partial(
-                metrics.counter(
-                    "hsdns_forward_forged_total",
-                    "Counter of datagrams from an upstream without the ID and question of a query.",
-                    ("to",),
-                ).inc,
+                metrics.counter("hsdns_forward_forged_total", ("to",)).inc,
                 (str(target),),
             ),
         )
@@ -233,25 +229,16 @@ class Upstream:
         self._consecutive_failures = 0
         self._first_failure = 0.0
         self._durations = metrics.histogram(
-            "coredns_proxy_request_duration_seconds",
-            "Histogram of the time each request took.",
-            TIME_BUCKETS,
-            ("proxy_name", "to", "rcode"),
+            "coredns_proxy_request_duration_seconds", TIME_BUCKETS, ("proxy_name", "to", "rcode")
         )
         self._probe_failures = metrics.counter(
-            "coredns_proxy_healthcheck_failures_total",
-            "Counter of the number of failed healthchecks.",
-            ("proxy_name", "to"),
+            "coredns_proxy_healthcheck_failures_total", ("proxy_name", "to")
         )
         self._reused = metrics.counter(
-            "coredns_proxy_conn_cache_hits_total",
-            "Counter of connection cache hits per upstream and protocol.",
-            ("proxy_name", "to", "proto"),
+            "coredns_proxy_conn_cache_hits_total", ("proxy_name", "to", "proto")
         )
         self._opened = metrics.counter(
-            "coredns_proxy_conn_cache_misses_total",
-            "Counter of connection cache misses per upstream and protocol.",
-            ("proxy_name", "to", "proto"),
+            "coredns_proxy_conn_cache_misses_total", ("proxy_name", "to", "proto")
         )
         if target.transport == "https":
             # Imported only for these upstreams: the import takes 7 ms.

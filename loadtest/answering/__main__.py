@@ -18,6 +18,7 @@ from loadtest.answering.cluster import Cluster
 from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES
 from loadtest.answering.run import QUICK, Effort, Run
 from loadtest.bench import Measured, Progress
+from loadtest.process import two_cores
 from loadtest.programs import TITLES, find_programs, hsdns_command, install
 
 
@@ -31,7 +32,7 @@ def measure(asked: argparse.Namespace, words: list[str]) -> Measured:
     found = find_programs(asked.servers, command)
     for sentence in found.missing:
         progress.log(f"missing: {sentence}")
-    cores = _cores()
+    cores = two_cores()
     if cores is None:
         progress.log("one CPU only: server and generator share it; dnsperf's figures mean little")
     cluster = Cluster(asked.services, asked.endpoints)
@@ -66,12 +67,6 @@ def _effort(asked: argparse.Namespace) -> Effort:
             drain_rounds=asked.rounds, dnsperf_rounds=max(1, asked.rounds // 8)
         )
     return effort if DRAIN in asked.methods else effort._replace(drain_rounds=0)
-
-
-def _cores() -> tuple[int, int] | None:
-    """The cores of the server and of the load generator: the first two that this process may use."""
-    usable = sorted(os.sched_getaffinity(0))
-    return (usable[0], usable[1]) if len(usable) > 1 else None
 
 
 def arguments() -> argparse.ArgumentParser:

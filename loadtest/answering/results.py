@@ -10,9 +10,10 @@ Rule 3: a goal is judged by the more stable method that both sides have; the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix
 from loadtest.bench import Rows, listed, markdown, plain
@@ -25,6 +26,7 @@ _HEAD = [
     "remarks",
 ]  # fmt: skip
 Side = tuple[str, str]  # a mix and a server
+Summary = Callable[[Sequence[Any]], float | None]
 
 
 class Sample(NamedTuple):
@@ -52,38 +54,17 @@ class WarmUp(NamedTuple):
     octets: float  # of a reply, mean
 
 
-class Figures(NamedTuple):
-    """One server in one mix by one method; see Sample for the units."""
-
-    cpu_us: float
-    min_us: float
-    lost: float
-    rounds: int
-    rate: float | None
-    p50_us: float | None
-    p99_us: float | None
-
-
 class Results(NamedTuple):
     """A whole run."""
 
     samples: Sequence[Sample]
     warm_ups: Sequence[WarmUp]
 
-    def figures(self, mix: str, server: str, method: str) -> Figures | None:
-        """Summarize; None if nothing was measured."""
-        chosen = self._chosen(mix, server, method)
-        if not chosen:
-            return None
-        return Figures(
-            median(each.cpu_us for each in chosen),
-            min(each.cpu_us for each in chosen),
-            median(each.lost for each in chosen),
-            len(chosen),
-            median_of_known([each.rate for each in chosen]),
-            median_of_known([each.p50_us for each in chosen]),
-            median_of_known([each.p99_us for each in chosen]),
-        )
+    def figure(
+        self, mix: str, server: str, method: str, name: str, of: Summary = median_of_known
+    ) -> float | None:
+        """A figure of one server in one mix by one method; see Sample for names and units."""
+        return of([getattr(each, name) for each in self._chosen(mix, server, method)])
 
     def ratio(self, ours: Side, others: Side, method: str) -> float | None:
         """Ratio of the CPU times of two (mix, server) pairs by one method; None if they share no round."""
@@ -156,30 +137,29 @@ def mix_rows(results: Results, mix: Mix) -> Rows:
 
 
 def _row(results: Results, mix: Mix, key: str) -> list[str] | None:
-    drained = results.figures(mix.key, key, DRAIN)
-    loaded = results.figures(mix.key, key, DNSPERF)
-    if drained is None and loaded is None:
+    drained, loaded = (partial(results.figure, mix.key, key, each) for each in (DRAIN, DNSPERF))
+    cpu, missing, lost = drained("cpu_us"), drained("lost"), loaded("lost")
+    if cpu is None and lost is None:
         return None
     warm_up = results.warm_up(mix.key, key)
     remarks = []
-    if drained is not None and drained.lost > 0.01:
-        remarks.append(f"drain: kept {1 - drained.lost:.0%}")
-    if loaded is not None and loaded.lost > 0.001:
-        remarks.append(f"dnsperf: lost {loaded.lost:.1%}")
+    if missing is not None and missing > 0.01:
+        remarks.append(f"drain: kept {1 - missing:.0%}")
+    if lost is not None and lost > 0.001:
+        remarks.append(f"dnsperf: lost {lost:.1%}")
     if warm_up is not None and warm_up.different:
         remarks.append(f"{warm_up.different / warm_up.asked:.1%} answered differently")
     if warm_up is not None and warm_up.unanswered:
         remarks.append(f"{warm_up.unanswered / warm_up.asked:.1%} unanswered")
+    side, echo = (mix.key, key), (mix.key, ECHO)
     return [
         TITLES[key],
-        _number(drained and drained.cpu_us),
-        _number(drained and drained.min_us),
-        _number(results.ratio((mix.key, key), (mix.key, ECHO), DRAIN)),
-        _number(loaded and loaded.cpu_us),
-        _number(results.ratio((mix.key, key), (mix.key, ECHO), DNSPERF)),
-        _integer(loaded and loaded.rate),
-        _integer(loaded and loaded.p50_us),
-        _integer(loaded and loaded.p99_us),
+        _number(cpu),
+        _number(drained("cpu_us", partial(min, default=None))),
+        _number(results.ratio(side, echo, DRAIN)),
+        _number(loaded("cpu_us")),
+        _number(results.ratio(side, echo, DNSPERF)),
+        *(_integer(loaded(each)) for each in ("rate", "p50_us", "p99_us")),
         _integer(warm_up and warm_up.octets),
         "; ".join(remarks),
     ]

@@ -172,13 +172,6 @@ class FakeCluster:
         for watch in self.watches:
             watch.add(None)
 
-    def rewind(self, version: int) -> None:
-        """Return to an older version in the history, as after a restore of etcd from a backup.  Ends all watches."""
-        self.drop_watches()
-        for cache in self.caches.values():
-            cache.rewind(version)
-        self._version = version
-
     def hold_sync(self) -> None:
         """Withhold the end of the initial events (and, in fake_api.py, plain lists) until release_sync()."""
         self.held = True

@@ -70,6 +70,7 @@ KINDS: Final = (
         bookmark_fields={"addressType": "", "endpoints": None, "ports": None},
     ),
     Kind("ConfigMap", "v1", "configmaps"),
+    Kind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies"),
     Kind("ServiceImport", "multicluster.x-k8s.io/v1alpha1", "serviceimports"),
 )
 
@@ -147,13 +148,6 @@ class WatchCache:
         """Forget the history up to a version."""
         self.oldest = max(self.oldest, version)
         self._forget(self.position_after(version) - self.begin)
-
-    def rewind(self, version: int) -> None:
-        """Return to a version in the history and clear the history, as after a restore from a backup."""
-        self.objects = dict(self.snapshot(version))
-        self._sorted = None
-        self._forget(len(self._changes))
-        self.oldest = version
 
     def change(self, position: int) -> Change:
         """The change at a position from `begin` to before `end`."""
@@ -276,7 +270,6 @@ class Watch:
         self.wake: Callable[[], None] = _no_wake
         self.encode: Callable[[bytes], bytes] = bytes  # of a line, as it is sent
         self._selection = selection
-        self._since = since  # nothing up to this version is sent, even if the counter was reset
         self._position = cache.position_after(since)
         self._added: deque[tuple[int, bytes | None]] = (
             deque()
@@ -340,7 +333,7 @@ class Watch:
             while self._position < stop:
                 change = cache.change(self._position)
                 self._position += 1
-                line = self.seen(change) if change.version > self._since else None
+                line = self.seen(change)
                 if line is not None:
                     yield line
                     if self._position < cache.begin:

@@ -1,4 +1,4 @@
 """The cost and the punctuality of `hsdns load`, compared with dnsperf.
 
-measure -> figures of one run and the table; knee: its search for a knee
+measure -> figures of one run and the table, and its search for a knee
 """

@@ -1,6 +1,6 @@
 """Measures the load generator: its cost and lateness, over UDP and over connections, and its search for a knee.
 
-Path: `python -m loadtest.generator` -> here -> measure.py, knee.py.
+Path: `python -m loadtest.generator` -> here -> measure.py.
 Rule 1: each part with a limit reports whether it holds; the exit status is 0 if all hold, 1 if one does not, 2 if
         nothing was measured.  The limits are for a machine that does nothing else.
 """
@@ -15,14 +15,15 @@ from typing import Final
 
 from loadtest import bench
 from loadtest.figures import Checked, told
-from loadtest.generator import knee
 from loadtest.generator.measure import (
     COMPILED,
     DNSPERF,
+    KNEE_LIMITS,
     PYTHON,
     SECONDS,
     TURNS,
-    cores_apart,
+    find_knees,
+    knees_told,
     lateness,
     over_connections,
     over_udp,
@@ -53,7 +54,7 @@ def parse() -> argparse.Namespace:
         "--seconds", type=float, default=SECONDS, help="of a run (default: %(default)s)"
     )
     parser.add_argument(
-        "--knee-limits", default=knee.LIMITS, help="of the search (default: %(default)s)"
+        "--knee-limits", default=KNEE_LIMITS, help="of the search (default: %(default)s)"
     )
     return parser.parse_args()
 
@@ -74,7 +75,7 @@ def main() -> int:
 def _run(part: str, folder: Path, options: argparse.Namespace) -> tuple[str, list[Checked]]:
     """The figures of a part, and its limits."""
     if part == KNEE:
-        lines, found = knee.told(knee.measure(folder, cores_apart()[0], limits=options.knee_limits))
+        lines, found = knees_told(find_knees(folder, options.knee_limits))
         return "\n".join(lines), [found]
     if part == CONNECTIONS:
         return table(over_connections(folder, options.turns, options.seconds), DNSPERF), []

@@ -1,6 +1,7 @@
 """Loads servers in turns with `hsdns load`, compiled and not, and with dnsperf, at the same rates.
 
-Path: __main__.py -> over_udp(), over_connections() -> answering/servers.py, hsdns, and the generators -> table().
+Path: __main__.py -> over_udp(), over_connections() -> answering/servers.py, hsdns, and the generators -> table();
+      find_knees() -> paced.c and `hsdns load -find-knee` -> knees_told().
 Rule 1: everything is on loopback and bounded in time: SECONDS for each generator, rate, server and turn.
 Rule 2: the server has the first CPU; `hsdns load` may use all, as it would for a user.  dnsperf gets the second.
 Rule 3: the CPU time is that of the generator with all its processes, from its start to its end, so it includes making
@@ -13,7 +14,7 @@ Rule 6: over connections, dnsperf also sends as fast as replies arrive (FASTEST)
 from __future__ import annotations
 
 import json
-import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -42,9 +43,10 @@ from loadtest.generators import (
     write_questions,
 )
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError, on_core
-from loadtest.programs import ECHO, configuration, find_programs, make_certificate, which
+from loadtest.process import BenchmarkError, Process, on_core, two_cores
+from loadtest.programs import ECHO, ROOT, compile_c, configuration, find_programs, which
 from loadtest.server import start, wait_answering
+from tests.support.upstreams.certificate import make_certificate
 
 RATES: Final = (50_000, 100_000)  # queries a second over UDP
 PYTHON_RATES: Final = (30_000,)
@@ -153,12 +155,6 @@ def dnsperf(
     return Row(server, DNSPERF, rate, done / counts.seconds, cost, counts.sent - done, p50, p99)
 
 
-def cores_apart() -> list[int | None]:
-    """The first two CPUs, for the server and dnsperf; with a single CPU, both share it."""
-    cores: list[int | None] = [*sorted(os.sched_getaffinity(0))[:2]]
-    return cores if len(cores) == 2 else [None, None]
-
-
 def _in_turns(turns: int, runs: Sequence[tuple[str, Callable[[], Row]]]) -> list[Row]:
     """Run all, in reverse order in every other turn; the median of the turns of each."""
     rows: dict[str, list[Row]] = {}
@@ -178,7 +174,7 @@ def _dnsperf() -> str:
 
 def over_udp(folder: Path, names: Sequence[str], turns: int, seconds: float) -> list[Row]:
     """Load servers by their names; raise BenchmarkError."""
-    program, cores = _dnsperf(), cores_apart()
+    program, cores = _dnsperf(), two_cores() or (None, None)
     found = find_programs(names, HSDNS)
     for sentence in found.missing:
         print(sentence, file=sys.stderr)
@@ -220,14 +216,14 @@ def _questions(cluster: Cluster) -> list[Question]:
 
 def over_connections(folder: Path, turns: int, seconds: float) -> list[Row]:
     """Load hsdns over TCP and TLS; the server and dnsperf have a core each; raise BenchmarkError."""
-    program, cores = _dnsperf(), cores_apart()
-    cluster, files, ready = Cluster(SERVICES, 5), make_certificate(folder), free_port()
+    program, cores = _dnsperf(), two_cores() or (None, None)
+    cluster, files, ready = Cluster(SERVICES, 5), make_certificate(folder, "127.0.0.1"), free_port()
     names = write_questions(folder / "names", _questions(cluster))
     text = f".:{ready} {{\n    bind 127.0.0.1\n    whoami\n}}\n"
     runs: list[tuple[str, Callable[[], Row]]] = []
     for transport, (title, rates) in TRANSPORTS.items():
         port, is_tls = free_port(), transport == "dot"
-        tls = f"tls {files.certificate} {files.key}" if is_tls else ""
+        tls = f"tls {files.cert} {files.key}" if is_tls else ""
         scheme = "tls://" if is_tls else ""
         text += configuration(
             "connections.Corefile", scheme=scheme, port=port, tls=tls, source=cluster.source
@@ -289,3 +285,67 @@ def lateness(rows: Sequence[Row], limits: Mapping[tuple[str, int], float]) -> li
 
 def _time(us: float) -> str:
     return f"{us:.0f} µs" if us < 1000 else f"{us / 1000:.1f} ms"
+
+
+# --- the search for a knee ---
+#
+# Rule 1: the server, paced.c, answers exactly CAPACITY queries a second, so the knee is there: at lower rates no query
+#         waits, and at higher ones the queue grows by the difference.
+# Rule 2: each of RUNS searches must be within WITHIN of the capacity; a search without a result is a failure, too.
+
+CAPACITY: Final = 20_000  # queries a second
+RUNS: Final = 3
+WITHIN: Final = 0.02
+KNEE_LIMITS: Final = "p99<5ms,loss<=0.01%"
+_SEARCH_TIMEOUT: Final = 540.0
+
+
+class Search(NamedTuple):
+    """The output of a search, and the knee in queries a second; None if it found none."""
+
+    said: str
+    knee: float | None
+
+    def is_within(self, rate: float) -> bool:
+        """Whether the result is right."""
+        return self.knee is not None and abs(self.knee - rate) <= WITHIN * rate
+
+
+def find_knees(folder: Path, limits: str) -> list[Search]:
+    """Search several times; raise BenchmarkError."""
+    program = compile_c(Path(__file__).with_name("paced.c"), folder)
+    names, port = folder / "names", free_port()
+    names.write_text("www.example.com A\n")
+    words = (str(program), str(port), str(CAPACITY))
+    with Process("paced", words, folder, core=(two_cores() or (None,))[0]):
+        return [_search(port, names, limits, number) for number in range(1, RUNS + 1)]
+
+
+def _search(port: int, names: Path, limits: str, number: int) -> Search:
+    print(f"search {number}: a server with {CAPACITY} queries a second", file=sys.stderr)
+    words = (
+        *HSDNS, "load", "-p", str(port), "-queries", str(names), "-find-knee",
+        "-rate", str(CAPACITY // 4), "-knee-limits", limits, "-live", "none", "-o", "json",
+    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            words, stdout=subprocess.PIPE, cwd=ROOT, timeout=_SEARCH_TIMEOUT, check=False
+        )
+        found = json.loads(done.stdout)["knee"]
+    except subprocess.TimeoutExpired:
+        raise BenchmarkError(f"a search did not end in {_SEARCH_TIMEOUT:.0f} s") from None
+    except (ValueError, KeyError, TypeError):
+        raise BenchmarkError(
+            "`hsdns load -find-knee` wrote no report; what it says is above"
+        ) from None
+    return Search(found["said"], found["holds"] if found["found"] else None)
+
+
+def knees_told(searches: list[Search], rate: int = CAPACITY) -> tuple[list[str], Checked]:
+    """Lines about the searches, and whether all results are right."""
+    good = sum(each.is_within(rate) for each in searches)
+    lines = [
+        f"{'found' if each.is_within(rate) else 'NOT FOUND'}: {each.said}" for each in searches
+    ]
+    said = f"the knee of a server with {rate} queries a second, within {WITHIN:.0%}: {good} of {len(searches)} searches"
+    return lines, Checked(said, good == len(searches))

@@ -29,9 +29,9 @@ from loadtest.programs import (
     TITLES,
     find_programs,
     hsdns_command,
-    make_certificate,
 )
 from loadtest.watch.api_servers import FakeApiProcess
+from tests.support.upstreams.certificate import make_certificate
 
 SERVERS = (NATIVE, PURE, COREDNS)
 ENDPOINTS = 10
@@ -63,7 +63,7 @@ def measure(asked: argparse.Namespace, words: list[str]) -> Measured:
         big = api.create(1, BIG_ENDPOINTS)
         tools = compile_tools(Path(name), service_name(namespace_of(big), f"web-{big}"))
         effort = QUICK if asked.quick else Effort()
-        shared = Bench(api, tools, make_certificate(Path(name)), progress, effort)
+        shared = Bench(api, tools, make_certificate(Path(name), "127.0.0.1"), progress, effort)
         avoid_pauses()
         if asked.soak is not None:
             soaked = [soak.run(shared, each, asked.soak, asked.only) for each in found.programs]

@@ -122,7 +122,7 @@ class Attack(Presser):
 
 
 def doh_attack(kind: str) -> Attack:
-    """Four clients of DNS over HTTPS; `kind` is one of http2.ATTACKS, whose rate is scaled."""
+    """Four clients of DNS over HTTPS; `kind` is one of attackers.ATTACKS, whose rate is scaled."""
     return Attack(kind, clients=DOH_CLIENTS, is_doh=True)
 
 

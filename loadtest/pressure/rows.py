@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from loadtest.dns import ZONE
 from loadtest.figures import read_goals
+from loadtest.pressure.attackers import ATTACKS
 from loadtest.pressure.clients import BIG, SRV, Attack, Flood, OverTcp, Presser, doh_attack
 from loadtest.pressure.hostile_yaml import FILES
-from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.server import Limits, Variation
 
 BELOW_SERVICE: Final = Flood("existing", (f"*.web-1.team-0.svc.{ZONE}",), 20_000)

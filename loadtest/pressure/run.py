@@ -23,18 +23,19 @@ from hsdns.http2 import DATA, split
 from hsdns.wire.framing import frame
 from loadtest.bench import Progress
 from loadtest.dns import ZONE, query_of, service_name
+from loadtest.pressure.attackers import client_context, dns_path, header_block, opening, request
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
 from loadtest.pressure.hostile_yaml import Reading, read
-from loadtest.pressure.http2 import client_context, dns_path, header_block, opening, request
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.machine import Control, raise_priority
 from loadtest.pressure.results import Honest, Outcome, Probed
 from loadtest.pressure.rows import Row
 from loadtest.pressure.server import ServerUnderPressure, Variation, server_cores
 from loadtest.process import BenchmarkError, InThread
-from loadtest.programs import COREDNS, CertificateFiles, Program
+from loadtest.programs import COREDNS, Program
 from loadtest.server import status_of
 from loadtest.watch.api_servers import FakeApiProcess
+from tests.support.upstreams.certificate import Certificate
 
 CHANGES: Final = 20.0  # each second
 CACHED: Final = "www.cached.example"
@@ -60,7 +61,7 @@ class Bench(NamedTuple):
 
     api: FakeApiProcess
     tools: Tools
-    files: CertificateFiles
+    files: Certificate
     progress: Progress
     effort: Effort
 

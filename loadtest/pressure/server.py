@@ -17,9 +17,10 @@ from typing import Final, NamedTuple
 from loadtest.dns import service_name
 from loadtest.pressure.clients import Tools
 from loadtest.process import Process
-from loadtest.programs import CertificateFiles, Program
+from loadtest.programs import Program
 from loadtest.server import Ports, ServerUnderTest
 from loadtest.watch.api_servers import Access
+from tests.support.upstreams.certificate import Certificate
 
 ZONE_OCTETS = 473  # octets of another server block, roughly
 _HOSTS = 10  # lines in it
@@ -42,7 +43,7 @@ class Variation(NamedTuple):
 
 
 def corefile(
-    ports: Ports, access: str, variation: Variation, files: CertificateFiles, serial: int = 0
+    ports: Ports, access: str, variation: Variation, files: Certificate, serial: int = 0
 ) -> str:
     """Write the Corefile; each serial gives another configuration."""
     text, errors, pods = ports.corefile(access), "    errors\n", "        pods insecure\n"
@@ -50,7 +51,7 @@ def corefile(
     secure = f"{listen} https://.:{ports.doh} tls://.:{ports.dot}"
     for is_so, line, new in (
         (variation.doh, f"{listen} {{", f"{secure} {{"),
-        (variation.doh, errors, f"{errors}    tls {files.certificate} {files.key}\n"),
+        (variation.doh, errors, f"{errors}    tls {files.cert} {files.key}\n"),
         (variation.log, errors, f"{errors}    log\n"),
         (variation.debug, errors, f"{errors}    debug\n"),
         (variation.dashboard, errors, f"{errors}    dashboard 127.0.0.1:{ports.health}\n"),
@@ -100,7 +101,7 @@ class ServerUnderPressure(ServerUnderTest):
         program: Program,
         access: Access,
         tools: Tools,
-        files: CertificateFiles,
+        files: Certificate,
         variation: Variation,
         limits: Limits,
     ) -> None:

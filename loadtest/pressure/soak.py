@@ -22,8 +22,8 @@ from typing import Any, Final
 from hsdns.load.verify.judge import STALE, WRONG
 from loadtest.apiserver.objects import namespace_of
 from loadtest.dns import service_name
+from loadtest.pressure.attackers import ATTACKS
 from loadtest.pressure.clients import HONEST, Attack, Counts, Flood, OverTcp, Presser, doh_attack
-from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.machine import Control
 from loadtest.pressure.rows import BARE, BELOW_SERVICE, LOGGED, PODS, UNANSWERED, ZONAL

@@ -15,9 +15,17 @@ from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.objects import Deleted, Upserted
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
-from tests.answer_table.corefiles import CACHED, OBJECTS, STOCK, block, hosts, kubernetes
+from tests.answer_table.corefiles import (
+    OBJECTS,
+    STOCK,
+    TABLES,
+    block,
+    hosts,
+    lines,
+)
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
+from tests.support.tables import section
 
 WEB, DB = "web.default.svc.cluster.local.", "db.default.svc.cluster.local."
 CHANGES = {
@@ -36,19 +44,8 @@ def recomputes(server: MemoryServer, wire: bytes) -> bool:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(KUBERNETES, id="alone"),
-        pytest.param("cache 30\nloadbalance\nerrors\nlog\nprometheus\n" + KUBERNETES, id="stock"),
-        pytest.param("cache 3\n" + KUBERNETES, id="ttl"),
-        pytest.param(CACHED + KUBERNETES, id="denial-disabled"),
-        pytest.param("bufsize 600\nminimal\nany\nheader {\nresponse set ra\n}\n" + KUBERNETES, id="changed"),
-        pytest.param("cache\n" + hosts("192.0.2.1 other.example"), id="hosts"),
-        pytest.param("metadata\n" + KUBERNETES, id="metadata"),
-        pytest.param(kubernetes("cluster.local", "explain", "ttl 7"), id="explain"),
-        pytest.param(kubernetes("cluster.local", "fallthrough") + "\nforward . 192.0.2.1", id="fallthrough"),
-    ],
-)  # fmt: skip
+    "text", section(TABLES, "blocks whose replies are recomputed").splitlines()
+)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
     ("question", "options"),
@@ -64,7 +61,7 @@ def recomputes(server: MemoryServer, wire: bytes) -> bool:
 def test_it_is_what_the_chain_answers(
     twin: ModuleType, text: str, change: str, question: str, options: dict[str, Any]
 ) -> None:
-    memory_server = MemoryServer(block(text), twin, OBJECTS)
+    memory_server = MemoryServer(block(lines(text)), twin, OBJECTS)
     memory_server.runtime.now = time.monotonic()  # storing looks at the real clock
     wire = ask(question, **options)
     memory_server.from_chain(wire)

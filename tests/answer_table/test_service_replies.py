@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from hsdns import fastpath
 from hsdns.cluster.objects import Object
 from hsdns.fastpath import IMPLEMENTATION
+from hsdns.plugins.cache import Cache
+from hsdns.plugins.cache.store import Store
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import type_to_text
@@ -75,6 +78,20 @@ def test_a_reply_is_made(text: str, question: str, options: dict[str, Any]) -> N
     server = prepared(text, USUAL)
     wire = ask(question, **options)
     assert made(server, wire) == server.from_chain(wire, stores=False)
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"), [(f"web.{ZONE}", "success"), ("model." + ZONE + " AAAA", "denial")]
+)
+def test_cache_counts_a_made_reply_as_one_that_it_has_stored(question: str, kind: str) -> None:
+    server = prepared("cache 3\n" + KUBERNETES, USUAL)
+    (cache,) = (each for each in server.configuration.plugins if isinstance(each, Cache))
+    for half in (cache.success, cache.denial):
+        half.store = Store(0, Random(1))
+    assert made(server, ask(question)) is not None
+    assert (len(cache.success.store), len(cache.denial.store)) == (
+        (1, 0) if kind == "success" else (0, 1)
+    )
 
 
 USUAL = (

@@ -87,11 +87,6 @@ def test_a_file_that_is_gone_is_a_warning_once(tmp_path: Path) -> None:
     assert len(setting.warnings) == 2
 
 
-def test_never_a_token(tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match="cannot read the token file"):
-        Setting(tmp_path).token.authorization()
-
-
 def environment(host: str = "10.96.0.1", port: str = "443") -> dict[str, str]:
     return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 
@@ -149,14 +144,6 @@ def test_not_in_a_cluster(tmp_path: Path, variables: dict[str, str], sentence: s
     with pytest.raises(Unreachable) as caught:
         asyncio.run(found.current())
     assert str(caught.value) == told
-
-
-def test_nothing_mounted(tmp_path: Path) -> None:
-    token, authority = in_cluster(tmp_path, environment()).check()
-    assert "automountServiceAccountToken" in token
-    assert str(tmp_path / "ca.crt") in authority
-    with pytest.raises(Unreachable, match="cannot read the token file"):
-        asyncio.run(in_cluster(tmp_path, environment()).current())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.access import Access, Endpoint, InCluster
-from hsdns.apiserver.client import ApiClient, TlsContexts, describe, is_away, user_agent
+from hsdns.apiserver.client import ApiClient, TlsContexts, describe, user_agent
 from hsdns.apiserver.connections import (
     ConnectTimeout,
     HttpFault,
@@ -28,7 +28,6 @@ from hsdns.apiserver.connections import (
     NoResponse,
     NotHttp,
     ProxyUnreachable,
-    make_socket,
 )
 from hsdns.apiserver.transport import Away, Unreachable
 from hsdns.metrics import Registry
@@ -90,7 +89,7 @@ class Setting:
     @property
     def requests(self) -> dict[tuple[str, ...], float]:
         """Return the counter of requests."""
-        return self.registry.counter("coredns_kubernetes_rest_client_requests_total", "").values
+        return self.registry.counter("coredns_kubernetes_rest_client_requests_total").values
 
 
 class Serving(ScriptedServer):
@@ -183,14 +182,6 @@ async def test_what_is_written() -> None:
         assert sent == [[], [media, "8"]]
 
 
-class TestConnections:
-    def test_a_dead_peer_is_noticed_by_the_kernel(self) -> None:
-        with make_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))) as made:
-            assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-            if hasattr(socket, "TCP_USER_TIMEOUT"):
-                assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
-
-
 class TestFaults:
     @pytest.mark.parametrize(
         ("answer", "sentence"),
@@ -248,27 +239,6 @@ class TestTls:
             assert advice in found
             assert server.requests == []
 
-    async def test_a_new_ca_is_used_for_new_connections(self, tmp_path: Path) -> None:
-        async with Serving(tls=server_context("other-server")) as server:
-            path = tmp_path / "ca.crt"
-            shutil.copy(TLS_DATA / "ca.pem", path)
-            setting = server.setting(Access(server.url, str(path)))
-            assert "presents an invalid certificate" in await setting.fails()
-            shutil.copy(TLS_DATA / "other-ca.pem", path)
-            assert (await setting.ask())[0] == 200
-            path.write_text("half written")
-            assert (await setting.ask())[0] == 200
-            assert len(setting.warnings) == 1
-
-
-class TestCredentials:
-    async def test_refused_credentials_are_invalidated(self) -> None:
-        async with Serving(lambda head: said("401 Unauthorized")) as server:
-            source = FixedAccess(Access(server.url, authorization="Bearer old"))
-            setting = server.setting(source)
-            assert (await setting.ask())[0] == 401
-            assert source.forgotten == [source.access]
-
 
 class TestProxy:
     async def test_tunnel(self) -> None:
@@ -291,14 +261,6 @@ class TestProxy:
             await setting.fails()
             for form in ("hunt%40er2", "hunt@er2", b64encode(b"me:hunt@er2").decode()):
                 assert setting.client.redact(f"your {form}") == "your [hidden]"
-
-    async def test_refusal(self) -> None:
-        async with Serving(lambda head: said("407 No")) as proxy:
-            url = proxy.url.replace("//", "//me:hunter2@")
-            setting = proxy.setting(Access("https://192.0.2.1:443", proxy=url))
-            assert await setting.fails() == (
-                f"the proxy {proxy.url} refuses to connect to https://192.0.2.1:443: 407 No"
-            )
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP", "identity, gzip"])
@@ -356,25 +318,6 @@ def of_tls(reason: str) -> ssl.SSLError:
 )  # fmt: skip
 def test_describe(error: BaseException, sentence: str) -> None:
     assert describe(ACCESS, error, 7.0) == f"https://host:443 {sentence}"
-
-
-@pytest.mark.parametrize(
-    ("error", "found"),
-    [
-        pytest.param(ConnectionRefusedError(errno.ECONNREFUSED, "x"), True, id="refused"),
-        pytest.param(OSError(errno.EHOSTUNREACH, "x"), True, id="unreachable"),
-        pytest.param(TimeoutError(errno.ETIMEDOUT, "x"), True, id="kernel"),
-        pytest.param(socket.gaierror(-2, "x"), True, id="name"),
-        pytest.param(ConnectTimeout(), True, id="connecting"),
-        pytest.param(TimeoutError(), False, id="waiting"),
-        pytest.param(NoResponse(), False, id="closed"),
-        pytest.param(Lost(ConnectionResetError(errno.ECONNRESET, "x")), False, id="reset"),
-        pytest.param(of_tls("X"), False, id="tls"),
-        pytest.param(ProxyUnreachable(ConnectionRefusedError(111, "x")), False, id="proxy"),
-    ],
-)
-def test_is_away(error: BaseException, found: bool) -> None:
-    assert is_away(error) is found
 
 
 def test_the_password_of_a_proxy_is_not_shown() -> None:
@@ -439,16 +382,6 @@ def test_trust(authority: str | bytes | None, trusted: list[str]) -> None:
     assert context.check_hostname
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
-
-
-def test_the_name_is_checked() -> None:
-    context = context_for(access(str(CA)))
-    assert trusts(context, "server", "kubernetes.default")
-    assert not trusts(context, "server", "kubernetes.example.org")
-
-
-def test_insecure() -> None:
-    assert trusts(context_for(access(insecure=True)), "other-server", "any.example.org")
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memfd", "file"])

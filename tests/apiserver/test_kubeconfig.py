@@ -142,14 +142,6 @@ class TestWhenItRuns:
         setting.pass_time(1)
         assert await setting.authorization() == "Bearer b"
 
-    async def test_when_the_file_changes(self, tmp_path: Path) -> None:
-        setting = Setting(tmp_path)
-        setting.answers(authorization="Bearer a")
-        await setting.authorization()
-        setting.answers(authorization="Bearer b")
-        setting.path.write_text(KUBECONFIG + "# changed\n")
-        assert await setting.authorization() == "Bearer b"
-
     async def test_after_a_refusal(self, tmp_path: Path) -> None:
         """Several watches are refused at the same time: that causes one run only."""
         setting = Setting(tmp_path)
@@ -161,16 +153,6 @@ class TestWhenItRuns:
             setting.source.invalidate(refused)
             assert await setting.authorization() == "Bearer b"
             setting.pass_time(PAUSE)
-        assert len(setting.runs) == 2
-
-    async def test_not_too_often(self, tmp_path: Path) -> None:
-        setting = Setting(tmp_path)
-        setting.answers(authorization="Bearer a")
-        for _ in range(4):
-            setting.source.invalidate(await setting.source.current())
-            setting.pass_time(PAUSE / 4)
-        assert len(setting.runs) == 1
-        await setting.source.current()
         assert len(setting.runs) == 2
 
     async def test_a_failure_is_not_repeated_for_each_watch(self, tmp_path: Path) -> None:
@@ -264,18 +246,6 @@ async def test_token_file(tmp_path: Path) -> None:
     setting.pass_time(60)
     assert await setting.authorization() == "Bearer third"
     assert len(setting.runs) == 1
-
-
-async def test_what_the_process_wants_remembered(tmp_path: Path) -> None:
-    """A provider may give a refresh token that is good once; nothing is written to the kubeconfig."""
-    setting = Setting(tmp_path)
-    setting.answers(expiry=0, remembered={"refresh-token": "one"})
-    for _ in range(2):
-        await setting.source.current()
-        setting.pass_time(PAUSE)
-    setting.path.write_text(KUBECONFIG + "# somebody else's\n")
-    await setting.source.current()
-    assert [given for _, given, _ in setting.runs] == [{}, {"refresh-token": "one"}, {}]
 
 
 class TestCheck:

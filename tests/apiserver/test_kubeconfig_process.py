@@ -86,12 +86,6 @@ def test_plain_credentials(tmp_path: Path, row: Row) -> None:
 
 
 class TestPlugin:
-    def test_token(self, tmp_path: Path) -> None:
-        answer = credential(token="abc", expirationTimestamp="2030-01-01T00:00:00Z")
-        found = run(write(tmp_path, {"exec": plugin(tmp_path, answer)}))
-        assert found["authorization"] == "Bearer abc"
-        assert found["expiry"] == 1893456000.0
-
     def test_certificate(self, tmp_path: Path) -> None:
         answer = credential(clientCertificateData="a certificate", clientKeyData="a key")
         user = {"exec": plugin(tmp_path, answer) | {"provideClusterInfo": True}}
@@ -130,13 +124,6 @@ class TestPlugin:
             "Authorization: Bearer [hidden]"
         )
 
-    def test_not_there(self, tmp_path: Path) -> None:
-        command = {"apiVersion": "v1", "command": "no-such-login", "installHint": "see example.org"}
-        path = write(tmp_path, {"exec": command})
-        assert run(path) == {
-            "error": f'the exec plugin "no-such-login" of kubeconfig {path} was not found; see example.org'
-        }
-
 
 def jwt(expiry: int) -> str:
     """An unsigned JSON web token."""
@@ -148,16 +135,6 @@ OIDC = {"client-id": "me", "client-secret": "", "idp-issuer-url": "https://127.0
 
 
 class TestOidc:
-    def test_a_valid_token(self, tmp_path: Path) -> None:
-        token = jwt(4_000_000_000)
-        config = OIDC | {"id-token": jwt(1), "refresh-token": "old"}
-        path = write(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
-        remembered = {"id-token": token, "refresh-token": "new"}
-        found = run(path, stdin=json.dumps(remembered))
-        assert found["authorization"] == f"Bearer {token}"
-        assert found["expiry"] == 4_000_000_000.0
-        assert found["remembered"] == remembered
-
     @pytest.mark.sockets
     @pytest.mark.parametrize(
         "trusted", [pytest.param(True, id="trusted"), pytest.param(False, id="not-trusted")]

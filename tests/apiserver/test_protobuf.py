@@ -201,10 +201,3 @@ def test_a_long_frame_is_skipped() -> None:
         found += [event.key for event in events.feed(octets[at : at + 50])]
     assert found == [("shop", "web")] * 2
     assert events.skipped == 1
-
-
-def test_no_list() -> None:
-    page = {"kind": "ServiceList", "metadata": {}, "items": []}
-    with pytest.raises(MalformedEvent, match="a list of another kind"):
-        read_protobuf_page(write_body(json.dumps(page).encode()), ENDPOINT_SLICES)
-    assert status_text(b"<html>") == ""

@@ -110,29 +110,6 @@ class Harness(Observer):
         return self
 
 
-def test_a_stream_has_the_initial_state_and_then_the_watch() -> None:
-    harness = Harness()
-    delivered = harness.stream(
-        line("ADDED", "a", 3) + line("ADDED", "b", 2),
-        end_of_state(9),
-        line("MODIFIED", "a", 10) + line("DELETED", "b", 11),
-    )
-    assert delivered == ["+a", "+b", "+a", "-b"]
-    assert harness.told == ["relisted: start, 0 missed"]
-    assert (harness.reflector.version, harness.reflector.known) == ("11", {("n", "a")})
-    assert harness.reflector.failure == ""
-    harness.ask(Purpose.WATCH, resourceVersion="11")
-
-
-def test_what_every_watch_asks_for() -> None:
-    harness = Harness()
-    query = harness.ask(
-        Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan"
-    ).query
-    assert (query["watch"], query["allowWatchBookmarks"]) == ("true", "true")
-    assert 300 <= int(query["timeoutSeconds"]) <= 600
-
-
 def test_a_failed_stream_is_followed_by_a_list_and_deletes_nothing() -> None:
     harness = Harness()
     harness.stream(line("ADDED", "a", 3) + line("ADDED", "b", 4), error="the connection was cut")
@@ -175,19 +152,6 @@ def test_a_server_without_streaming_is_listed_in_pages(status: int) -> None:
     # And it is not asked to stream again.
     harness.watch("8", error(410))
     harness.ask(Purpose.LIST, limit="500")
-
-
-def test_an_incomplete_page_is_requested_again() -> None:
-    harness = Harness()
-    harness.stream(error="cut")
-    harness.ask(Purpose.LIST, limit="500")
-    harness.answer(page("a", version=7, following="t1"))
-    harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    assert harness.answer(page("b", version=7)[:20], error="the connection was cut") == []
-    assert harness.reflector.failure == "the connection was cut"
-    harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    assert harness.answer(page("b", version=7)) == ["+b"]
-    assert harness.reflector.known == {("n", "a"), ("n", "b")}
 
 
 def test_a_page_with_too_many_octets_is_requested_in_smaller_ones(
@@ -238,18 +202,6 @@ def test_an_unpaged_list_with_too_many_octets_is_requested_in_pages(
     harness.ask(Purpose.LIST, limit="500")
 
 
-def test_an_expired_list_is_requested_unpaged() -> None:
-    harness = Harness()
-    harness.stream(error="cut")
-    harness.ask(Purpose.LIST, limit="500")
-    harness.answer(page("a", version=7, following="t1"))
-    harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    harness.reflector.refuse(410, '{"kind":"Status","code":410,"message":"token expired"}')
-    harness.ask(Purpose.LIST)
-    # Its beginning has changed meanwhile.
-    assert harness.answer(page("b", "c", version=9)) == ["+b", "+c", "-a"]
-
-
 @pytest.mark.parametrize(
     ("gone", "how"),
     [
@@ -279,14 +231,6 @@ def test_an_expired_history_causes_a_relist(gone: int, how: str) -> None:
     harness.ask(Purpose.WATCH, resourceVersion="20")
 
 
-def test_an_initial_state_that_expires_again_causes_a_pause() -> None:
-    harness = Harness().synced("a")
-    harness.watch("10", error(410))
-    harness.stream(error(410))
-    assert harness.reflector.failure == "the server responds 410: because"
-    assert harness.reflector.pause(harness.now) >= 0.8
-
-
 @pytest.mark.parametrize(
     ("chunks", "delivered", "version"),
     [
@@ -306,21 +250,6 @@ def test_a_watch_resumes_at_its_version(
     assert harness.reflector.failure == end
     assert harness.told == []
     harness.ask(Purpose.WATCH, resourceVersion=version)
-
-
-def test_wrong_answers_with_events_in_between_do_not_mean_the_state_anew() -> None:
-    harness = Harness().synced("a")
-    for version in range(10, 10 + 2 * MAX_ERRORS):
-        harness.watch(str(version), line("MODIFIED", "a", version + 1), error(500))
-        harness.watch(str(version + 1), b"<html>no</html>\n")
-    assert harness.told == []
-
-
-def test_a_very_short_watch_causes_a_pause() -> None:
-    harness = Harness().synced("a")
-    harness.watch("10", seconds=0.1)
-    assert harness.reflector.failure == "very short watch: it ended within a second without events"
-    assert harness.reflector.pause(harness.now) >= 0.8
 
 
 @pytest.mark.parametrize(
@@ -419,13 +348,6 @@ def test_the_read_timeout_is_shorter_during_the_initial_state() -> None:
     assert harness.reflector.read_timeout == WATCH_READ_TIMEOUT
     harness.reflector.close(100.0)
     assert harness.reflector.next_request().read_timeout == WATCH_READ_TIMEOUT
-
-
-def test_relist_requests_the_state_and_keeps_the_known_objects() -> None:
-    harness = Harness().synced("a")
-    harness.reflector.relist("distrust")
-    assert harness.stream(line("ADDED", "a", 5), end_of_state(6)) == ["+a"]
-    assert harness.told == ["relisted: distrust, 0 missed"]
 
 
 class Fixed(Random):

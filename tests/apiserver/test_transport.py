@@ -120,7 +120,7 @@ def test_the_client() -> None:
                 await read()
             assert (found, str(caught.value)) == ([b"a"], f"{server.url} cannot be reached: lost")
             await client.close()
-            counter = registry.counter("coredns_kubernetes_rest_client_requests_total", "")
+            counter = registry.counter("coredns_kubernetes_rest_client_requests_total")
             assert {labels[0]: count for labels, count in counter.values.items()} == {
                 "403": 1, "<error>": 1, "200": 1,
             }  # fmt: skip

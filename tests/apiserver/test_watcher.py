@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from hsdns.apiserver.reflector import Observer, Reflector
-from hsdns.apiserver.resource import NAMESPACES, SERVICES, Scope
+from hsdns.apiserver.resource import SERVICES, Scope
 from hsdns.apiserver.watcher import (
     REPEAT,
     Contact,
@@ -141,7 +141,7 @@ async def test_gives_up_ends_the_loop() -> None:
     assert observed.metrics.connected.values == {}
 
 
-SCOPE, OTHER = Scope(SERVICES), Scope(NAMESPACES, "shop")
+SCOPE = Scope(SERVICES)
 LABELS = ("services", "")
 
 
@@ -213,20 +213,6 @@ def test_a_long_outage_is_logged_once_a_minute_and_a_new_cause_at_once() -> None
     harness.lose("no route to host")
     assert len(harness.log) == 3
     assert all("since 2023-11-14T22:15:00Z" in message for _, message in harness.log)
-
-
-async def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    harness = Harness()
-    monkeypatch.setattr("hsdns.apiserver.watcher.FIRST_PAUSE", 0.0)
-    harness.lose("connection refused")
-    waiting = asyncio.create_task(harness.contact.wait(30.0))
-    for _ in range(5):
-        await asyncio.sleep(0)
-    harness.contact.opened(SCOPE)
-    assert not waiting.done()
-    harness.contact.established(SCOPE)
-    async with asyncio.timeout(30):
-        await waiting
 
 
 @pytest.mark.parametrize("is_away", [True, False])

@@ -57,7 +57,7 @@ def test_answers_of_each_server(
 def test_its_own_servers_are_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(lookup, "servers_of", lambda: ["192.0.2.9", "fd00::9"])
+    monkeypatch.setattr(lookup, "servers_of", lambda path: ["192.0.2.9", "fd00::9"])
     monkeypatch.setattr(question, "ask", lambda *_: Reply())
     assert cli.main(["ask", "db/A"]) == 0
     hosts = [(each["host"], each["port"]) for each in json.loads(capsys.readouterr().out)]
@@ -67,7 +67,7 @@ def test_its_own_servers_are_asked(
 def test_a_pod_without_servers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def none() -> list[str]:
+    def none(path: str) -> list[str]:
         raise FlagError("/etc/resolv.conf names no server; give one with -server")
 
     monkeypatch.setattr(lookup, "servers_of", none)

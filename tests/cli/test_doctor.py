@@ -79,7 +79,10 @@ def test_a_cluster_that_cannot_be_read(
     monkeypatch.setattr(cluster_dump, "collect", collect)
     monkeypatch.setenv("KUBECONFIG", "config:other")
     assert cli.main(["doctor"]) == 2
-    assert capsys.readouterr().err == "the cluster could not be read: connection refused\n"
+    assert capsys.readouterr().err == (
+        "looking at the cluster of the current context, a, of config\n"
+        "the cluster could not be read: connection refused\n"
+    )
 
 
 @pytest.fixture(scope="module")

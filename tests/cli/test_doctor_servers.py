@@ -428,3 +428,29 @@ def test_a_pod_is_asked_from(
     view, questions = asked[0]
     assert view == "Pod shop/web-0"
     assert {"kubernetes.default.svc.cluster.local./A", "web.shop.svc.cluster.local./A"} <= set(questions)  # fmt: skip
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_an_explanation_of_a_cluster_asks_its_servers(capsys: pytest.CaptureFixture[str]) -> None:
+    """No server of hsdns and no Corefile: the objects, and what the cluster's servers answer."""
+
+    def explain(url: str) -> tuple[int, str]:
+        Path("config").write_text(KUBECONFIG % url)
+        words = ["web.shop.svc.cluster.local", "-kubeconfig", "config"]
+        return cli.main(["explain", *words]), capsys.readouterr().out
+
+    service = "Service kube-system/kube-dns at 127.0.0.1 port"
+    with dns(OBJECTS) as right, dns(STALE) as stale, api(OBJECTS, DNS, REPLICA % (1, right)) as url:
+        status, out = explain(url)
+        said = f"DNS servers of the cluster └─ {service} {right}: NOERROR, as the objects say"
+        assert (status, " ".join(out.split()).endswith(said)) == (0, True)
+        with api(OBJECTS, DNS, REPLICA % (1, right), REPLICA % (2, stale)) as second:
+            status, out = explain(second)
+        head = " ".join(out.split("\n\n")[0].split())
+        assert status == 0
+        assert head.startswith("NOERROR: 2 of 2 endpoints of headless Service shop/web but objects")
+        assert head.endswith(f"and server differ: {service} {stale}: it still answers 10.0.0.7, for 30 s more, which no object has now")  # fmt: skip
+    with dns(TWIN) as other, api(OBJECTS, DNS, REPLICA % (1, other)) as url:
+        out = " ".join(explain(url)[1].split())
+        assert "DNS servers of the cluster: not known: no DNS server has answered with an address that only this cluster has" in out  # fmt: skip

@@ -55,7 +55,6 @@ def test_rules_come_and_go(
         assert main(["fault", "run", path, "-control", "c"]) == status
     out = re.sub(r"^ +\d+\.\d ", "T ", capsys.readouterr().out, flags=re.MULTILINE)
     assert re.sub(r"process \d+", "process N", out) == (
-        "the server at c (process N) gets the rules\n"
         "own: A title, 20ms\n"
         "T  race: stands: drop name web.shop.svc.cluster.local named race\n"
         + ("T  race: hits: 2 of 3 queries\n" if hits else "")

@@ -63,6 +63,6 @@ def test_no_server_there(capsys: pytest.CaptureFixture[str]) -> None:
 def test_server_of_resolv_conf(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     with pytest.raises(FlagError, match="names no server; give one with -server"):
-        lookup.first_server(str(path))
+        lookup.servers_of(str(path))
     path.write_text("# nameserver 192.0.2.1\nsearch a\nnameserver\nnameserver fd00::1 # own\n")
-    assert lookup.first_server(str(path)) == "fd00::1"
+    assert lookup.servers_of(str(path)) == ["fd00::1"]

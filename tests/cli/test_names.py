@@ -54,12 +54,12 @@ COREFILE = """.:53 {
 # What the cluster has, what is asked, what is printed, and what standard error says.
 ROWS = [
     ([config_map("coredns", Corefile=COREFILE)], f"explain {NAME}",
-     f"{NAME}. 17 A 10.96.7.7", "looking at the cluster of the current context of config"),
+     f"{NAME}. 17 A 10.96.7.7", "looking at the cluster of the current context, lab, of config"),
     ([config_map("coredns", Corefile=COREFILE)], "names -context lab", f"{NAME}. 17 IN A 10.96.7.7", ""),
     ([config_map("coredns", Corefile=COREFILE)], f"resolve {NAME}. -resolver go -resolv-conf resolv.conf",
-     f"{NAME}.: 10.96.7.7", "looking at the cluster of the current context of config"),
+     f"{NAME}.: 10.96.7.7", "looking at the cluster of the current context, lab, of config"),
     ([config_map("coredns", Corefile=COREFILE), config_map("coredns-custom", **{"a.override": "rewrite name a.test " + NAME})],
-     "explain a.test", "a.test. 17 A 10.96.7.7", "looking at the cluster of the current context of config"),
+     "explain a.test", "a.test. 17 A 10.96.7.7", "looking at the cluster of the current context, lab, of config"),
     ([config_map("coredns", Corefile="lab.test {\n    kubernetes\n    python evil:Handler\n}\n")],
      "names -kubeconfig config", "web.shop.svc.cluster.local. 30 IN A 10.96.7.7",
      "the Corefile of the cluster's DNS is not used, but a built-in one: it names code, in python"),

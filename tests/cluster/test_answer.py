@@ -29,7 +29,15 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
 from tests.support.cluster.kubernetes_plugin import Cluster
-from tests.support.cluster.objects import deletes, endpoint_slice, meta, namespace, service, upserts
+from tests.support.cluster.objects import (
+    deletes,
+    endpoint_slice,
+    meta,
+    namespace,
+    pod,
+    service,
+    upserts,
+)
 from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
@@ -213,6 +221,21 @@ def test_a_transfer_shows_one_moment() -> None:
     )
     assert len(list(found.records)) == len(before)
     assert lines(cluster) != before
+
+
+def test_a_port_whose_name_is_too_long_has_no_name_of_its_own() -> None:
+    """With its underscore: names of ports have at most 63 characters, their labels too."""
+    long = service("testns/web", "10.0.0.1", ports=[f"{'x' * 63}/TCP/80", f"{'y' * 62}/TCP/81"])
+    owners = {line.split()[0] for line in lines(Cluster(long))}
+    assert owners == {"web.@", f"_{'y' * 62}._tcp.web.@"}
+
+
+@pytest.mark.parametrize(("count", "weight"), [(1, 100), (3, 33), (101, 1)])
+def test_the_weight_of_the_name_of_pods(count: int, weight: int) -> None:
+    """Pods in the network of their host share its address."""
+    pods = (pod(f"testns/p{number}", "10.5.0.1") for number in range(count))
+    reply = Cluster(*pods, pods="verified").ask("10-5-0-1.testns.pod.cluster.local. SRV")
+    assert section(reply.answer)[0].split()[5] == str(weight)
 
 
 @pytest.mark.parametrize("zone", ["other.local.", "testns.svc.cluster.local.", "in-addr.arpa."])

@@ -193,6 +193,23 @@ def test_the_list_can_be_made_in_pieces() -> None:
     found = list(plugin.answer_set().pieces_of_zone(zone))
     assert [rrset for rrset in found if rrset] == list(plugin.answer_set().of_zone(zone))
     assert found.count(()) >= 50
+    assert found[0][0].rrtype == RRType.SOA
+
+
+def test_an_address_that_is_shared_is_listed_once() -> None:
+    """Of Pods in the network of their host, and of a Service and an endpoint."""
+    cluster = Cluster(
+        *(pod(f"testns/p{number}", "172.16.0.9") for number in range(2)), namespace("testns"),
+        service("testns/web", "172.16.0.9"), service("testns/db"), endpoint_slice("testns/db-1", "db", "172.16.0.9"),
+        zones="cluster.local in-addr.arpa", pods="verified",
+    )  # fmt: skip
+    owners = [(rrset[0].owner.to_text(), rrset[0].rrtype) for rrset in listed(cluster.plugin)]
+    assert len(owners) == len(set(owners))
+    assert {
+        ("9.0.16.172.in-addr.arpa.", RRType.PTR),
+        ("172-16-0-9.testns.pod.cluster.local.", RRType.A),
+        ("dns-version.cluster.local.", RRType.TXT),
+    } <= set(owners)
 
 
 DB = service("testns/db")
@@ -246,6 +263,10 @@ def renewed(cluster: Cluster, *events: Event) -> list[str]:
             id="namespace-comes",
         ),
         pytest.param(upserts(service("testns/web", "10.0.0.1", version="2")), [], id="same-answers"),
+        pytest.param(
+            upserts(endpoint_slice("testns/db-2", "db", "a.example", address_type="FQDN")), ["+ CNAME a.example db.@", "+ CNAME a.example a-example.db.@"],
+            id="name-of-a-slice",
+        ),
     ],
 )  # fmt: skip
 def test_lines(events: list[Event], expected: list[str]) -> None:
@@ -258,6 +279,6 @@ def test_at_most_a_screen() -> None:
         service(f"testns/s{number:03}", f"10.0.1.{number}", ports=[]) for number in range(100)
     ]
     found = renewed(Cluster(), *upserts(*services))
-    assert len(found) == MOST
+    assert len(found) == MOST == 20
     assert found[:2] == ["+ 10.0.1.0 s000.@", "+ 10.0.1.1 s001.@"]
     assert found[-1] == f"… and {100 - MOST + 1} more changes"

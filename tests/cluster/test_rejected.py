@@ -19,7 +19,7 @@ def read(rejected: RejectedObjects, name: str = "web", *reasons: Reason) -> None
 
 def counted(metrics: Registry) -> dict[tuple[str, ...], float]:
     """What was counted, by kind and reason."""
-    counter = metrics.counter("hsdns_kubernetes_rejected_total", "", ("kind", "reason"))
+    counter = metrics.counter("hsdns_kubernetes_rejected_total", ("kind", "reason"))
     return dict(counter.values)
 
 

@@ -219,7 +219,7 @@ def test_the_usable_parts_are_served_and_the_others_reported_and_counted(
     store = make_store(said=said, metrics=metrics)
     store.apply(upserts(*objects))
     assert shown(store) == served
-    counter = metrics.counter("hsdns_kubernetes_rejected_total", "", ("kind", "reason"))
+    counter = metrics.counter("hsdns_kubernetes_rejected_total", ("kind", "reason"))
     kind = type(objects[0]).__name__
     assert counter.values == {(kind, reason): 1 for reason in told}
     assert len(said) == len(told)

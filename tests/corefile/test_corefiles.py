@@ -16,6 +16,7 @@ from hsdns.corefile.lexer import (
     MAX_SNIPPET_IMPORTS,
     MAX_WORDS,
     Lexeme,
+    Source,
     substitute,
     tokenize,
 )
@@ -152,7 +153,7 @@ def test_digest(row: Row) -> None:
 
 @pytest.mark.parametrize("row", rows(HERE / "words.txt"))
 def test_words(row: Row) -> None:
-    assert [lexeme.text for lexeme in tokenize(row.given, "Corefile")] == row.expected
+    assert [lexeme.text for lexeme in tokenize(Source(row.given, "Corefile"))] == row.expected
 
 
 ANY_TEXT = st.text(st.sampled_from('ab"\\#{}\n\r\t \u2003\ufeff') | st.characters(), max_size=60)
@@ -203,9 +204,8 @@ def one_by_one(text: str) -> list[tuple[str, int]]:
 
 @given(ANY_TEXT)
 def test_agrees_with_reading_one_character_at_a_time(text: str) -> None:
-    assert [(word.text, word.position.line) for word in tokenize(text, "Corefile")] == one_by_one(
-        text
-    )
+    words = tokenize(Source(text, "Corefile"))
+    assert [(word.text, word.position.line) for word in words] == one_by_one(text)
 
 
 VALUES = {

@@ -46,10 +46,18 @@ TABLE: dict[str, Property[Any]] = {
     "zone": Property(many(text, 1, 2), repeat="collect"),
     "on": Property(flag, default=False),
     "wait": Property(optional(duration(), 1.0)),
+    "head": Property(one(integer(0)), reads=1),
 }
 
 
-DEFAULTS: dict[str, Any] = {"ttl": 5, "once": None, "zone": [], "on": False, "wait": None}
+DEFAULTS: dict[str, Any] = {
+    "ttl": 5,
+    "once": None,
+    "zone": [],
+    "on": False,
+    "wait": None,
+    "head": None,
+}
 
 
 @pytest.mark.parametrize("row", rows(HERE / "properties.txt"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dns.flags
@@ -17,6 +17,7 @@ from deploy.image.assemble import copy_packages
 from hsdns import __version__
 from hsdns.apiserver.kubeconfig import INSTALL
 from hsdns.plugins import ORDER
+from tests.deploy.test_programs import FAKES, KNOWN, plugin, program, words_of
 from tests.support.namespaces import container
 from tests.support.namespaces.container import USER, Outcome
 
@@ -89,6 +90,8 @@ def serve(
     port: int = 53,
     no_new_privs: bool = True,
     may_bind: bool = True,
+    beside: Sequence[Sequence[str]] = (),
+    writable: str = "",
 ) -> Outcome:
     queries = [
         dns.message.make_query(name, "A", id=number).to_wire()
@@ -96,13 +99,25 @@ def serve(
     ]
     return container.run(
         root,
-        [*(command or ("/coredns",)), "-conf", f"/etc/coredns/Corefile.{port}", "-v"],
+        [
+            *(command or ("/coredns",)),
+            "-conf",
+            f"/etc/coredns/Corefile.{port}",
+            "-v",
+            *_control(writable),
+        ],
         no_new_privs=no_new_privs,
         may_bind=may_bind,
         queries=queries,
         port=port,
         pages=[(8080, "/health"), (8181, "/ready"), (9153, "/metrics")],
+        beside=beside,
+        writable=writable,
     )
+
+
+def _control(folder: str) -> list[str]:
+    return ["-control", f"{folder}/hsdns/control.sock"] if folder else []
 
 
 def addresses_in(wire: str) -> list[str]:
@@ -159,6 +174,38 @@ def test_a_program_that_starts_it_loses_the_capability(root: Path) -> None:
     command = ("/usr/bin/stock", "-c", start)
     assert serve(root, *command, no_new_privs=True).status == 1
     check_served(serve(root, *command, no_new_privs=False))
+
+
+NAME = "web.shop.svc.cluster.local"
+LOOKING = [["explain", NAME], ["names"], ["top", "-once"], ["wait", NAME, "-server", "127.0.0.1"]]
+
+
+@pytest.mark.parametrize("writable", ["/run", ""])
+def test_commands_beside_the_server(root: Path, writable: str) -> None:
+    """In the pods of the manifests: the root is read-only, and at most the folder of the control socket is not."""
+    beside = [["/coredns", *words] for words in LOOKING]
+    found = serve(root, beside=beside, writable=writable)
+    check_served(found)
+    assert "Traceback" not in "".join(output for _, output in found.beside)
+    explained, names, top, wait = found.beside
+    assert (wait[0], explained[0], names[0], top[0]) == (0, *[0 if writable else 2] * 3)
+    if writable:
+        assert "NOERROR: the cluster IP of Service shop/web" in explained[1]
+        assert f"{NAME}. 5 IN A 10.96.7.7" in names[1]
+        assert "queries/s" in top[1]
+    else:
+        assert all(each[1].startswith("no running server was found; ") for each in found.beside[:3])
+
+
+def test_the_kubectl_plugin(root: Path, tmp_path: Path) -> None:
+    """What it lets kubectl run in the pod, run in the image."""
+    program(tmp_path, "kubectl", (FAKES / "kubectl").read_text())
+    calls = [words_of(each) for each in plugin(tmp_path, "explain", NAME, "AAAA").calls]
+    beside = [each[each.index("--") + 1 :] for each in calls if "exec" in each]
+    found = serve(root, beside=beside, writable="/run")
+    (_, usage), (status, explained) = found.beside
+    assert KNOWN["FOUND"] in usage
+    assert (status, f"{NAME}. AAAA" in explained) == (1, True)
 
 
 def test_flags(root: Path) -> None:

@@ -99,7 +99,7 @@ async def metrics_of_a_busy_server(folder: Path) -> str:
             changed = f'endpoints.kubernetes.io/last-change-trigger-time: "{now}"'
             found.api.apply(yaml.safe_load(SLICE.replace("CHANGED", changed)))
             durations = metrics.histogram(
-                "coredns_kubernetes_dns_programming_duration_seconds", "", (1.0,), ("",)
+                "coredns_kubernetes_dns_programming_duration_seconds", (1.0,), ("",)
             )
 
             def has_arrived() -> bool:

@@ -1,19 +1,17 @@
-"""deploy/distribution/build.py: what it refuses to publish, and which Pythons it finds; `make dist` runs the whole."""
+"""deploy/distribution: what is refused to publish, the notes of a release, and no dependency older than the fix of an advisory."""
 
 from __future__ import annotations
 
+import re
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from deploy.distribution.build import (
-    Fault,
-    check_answers,
-    check_wheel,
-    main,
-    pythons,
-)
+from deploy.distribution.build import Fault, check_wheel, pythons
+from deploy.distribution.release import CannotRelease, notes
+from tests.support.tables import lines
 
 METADATA = "hsdns_server-1.dist-info/METADATA"
 LIBRARY = "hsdns/fastpath/_native.abi3.so"
@@ -70,23 +68,77 @@ def test_pythons(tmp_path: Path) -> None:
     }
 
 
-def test_a_server_that_ends_is_a_fault(tmp_path: Path) -> None:
-    program = tmp_path / "hsdns"
-    program.write_text("#!/bin/sh\necho fast path: python; exit 1\n")
-    program.chmod(0o755)
-    with pytest.raises(
-        Fault, match="does not serve with the fast path of rust:\nfast path: python"
-    ):
-        check_answers(program, "rust")
+# --- release.py ---
+
+FILES = {
+    "pyproject.toml": '[project]\nurls = {Source = "https://github.com/a/b"}\n',
+    "hsdns/__init__.py": '"""Doc."""\n\n__version__ = "1.2.0"\n',
+    "changes/README.md": "",
+    "CHANGELOG.md": "# Changelog\n\n## 1.2.0 (2026-11-30)\n\n### Added\n\n- a: b.\n\n## 1.1.0 (2026-11-22)\n\n- c: d.\n",
+}
 
 
-def test_without_a_python(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def tree(folder: Path, **changed: str) -> Path:
+    for name, text in {**FILES, **changed}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_notes(tmp_path: Path) -> None:
+    assert notes(tree(tmp_path), "v1.2.0", "a/b") == "### Added\n\n- a: b.\n"
+
+
+@pytest.mark.parametrize(
+    ("tag", "repository", "changed", "sentence"),
+    [
+        pytest.param("v1.2.1", "a/b", {}, "the tag is v1.2.1, but hsdns/__init__.py has the version 1.2.0", id="tag"),
+        pytest.param("v1.2.0", "fork/b", {}, "this is the repository fork/b, but the packages would link to https://github.com/a/b; set [project.urls] of pyproject.toml", id="fork"),
+        pytest.param("v1.2.0", "a/b", {"changes/+x.fixed.md": "x: y.\n"}, "changes/+x.fixed.md is not in CHANGELOG.md yet; run .venv/bin/towncrier build --yes", id="change-note"),
+        pytest.param("v1.2.0", "a/b", {"CHANGELOG.md": "# Changelog\n\n## 1.2.0rc1 (2026-11-29)\n"}, "CHANGELOG.md has no section 1.2.0", id="no-section"),
+    ],
+)  # fmt: skip
+def test_refusals(
+    tmp_path: Path, tag: str, repository: str, changed: dict[str, str], sentence: str
 ) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert main([str(tmp_path / "dist")]) == 1
-    assert capsys.readouterr().err == (
-        "dist: no Python that pyproject.toml names, with its module venv, is on PATH\n"
-    )
-    assert not (tmp_path / "dist").exists()
+    with pytest.raises(CannotRelease) as raised:
+        notes(tree(tmp_path, **changed), tag, repository)
+    assert str(raised.value) == sentence
+
+
+# --- what pyproject.toml allows, and what requirements/*.txt pin ---
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+FIXED = dict(line.split()[:2] for line in lines(Path(__file__).with_name("advisories.txt")))
+
+
+def version(text: str) -> tuple[int, ...]:
+    numbers = [int(number) for number in text.split(".")]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def lowest() -> dict[str, set[str]]:
+    """Each package that pyproject.toml names, with all its lower bounds."""
+    groups = PROJECT["dependency-groups"].values()
+    listed = [
+        *PROJECT["build-system"]["requires"],
+        *PROJECT["project"]["dependencies"],
+        *(each for group in groups for each in group if isinstance(each, str)),
+    ]
+    found: dict[str, set[str]] = {}
+    for each in listed:
+        if named := re.match(r"([\w.-]+?)>=([\d.]+)", each):
+            found.setdefault(named[1].lower(), set()).add(named[2])
+    return found
+
+
+@pytest.mark.parametrize("package", FIXED)
+def test_no_version_with_a_known_advisory(package: str) -> None:
+    texts = [path.read_text() for path in sorted((ROOT / "requirements").glob("*.txt"))]
+    pinned = re.findall(rf"^{re.escape(package)}==([\d.]+)", "\n".join(texts), re.M)
+    assert pinned
+    for each in {*pinned, *lowest().get(package, ())}:
+        assert version(each) >= version(FIXED[package]), each

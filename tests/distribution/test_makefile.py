@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -62,21 +61,6 @@ def test_once_cargo_is_there_it_compiles(tree: Path) -> None:
     assert serve(tree, cargo=False) == ["serve"]
     assert INSTALL in serve(tree, cargo=True)
     assert serve(tree, cargo=True) == ["serve"]
-
-
-def test_what_is_compiled_stays_without_cargo(tree: Path) -> None:
-    assert INSTALL in serve(tree, cargo=True)
-    assert serve(tree, cargo=False) == ["serve"]
-    assert serve(tree, cargo=True) == ["serve"]
-
-
-def test_a_changed_source_compiles_again(tree: Path) -> None:
-    serve(tree, cargo=True)
-    installed = (tree / ".venv/run").stat().st_mtime
-    source = tree / "native/src/lib.rs"
-    source.touch()
-    os.utime(source, (installed + 2, installed + 2))
-    assert INSTALL in serve(tree, cargo=True)
 
 
 def test_every_target_is_explained() -> None:

@@ -17,7 +17,6 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
-TEMPLATES = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 REPOSITORY = PROJECT["project"]["urls"]["Source"].removeprefix("https://github.com/")
 ACTIONLINT = shutil.which(
@@ -32,7 +31,6 @@ MANIFEST_OF = {
     "github-actions": ".github/workflows/*.yml",
     "docker": "Dockerfile",
 }
-DUMP = "kubectl get svc,endpointslices,endpoints,pods,namespaces -A -o json"
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -134,42 +132,10 @@ def test_a_release_is_tested_and_built_before_anything_is_published() -> None:
     assert set(secrets) == {"GITHUB_TOKEN"}  # trusted publishing needs no other
 
 
-def test_artifacts_that_are_downloaded_were_uploaded() -> None:
-    path = ROOT / ".github/workflows/release.yml"
-    uploaded = {
-        step["with"]["name"] for step in steps(path) if "upload-artifact" in step.get("uses", "")
-    }
-    assert uploaded == {"notes", "packages-dist", "packages-${{ matrix.runner }}"}
-    for step in steps(path):
-        if "download-artifact" in step.get("uses", ""):
-            name = step["with"].get("name") or step["with"]["pattern"]
-            assert name in {*uploaded, "packages-*"}, step
-
-
 def test_the_image_is_named_alike() -> None:
     for page in ("README.md", "SECURITY.md", "docs/deploy.md"):
         named = set(re.findall(r"ghcr\.io/([\w/-]+)", (ROOT / page).read_text()))
         assert named == {REPOSITORY}, page
-
-
-@pytest.mark.parametrize("path", [*TEMPLATES, ROOT / "SECURITY.md"], ids=lambda path: path.name)
-def test_links_to_the_repository(path: Path) -> None:
-    for owner in re.findall(r"https://github\.com/([\w.-]+/[\w.-]+)", path.read_text()):
-        assert owner == REPOSITORY
-
-
-def test_templates_ask_for_a_dump_and_a_validation() -> None:
-    asked = {
-        (path.stem, field["id"]): field["attributes"]
-        for path in TEMPLATES
-        for field in load(path).get("body", ())
-        if field.get("validations", {}).get("required")
-    }
-    assert DUMP in asked["wrong-answer", "dump"]["description"]
-    assert DUMP in (ROOT / "README.md").read_text()
-    for template in ("does-not-start", "corefile"):
-        label = asked[template, "validate"]["label"]
-        assert label == "Output of `hsdns -conf Corefile -validate`"
 
 
 def test_dependencies_that_are_renewed_are_there() -> None:

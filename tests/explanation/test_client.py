@@ -6,33 +6,31 @@ import asyncio
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hsdns.assemble import Configuration
 from hsdns.cli.launch import CorefileSource, build
-from hsdns.explanation.client import UNREAD_POLICIES, Client, ClientPod, Lookups, client_cause
-from hsdns.explanation.question import QuestionError
+from hsdns.explanation.client import Client, ClientPod, Heard, Lookups, client_cause
+from hsdns.explanation.question import LookupQuestion, QuestionError
 from hsdns.resolver.cli import chain_of
-from hsdns.wire.decode import decode
-from hsdns.wire.encode import encode
+from hsdns.resolver.model import Answer, Packet
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import RR, Reply
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.support.coroutines.eager import turns
 
 # Causes in the asker, each proved by a lookup without it; tests/explanation/test_lookup.py has a row for each kind.
 
 
-async def ask_of_asker_causes(wire: bytes, transport: str, at: float) -> tuple[bytes | None, str]:
+async def heard(packet: Packet) -> Heard:
     """Only db.shop.svc.cluster.local exists."""
-    query = decode(wire)
-    if query.qname.to_text() != "db.shop.svc.cluster.local.":
-        return encode(query, Reply(Rcode.NXDOMAIN, aa=True), 512), ""
-    return encode(query, Reply(answer=(RR(query.qname, RRType.A, 5, b"\xc0\0\2\1"),), aa=True), 512), ""  # fmt: skip
+    if packet.name != "db.shop.svc.cluster.local":
+        return Heard((0.0, Answer(Rcode.NXDOMAIN)))
+    return Heard((0.0, Answer(addresses=("192.0.2.1",))))
 
 
 def cause(name: str, asker: Client) -> tuple[str, str, str] | None:
     async def found() -> tuple[str, str, str] | None:
-        lookups, setting = Lookups(ask_of_asker_causes, name, (RRType.A,)), asker.settings[0]
+        lookups, setting = Lookups(heard, name, (RRType.A,)), asker.settings[0]
         cause = await client_cause(asker, lookups, setting, await lookups.look_up(setting))
         return None if cause is None else (cause.cause, cause.needed, cause.found)
 
@@ -105,7 +103,10 @@ def configuration(
 def find(found: Configuration, path: str, given: str = "") -> ClientPod:
     async def read() -> ClientPod:
         async with chain_of(found) as chain:
-            return await chain.find_pod(path, given)
+            question = LookupQuestion("db", (RRType.A,), ("glibc",), path, cluster_dns=given)
+            pod = (await chain.client_of(question)).pod
+            assert pod is not None
+            return pod
 
     return asyncio.run(read())
 
@@ -157,4 +158,91 @@ def test_of_an_api_server(tmp_path: Path) -> None:
         found = find(configuration(tmp_path, f"endpoint {api.api.url}"), "shop/web-0")
         told = "the cluster's DNS is 10.43.0.10, the cluster IP of Service kube-system/kube-dns"
         assert (found.address, found.server) == ("10.0.0.1", "10.43.0.10")
-        assert found.remarks == (told, UNREAD_POLICIES)
+        assert (found.denied, found.remarks) == ((), (told,))
+        api.api.cluster.revoke("networkpolicies")
+        found = find(configuration(tmp_path, f"endpoint {api.api.url}"), "shop/web-0")
+        unknown = (
+            "NetworkPolicies are not known (no right to list networkpolicies (403)); "
+            "one of them may keep the Pod from the DNS"
+        )
+        assert (found.denied, found.remarks) == ((), (told, unknown))
+
+
+# What surrounds the pod, as files and at an API server: both are read alike.
+
+KUBE_DNS = """
+apiVersion: v1
+kind: Service
+metadata: {name: kube-dns, namespace: kube-system}
+spec: {clusterIP: 10.96.0.10, clusterIPs: [10.96.0.10], selector: {k8s-app: kube-dns}, ports: [{name: dns, port: 53, protocol: UDP}]}
+"""
+ON_NODES = """
+apiVersion: v1
+kind: Pod
+metadata: {name: nodelocal-x, namespace: kube-system, labels: {k8s-app: node-local-dns}}
+spec: {hostNetwork: true, dnsPolicy: Default, containers: [{name: a, image: "x/k8s-dns-node-cache:1", args: ARGS}]}
+status: {phase: Running, podIP: 192.0.2.7, podIPs: [{ip: 192.0.2.7}]}
+"""
+KUBELETS = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kubelet-config, namespace: kube-system}
+data:
+  kubelet: |
+    kind: KubeletConfiguration
+    clusterDNS: [169.254.20.10]
+"""
+POLICY = """
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: own, namespace: shop}
+spec:
+  podSelector: {}
+  policyTypes: [Egress]
+  egress: [{to: [TO], ports: [{port: 53, protocol: UDP}, {port: 53}]}]
+"""
+TO_PODS = POLICY.replace(
+    "TO", "{namespaceSelector: {}, podSelector: {matchLabels: {k8s-app: kube-dns}}}"
+)
+TO_NODE = POLICY.replace("TO", "{ipBlock: {cidr: 169.254.20.10/32}}")
+NODE, ITSELF = "NetworkPolicy shop/own allows no port 53 to 169.254.20.10", "a container of the Pod"
+OF_POD = "node-local, of Pod kube-system/nodelocal-x"
+SPEC = "dnsPolicy: None, dnsConfig: {nameservers: [169.254.20.10]}, containers: [{name: a, image: nginx}]"
+LOOPBACK = "dnsPolicy: None, dnsConfig: {nameservers: [127.0.0.1]}, "
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("is_live", [False, True])
+@pytest.mark.parametrize(
+    ("spec", "around", "server", "denied", "remark"),
+    [
+        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", '[-localip, "169.254.20.10,10.96.0.10"]')], "169.254.20.10", "", f"it asks 169.254.20.10, {OF_POD}"),
+        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", "[-localip=169.254.20.10]"), TO_PODS], "169.254.20.10", NODE, f"it asks 169.254.20.10, {OF_POD}"),
+        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", "[]"), TO_NODE], "169.254.20.10", "", f"it asks 169.254.20.10, {OF_POD}"),
+        (SPEC, [KUBE_DNS], "10.96.0.10", "", ""),
+        ("containers: []", [KUBE_DNS, KUBELETS, TO_PODS], "169.254.20.10", "", ""),
+        ("containers: []", [KUBE_DNS, TO_NODE], "10.96.0.10", "NetworkPolicy shop/own allows no port 53 to the cluster's DNS", ""),
+        (f"{LOOPBACK}containers: [{{name: d, image: 'r.io/hsdns/hsdns:1@sha256:0'}}]", [KUBE_DNS, TO_NODE], "127.0.0.1", "", f"it asks 127.0.0.1, {ITSELF}"),
+        (f"{LOOPBACK}initContainers: [{{name: d, image: coredns/coredns, restartPolicy: Always}}]", [KUBE_DNS], "::1", "", f"it asks 127.0.0.1, {ITSELF}"),
+    ],
+)  # fmt: skip
+def test_where_the_dns_answers_a_pod(
+    spec: str, around: list[str], server: str, denied: str, remark: str, *, is_live: bool, tmp_path: Path
+) -> None:  # fmt: skip
+    pod = f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: app, namespace: shop}}
+spec: {{{spec}}}
+status: {{phase: Running, podIP: 10.244.0.8, podIPs: [{{ip: 10.244.0.8}}]}}
+"""
+    texts = [pod, *around]
+    if not is_live:
+        found = find(configuration(tmp_path, more="---".join(["", *texts])), "shop/app")
+    else:
+        with ApiThread() as api:
+            api.apply(*map(yaml.safe_load, texts))
+            found = find(configuration(tmp_path, f"endpoint {api.api.url}"), "shop/app")
+    assert server in found.servers
+    assert list(dict(found.denied).values())[:1] == [denied] * bool(denied)
+    assert [each for each in found.remarks if not each.startswith("the cluster's DNS")] == [remark] * bool(remark)  # fmt: skip

@@ -83,6 +83,11 @@ class Case(NamedTuple):
         """The zones, those for which questions are made first."""
         return (*SHARED, "cluster.local.") if "multicluster" in self.options else ZONES
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether kubernetes alone answers."""
+        return not (self.front or self.behind)
+
     def after(self, scene: Scene) -> Case:
         """The configuration after the changes of a scene."""
         options = dict(self.options)

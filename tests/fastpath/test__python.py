@@ -124,6 +124,26 @@ def test_one_eviction_steps_over_a_bounded_number_of_entries_in_use() -> None:
     assert gone == [MAX_ROUNDS]
 
 
+@pytest.mark.parametrize("is_stale", [False, True])
+def test_a_use_puts_off_the_eviction_of_what_still_holds(is_stale: bool) -> None:
+    under_test, queries = (
+        TableUnderTest(_python),
+        [ask(f"name-{number}.org.") for number in range(4)],
+    )
+    for query in queries[:3]:
+        under_test.store(
+            query, addresses(query), dependencies=[(1, 0)] if query == queries[0] else []
+        )
+    for _ in range(5):
+        assert under_test.lookup(queries[0]) is not None
+    if is_stale:
+        under_test.versions.bump(1)
+    under_test.table.set_capacity(under_test.table.statistics().octets)
+    under_test.store(queries[3], addresses(queries[3]))
+    gone = [under_test.table.uses(query) is None for query in queries]
+    assert gone == [is_stale, not is_stale, False, False]
+
+
 NAMES = (
     "web.default.svc.cluster.local.", "WEB.default.svc.cluster.local.", "db.default.svc.cluster.local.",
     "pod-0.db.default.svc.cluster.local.", "x.web.default.svc.cluster.local.", "a.b.web.default.svc.cluster.local.",

@@ -3,6 +3,7 @@
 What only the portable batch has to do; all else is in test_batch.py, which runs on it too.
 """
 
+import ctypes
 import errno
 import gc
 import os
@@ -10,6 +11,7 @@ import socket
 
 import pytest
 
+from hsdns.fastpath.batch import MAX_CONTROLS, Batch, Sender, to_words
 from hsdns.fastpath.control import write_address
 from hsdns.fastpath.portable_batch import PortableBatch
 from hsdns.wire.edns import Edns
@@ -187,6 +189,33 @@ def test_many_destination_addresses(server: Server) -> None:
             client.sendto(query, (host, server.port))
         assert server.serve() == []
         assert [client.recvfrom(65535)[1][0] for _ in asked] == asked
+    if isinstance(server.batch, Batch):
+        assert len(server.batch._sender._controls) == 300 - MAX_CONTROLS, "they begin anew"
+
+
+@pytest.mark.parametrize(
+    ("refused", "calls", "lost"),
+    [(errno.EAGAIN, 1, 3), (errno.ENOBUFS, 1, 3), (errno.EINTR, 4, 0), (errno.EINVAL, 3, 1)],
+)
+def test_what_is_lost_when_the_kernel_refuses(
+    refused: int, calls: int, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it has no room all that follow are lost; an interrupted call is made again; else the first of three is."""
+    errors, seen = [refused], list[int]()
+
+    def send(fd: int, header: int, count: int, flags: int) -> int:
+        seen.append(count)
+        if errors:
+            ctypes.set_errno(errors.pop())
+            return -1
+        return 1
+
+    with socket.socket(type=socket.SOCK_DGRAM) as sock:
+        sender = Sender(sock.fileno(), 4, 16)
+        monkeypatch.setattr(sender, "_send", send)
+        sender.send(b"abc", [1, 1, 1], to_words([0, 0, 0]), [])
+    expected = {refused: lost} if lost else {}
+    assert (sender.errors, sender.sent, len(seen)) == (expected, 3 - lost, calls)
 
 
 def test_the_socket_stays_its_owners() -> None:

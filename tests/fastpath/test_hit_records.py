@@ -32,7 +32,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.encode import reply_size
 from hsdns.wire.message import AD, CD, RD, TC, Reply, nodata, nxdomain
 from tests.fastpath.servers import Server
-from tests.fastpath.twins import SOURCE, V4, V6, TableUnderTest, addresses, ask, soa
+from tests.fastpath.twins import SOURCE, V4, TableUnderTest, addresses, ask, soa
 
 sockets = pytest.mark.sockets
 COOKIE = Edns(1232, options=((10, b"12345678"),))
@@ -186,38 +186,6 @@ def test_the_ring_is_bounded_by_records(full: tuple[Server, socket.socket]) -> N
     serve(server, client, [query] * (10 + more))
     assert server.under_test.table.log_drops == 2 * more, "it grows only"
     assert len(taken(server)) == MAX_RECORDS
-
-
-@pytest.mark.parametrize(("query", "reply", "flags"), ROWS.values(), ids=ROWS)
-@pytest.mark.parametrize("v6", [False, True])
-def test_record_over_tcp(
-    twin: ModuleType, query: bytes, reply: Reply, flags: int, v6: bool
-) -> None:
-    """Nothing is cut there, and each hit is a batch of its own."""
-    under_test, silent = TableUnderTest(twin), TableUnderTest(twin)
-    fill(under_test)
-    fill(silent, log=False)
-    for number in range(4):  # as over UDP
-        asked = number.to_bytes(2, "big") + query[2:]
-        found = under_test.lookup(asked, v6=v6)
-        assert found is not None
-        assert found == silent.lookup(asked, v6=v6)
-        assert (found[2] << 8 | found[3]) == 0x8400 | flags & ~TC
-        [record] = under_test.table.take_log(100)
-        assert record[:5] == (
-            asked,
-            V6 if v6 else V4,
-            0x8400 | flags & ~TC,
-            reply_size(decode(query), reply),
-            len(reply.answer),
-        )
-        assert record.is_tcp is True
-        [((_, is_tcp), cells)] = under_test.cells().items()
-        assert is_tcp
-        assert round(record.seconds * 1e9) == cells[52], "the duration that is counted"
-    statistics = under_test.table.statistics()
-    assert (statistics.hits + statistics.negative_hits, statistics.misses) == (4, 0)
-    assert silent.table.take_log(100) == []
 
 
 def test_a_negative_number_is_refused(twin: ModuleType) -> None:

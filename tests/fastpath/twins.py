@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -46,11 +47,17 @@ def built() -> list[ModuleType]:
 
 
 WEB: Final = "web.default.svc.cluster.local."
+OCTETS: Final = Path(__file__).with_name("octets.txt")
 ZONE: Final = Name.from_text("cluster.local.")
 CAPACITY: Final = 1 << 22
 SOURCE: Final = 5  # the number of the table for its tap
 V4: Final = write_address(socket.AF_INET, ("192.0.2.1", 40000))
 V6: Final = write_address(socket.AF_INET6, ("2001:db8::1", 40000, 0, 0))
+
+
+def wire_of(text: str) -> bytes:
+    """Octets as octets.txt writes them."""
+    return bytes.fromhex(text.replace("WEB", Name.from_text(WEB).wire.hex()))
 
 
 def ask(

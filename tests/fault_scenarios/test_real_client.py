@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -41,22 +38,6 @@ try:
 except socket.gaierror as error:
     found = error.strerror
 print(json.dumps([found, time.monotonic() - began]))
-"""
-GO = """\
-package main
-
-import (
-	"fmt"
-	"net"
-	"os"
-	"time"
-)
-
-func main() {
-	began := time.Now()
-	found, _ := net.LookupHost(os.Args[1])
-	fmt.Println(found, time.Since(began) < time.Second)
-}
 """
 
 
@@ -98,22 +79,6 @@ def test_a_name_without_records(node: Node) -> None:
         assert node.run("getent", "ahosts", "api.shop.svc.cluster.local.") == (2, "")
 
 
-def test_curl_of_a_name_without_records(node: Node) -> None:
-    if shutil.which("curl") is None:
-        pytest.skip("there is no curl")
-    status, printed = node.run("curl", "-sS", "http://api.shop.svc.cluster.local./")
-    assert (status, "Could not resolve host" in printed) == (6, True)
-
-
 def test_a_suffix_catches_the_name_of_another_domain(node: Node) -> None:
     assert resolve(node, "example.com")[0] == ["10.96.66.66"]
     assert resolve(node, "example.com.")[0] == "Name or service not known"
-
-
-@pytest.mark.night
-@pytest.mark.skipif("HSDNS_GO" not in os.environ, reason="HSDNS_GO names no go command")
-def test_the_race_costs_go_nothing(node: Node, tmp_path: Path) -> None:
-    (tmp_path / "main.go").write_text(GO)
-    command = [os.environ["HSDNS_GO"], "build", "-o", str(tmp_path / "client"), "main.go"]
-    subprocess.run(command, cwd=tmp_path, check=True, env={**os.environ, "CGO_ENABLED": "0"})
-    assert node.run(str(tmp_path / "client"), WEB) == (0, "[10.96.7.7] true\n")

@@ -1,4 +1,4 @@
-"""A set of rules: names, order, ends, counts, and rules that exclude each other."""
+"""Rules: names, order, ends, counts, which queries each hits, in order, and which it would have hit in the past."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.chain import Endpoint
+from hsdns.faults import dry_run, selector
 from hsdns.faults import rules as module
+from hsdns.faults.dry_run import DryRun, Past, never_matches
 from hsdns.faults.rules import Bite, Rule, RuleError, Rules, hits_metric
+from hsdns.faults.selector import UNKNOWN, Asked, Zone
 from hsdns.faults.state import StateAction, decisive, earlier_for, needs
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
-from tests.faults.queries import SERVERS, asked, make_rule, marks, table
+from hsdns.wire.name import Name
+from tests.faults.queries import PODS, SERVERS, asked, make_rule, marks, table, time_of
+from tests.support.plugins.requests import make_request
 
 NAMES = ("web.test", "api.test", "x.web.test")
 
@@ -203,12 +209,6 @@ def test_end(row: str, expected: str) -> None:
     assert f"{rule.hits} {rule.is_over(times[-1])}".strip() == expected
 
 
-def test_text_is_all_of_it() -> None:
-    rule = make_rule("drop  type aaaa share .5 named x times 3 for 90s seed 7")
-    assert rule.text == "drop type AAAA share 0.5 seed 7 times 3 for 1m30s named x"
-    assert make_rule(rule.text).text == rule.text
-
-
 def test_line() -> None:
     """What is in it does not depend on the time, nor on the client's port."""
     rule = make_rule("delay normal 1s 200ms type AAAA", seed=7)
@@ -237,11 +237,6 @@ def test_seed_decides(text: str, seed: int, questions: list[tuple[str, str]]) ->
     log = log_of(one, queries)
     assert log_of(two, queries) == log
     assert (one.digest, one.hits, one.seen) == (two.digest, two.hits, len(queries))
-
-
-def test_another_seed_decides_otherwise() -> None:
-    logs = {log_of(make_rule("drop share 0.5", seed), ["web.test A"] * 100) for seed in range(5)}
-    assert len(logs) == 5
 
 
 def test_foresee_changes_nothing() -> None:
@@ -295,3 +290,187 @@ def test_a_hit_is_counted_late() -> None:
     rule.count(bite)
     assert (rule.hits, bite.line["hit"], bite.line["query"]) == (1, 1, 1)
     assert rule.digest != before
+
+
+# --- selectors ---
+
+
+def dropped(selectors: str, queries: str, seed: int = 1) -> str:
+    each = queries.split(" | ")
+    return marks(
+        make_rule(f"drop {selectors}", seed), list(map(asked, each)), list(map(time_of, each))
+    )
+
+
+@pytest.mark.parametrize(("row", "hits"), table("hits"))
+def test_queries(row: str, hits: str) -> None:
+    text, queries = row.split(" ; ")
+    assert dropped(text, queries) == hits
+
+
+def test_share_is_drawn_for_what_comes_so_far() -> None:
+    """The queries of another type do not change which ones are chosen."""
+    alone = dropped("type AAAA share 0.5", " | ".join(["a. AAAA"] * 40), seed=7)
+    mixed = dropped("type AAAA share 0.5", " | ".join(["a. AAAA | a. A"] * 40), seed=7)
+    assert mixed[::2] == alone
+    assert set(mixed[1::2]) == {"0"}
+    assert 10 < alone.count("1") < 30
+    assert dropped("type AAAA share 0.5", " | ".join(["a. AAAA"] * 40), seed=8) != alone
+
+
+@pytest.mark.parametrize(
+    ("text", "queries", "hits"),
+    [
+        ("nth 1", "a. | b. | c. | b. | a.", "11101"),
+        ("flow first", "x. 10.0.0.1#1 | x. 10.0.0.1#2 | x. 10.0.0.2 | x. 10.0.0.1#2 | x. 10.0.0.1#1", "11101"),
+    ],
+)  # fmt: skip
+def test_what_is_remembered_is_bounded(
+    text: str, queries: str, hits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was seen first is forgotten, and is new when it comes again."""
+    monkeypatch.setattr(selector, "MAX_REMEMBERED", 2)
+    assert dropped(text, queries) == hits
+
+
+def unread(server: str, client: str, local: str = "127.0.0.1", protocol: str = "tcp") -> Asked:
+    return Asked.unread(server, protocol, Endpoint(client, 5), Endpoint(local, 53), PODS.get)
+
+
+CONNECTIONS = [
+    unread(SERVERS[0], "10.0.0.1"),
+    unread(SERVERS[1], "10.0.0.2"),
+    unread(SERVERS[2], "192.0.2.9"),
+    unread(SERVERS[0], "10.9.0.9", "127.0.0.2"),
+]
+# Over TCP there is no queue.
+MISSES = [
+    unread(SERVERS[0], client, protocol=protocol)
+    for client, protocol in (("10.0.0.1", "udp"), ("10.0.0.2", "udp"), ("10.0.0.1", "tcp"))
+]
+
+
+@pytest.mark.parametrize(("text", "hits"), [*table("connections"), *table("misses")])
+def test_connections_and_misses(text: str, hits: str) -> None:
+    """One a second."""
+    come = MISSES if text.startswith("queue-full") else CONNECTIONS
+    assert marks(make_rule(text), come, [float(age) for age in range(len(come))]) == hits
+
+
+@pytest.mark.parametrize(("row", "expected"), table("foreseen"))
+def test_foreseen(row: str, expected: str) -> None:
+    text, query = row.split(" ; ")
+    found = read_rule(f"drop {text}".split(), SERVERS).selector.foresee(asked(query), 0.0)
+    assert str(found) == expected
+
+
+ZONES = {
+    "root": Zone("dns://:53", Name.from_text("."), [Name.from_text("cluster.local.")]),
+    "cluster": Zone("dns://:53", Name.from_text("cluster.local."), []),
+    "tls": Zone("tls://:853", Name.from_text("."), []),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), table("zones"))
+def test_zones(text: str, expected: str) -> None:
+    """Names at the apex of a deeper zone are of both, because of DS."""
+    found = read_rule(f"drop {text.replace('any', '')}".split(), SERVERS).selector
+    assert " ".join(name for name, zone in ZONES.items() if found.touches(zone)) == expected
+
+
+@pytest.mark.parametrize(
+    ("server", "protocol", "transport"),
+    [("dns://:53", "udp", "udp"), ("dns://127.0.0.1:53", "tcp", "tcp"), ("tls://:853", "tcp", "dot"), ("https://:443", "tcp", "doh")],
+)  # fmt: skip
+def test_what_a_rule_sees_of_a_request(server: str, protocol: str, transport: str) -> None:
+    request = make_request("Web.test", "AAAA", server=server, protocol=protocol, client="10.0.0.1")
+    assert Asked.of(request, PODS.get) == Asked(
+        Name.from_text("Web.test."), 28, transport, Endpoint("10.0.0.1", 40000), "127.0.0.1", server, PODS.get
+    )  # fmt: skip
+
+
+# --- rules on queries of the past ---
+
+# A second between them, the first one long after the rule was read; "hit": the answer table had the reply.
+QUERIES = """
+a.test A 10.0.0.1#5 @1000
+a.test AAAA 10.0.0.1#5 @1001 hit
+b.test A tcp 10.0.0.2#7 @1002
+b.test A tcp 10.0.0.2#7 @1003 hit
+a.test A dot 10.0.0.1#9 @1004
+a.test A udp 10.0.0.2#5 to=127.0.0.2 @1005
+""".strip().splitlines()
+
+
+def tried(
+    text: str, queries: list[str] = QUERIES, *, is_drawn: bool = False
+) -> tuple[str, int, list[str]]:
+    trial = DryRun(make_rule(text), is_drawn=is_drawn)
+    found = []
+    for each in queries:
+        words = each.removesuffix(" hit")
+        found.append(trial.see(Past(time_of(words), asked(words), words != each)))
+    return "".join("1" if bite else "0" for bite in found), trial.may, list(trial.unforeseen())
+
+
+@pytest.mark.parametrize(("text", "expected"), table("past"))
+def test_past(text: str, expected: str) -> None:
+    hits, may, notes = tried(text)
+    assert (" ; ".join([hits, *notes]), may) == (expected, 0)
+
+
+@pytest.mark.parametrize(("text", "expected"), table("unknown address"))
+def test_an_address_that_is_not_known(text: str, expected: str) -> None:
+    note = 'the address that a query was sent to is not known, so "asked" is left open'
+    hits, may, notes = tried(text, [f"a.test A to={UNKNOWN}"])
+    assert (f"{hits} {may}", notes) == (expected, [note] if may else [])
+
+
+def test_what_no_query_shows() -> None:
+    assert tried("watch away") == (
+        "000000",
+        0,
+        ['"watch away" is not about queries, so none is hit'],
+    )
+    late = "what the replies would have been is not known, so each query that matches is one that may be hit"
+    assert tried("freeze type A") == ("000000", 5, [late])
+
+
+SOME = st.lists(st.sampled_from([each.split(" @")[0] for each in QUERIES]), max_size=30)
+
+
+@given(SOME, st.sampled_from(["share 0.3", "nth 2", "flow first", "times 3", "share 0.5 after 5s"]))
+def test_a_rule_that_stood_would_have_done_the_same(queries: list[str], text: str) -> None:
+    """With the same seed, hit for hit, so also the digest is the same."""
+    rule, standing = (make_rule(f"delay normal 1s 1s {text}", begun=begun) for begun in (0.0, 7.0))
+    trial = DryRun(rule, is_drawn=False)
+    for age, each in enumerate(queries):
+        found = trial.see(Past(500.0 + age, asked(each), False))
+        bite = standing.decide(asked(each), 7.0 + age)
+        assert (found and found.line) == (bite and bite.line)
+    assert rule.digest == standing.digest
+
+
+def zones(servers: list[str], *names: str) -> list[Zone]:
+    return [Zone(server, Name.from_text(name), []) for server in servers for name in names]
+
+
+SERVED = zones([*SERVERS[:2]], "cluster.local", "10.in-addr.arpa")
+HOSTS = zones(["dns://10.0.0.10:53", "dns://[fd00::10]:53"], "cluster.local")
+
+
+@pytest.mark.parametrize(("text", "why"), table("never"))
+def test_rules_that_never_match(text: str, why: str) -> None:
+    assert (never_matches(read_rule(text.split(), SERVERS), SERVED) or "-") == why
+
+
+@pytest.mark.parametrize(("text", "why"), table("addresses"))
+def test_addresses_of_listeners(text: str, why: str) -> None:
+    assert (never_matches(read_rule(text.split()), HOSTS) or "-") == why
+    if "exclude" not in why:
+        assert never_matches(read_rule(text.split()), [*HOSTS, *SERVED]) == "", "a wildcard has any"
+
+
+def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dry_run, "MAX_TRIES", 2)
+    assert never_matches(read_rule("drop type A type AAAA".split()), SERVED) == ""

@@ -9,7 +9,6 @@ from hsdns.load.outcome import (
     frame,
     pack_outcome,
     pack_question,
-    unpack_outcomes,
     unpack_question,
 )
 from hsdns.load.questions import Question
@@ -22,11 +21,6 @@ TIME = st.integers(-(2**63), 2**63 - 1)
 def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
     """Outcomes as octets."""
     return b"".join(pack_outcome(*each) for each in found)
-
-
-@given(found=st.lists(st.tuples(NUMBER, NUMBER, NUMBER, TIME, TIME, TIME), max_size=5))
-def test_outcomes(found: list[tuple[int, int, int, int, int, int]]) -> None:
-    assert list(unpack_outcomes(pack_outcomes(found))) == found
 
 
 @given(

@@ -323,19 +323,6 @@ def test_a_recording(tmp_path: Path) -> None:
     assert (found.clients, found.left_out, found.problem) == (2, {"no queries": 1}, "")
 
 
-def test_a_file_that_is_not_whole(tmp_path: Path) -> None:
-    path = tmp_path / "c"
-    octets = pcap([(0, packet(query(WEB))), (SECOND, packet(query(WEB)))])
-    found = replay(path, octets[:-1])
-    assert (found.queries, found.problem) == (1, f"{path} ends in packet 2")
-    found = replay(path, recording((1.0, "10.0.0.1:1", "web.test.", "A"), end=False))
-    assert found.queries == 1
-    assert (
-        found.problem
-        == f"{path} has no end after line 2: its recorder was killed, or the file was cut"
-    )
-
-
 @pytest.mark.parametrize(
     ("octets", "sentence"),
     [
@@ -354,8 +341,3 @@ def test_nothing_to_ask(tmp_path: Path, octets: bytes, sentence: str) -> None:
     with pytest.raises(LoadError) as error:
         replay(path, octets)
     assert str(error.value) == sentence.format(path=path)
-
-
-def test_another_port(tmp_path: Path) -> None:
-    found = replay(tmp_path / "c", pcap([(0, packet(query(WEB), port=1053))]), port=1053)
-    assert found.queries == 1

@@ -27,7 +27,6 @@ from hsdns.load.questions import Question
 from hsdns.load.results import Results
 from hsdns.load.run import (
     AHEAD,
-    FAILING,
     FAILING_AFTER,
     FELL_BEHIND,
     INTERRUPTED,
@@ -145,17 +144,6 @@ def test_a_question_that_is_told() -> None:
     assert [each.qtype for each in said.learnt] == [RRType.AAAA]
 
 
-def test_several_servers_begin_at_one_time() -> None:
-    ended, sending = run(
-        [[outcomes((10, 12, 0x8400))], [outcomes((20, 22, 0x8400))]],
-        [[outcomes((10, 0, 0))]],
-    )
-    assert [each.begin for each in sending] == [BEGIN, BEGIN]
-    assert [(each.name, each.ended) for each in ended] == [("s0", ""), ("s1", "")]
-    assert [each.whole().counts.answered for each in ended] == [2, 0]
-    assert [each.whole().counts.lost for each in ended] == [0, 1]
-
-
 def test_a_time_to_begin() -> None:
     """The servers begin then, and not before; a time that has come before they are ready is an error."""
     (ended,), (sending,) = run([[]], options=RunOptions(begin=BEGIN + 3 * SECOND))
@@ -204,22 +192,6 @@ def test_interrupted_by_what_is_asked() -> None:
     (ended,), (sending,) = run(steps, options=options, seconds=60)
     assert (ended.ended, ended.lasted, sending.stopped) == (INTERRUPTED, 0.5, 1)
     assert ended.whole().counts.answered == 2
-
-
-def test_what_was_over_before_an_interruption_is_whole() -> None:
-    ended, _ = run([[outcomes((10, 12, 0x8400))]], [[], [], [], KeyboardInterrupt()], seconds=1)
-    assert [each.ended for each in ended] == ["", INTERRUPTED]
-
-
-@pytest.mark.parametrize(("keeps_going", "why"), [(False, FAILING), (True, "")])
-def test_a_server_that_fails_everything(keeps_going: bool, why: str) -> None:
-    """It ends for itself."""
-    at = range(0, 20_000, 1000)
-    well = [[outcomes((each, each + 1, 0x8400))] for each in at]
-    bad = [[outcomes((each, 0, 0), (each, each + 1, 0x8402))] for each in at]
-    ended, _ = run(well, bad, options=RunOptions(keeps_going=keeps_going), seconds=60)
-    assert [each.ended for each in ended] == ["", why]
-    assert ended[1].whole().counts.sent == 40
 
 
 def test_a_generator_that_does_not_come_to_an_end() -> None:

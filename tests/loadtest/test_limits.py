@@ -12,9 +12,8 @@ from loadtest.answering.results import Results, Sample
 from loadtest.demo import BAD, judged, subjects
 from loadtest.door import Explained, chance, figures
 from loadtest.figures import Spread, Verdict
-from loadtest.generator.knee import Search, told
 from loadtest.generator.measure import Row as GeneratorRow
-from loadtest.generator.measure import lateness
+from loadtest.generator.measure import Search, knees_told, lateness
 from loadtest.pressure import results as pressure
 from loadtest.pressure.clients import Counts
 from loadtest.pressure.results import FIGURES, Outcome
@@ -127,7 +126,7 @@ def test_the_door_is_judged_by_a_sign_test(given: str, is_held: str) -> None:
 @pytest.mark.parametrize(("knees", "good"), columns(TABLES, "searches for a knee of 20,000"))
 def test_all_searches_have_to_find_the_knee(knees: str, good: str) -> None:
     found = [None if each == "none" else float(each) for each in knees.split()]
-    lines, checked = told([Search(f"said {knee}", knee) for knee in found], 20_000)
+    lines, checked = knees_told([Search(f"said {knee}", knee) for knee in found], 20_000)
     assert sum(line.startswith("found: ") for line in lines) == int(good)
     assert checked.holds is (good == "3")
 

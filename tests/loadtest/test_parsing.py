@@ -25,7 +25,7 @@ from loadtest.pressure.judge import Unseen
 from loadtest.pressure.machine import CpuTimes
 from loadtest.pressure.soak_result import METRIC, Scraped, between, read
 from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
-from loadtest.verdicts.order import Newest
+from loadtest.verdicts.__main__ import Newest
 from tests.support.tables import columns
 
 TABLES = Path(__file__).with_name("tables.txt")

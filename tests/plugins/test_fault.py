@@ -41,7 +41,7 @@ def test_each_line_is_a_rule() -> None:
     )
     found = rcodes(plugin, *(make_request("web.test", each) for each in ("A", "AAAA", "SRV")))
     assert found == [Rcode.SERVFAIL, Rcode.REFUSED, Rcode.NOERROR]
-    assert runtime.metrics.counter("hsdns_fault_hits_total", "").values == {
+    assert runtime.metrics.counter("hsdns_fault_hits_total").values == {
         ("corefile-2",): 1, ("v6",): 1,
     }  # fmt: skip
     assert [(each.name, each.place, each.end) for each in plugin.rules.all] == [

@@ -21,7 +21,6 @@ from tests.support.plugins.setup import set_up
 
 SOA = "@ 60 IN SOA ns host {} 1 2 3 4\n"
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
-NOTIFY = 4 << 11
 ORG = Name.from_text("example.org.")
 
 
@@ -50,20 +49,6 @@ def ask(plugin: File, qname: str, qtype: str = "A", flags: int = 0x100) -> Reply
 
 def test_the_last_plugin_refuses(db: Path) -> None:
     assert ask(started(f"file {db}", last=True), "www.example.net.") == unwritten(Rcode.REFUSED)
-
-
-def test_notify_gets_no_answer(db: Path) -> None:
-    assert ask(started(f"file {db}"), "example.org.", "SOA", NOTIFY) == Reply(dropped=True)
-
-
-def test_the_longest_zone_answers(tmp_path: Path, db: Path) -> None:
-    (tmp_path / "sub").write_text(SOA.format(8))
-    plugin = started(
-        f"file {db}\nfile {tmp_path}/sub www.example.org\nfile {db} example.net example.com"
-    )
-    assert ask(plugin, "www.example.org.").answer == ()
-    assert section(ask(plugin, "www.example.com.").answer) == ["www.example.com. 60 IN A 192.0.2.1"]
-    assert section(ask(plugin, "www.example.net.").answer) == ["www.example.net. 60 IN A 192.0.2.1"]
 
 
 def test_a_file_that_comes_later(tmp_path: Path) -> None:

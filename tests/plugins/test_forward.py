@@ -79,7 +79,7 @@ class Forwarding:
         return [sum(b"\3www" in wire for wire in queries) for queries in seen]
 
     def metric(self, name: str) -> float:
-        return self.runtime.metrics.counter(name, "").values[()]
+        return self.runtime.metrics.counter(name).values[()]
 
 
 class Forwarder:

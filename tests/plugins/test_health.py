@@ -101,9 +101,9 @@ def check_against(serve: Serve | None, seconds: float) -> FakeRuntime:
 
 def measured(runtime: FakeRuntime) -> tuple[list[float], float]:
     durations = runtime.metrics.histogram(
-        "coredns_health_request_duration_seconds", "", SLIM_TIME_BUCKETS
+        "coredns_health_request_duration_seconds", SLIM_TIME_BUCKETS
     )
-    failures = runtime.metrics.counter("coredns_health_request_failures_total", "")
+    failures = runtime.metrics.counter("coredns_health_request_failures_total")
     assert isinstance(durations, Histogram)
     assert isinstance(failures, Counter)
     return durations.values[()], failures.values[()]

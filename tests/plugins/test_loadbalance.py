@@ -23,7 +23,9 @@ from tests.support.coroutines.event_loops import run, until
 from tests.support.plugins.requests import make_request, next_with, reply, rr, section
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
+from tests.support.tables import columns
 
+TABLES = Path(__file__).with_name("tables.txt")
 WHERE = Position("Corefile", 2, 22)
 TEXT = """
 # a comment
@@ -63,22 +65,10 @@ def test_shares(records: list[str], expected: list[int]) -> None:
     assert all(abs(one - other) < 60 for one, other in zip(found, expected, strict=True)), found
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("192.0.2.1", '1: "192.0.2.1" is an address without a weight; add one'),
-        ("a..b", '1: "a..b" is not a name: a label is empty'),
-        ("\n192.0.2.1 1", "2: no name precedes this address; write one on a line of its own"),
-        ("a\nx 1", '2: "x" is not an address'),
-        ("a\n192.0.2.1 0", '2: "0" is not a weight; write a number from 1 to 255'),
-        ("a\n192.0.2.1 256", '2: "256" is not a weight; write a number from 1 to 255'),
-        ("a\n192.0.2.1 -1", '2: "-1" is not a weight; write a number from 1 to 255'),
-        ("a\n192.0.2.1 1 2", "2: found 3 words; write a name, or an address and its weight"),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentence"), columns(TABLES, "weights"))
 def test_errors(text: str, sentence: str) -> None:
     with pytest.raises(BadWeights) as caught:
-        Weights(text)
+        Weights(text.replace("\\n", "\n"))
     assert str(caught.value) == sentence
 
 
@@ -172,7 +162,6 @@ def test_a_changed_file_is_read_and_an_invalid_one_is_not_used(
     ]
 
 
-CNAME = "www.example.org. 5 IN CNAME a.example.org."
 A = [f"a.example.org. 5 IN A 192.0.2.{k}" for k in (1, 2, 3)]
 AAAA = [f"a.example.org. 5 IN AAAA 2001:db8::{k}" for k in (1, 2)]
 MX = [f"a.example.org. 5 IN MX {k} m{k}.example.org." for k in (10, 20)]
@@ -190,23 +179,14 @@ def test_all_addresses_come_first_equally_often(records: list[str]) -> None:
 # --- prefer ---
 
 
-@pytest.mark.parametrize(
-    ("networks", "records", "expected"),
-    [
-        pytest.param(["192.0.2.3/32"], A, [A[2], A[0], A[1]], id="one"),
-        pytest.param(["192.0.2.2/31"], A, [A[1], A[2], A[0]], id="two stay in order"),
-        pytest.param(["192.0.2.3/32", "192.0.2.2/32"], A, [A[2], A[1], A[0]], id="first network first"),
-        pytest.param(["192.0.2.0/24", "192.0.2.3/32"], A, A, id="an address counts once"),
-        pytest.param(["2001:db8::/32"], [*A, *AAAA], [*AAAA, *A], id="families"),
-        pytest.param(["10.0.0.0/8"], A, A, id="none"),
-        pytest.param(
-            ["192.0.2.2/32"], [MX[0], TXT[0], A[0], A[1], CNAME], [CNAME, A[1], A[0], MX[0], TXT[0]], id="other types"
-        ),
-    ],
-)  # fmt: skip
-def test_prefer(networks: list[str], records: list[str], expected: list[str]) -> None:
-    found = finish(prefer(tuple(map(rr, records)), [ip_network(text) for text in networks]))
-    assert section(found) == expected
+@pytest.mark.parametrize(("row", "expected"), columns(TABLES, "prefer"))
+def test_prefer(row: str, expected: str) -> None:
+    networks, _, given = row.partition(": ")
+    before, after = (
+        tuple(rr(f"a.example.org. 5 IN {each}") for each in texts.split(", "))
+        for texts in (given, expected)
+    )
+    assert finish(prefer(before, [ip_network(text) for text in networks.split()])) == after
 
 
 def test_preferred_addresses_are_shuffled() -> None:
@@ -220,9 +200,6 @@ def test_preferred_addresses_are_shuffled() -> None:
         assert section(found.authority)[:2] == TXT
         heads.add(section(found.answer)[0])
     assert heads == {A[1], A[2]}
-
-
-# --- weighted ---
 
 
 # --- the answer table ---

@@ -87,7 +87,7 @@ class Setup:
         return [upstream.loops for upstream in self.forward.routes[0].upstreams]
 
     def gauge(self) -> dict[str, float]:
-        gauge = self.runtime.metrics.gauge("hsdns_loop_upstreams_left_out", "")
+        gauge = self.runtime.metrics.gauge("hsdns_loop_upstreams_left_out")
         return {labels[2]: value for labels, value in gauge.values.items()}
 
 

@@ -6,7 +6,8 @@ import sys
 import threading
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -28,30 +29,25 @@ PROFILE = Profile(
 )
 
 
+def varints(octets: Iterator[int]) -> Iterator[int]:
+    """Yield the numbers of a packed field, or of the head of one."""
+    value = shift = 0
+    for octet in octets:
+        value |= (octet & 0x7F) << shift
+        shift += 7
+        if octet < 0x80:
+            yield value
+            value = shift = 0
+
+
 def fields(wire: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the fields of a protocol buffers message: field number, and number or octets."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            octet = wire[at]
-            at += 1
-            value |= (octet & 0x7F) << shift
-            shift += 7
-            if octet < 0x80:
-                return value
-
-    while at < len(wire):
-        key = varint()
-        if key & 7 == 0:
-            yield key >> 3, varint()
-        else:
-            assert key & 7 == 2
-            size = varint()
-            yield key >> 3, wire[at : at + size]
-            at += size
+    octets = iter(wire)
+    numbers = varints(octets)
+    for key in numbers:
+        value = next(numbers)
+        assert key & 7 in (0, 2)
+        yield key >> 3, value if key & 7 == 0 else bytes(islice(octets, value))
 
 
 def read(wire: bytes) -> tuple[dict[int, list[int | bytes]], list[str]]:
@@ -88,8 +84,7 @@ def test_pprof_file() -> None:
         places, values = each[1], each[2]
         assert isinstance(places, bytes)
         assert isinstance(values, bytes)
-        numbers = [number for number, _ in _pairs(values)]
-        stacks[tuple(lines[place] for place in places)] = numbers
+        stacks[tuple(lines[place] for place in places)] = [*varints(iter(values))]
     assert stacks == {
         (tuple(INNER), tuple(OUTER)): [2, 21_400_000],
         (tuple(OUTER),): [1, 1_000_000],
@@ -97,16 +92,6 @@ def test_pprof_file() -> None:
     assert found[9] == [1_700_000_000_000_000_000]
     assert found[10] == [500_000_000]
     assert found[12] == [10_000_000]
-
-
-def _pairs(packed: bytes) -> Iterator[tuple[int, None]]:
-    value = shift = 0
-    for octet in packed:
-        value |= (octet & 0x7F) << shift
-        shift += 7
-        if octet < 0x80:
-            yield value, None
-            value = shift = 0
 
 
 @given(st.integers(0, 2**63 - 1))
@@ -233,18 +218,11 @@ def test_stacks_of_tasks_and_threads() -> None:
     assert "thread MainThread:\n" in text
 
 
-def while_profiling(plugin: Pprof, ask: Callable[[], object]) -> None:
-    """Call a function while a profile is running."""
-    with plugin._in_use:
-        ask()
-
-
 def test_one_profile_at_a_time() -> None:
     plugin, page = started()
     busy = (500, "text/plain; charset=utf-8", b"another profile is running; retry later\n")
-    found: list[object] = []
-    while_profiling(plugin, lambda: found.append(page("/debug/pprof/heap?seconds=1")))
-    assert found == [busy]
+    with plugin._in_use:
+        assert page("/debug/pprof/heap?seconds=1") == busy
 
 
 @pytest.mark.parametrize(

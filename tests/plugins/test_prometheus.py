@@ -228,7 +228,7 @@ def test_hits_of_the_answer_table_count_like_the_handler(
 
 def test_prepare_collects_counts() -> None:
     metrics = Registry()
-    counter = metrics.counter("coredns_panics_total", "Panics.")
+    counter = metrics.counter("coredns_panics_total")
     metrics.before_collect(counter.inc)
     runtime = FakeRuntime()
     runtime.metrics = metrics
@@ -252,10 +252,10 @@ def test_metrics_are_registered_once() -> None:
     show_runtime(metrics)
     assert {metric.name for metric in metrics} == NAMES
     metrics.fold()
-    assert set(metrics.counter("python_gc_collections_total", "").values) == {
+    assert set(metrics.counter("python_gc_collections_total").values) == {
         ("0",), ("1",), ("2",),
     }  # fmt: skip
-    assert metrics.gauge("hsdns_runtime_threads", "").values[()] >= 1
+    assert metrics.gauge("hsdns_runtime_threads").values[()] >= 1
     assert len(metrics._before) == 1
 
 

@@ -176,7 +176,10 @@ NEITHER = "is neither an IP address nor an interface of this machine"
         ("bind eth0", "10.0.0.5 2001:db8::5 fe80::5%eth0"),
         ("bind 10.9.9.9 lo", "10.9.9.9 127.0.0.1 ::1"),
         ("bind lo\nbind dummy0", "127.0.0.1 ::1 169.254.20.10"),
-        ("bind lo 127.0.0.1 lo", "127.0.0.1 ::1"),
+        (
+            "bind lo 127.0.0.1",
+            'Corefile:2:9: "bind" has the address 127.0.0.1 twice, and CoreDNS does not start then; remove one',
+        ),
         ("bind lo {\n except 127.0.0.1\n}", "::1"),
         ("bind lo {\n except 0:0::1\n}", "127.0.0.1"),
         ("bind lo eth0 {\n except lo fe80::5%eth0\n}", "10.0.0.5 2001:db8::5"),

@@ -8,18 +8,13 @@ from msgspec import structs
 
 from hsdns.cluster.objects import (
     CHANGE_TIME,
-    Deleted,
-    EndpointSlice,
     Namespace,
     Object,
     ObjectMeta,
     Pod,
     PodStatus,
-    Synced,
-    Upserted,
 )
 from hsdns.recording.entry import (
-    QUERY_LINE,
     End,
     Entry,
     Gap,
@@ -31,7 +26,6 @@ from hsdns.recording.entry import (
     read_line,
     read_object,
     reduced,
-    to_event,
     to_line,
     to_raw,
 )
@@ -62,21 +56,6 @@ def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
     read = read_line(line)
     assert type(read) is type(entry)
     assert msgspec.json.encode(read) == msgspec.json.encode(entry)
-
-
-def test_lines_of_queries_begin_as_those_that_pass_them_over_expect() -> None:
-    begins = [to_line(each).startswith(QUERY_LINE) for each in ENTRIES]
-    assert begins == [False] * 5 + [True] * 2 + [False] * 3
-
-
-def test_events_are_those_of_a_source() -> None:
-    found = endpoint_slice("shop/web-1", "web", "10.0.0.1")
-    raw = to_raw(found)
-    assert to_event(ObjectEvent(0, TIME, "ADDED", raw)) == Upserted(found)
-    assert to_event(ObjectEvent(0, TIME, "MODIFIED", raw)) == Upserted(found)
-    assert to_event(ObjectEvent(0, TIME, "DELETED", raw)) == Deleted(found)
-    assert to_event(ObjectEvent(0, TIME, "SYNCED")) == Synced()
-    assert isinstance(read_object(raw), EndpointSlice)
 
 
 def test_entries_and_fields_of_later_versions_are_passed_over() -> None:

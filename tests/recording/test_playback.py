@@ -113,12 +113,6 @@ def serves(entries: list[Entry]) -> tuple[Store, Playback]:
     return store, found
 
 
-def test_a_first_state_that_was_cut_is_served() -> None:
-    store, found = serves(state_of(WEB, DB, at=0.0)[:-1])
-    assert (store.serves, names(found)) == (True, ["db", "web"])
-    assert found.recording.problem == "FILE has no end after line 3: its recorder was killed, or the file was cut"  # fmt: skip
-
-
 def test_an_object_that_is_none_ends_it() -> None:
     event = ObjectEvent(1.0, TIME, "ADDED", to_raw(DB))
     broken = ObjectEvent(2.0, TIME, "ADDED")
@@ -127,8 +121,3 @@ def test_an_object_that_is_none_ends_it() -> None:
     assert found.recording.problem.startswith(
         "FILE is broken at line 5: an object cannot be read: "
     )
-
-
-def test_nothing() -> None:
-    store, found = serves([END])
-    assert (store.serves, found.is_over, found.recording.end) == (False, True, END)

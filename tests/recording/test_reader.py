@@ -197,11 +197,3 @@ def test_a_line_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     found, problem = read(octets)
     assert found == []
     assert problem.startswith("has a line of more than 1000000 octets before octet ")
-
-
-def test_what_follows_the_last_frame_is_told() -> None:
-    octets, lines = written([5])
-    assert read(octets + b"more") == (
-        [line for _, line in lines],
-        f"is damaged, or was changed, after octet {len(octets)}",
-    )

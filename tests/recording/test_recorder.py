@@ -7,10 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from hsdns.recording.entry import (
-    Entry,
     Gap,
     ObjectEvent,
     RecordedObject,
@@ -77,17 +75,6 @@ def test_a_share_is_recorded_when_it_changes() -> None:
     found = [recorder.queried(share(101.0, part)) for part in (1.0, 0.25, 0.25, 1.0)]
     assert found == [None, Share(0.5, TIME, 0.25), None, Share(0.5, TIME, 1.0)]
     assert (recorder.share, recorder.queries) == (0.25, 0)
-
-
-def test_what_is_not_to_be_recorded_is_changed() -> None:
-    def hide(entry: Entry) -> Entry:
-        return structs.replace(entry, time="hidden") if hasattr(entry, "time") else entry
-
-    recorder = Recorder(hide)
-    assert recorder.header(to_line(HEADER)) == HEADER
-    state = recorder.watched(STATE)
-    assert isinstance(state, State)
-    assert state.time == "hidden"
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b'{"entry":"gap"}', b"hello"])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.rules.judging import COREFILE, judge, read_files
+from hsdns.corefile.mounted import COREFILE
+from hsdns.rules.judging import judge, read_files
 from hsdns.rules.rule import Finding
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import RRType

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from hsdns.cluster.objects import likeness
+from hsdns.corefile.lexer import Source
 from hsdns.corefile.tree import Position
 from hsdns.rules.checks.services import PodIndex, _is_meant, is_misspelt
 from hsdns.rules.corefile_text import CorefileText, directive_of, ports_of, property_of, zones_of
@@ -119,7 +120,7 @@ TEXT = """.:53 example.com:54 {
 
 
 def test_parts_of_a_block() -> None:
-    (block,) = CorefileText("Corefile", TEXT).blocks
+    (block,) = CorefileText(Source(TEXT, "Corefile")).blocks
     health = directive_of(block, "health")
     assert health is not None
     assert property_of(health, "lameduck") == "5s"
@@ -134,23 +135,21 @@ def test_parts_of_a_block() -> None:
     [
         (TEXT, []),
         (". {\n import other/*.server\n}\n", []),
-        (". {\n mine\n}\n", []),
+        (". {\n mine\n}\n", ['unknown directive "mine"']),
         (". {\n forwrad . 1.1.1.1\n}\n", ['unknown directive "forwrad"; did you mean "forward"?']),
     ],
 )
 def test_errors(text: str, messages: list[str]) -> None:
-    corefile = CorefileText("Corefile", text)
+    corefile = CorefileText(Source(text, "Corefile"))
     assert len(corefile.blocks) == 1
-    assert [each.message for each in corefile.errors] == messages
+    assert [each.sentence for each in corefile.errors] == messages
 
 
 @pytest.mark.parametrize(
     ("is_moved", "at"), [(False, Position("a.yaml", 14, 9)), (True, Position("a.yaml", 10, 5))]
 )
 def test_places_in_a_config_map(is_moved: bool, at: Position) -> None:
-    corefile = CorefileText(
-        "a.yaml", TEXT, line=10, indent=4, owner="ConfigMap dns", is_moved=is_moved
-    )
+    corefile = CorefileText(Source(TEXT, "a.yaml", 10, 4, "ConfigMap dns", is_moved))
     (forward,) = corefile.directives("forward")
     remark = forward.remark("wrong")
     assert (remark.position, remark.place) == (at, "ConfigMap dns")

@@ -66,7 +66,7 @@ class ReloadableServer:
 
     @property
     def failures(self) -> float:
-        return self.server.metrics.counter("coredns_reload_failed_total", "").values[()]
+        return self.server.metrics.counter("coredns_reload_failed_total").values[()]
 
     async def ask(self, qname: str = "example.org", port: int = 0, host: str = "127.0.0.1") -> str:
         with UdpClient() as client:

@@ -22,7 +22,6 @@ from hsdns.server.transport.admission import (
     MAX_CREDIT_WAIT,
     MAX_REMEMBERED,
     MAX_TRIES,
-    OCTET,
     PERIOD,
     QUEUE_WAIT,
     QUIET,
@@ -119,13 +118,6 @@ def test_the_search_is_bounded() -> None:
     assert take(places, added, "a"), "the next search goes on where this one ended"
 
 
-def test_replies_that_are_not_taken_are_lost() -> None:
-    places, (connection,) = filled(1, "a", unsent=5)
-    added = Connection()
-    assert take(places, added, "b")
-    assert connection.end == "aborted"
-
-
 @pytest.mark.parametrize("limit", [512, 1024, 4096])
 def test_a_probe_outlives_4000_silent_connections_a_second(limit: int) -> None:
     """With the places for pages of a process that may have few descriptors, though all come from one address."""
@@ -196,24 +188,6 @@ def test_any_history_keeps_count(monkeypatch: pytest.MonkeyPatch) -> None:
         assert places._highest == max(counts.values(), default=0)
         assert places.octets == sum(places._sums.values()) <= 100
         assert places._sums == {one: sum(each.values()) for one, each in places._holding.items()}
-
-
-@pytest.mark.parametrize(
-    ("limit", "clients", "pages"),
-    [
-        pytest.param(16, 16, 8, id="less-than-works"),
-        pytest.param(64, 24, 16, id="few"),
-        pytest.param(512, 192, 128, id="half-of-it"),
-        pytest.param(1024, 384, 256, id="soft-limit"),
-        pytest.param(4096, 2048, 512, id="hard-limit"),
-        pytest.param(20_000, 8192, 512, id="many"),
-        pytest.param(1 << 20, 8192, 512, id="container"),
-    ],
-)
-def test_shares(limit: int, clients: int, pages: int) -> None:
-    shares = Shares.of(limit)
-    assert (shares.clients.most, shares.pages.most) == (clients, pages)
-    assert limit < 64 or clients + pages <= limit * 3 // 4, "the rest is for upstreams and files"
 
 
 class Loop:
@@ -304,22 +278,6 @@ def test_more_connections_of_a_client_are_no_more_steps(heavy: int) -> None:
     assert max(each.taken for each in busy) <= 2 + 11 // heavy
 
 
-def test_end_of_a_turn_that_enters_its_connection_waits_for_the_next_turn() -> None:
-    loop = Loop()
-
-    class Entering(Steps):
-        def end_turn(self) -> None:
-            super().end_turn()
-            if self.ended < 3:
-                loop.turns.enter(self)
-
-    connection = Entering(loop, 1)
-    loop.turns.enter(connection)
-    assert (connection.taken, connection.ended) == (1, 1)
-    loop.turn()
-    assert (connection.taken, connection.ended) == (2, 2)
-
-
 @pytest.mark.parametrize("fails", ["step", "end_turn"])
 def test_what_fails_closes_its_connection_only(
     fails: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -379,12 +337,6 @@ def test_client_is_a_whole_address(charged: str, comes: str, waits: bool) -> Non
         credit.charge(charged, round(CREDIT / FRAME), 0, 100.0)
     assert credit.connect(comes, 100.0) == pytest.approx(MAX_CREDIT_WAIT if waits else 0.0)
     assert credit.connect(comes, 100.0 + MAX_CREDIT_WAIT + CREDIT / CREDIT_A_SECOND) == 0.0
-
-
-def test_frames_and_octets_are_charged() -> None:
-    credit = Credit()
-    credit.charge("192.0.2.1", round((CREDIT + 0.03) / FRAME), round(0.02 / OCTET), 100.0)
-    assert credit.connect("192.0.2.1", 100.0) == pytest.approx(0.05 / CREDIT_A_SECOND)
 
 
 def test_many_addresses_of_a_network_have_one_credit() -> None:

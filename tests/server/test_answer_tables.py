@@ -19,7 +19,7 @@ from hsdns.answer_table.recompute import RecomputedNames, key_of
 from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.objects import Upserted
-from hsdns.fastpath import IMPLEMENTATION, Versions
+from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables
 from hsdns.server.answer_tables import (
@@ -93,7 +93,7 @@ def make_logging_server() -> MemoryServer:
 
 
 def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[str, ...], float]:
-    found: dict[tuple[str, ...], float] = getattr(metrics, kind)(name, "", ("",)).values
+    found: dict[tuple[str, ...], float] = getattr(metrics, kind)(name, ("",)).values
     return dict(found)
 
 
@@ -175,19 +175,6 @@ async def test_hits_are_logged_over_both_transports(
         for port, protocol, size in ((udp_port, "udp", 512), (tcp_port, "tcp", 65535))
         for number in range(5)
     ]
-
-
-def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
-    metrics, old, new = Registry(), make_memory_server("loop"), make_memory_server("loop")
-    listening = Listening(metrics)
-    listening.use(old.writer)
-    old.writer.table.log.dropped = 5
-    listening.use(new.writer)
-    old.writer.table.log.dropped = 6  # of a batch that a worker was amid
-    for _ in range(3):
-        metrics.fold()
-    assert values(metrics, "hsdns_log_drops_total") == {(): 6}
-    assert list(listening.tables._tables) == [new.writer]
 
 
 def test_table_that_was_exchanged_stays_until_its_lines_are_written(
@@ -285,33 +272,6 @@ def test_lines_left_out_are_said_once_after_those_that_waited(
     assert said == [
         [f"3 lines of the log were {because}"], [], [f"1 line of the log was {because}"], []
     ]  # fmt: skip
-
-
-def test_all_lines_are_written_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "hsdns.plugin.log")
-    memory_server = make_logging_server()
-    listening = Listening(Registry())
-    listening.use(memory_server.writer)
-    for _ in range(3 * answer_tables.LOG_SLICE):
-        assert memory_server.from_table(WEB) is not None
-    caplog.clear()
-    listening.tables.close()
-    assert len(caplog.records) == 3 * answer_tables.LOG_SLICE
-
-
-def test_what_sockets_counted_is_added_up() -> None:
-    metrics = Registry()
-    listening = Listening(metrics)
-    one, other = Statistics(), Statistics()
-    listening.use(udp=[one, other])
-    one.dropped, other.dropped = 3, 4
-    one.errors = {errno.EPERM: 2, 99_999: 1}
-    metrics.fold()
-    one.errors[errno.EPERM] += 1
-    other.errors = {errno.EPERM: 5}
-    metrics.fold()
-    assert values(metrics, "hsdns_udp_queue_drops_total") == {(): 7}
-    assert values(metrics, "hsdns_udp_send_errors_total") == {("EPERM",): 8, ("UNKNOWN",): 1}
 
 
 def test_what_sockets_counted_is_shown_by_server_where_shed_is() -> None:
@@ -447,24 +407,6 @@ async def test_what_an_event_has_ended_is_made_once_after_it() -> None:
     bench.recomputation.bump(2)
     bench.writer.used[bench.writer.queries[0]] = 3
     assert await bench.turns() == [], "so they have been forgotten"
-
-
-@pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
-async def test_replies_are_stored_before_the_end_of_an_event() -> None:
-    bench = Bench((1, 2), (2,), (3,))
-    bench.writer.is_stale = lambda query: not bench.versions.held()
-    bench.recomputation.hold()
-    for index in (1, 2, ANYTHING):
-        bench.recomputation.bump(index)
-    assert bench.versions.held() == [1, 2, ANYTHING]
-    assert bench.writer.made == []
-    bench.recomputation.release()
-    assert sorted(bench.writer.stored) == [(0, False), (1, False)]
-    assert bench.versions.held() == []
-    assert await bench.turns() == [], "it is done"
-    bench.recomputation.bump(3)
-    assert await bench.turns() == [2]
-    assert bench.writer.stored[-1] == (2, True)
 
 
 async def test_a_batch_is_recomputed_at_its_end() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import pytest
@@ -124,17 +123,3 @@ def test_a_file_of_a_plugin_is_a_change() -> None:
     reader.read()
     found = [reader.read_for(zones, only_if_changed=each) is None for each in (True, True, False)]
     assert found == [False, True, False]
-
-
-def test_broken_file_is_tried_once(caplog: pytest.LogCaptureFixture) -> None:
-    file = File("one")
-    reader = CorefileReader(file.load)
-    reader.read()
-    file.digest = ""
-    with caplog.at_level(logging.INFO, "hsdns"):
-        with pytest.raises(CorefileError, match="broken"):
-            reader.read(only_if_changed=True)
-        assert reader.read(only_if_changed=True) is None
-        with pytest.raises(CorefileError, match="broken"):
-            reader.read()
-    assert caplog.messages == ["Reloading", "Reloading"]

@@ -12,17 +12,13 @@ from h2.events import (
     ConnectionTerminated,
     DataReceived,
     Event,
-    RemoteSettingsChanged,
     ResponseReceived,
-    StreamEnded,
 )
-from h2.settings import SettingCodes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.http2 import MAX_BLOCK_LEN, MAX_FRAME_LEN, ErrorCode, Violation
 from hsdns.server.http.doh_http2 import (
-    COUNTED,
     MAX_BODY_LEN,
     MAX_STREAMS,
     RATES,
@@ -117,35 +113,6 @@ class Client:
         )
 
 
-def test_request_and_reply() -> None:
-    client = Client()
-    stream = client.ask(path="/dns-query?dns=AAAA")
-    assert client.requests == [Request("GET", "/dns-query?dns=AAAA", stream=stream)]
-    client.server.reply(stream, OK, 0.0)
-    client.exchange()
-    (response,) = client.of(ResponseReceived)
-    assert isinstance(response, ResponseReceived)
-    headers = {str(name): str(value) for name, value in response.headers}
-    assert headers.pop("date").endswith(" GMT")
-    assert headers == {
-        ":status": "200",
-        "content-type": "text/plain",
-        "content-length": "5",
-        "x-other": "y",
-    }
-    assert client.body(stream) == b"hello"
-    assert len(client.of(StreamEnded)) == 1
-    assert client.server.unsent_since is None
-
-
-def test_reply_to_head_has_no_body() -> None:
-    client = Client()
-    client.server.reply(client.ask("HEAD"), OK, 0.0, head_only=True)
-    client.exchange()
-    assert client.of(DataReceived) == []
-    assert len(client.of(StreamEnded)) == 1
-
-
 @pytest.mark.parametrize("size", [1, 16_384, MAX_BODY_LEN, MAX_BODY_LEN + 1, 200_000])
 def test_body_is_kept_up_to_one_octet_too_many(size: int) -> None:
     client = Client()
@@ -153,21 +120,6 @@ def test_body_is_kept_up_to_one_octet_too_many(size: int) -> None:
     (request,) = client.requests
     assert request.body is not None
     assert len(request.body) == min(size, MAX_BODY_LEN + 1)
-
-
-def test_long_reply_waits_for_the_window() -> None:
-    client = Client()
-    client.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 1000})
-    client.exchange()
-    stream = client.ask()
-    client.server.reply(stream, OK._replace(body=bytes(2500), headers=()), 7.0)
-    client.exchange()
-    assert len(client.body(stream)) == 1000
-    assert client.server.unsent_since == 7.0
-    client.h2.increment_flow_control_window(5000, stream)
-    client.exchange()
-    assert len(client.body(stream)) == 2500
-    assert client.server.unsent_since is None
 
 
 def test_replies_wait_for_the_window_of_the_connection_in_order() -> None:
@@ -223,14 +175,6 @@ def test_streams_that_have_ended_are_forgotten() -> None:
         RST_STREAM, 0, 1, ErrorCode.STREAM_CLOSED.to_bytes(4, "big")
     )
     assert client.ask() == 7
-
-
-def test_limits_are_told() -> None:
-    settings = Client().of(RemoteSettingsChanged)[0]
-    assert isinstance(settings, RemoteSettingsChanged)
-    told = {code: change.new_value for code, change in settings.changed_settings.items()}
-    assert told[SettingCodes.MAX_CONCURRENT_STREAMS] == MAX_STREAMS == 128
-    assert told[SettingCodes.MAX_HEADER_LIST_SIZE] == MAX_BLOCK_LEN
 
 
 def test_more_streams_than_allowed_end_the_connection() -> None:
@@ -334,34 +278,6 @@ def test_a_header_block_has_the_meaning_that_the_table_gives_it() -> None:
         again = [frame(HEADERS, WHOLE, 6 * number + each, b"\x82\x87\xbe\1\1x") for each in (3, 5)]
         paths += [each.target for each in received(server, added + b"".join(again))]
     assert paths == ["/a"] * 3 + ["/b"] * 3
-
-
-@given(st.lists(st.binary(max_size=200), max_size=5))
-def test_any_octets_are_survived(parts: list[bytes]) -> None:
-    client = H2Connection(H2Configuration(client_side=True))
-    client.initiate_connection()
-    server = Http2(0.0)
-    received(server, client.data_to_send())
-    for part in parts:
-        if not server.is_over:
-            received(server, part)
-    server.take_out()
-
-
-def test_end_is_said_once() -> None:
-    client = Client()
-    client.server.end()
-    client.server.end()
-    client.exchange()
-    assert len(client.of(ConnectionTerminated)) == 1
-    assert client.server.is_over
-
-
-def test_end_said_by_the_client() -> None:
-    client = Client()
-    client.h2.close_connection()
-    client.exchange()
-    assert client.server.is_over
 
 
 def test_a_request_that_is_taken_back_with_it_is_none() -> None:
@@ -510,20 +426,6 @@ def test_time_allows_more(what: str) -> None:
     found = Frames(0.0)
     for now in (0.0, quiet, 2 * quiet):
         feed(found, (PREFACE if not now else b"") + one * int(rate.burst // each), now)
-
-
-def test_frames_are_counted_in_pieces() -> None:
-    """A read of a quarter of a megabyte does not take long at a time."""
-    found, sent = Frames(0.0), frame(WINDOW_UPDATE, 0, 0, bytes(4)) * (COUNTED + 1)
-    found.feed(PREFACE + sent + sent[:5], 0.0)
-    assert (found.count(), len(found.waiting)) == (False, COUNTED)
-    assert (found.count(), len(found.waiting)) == (True, 1 + COUNTED)
-    assert found.octets == len(sent) + 5
-    while found.waiting:
-        found.take()
-    assert found.octets == 5
-    found.clear()
-    assert found.octets == 0
 
 
 def test_stream_whose_reset_waits_is_known() -> None:

@@ -116,18 +116,6 @@ async def test_only_the_block_of_a_rule_leaves_the_table(
         assert sum(site.value("hsdns_fault_hits_total").values()) == 8
 
 
-@pytest.mark.sockets
-async def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
-    async with served(tmp_path) as (site, asking):
-        asking.add(f"rcode REFUSED name {WEB}")
-        site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
-        assert await site.server.reload()
-        assert await asking.ask(WEB) == ({"REFUSED"}, 0)
-        asking.clear()
-        answers, hits = await asking.ask(WEB)
-        assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
-
-
 class Timed:
     """Rules with a scripted clock; `timers` are what call_later() was asked."""
 

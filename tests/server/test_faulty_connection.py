@@ -263,17 +263,6 @@ async def test_pieces(rate: int, piece: int, interval: float) -> None:
     assert outside.said == [bytes(piece), bytes(piece), b"x"]
 
 
-async def test_nothing_is_sent_after_the_end() -> None:
-    """So a client that goes on asking does not keep a connection that is closed."""
-    transport, outside, _ = slow(10)
-    transport.write(b"ab")
-    transport.close()
-    transport.write(b"c")
-    for _ in range(3):
-        transport._send()
-    assert outside.said == [b"a", b"b", "close"]
-
-
 @pytest.mark.parametrize("end", ["close", "write_eof"])
 async def test_the_end_comes_last(end: str) -> None:
     transport, outside, _ = slow(10)
@@ -306,12 +295,6 @@ def test_all_comes_in_order(steps: list[bytes | None], rate: int) -> None:
         assert len(outside.said) <= ticks + at_once
 
     asyncio.run(test())
-
-
-async def test_a_rule_that_has_ended_sends_the_rest_at_once() -> None:
-    transport, outside, _ = slow(10, lifted=True)
-    transport.write(bytes(1000))
-    assert outside.said == [bytes(1000)]
 
 
 async def test_what_waits_is_bounded_and_an_abort_forgets_it() -> None:

@@ -234,13 +234,11 @@ class Histories(RuleBasedStateMachine):
         assert [each.get_name() for each in asyncio.all_tasks(world.loop)] == []
         hits = sum(each.answered for each in world.tables)
         assert world.folded == hits, "counts are lost, or folded twice"
-        lookups = world.server.metrics.counter(
-            "hsdns_table_lookups_total", "", ("server", "result")
-        )
+        lookups = world.server.metrics.counter("hsdns_table_lookups_total", ("server", "result"))
         assert sum(lookups.values.values()) == hits
-        lost = world.server.metrics.counter("hsdns_log_drops_total", "").values.get((), 0)
+        lost = world.server.metrics.counter("hsdns_log_drops_total").values.get((), 0)
         assert world.written + lost == hits, "lines of the log are not counted, or written twice"
-        drops = world.server.metrics.counter("hsdns_udp_queue_drops_total", "")
+        drops = world.server.metrics.counter("hsdns_udp_queue_drops_total")
         assert sum(drops.values.values()) == world.dropped, (drops.values, world.dropped)
         status = world.main.result()
         if world.has_served and self.statuses:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -12,7 +11,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 import ifaddr
@@ -24,7 +22,6 @@ from hsdns.server.host import (
     UnixSocket,
     UnixSocketError,
     _locked,
-    attribute,
     interface_addresses,
     listens,
     own_addresses,
@@ -58,12 +55,6 @@ def test_mode_and_end() -> None:
     made.remove()
     assert not PATH.exists()
     made.remove()
-
-
-def test_a_folder_is_made_for_the_owner() -> None:
-    made = UnixSocket("new/c.sock")
-    assert stat.S_IMODE(Path("new").stat().st_mode) == 0o700
-    made.sock.close()
 
 
 def test_what_a_server_that_is_gone_has_left_is_replaced() -> None:
@@ -164,13 +155,6 @@ def test_addresses(
     assert own_addresses() == own
 
 
-def test_this_host_has_a_loopback_interface() -> None:
-    found = [ip_address(text) for texts in interface_addresses().values() for text in texts]
-    assert IPv4Address("127.0.0.1") in found
-    assert all(isinstance(address, IPv4Address | IPv6Address) for address in found)
-    assert not any(ip_address(text).is_loopback for text in own_addresses())
-
-
 ROOT = Path(__file__).resolve().parents[2]
 REFUSED = container.refusal() or ("" if shutil.which("ip") else "ip is not installed")
 # Some kernels have no dummy interfaces; that of a pair is one that exists already, and the rest is the same.
@@ -180,14 +164,6 @@ ip link add hsdns type dummy 2>/dev/null || ip link add hsdns type veth peer nam
 for turn in 1 2; do "$2" -m hsdns interface -address 169.254.20.10 fd68:7364:6e73::53 || exit 1; done
 ip -json address show dev hsdns
 """
-
-
-@pytest.mark.parametrize(
-    ("value", "octets"), [(b"", "04000300"), (b"ab", "06000300 6162 0000"), (b"abcd", "08000300 61626364")]
-)  # fmt: skip
-@pytest.mark.skipif(sys.byteorder != "little", reason="the octets are those of a little machine")
-def test_attributes(value: bytes, octets: str) -> None:
-    assert attribute(3, value) == bytes.fromhex(octets)
 
 
 @pytest.mark.slow
@@ -257,22 +233,6 @@ def manager(inbox: Inbox) -> ServiceManager:
     return ServiceManager(inbox.address, clock=lambda: 1_234_567_890)
 
 
-def test_messages(inbox: Inbox) -> None:
-    told = manager(inbox)
-    told.ready()
-    told.reloading()
-    told.ready("the last reload failed: Corefile:1:1: a\nb")
-    told.stopping()
-    told.ready()
-    told.stopping()
-    assert inbox.all() == [
-        READY,
-        RELOADING,
-        f"{READY}; the last reload failed: Corefile:1:1: a b",
-        STOPPING,
-    ]
-
-
 @pytest.mark.parametrize(
     ("value", "warning"),
     [
@@ -320,20 +280,3 @@ async def test_a_server(inbox: Inbox, tmp_path: Path, caplog: pytest.LogCaptureF
         await server.shut_down()
         assert await server.run() == 0
         assert inbox.all() == [STOPPING]
-
-
-async def test_a_failed_start(inbox: Inbox, tmp_path: Path) -> None:
-    reloadable = ReloadableServer(tmp_path, ". {\nwhoam\n}\n", manager(inbox))
-    with pytest.raises(Exception, match="unknown directive"):
-        await reloadable.server.start()
-    assert not any("READY=1" in each for each in inbox.all())
-
-
-async def test_an_end_before_the_start_is_over(inbox: Inbox, tmp_path: Path) -> None:
-    reloadable = ReloadableServer(tmp_path, WHOAMI, manager(inbox))
-    starting = asyncio.create_task(reloadable.server.start())
-    await asyncio.sleep(0)
-    await reloadable.server.shut_down()
-    await starting
-    assert await reloadable.server.run() == 0
-    assert inbox.all() == [STOPPING]

@@ -178,18 +178,6 @@ async def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
     await listeners.close()
 
 
-async def test_go_back() -> None:
-    listeners, before = HttpListeners(Places(64)), pages(health=page("OK"))
-    await listeners.open(before)
-    where, other = listeners.bound[LOCAL], pages(health=page("other"))
-    other.serve("localhost:0", {"/ready": page("OK")})
-    await listeners.open(other)
-    assert (await ask(where)).body == b"other"
-    await listeners.go_back(before)
-    assert ((await ask(where)).body, list(listeners.bound)) == (b"OK", [LOCAL])
-    await listeners.close()
-
-
 def test_where_one_address_fails_nothing_changes() -> None:
     async def case(taken: str) -> None:
         listeners = HttpListeners(Places(64))
@@ -451,29 +439,6 @@ async def test_pieces(method: str, path: str, body: bytes, status: int, answer: 
     await listeners.close()
 
 
-async def test_the_next_piece_waits_for_the_reader() -> None:
-    """So a reader that takes nothing costs a bounded number of pieces."""
-    made = 0
-
-    async def endless(asked: PageRequest) -> AsyncGenerator[bytes, None]:
-        nonlocal made
-        while True:
-            made += 1
-            yield bytes(65_536)
-
-    listeners = await opened({"/endless": HttpStream("text/plain", endless)})
-    reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL], limit=1)
-    writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    await reader.read(1)
-    before = -1
-    while made != before:  # what the kernel and the client buffer
-        before = made
-        await asyncio.sleep(0.05)
-    assert 0 < made < 1000
-    writer.close()
-    await listeners.close()
-
-
 async def test_clients_share_the_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """One client does not keep others out, and pages that end are no readers."""
     monkeypatch.setattr(http, "MAX_READERS", 2)
@@ -613,16 +578,6 @@ async def test_what_ends_the_connection(
     assert len(caplog.messages) == (statuses[-1] != 405)
 
 
-def test_malformed_requests_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    count = http.MalformedCount(iter((100.0, 101.0, 159.9, 160.0, 161.0)).__next__)
-    for _ in range(5):
-        count.add("192.0.2.7", "Invalid HTTP version")
-    assert caplog.messages == [
-        f"http: {number} malformed requests were refused; the last one, from 192.0.2.7: Invalid HTTP version"
-        for number in (1, 3)
-    ]
-
-
 async def test_a_token_is_compared_after_the_pause_of_its_client() -> None:
     """Requests without a token, which guess nothing, are refused meanwhile."""
     compared: list[bytes] = []
@@ -669,16 +624,6 @@ def test_origins(asked: str, expected: str) -> None:
     }
     sent = headers("" if host == "-" else host, None if origin == "-" else origin)
     assert fault_of("GET", "/", sent) == sentences[expected]
-
-
-def test_any_host() -> None:
-    def fault(origin: str | None) -> str:
-        return fault_of("GET", "/", headers("dns:9160", origin), any_host=True)
-
-    assert fault(None) == fault("http://dns:9160") == ""
-    assert (
-        fault("http://evil.example") == "http://evil.example is another site, and may not ask here"
-    )
 
 
 @pytest.mark.parametrize(("asked", "expected"), columns(BROWSERS, "fetched"))

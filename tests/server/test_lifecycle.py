@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import ListenAddress
-from hsdns.corefile.tree import CorefileError
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.health import Health
@@ -41,10 +40,7 @@ from tests.server.loopback import (
     serving,
 )
 from tests.server.stand_ins import Script, World
-from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import LOOPS, until
-from tests.support.servers.cluster_server import ClusterServer
-from tests.support.servers.memory_server import KUBERNETES, cluster_objects
 
 pytestmark = pytest.mark.sockets
 
@@ -101,23 +97,6 @@ async def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
         assert await reloadable.ask("b.org") == REFUSED
         assert await reloadable.ask("a.org", host="127.0.0.2") == REFUSED
         assert (await reloadable.ask("b.org", host="127.0.0.2")).startswith(NOERROR)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        pytest.param(". {\nwhoam\n}", "unknown directive", id="parse"),
-        pytest.param(". {\nwhoami x\n}", "takes no argument", id="setup"),
-        pytest.param(". {\nbind 127.0.0.1\nkubernetes cluster.local\n}", "not in a cluster: KUBERNETES_SERVICE_HOST is not set", id="start"),
-    ],
-)  # fmt: skip
-async def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_path: Path) -> None:
-    reloadable = ReloadableServer(tmp_path, text)
-    with pytest.raises(CorefileError, match=error):
-        await reloadable.server.start()
-    assert other_tasks() == set()
-    assert reloadable.server.addresses == {}
-    assert is_free(reloadable.port)
 
 
 async def test_probes_are_answered_while_a_plugin_starts(
@@ -205,24 +184,6 @@ async def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
         assert reloadable.server.http.bound == {}
 
 
-async def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
-    """Though nothing collects what cli/launch.py froze after the start, and nobody scrapes."""
-    text = f". {{\nbind 127.0.0.1\nprometheus 127.0.0.1:0\n{KUBERNETES}\n}}\n"
-
-    reloadable = ClusterServer(tmp_path, text, cluster_objects(service("default/web", "10.96.0.1")))
-    async with reloadable:
-        (processor,) = serving(reloadable.server).processors.values()
-        writer = weakref.ref(processor.writer)
-        del processor
-        gc.disable()
-        try:
-            assert await reloadable.server.reload()
-            reloadable.server.metrics.fold()  # a little later write_logs() does it
-            await until(lambda: writer() is None, "the table given back")
-        finally:
-            gc.enable()
-
-
 # --- stop ---
 
 
@@ -277,24 +238,6 @@ async def test_plugin_that_fails_ends_the_process(
 
 
 # --- no query is lost ---
-
-
-@pytest.mark.parametrize(("word", "shown"), [("reload", True), ("", False)])
-async def test_running_configuration_is_logged(
-    word: str, shown: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, "hsdns"):
-        async with running(
-            ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))
-        ) as reloadable:
-            reloadable.server.show_running()
-            digest = reloadable.server.configuration.corefile.digest
-            line = f"plugin/reload: Running configuration SHA512 = {digest}"
-            assert caplog.messages == ([line] if shown else [])
-            caplog.clear()
-            assert await reloadable.server.reload()
-            expected = ["Reloading", *([line] if shown else []), "Reloading complete"]
-            assert caplog.messages == expected
 
 
 async def test_certificate_is_read_again_at_a_reload(tmp_path: Path) -> None:
@@ -384,12 +327,6 @@ async def test_what_reloads_replace_is_freed_without_a_collection(tmp_path: Path
             assert sorted({repr(each()) for each in old if each() is not None}) == []
     finally:
         gc.enable()
-
-
-@pytest.mark.parametrize(("word", "level"), [("", logging.INFO), ("debug", logging.DEBUG)])
-async def test_log_level(word: str, level: int, tmp_path: Path) -> None:
-    async with running(ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
-        assert logging.getLogger("hsdns").level == level
 
 
 @pytest.mark.parametrize(

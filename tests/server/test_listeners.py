@@ -137,21 +137,6 @@ async def test_start_take_over_drain(kind: str) -> None:
 
 
 @each_kind
-async def test_what_has_arrived_is_answered_before_the_end(kind: str) -> None:
-    """Datagrams that lie in the socket when reading stops."""
-    async with serving() as reloadable:
-        await reloadable.change(BOUND)
-        (listener,) = reloadable.listeners
-        with UdpClient() as client:
-            for number in range(50):  # which fit into the buffer of any socket
-                client.sock.sendto(query(number=number).to_wire(), ("127.0.0.1", reloadable.port))
-            listener.stop_reading()
-            assert listener.pending == 0
-            seen = {(await client.receive())[0][:2] for _ in range(50)}
-        assert len(seen) == 50
-
-
-@each_kind
 async def test_old_socket_answers_for_the_new_one(kind: str) -> None:
     """From one address to all: what the kernel still gives to the old socket is answered as on the new one."""
     async with serving() as reloadable:
@@ -260,19 +245,6 @@ def test_time_limits(is_needed: bool, is_forced: bool, seconds: float) -> None:
     tcp: Any = Part(log, "tcp")
     assert drained(Listener(udp, tcp), is_needed, is_forced) == pytest.approx(seconds, abs=0.05)
     assert log == ["tcp stop_accepting", "udp stop_reading", "tcp end", "udp close", "tcp close"]
-
-
-def test_connections_have_a_second_to_end() -> None:
-    tcp: Any = Part([], "tcp")
-    tcp.connections.add(1)
-    assert drained(Listener(None, tcp), is_needed=False) == pytest.approx(1.0, abs=0.05)
-
-
-def test_replaced_workers_take_what_has_arrived_meanwhile() -> None:
-    log: list[str] = []
-    udp: Any = Part(log, "udp")
-    drained(Listener(udp, None), is_needed=False)
-    assert log == ["udp stop_reading", "udp stop_reading", "udp close"]
 
 
 def test_it_closes_whatever_goes_wrong() -> None:

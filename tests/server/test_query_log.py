@@ -33,19 +33,6 @@ def put_all(queue: LogWriter, *numbers: int) -> None:
         queue.write(0, lines_of(number))
 
 
-def test_lines_of_one_stream_are_written_together_and_in_order() -> None:
-    queue = LogWriter(())
-    put_all(queue, 1, 2)
-    queue.write(1, b"error\n")
-    put_all(queue, 3)
-    assert [queue.take() for _ in range(3)] == [
-        Chunk(0, lines_of(1, 2), 2),
-        Chunk(1, b"error\n", 1),
-        Chunk(0, lines_of(3), 1),
-    ]
-    assert not queue.has_waiting
-
-
 @pytest.mark.parametrize(
     ("max_lines", "max_octets"),
     [pytest.param(4, 1000, id="lines"), pytest.param(1000, 8, id="octets")],
@@ -58,16 +45,6 @@ def test_what_does_not_fit_is_lost_and_reported_once(max_lines: int, max_octets:
     put_all(queue, 7, 8)
     assert queue.take() == Chunk(0, report(3) + lines_of(7, 8), 2, reported=3)
     assert (queue.has_waiting, queue.lost) == (False, 3)
-
-
-def test_pieces_of_lines_are_limited_in_number_too() -> None:
-    """Four million of one octet each took 400 MB."""
-    queue = LogWriter((), 4, 1000)
-    for _ in range(6):
-        queue.write(0, b"x")
-    assert queue.lost == 2
-    assert [queue.take().data for _ in range(2)] == [b"xxxx", report(2)]
-    assert not queue.has_waiting
 
 
 def test_after_an_overflow_lines_are_lost_until_half_of_the_queue_is_free() -> None:
@@ -213,7 +190,7 @@ def test_errors_of_a_sink(sink: Failing, written: bytes) -> None:
     assert sink.written.endswith(b"\n[INFO] b\n")
     metrics.fold()
     metrics.fold()
-    assert metrics.counter("hsdns_log_drops_total", "").values == {(): writer.lost}
+    assert metrics.counter("hsdns_log_drops_total").values == {(): writer.lost}
     assert writer.lost == (b"WARNING" in written)
 
 

@@ -47,32 +47,6 @@ def test_what_is_told_of_a_query() -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "protocol", "transport"),
-    [
-        ("dns://:53", "udp", "udp"),
-        ("dns://:53", "tcp", "tcp"),
-        ("tls://:853", "tcp", "dot"),
-        ("https://:443", "tcp", "doh"),
-    ],
-)
-def test_transports(server: str, protocol: str, transport: str) -> None:
-    tapped = Tapped(keeps=True)
-    tapped.add(server="dns://:1053")
-    tapped.add(server=server, protocol=protocol)
-    found = tapped.queries.last()[-1]
-    assert (found.server, found.transport) == (server, transport)
-
-
-def test_truncation_and_silence() -> None:
-    tapped = Tapped(keeps=True)
-    tapped.add(reply=CUT)
-    tapped.add(reply=None)
-    cut, silent = tapped.queries.last()
-    assert (cut.rcode, cut.is_truncated) == ("NOERROR", True)
-    assert (silent.rcode, silent.is_truncated, silent.size) == (None, False, 0)
-
-
-@pytest.mark.parametrize(
     "query",
     [b"", bytes(12), b"\0" * 12 + b"\3we", b"\0" * 12 + b"\xc0\x0c\0\1\0\1", b"\0" * 12 + b"\0\0\1\0"],
     ids=["empty", "header", "cut", "pointer", "half"],

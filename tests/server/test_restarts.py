@@ -201,16 +201,6 @@ async def killed(reloadable: ReloadableServer, rule: str) -> None:
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("signal", [True, False])
-async def test_a_server_that_is_dead_ends_at_once(signal: bool, tmp_path: Path) -> None:
-    async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
-        await killed(reloadable, "die 1h")
-        if signal:
-            await reloadable.server.shut_down()
-            assert await reloadable.server.run() == 0
-
-
-@pytest.mark.sockets
 async def test_a_corefile_that_is_broken_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

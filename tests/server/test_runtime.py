@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +30,6 @@ from hsdns.server.runtime import (
     take_apart,
 )
 from hsdns.wire.message import Reply
-from tests.support.coroutines.event_loops import DEADLINE, LOOPS, until
 from tests.support.plugins.requests import make_request
 from tests.support.servers.function_processor import processor
 
@@ -49,37 +47,6 @@ def configuration(corefile: str) -> Configuration:
 
 
 # --- tasks ---
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_tasks_are_held_until_they_end(loop: str) -> None:
-    tasks, go_on = Tasks(), asyncio.Event()
-
-    async def wait() -> int:
-        await go_on.wait()
-        return 7
-
-    task = tasks.spawn(wait(), "seven")
-    assert (len(tasks), task.get_name()) == (1, "seven")
-    go_on.set()
-    assert await task == 7
-    await asyncio.sleep(0)
-    assert len(tasks) == 0
-
-
-async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR, "hsdns"):
-
-        async def fail() -> None:
-            raise ValueError("broken")
-
-        tasks = Tasks()
-        tasks.spawn(fail(), "cluster watch")
-        await until(lambda: not len(tasks), "the task at its end")
-    assert [record.getMessage() for record in caplog.records] == [
-        "cluster watch ended with an error"
-    ]
-    assert caplog.records[0].exc_info is not None
 
 
 # --- what plugins ask ---
@@ -139,40 +106,7 @@ async def test_resolve_asks_the_listener_of_the_request() -> None:
     ] == [0, 3]
 
 
-async def test_what_runs_where_clusters_are_followed() -> None:
-    async def seven() -> int:
-        return 7
-
-    async def fails() -> int:
-        raise LookupError("no")
-
-    runtime = make_runtime()
-    assert await runtime.in_watch(seven(), DEADLINE) == 7
-    with pytest.raises(LookupError):
-        await runtime.in_watch(fails(), DEADLINE)
-    with pytest.raises(TimeoutError):
-        await runtime.in_watch(asyncio.Event().wait(), 0.001)
-    await runtime.tasks.wait()
-
-
 # --- tasks that outlive a configuration ---
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_what_watches_ends_with_a_configuration_that_no_server_has(loop: str) -> None:
-    ended: list[str] = []
-
-    async def wait(name: str) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append(name)
-
-    alone = make_runtime()
-    alone.spawn_watch(wait("alone"), "alone")
-    await asyncio.sleep(0)
-    await alone.tasks.cancel()
-    assert ended == ["alone"]
 
 
 async def test_queries_that_wait_without_a_task_are_counted_and_cancelled() -> None:
@@ -282,12 +216,6 @@ def look_all(looks: list[tuple[float, Look]]) -> None:
         await tasks.wait()
 
     asyncio.run(run())
-
-
-def test_one_thread_looks_for_all_of_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept, calls = scripted(monkeypatch, 1)
-    look_all([(5.0, lambda: None)] * 2300)
-    assert (slept, calls) == ([5.0, 5.0], [2300])
 
 
 def test_what_is_found_is_used_and_what_follows_is_done_once(

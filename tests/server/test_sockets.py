@@ -17,7 +17,6 @@ from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO
 from hsdns.plugins import ORDER
 from hsdns.server.transport import sockets
 from hsdns.server.transport.sockets import (
-    DEFAULT_LIMITS,
     BoundSockets,
     Limits,
     ListenError,
@@ -29,7 +28,6 @@ from hsdns.server.transport.sockets import (
     open_tcp,
     open_udp,
     settings_of,
-    socket_address,
 )
 from loadtest.ports import free_port
 
@@ -308,21 +306,6 @@ def test_settings(text: str, expected: Settings, monkeypatch: pytest.MonkeyPatch
     assert read(text) == [expected]
 
 
-@pytest.mark.parametrize("scheme", ["tls", "https"])
-def test_tls_of_any_block_counts_for_the_address(scheme: str) -> None:
-    text = f"{scheme}://a.org {{\nwhoami\n}}\n{scheme}://b.org {{\n{TLS}\nwhoami\n}}\n"
-    (found,) = read(text)
-    assert found.tls is not None
-    assert found.limits is DEFAULT_LIMITS
-
-
-def test_one_block_with_three_schemes() -> None:
-    plain, tls, https = read(f". tls://. https://. {{\n{TLS}\nwhoami\n}}\n")
-    assert plain == Settings()
-    assert tls.tls is https.tls is not None
-    assert (tls.max_connections, https.max_connections) == (0, 200)
-
-
 LOCAL = Endpoint("0.0.0.0", 53)
 MAPPED = bytes(10) + b"\xff\xff"
 
@@ -354,19 +337,6 @@ def message(level: int, kind: int, data: bytes) -> bytes:
 )  # fmt: skip
 def test_client(address: bytes, endpoint: tuple[str, int]) -> None:
     assert client_endpoint(address) == endpoint
-
-
-@pytest.mark.parametrize(
-    "client",
-    [
-        Endpoint("192.0.2.1", 40000),
-        Endpoint("2001:db8::5", 65535),
-        Endpoint("fe80::1", 5353),
-        Endpoint("::", 0),
-    ],
-)
-def test_client_of_a_connection(client: Endpoint) -> None:
-    assert client_endpoint(socket_address(client)) == client
 
 
 IN_PKTINFO = struct.pack("=I", 3) + bytes((127, 0, 0, 2)) + bytes((192, 0, 2, 53))

@@ -15,7 +15,6 @@ from hsdns.faults.rules import RuleError, Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugin import Runtime
-from hsdns.plugins.fault import Fault
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.kubernetes.faults import blocks_of, hold
 from hsdns.server.faults import measure_behind
@@ -24,7 +23,6 @@ from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running
 from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Asking, Timed, served
 from tests.support.cluster.objects import service, upserts
-from tests.support.coroutines.eager import finish
 from tests.support.coroutines.event_loops import DEADLINE, until
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, cluster_objects
@@ -176,20 +174,6 @@ async def test_a_rule_that_another_thread_spends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "placed"),
-    [
-        ("freeze", "cluster.local:53"),
-        ("lag 5s client 10.0.0.7", "cluster.local:53"),
-        ("flap 5s flow first", "cluster.local:53 example.org:53"),
-    ],
-)
-def test_blocks_of_a_cluster(rule: str, placed: str) -> None:
-    timed = Timed(CLUSTERS)
-    timed.add(rule)
-    assert timed.placed == placed
-
-
-@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("freeze name www.example.org", "the rule can never match: no server block has a zone for its names; the zones are cluster.local."),
@@ -230,7 +214,7 @@ def test_behind() -> None:
 
     def measured() -> dict[tuple[str, ...], float]:
         metrics.fold()
-        return metrics.gauge("hsdns_fault_behind_seconds", "").values
+        return metrics.gauge("hsdns_fault_behind_seconds").values
 
     def add(text: str) -> None:
         standing.add(standing.make(read_rule(text.split()), runtime.clock(), None))
@@ -247,12 +231,3 @@ def test_behind() -> None:
     standing.clear()
     add("lag 1s named other")
     assert measured() == {("written",): 5.5, ("other",): 0.0}
-
-
-def test_the_states_of_a_corefile_are_kept_while_it_runs() -> None:
-    server = MemoryServer(COREFILE, None)
-    (fault,) = (each for each in server.configuration.plugins if isinstance(each, Fault))
-    (block,) = server.plugins
-    assert block.state.replaced.is_kept
-    finish(fault.stop())
-    assert not block.state.replaced.is_kept

@@ -142,17 +142,6 @@ def spend(it: MemoryServing, seconds: float) -> None:
     it.processor.knows, it.processor.drops = "none", drop
 
 
-def test_a_client_with_many_busy_connections_does_not_delay_another(it: MemoryServing) -> None:
-    spend(it, SECONDS)
-    for number in range(50):
-        it.connect(f"2001:db8::{number:x}").connection.data_received(QUERY * 20)
-    other = it.connect("2001:db8:0:1::1").connection
-    other.data_received(QUERY)
-    while other.pending:
-        it.turn()
-    assert it.processor.chained.index("2001:db8:0:1::1") <= 2
-
-
 def test_known_ones_of_a_step_are_bounded(it: MemoryServing) -> None:
     """Each step may have some of them; their replies are written at the end of the turn, at once."""
     it.server.clock = it.server.turns._clock = lambda: (
@@ -205,16 +194,6 @@ def test_each_message_has_its_own_time(it: MemoryServing) -> None:
     assert transport.is_over, "the limits may be exchanged"
 
 
-def test_ordinary_messages_and_replies_are_not_counted(
-    it: MemoryServing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(it.server.places, "hold", pytest.fail)
-    it.processor.size, transport = 500, it.connect()
-    for part in (QUERY, QUERY[:5], QUERY[5:], QUERY * 10):
-        transport.connection.data_received(part)
-    assert [len(each) for each in frames(transport.written)] == [500] * 12
-
-
 def test_replies_behind_a_long_one_are_counted(it: MemoryServing) -> None:
     transport = it.connect(reads=False)
     connection = transport.connection
@@ -226,19 +205,6 @@ def test_replies_behind_a_long_one_are_counted(it: MemoryServing) -> None:
     assert it.server.places.octets == 60_002 + 2 * 60_000
     connection.resume_writing()
     assert it.server.places.octets == 5002 + 2 * 60_002, "all are written, and unread"
-
-
-def test_the_connection_that_was_silent_longest_makes_room(it: MemoryServing) -> None:
-    it.server.places.most = 3
-    found = [it.connect() for _ in range(3)]
-    found[0].connection.data_received(QUERY)
-    for gone in (1, 2, 0):
-        found.append(it.connect())
-        assert found[gone].is_over
-    it.processor.knows = "none"
-    for each in found[3:]:
-        each.connection.data_received(QUERY)
-    assert it.connect().is_aborted, "queries in progress are not given up for it"
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["at-once", "later"])
@@ -432,31 +398,6 @@ async def test_sweeper_looks_at_every_connection(
 
 
 @over_sockets
-async def test_stop_accepting_leaves_open_connections(loop: str) -> None:
-    async with serving() as it, TcpClient(it.address) as client:
-        await it.connection()
-        it.server.stop_accepting()
-        client.ask(4)
-        assert await client.numbers(1) == [4]
-        with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection(*it.address)
-
-
-@over_sockets
-async def test_close_sends_what_was_written(loop: str) -> None:
-    holding = Holding()
-    async with serving(holding) as it, TcpClient(it.address) as client:
-        client.ask(1)
-        connection = await it.connection()
-        await until(lambda: connection.in_work == 1, "a query in work")
-        holding.opened.set()
-        await until(lambda: connection.in_work == 0, "the reply written")
-        it.server.close()
-        assert await client.numbers(1) == [1]
-        assert await client.has_ended()
-
-
-@over_sockets
 async def test_client_that_has_broken_off_does_not_disturb_the_end(loop: str) -> None:
     """The loop does not know of it yet, and the kernel takes no end of what is over."""
     async with serving() as it, TcpClient(it.address) as client:
@@ -522,23 +463,6 @@ class Long:
 
     def _record(self, request: Request, index: int) -> RR:
         return RR(request.query.qname, 16, index, (b"\x63" + b"x" * 99) * (self.octets // 100))
-
-
-def ttl_of(wire: bytes, asked: bytes) -> int:
-    """The TTL of a message's first record, whose owner is a pointer."""
-    at = len(asked) + 6
-    return int.from_bytes(wire[at : at + 4], "big")
-
-
-@over_sockets
-async def test_messages_of_one_reply_come_in_order(loop: str) -> None:
-    async with serving(Long(50)) as it, TcpClient(it.address) as client:
-        asked = query(number=1).to_wire()
-        client.send(asked, asked)
-        client.writer.write_eof()
-        found = [ttl_of(await client.receive(), asked) for _ in range(102)]
-        assert sorted(found) == sorted([*range(51)] * 2)
-        assert await client.has_ended()
 
 
 @over_sockets

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
@@ -53,20 +52,6 @@ async def receive(reader: asyncio.StreamReader) -> str:
 
 
 @over_sockets
-@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-async def test_queries_and_replies(version: str, loop: str) -> None:
-    async with serving() as it:
-        reader, writer = await it.connect(client_context(version=version))
-        writer.write(framed(1, 2))
-        assert await receive(reader) == "1 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | "
-        assert (await receive(reader)).startswith("2 NOERROR")
-        tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
-        assert tls.version() == version.replace("_", ".")
-        writer.close()
-        await until(lambda: not it.server.connections, "the connection closed")
-
-
-@over_sockets
 async def test_context_is_exchanged_between_connections(loop: str) -> None:
     async with serving() as it:
         reader, writer = await it.connect(client_context())
@@ -107,19 +92,6 @@ async def test_old_versions_and_plain_text_are_refused(loop: str) -> None:
             assert alert[:1] in (b"\x15", b"")  # an alert, no DNS
             assert await plain.has_ended()
         await until(lambda: not it.server.connections, "the connection closed")
-
-
-@over_sockets
-async def test_client_that_shakes_no_hands_counts_and_ends(loop: str) -> None:
-    async with serving() as it:
-        with socket.create_connection((ADDRESS, it.port)) as silent:
-            silent.setblocking(False)
-            await until(lambda: len(it.server.connections) == 1, "a connection")
-            (connection,) = it.server.connections
-            connection.expire(it.now + DEFAULT_LIMITS.read)
-            assert len(it.server.connections) == 1
-            connection.expire(it.now + DEFAULT_LIMITS.read + 0.1)
-            await until(lambda: not it.server.connections, "it closed")
 
 
 # --- in memory ---
@@ -237,18 +209,6 @@ class Pair:
         self.exchange(step)
 
 
-@pytest.mark.parametrize("step", [None, 1, 7])
-def test_octets_come_however_they_are_cut(step: int | None) -> None:
-    pair = Pair()
-    pair.shake(step)
-    pair.client.write(b"question")
-    pair.exchange(step)
-    assert b"".join(pair.inside.heard) == b"question"
-    pair.inside.transport.write(b"answer")
-    pair.incoming.write(pair.outside.out)
-    assert pair.client.read(100) == b"answer"
-
-
 def sent_in_records(pair: Pair, count: int) -> bytes:
     """Records of one octet each."""
     for number in range(count):
@@ -304,12 +264,6 @@ def test_an_end_while_records_wait(how: str) -> None:
     assert pair.inside.encrypted == 0
 
 
-def test_nothing_is_said_before_the_handshake() -> None:
-    pair = Pair()
-    pair.inside.transport.write(b"answer")
-    assert pair.outside.out == b""
-
-
 @pytest.mark.parametrize("stays", [False, True])
 def test_end_of_the_client(stays: bool) -> None:
     pair = Pair(stays=stays)
@@ -360,10 +314,3 @@ def test_broken_records() -> None:
     pair.server.data_received(b"more")
     pair.inside.transport.write(b"more")
     assert pair.inside.heard == ["lost"]
-
-
-def test_cut_without_close_notify() -> None:
-    pair = Pair(stays=True)
-    pair.shake()
-    assert pair.server.eof_received()
-    assert pair.inside.heard == ["eof"]

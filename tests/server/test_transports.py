@@ -374,21 +374,3 @@ async def test_client_whose_query_does_not_arrive(kind: str, loop: str, trickles
             connection.expire(door.serving.now)
         connection.expire(door.serving.now + (0.1 if trickles else DEFAULT_LIMITS.read + 0.1))
         assert await door.client.has_ended()
-
-
-@each_stream
-async def test_query_in_work_is_no_silence(kind: str, loop: str) -> None:
-    opens = asyncio.Event()
-
-    async def wait(request: Request) -> Reply:
-        await opens.wait()
-        return Reply()
-
-    async with opened(kind, wait) as door:
-        assert door.serving is not None
-        connection = await door.serving.connection()
-        door.send(1)
-        await until(lambda: connection.pending == 1, "a query in work")
-        connection.expire(door.serving.now + 100)
-        opens.set()
-        assert await door.numbers(1) == [1]

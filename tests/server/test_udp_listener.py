@@ -20,7 +20,7 @@ from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
 from hsdns.server.transport.admission import PendingQueries
 from hsdns.server.transport.sockets import open_udp
-from hsdns.server.transport.udp import AGAIN, BATCH_LEN, KNOWN, TURN
+from hsdns.server.transport.udp import AGAIN, KNOWN, TURN
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
 from tests.server.test_transports import serving_udp
@@ -98,21 +98,6 @@ async def test_a_turn_ends_when_its_time_is_up(kind: str) -> None:
             server._take()
             found.append(asked)
     assert found == [3, 6, 7, 7]
-
-
-@each_kind
-async def test_a_turn_has_a_batch_at_most(kind: str) -> None:
-    asked = 0
-
-    async def count(request: Request) -> Reply:
-        nonlocal asked
-        asked += 1
-        return Reply(dropped=True)
-
-    async with serving(count, kind=kind) as server:
-        server._waiting[1].offer(0, misses("192.0.2.1", BATCH_LEN + 1))
-        server._take()
-        assert asked == BATCH_LEN
 
 
 @each_kind
@@ -204,35 +189,6 @@ def with_table(kind: str, answer: Answer) -> QueryProcessor:
         make=lambda wire, now: False,
     )
     return found
-
-
-@each_kind
-async def test_what_compiled_code_can_make_needs_no_chain(kind: str) -> None:
-    """But a rule that sheds queries is asked first, by the chain's way."""
-    asked: list[str] = []
-
-    async def note(request: Request) -> Reply:
-        asked.append(request.query.qname.to_text())
-        return await asked_address(request)
-
-    found = with_table(kind, note)
-    seen = []
-
-    def make(wire: bytes, now: float) -> bool:
-        out = wire[:2] + b"\x85\0" + wire[4:]
-        return found.writer.table.store(  # type: ignore[union-attr]  # it was set
-            wire, out, [], Terms(0), size=len(out)
-        )
-
-    found.writer.make = make  # type: ignore[union-attr, method-assign]  # as above
-    async with serving(found, kind=kind) as server:
-        client = write_address(socket.AF_INET, ("127.0.0.2", 9))
-        for shed in (None, lambda *_: False, lambda *_: True):
-            server.faults = SimpleNamespace(shed=shed)
-            server._waiting[1].offer(0, [(query("www.test").to_wire(), client, b"")])
-            server._take()
-            seen.append(list(asked))
-    assert seen == [[], ["www.test."], ["www.test."]]
 
 
 @each_kind
@@ -389,37 +345,6 @@ async def test_answer_after_the_end_is_sent_by_nobody(kind: str) -> None:
     await tasks.cancel()
 
 
-@each_kind
-async def test_close_gives_the_port_back(kind: str) -> None:
-    async with serving(kind=kind) as server:
-        port = server.local.port
-    open_udp(ListenAddress("127.0.0.1", port)).close()
-
-
-async def test_the_buffer_is_read_for_most_of_an_iteration_under_a_flood() -> None:
-    """The kernel's buffer is one queue for all clients: while it is full, each of them waits for the others' queries."""
-    now = 0.0
-    read = 0
-    answered: list[int] = []  # how many batches had been read
-
-    class Flood:
-        """A buffer that is never empty, of which a batch is read in an eighth of a turn."""
-
-        def serve(self, table: object) -> list[tuple[bytes, bytes, bytes]]:
-            nonlocal now, read
-            now += TURN / 8
-            read += 1
-            return [(b"", b"", b"")] * BATCH_LEN
-
-    sock = open_udp(ListenAddress("127.0.0.1", 0))
-    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: now)
-    server._batch = Flood()
-    server._take = lambda: answered.append(read)
-    server._read_batch()
-    server.close()
-    assert answered[0] == 64
-
-
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [(1.1 * AGAIN, [1, 2, 3]), (0.6 * AGAIN, [2])],
@@ -495,16 +420,6 @@ async def test_an_error_costs_the_queries_of_one_iteration_only() -> None:
         await asyncio.sleep(0)
     server.close()
     assert taken == [0, 0, 0]
-
-
-async def test_closed_socket_is_not_read() -> None:
-    """Its number may be another one's by then."""
-    sock = open_udp(ListenAddress("127.0.0.1", 0))
-    server = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
-    server.start()
-    server.close()
-    server.stop_reading()
-    assert sock.fileno() == -1
 
 
 @each_kind

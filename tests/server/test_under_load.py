@@ -33,7 +33,7 @@ from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import until
-from tests.support.servers.cluster_server import BlockingClient, ClusterServer
+from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, each_kind, serving_with
 
@@ -46,49 +46,6 @@ WEB = "web.default.svc.cluster.local."
 
 
 OBJECTS = cluster_objects(service("default/web", "10.96.0.1"))
-
-
-class Load:
-    """Threads that ask again and again; what is not answered raises."""
-
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.answered = 0
-        self.over = threading.Event()
-        self._address = address
-
-    def ask(self, way: str, wanted: int) -> int:
-        """Ask at least so many questions, and until it is over; return how many were answered."""
-        names = (WEB, "nope.cluster.local.", "1.0.96.10.in-addr.arpa. PTR", f"x.{WEB} TXT")
-        count = 0
-        with BlockingClient(self._address, way) as asker:
-            while count < wanted or not self.over.is_set():
-                assert asker.ask(names[count % len(names)])[3] & 15 in (0, 3)
-                count += 1
-                self.answered += 1
-        return count
-
-
-@each_kind
-async def test_reload_under_load_loses_no_query(kind: str, tmp_path: Path) -> None:
-    """At least 2,000 queries in three ways while tables, chains and plugins are exchanged; each is counted once."""
-    async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=2) as reloadable:
-        load = Load(reloadable.address)
-        asking = [
-            asyncio.create_task(asyncio.to_thread(load.ask, way, wanted))
-            for way, wanted in (("udp", 800), ("udp", 800), ("tcp", 200), ("unusual", 200))
-        ]
-        for turn in range(1, 6):
-            before = load.answered
-            await until(lambda before=before: load.answered > before + 100, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
-            reloadable.write(KEPT.replace("pods insecure", f"pods insecure\nttl {turn}"))
-            assert await reloadable.server.reload()
-        load.over.set()
-        answered = sum(await asyncio.gather(*asking))
-        assert answered >= 2_000
-        assert reloadable.total("coredns_dns_requests_total") == answered
-        assert reloadable.total("coredns_reload_failed_total") == 0
-        assert reloadable.total("hsdns_udp_queue_drops_total") == 0
-        assert reloadable.hits() > answered / 4
 
 
 @each_kind

@@ -22,7 +22,6 @@ from hsdns.server.watch_loop import (
     Watchdog,
     WatchLoop,
 )
-from hsdns.server.watch_thread import WatchThread
 from tests.support.coroutines.event_loops import LOOPS, until
 
 
@@ -69,25 +68,6 @@ async def test_what_is_spawned_runs_in_another_thread_until_it_is_cancelled(loop
     one.cancel()  # without effect
 
 
-async def test_an_error_is_logged_and_ends_only_its_task(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR):
-
-        async def fail() -> None:
-            raise ValueError("no such cluster")
-
-        went_on: list[bool] = []
-
-        async def go_on() -> None:
-            went_on.append(True)
-
-        async with running() as watch_loop:
-            watch_loop.spawn(fail(), "the source")
-            await until(lambda: bool(caplog.messages), "the error")
-            watch_loop.spawn(go_on(), "another")
-            await until(lambda: bool(went_on), "the other one")
-    assert caplog.messages == ["the source ended with an error"]
-
-
 # --- the lease ---
 
 
@@ -128,39 +108,8 @@ async def test_queries_wait_for_the_next_turn_but_not_for_ever(
     assert (scripted.loop.late(scripted.now) is None) is turns
 
 
-def test_a_query_waits_once_however_many_handlers_read_the_store() -> None:
-    scripted = Scripted()
-    scripted.loop.beaten(0.0, True)
-    scripted.now = 5.0 + PATIENCE
-    assert scripted.loop.late(5.0) is None, "its time is over"
-
-
-def test_calls_and_end() -> None:
-    thread, seen, called = WatchThread(), list[str](), threading.Event()
-    assert not thread.has_started
-
-    def call() -> None:
-        seen.append(threading.current_thread().name)
-        called.set()
-
-    async def first() -> None:
-        seen.append("first")
-
-    async def second() -> None:
-        seen.append("second")
-
-    thread.start()
-    thread.start()
-    thread.call(call)
-    assert called.wait(20)
-    thread.at_end += [first, second]
-    thread.end()
-    assert thread.join(20)
-    assert seen == ["watch", "second", "first"]
-
-
 def counter() -> Counter:
-    return Counter("hsdns_loop_stalls_total", "", ("loop",))
+    return Counter("hsdns_loop_stalls_total", ("loop",))
 
 
 def stalls(counted: Counter, name: str = "main") -> float:
@@ -199,7 +148,7 @@ class ScriptedDog:
         self.dog = Watchdog(
             metrics, lambda: self.now, lambda: {threading.get_ident(): sys._getframe()}
         )
-        self.counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
+        self.counted = metrics.counter("hsdns_loop_stalls_total", ("loop",))
         self.pulse = Pulse("main", self.counted, 0.0)
         self.dog.add(self.pulse)
         if settled:
@@ -257,18 +206,11 @@ def test_the_first_list_is_no_reason_for_a_stack(
     assert [each.partition("\n")[0] for each in caplog.messages] == lines
 
 
-def test_a_loop_that_has_ended_is_not_looked_at() -> None:
-    scripted = ScriptedDog()
-    scripted.dog.forget("main")
-    scripted.look(100.0)
-    assert stalls(scripted.counted) == 0
-
-
 @pytest.mark.parametrize("loop", LOOPS)
 async def test_a_loop_that_stands_still_is_noticed_by_the_thread(loop: str) -> None:
     metrics, noticed = Registry(), threading.Event()
     dog = Watchdog(metrics)
-    counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
+    counted = metrics.counter("hsdns_loop_stalls_total", ("loop",))
     beats: list[bool] = []
     dog.listen("main", lambda _, in_time: beats.append(in_time))
     dog.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -82,25 +81,6 @@ def received(server: UdpWorkers) -> list[int]:
     return [worker.statistics().received for worker in server._workers]
 
 
-async def test_threads_answer_what_was_learned(workers: ModuleType) -> None:
-    memory_server = make_memory_server()
-
-    with (
-        serving(workers, memory_server.runtime.processors[memory_server.server]) as server,
-        UdpClient() as client,
-    ):
-        replies = [
-            (await client.ask(ask(WEB, query_id=number), address_of(server)))[0]
-            for number in range(3)
-        ]
-        assert [reply[1] for reply in replies] == [0, 1, 2]
-        assert len({reply[2:] for reply in replies}) == 1
-        assert memory_server.writer.table.statistics().hits == 2
-    memory_server.writer.hits.count()
-    requests = memory_server.runtime.metrics.counter("coredns_dns_requests_total", "").values
-    assert requests == {("dns://:53", ".", "", "udp", "1", "A"): 3}
-
-
 async def test_threads_answer_while_the_loop_is_busy(workers: ModuleType) -> None:
     memory_server = make_memory_server()
 
@@ -155,13 +135,3 @@ async def test_queue_that_is_full_drops_and_counts(
             assert wire[1] == number
         assert server.statistics() == (sent - room, {})
         assert server.pending == 0
-
-
-async def test_reply_that_cannot_be_sent_is_counted(workers: ModuleType) -> None:
-    """To port 0 nothing can be sent."""
-    with serving(workers, processor(asked_address)) as server:
-        address = socket.AF_INET.to_bytes(2, "little") + bytes(2) + bytes((127, 0, 0, 1)) + bytes(8)
-        server._workers[0].send([(b"a reply", address, b"")])
-        dropped, errors = server.statistics()
-        assert dropped == 0
-        assert sum(errors.values()) == 1

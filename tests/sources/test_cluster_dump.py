@@ -163,6 +163,19 @@ def test_the_role_of_the_manifest_allows_what_is_read() -> None:
     assert watched == {"services", "endpointslices", "namespaces"}
 
 
+def test_the_account_of_the_job_has_the_roles() -> None:
+    folder = DEPLOY / "doctor" / "job"
+    (job,) = yaml.safe_load_all((folder / "job.yaml").read_text())
+    account, *bindings = yaml.safe_load_all((folder / "serviceaccount.yaml").read_text())
+    subject = {"kind": account["kind"], **account["metadata"]}
+    roles = yaml.safe_load_all((DEPLOY / "doctor" / "rbac.yaml").read_text())
+    bound = {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings}
+    assert bound == {(each["kind"], each["metadata"]["name"]) for each in roles}
+    assert [each["subjects"] for each in bindings] == [[subject]] * 2
+    pod = job["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], job["metadata"]["namespace"]) == (subject["name"], subject["namespace"])  # fmt: skip
+
+
 def test_nothing_at_all_can_be_read() -> None:
     paths = {each.path("") for each in KINDS}
     with pytest.raises(Unreachable, match="no right to list services"):

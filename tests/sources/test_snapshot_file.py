@@ -219,7 +219,7 @@ def test_it_is_saved_after_the_first_sync_and_after_changes(tmp_path: Path, loop
     assert saved == unchanged != again
     assert names_in(path) == ["db", "web"]
     assert listener.said == []
-    gauge = around.metrics.gauge("hsdns_kubernetes_snapshot_saved_timestamp_seconds", "", ("path",))
+    gauge = around.metrics.gauge("hsdns_kubernetes_snapshot_saved_timestamp_seconds", ("path",))
     assert gauge.values == {(str(path),): around.wall_time}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(tmp_path) == ["snapshot.json"]
@@ -335,7 +335,7 @@ def test_pieces_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_serving_is_shown() -> None:
     around, store = FakeRuntime(), Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
-    gauge = around.metrics.gauge("hsdns_kubernetes_snapshot_serving", "", ("path",))
+    gauge = around.metrics.gauge("hsdns_kubernetes_snapshot_serving", ("path",))
 
     def shown() -> Iterator[float]:
         show_serving(around.metrics, "/snapshot.json", store)

@@ -214,12 +214,6 @@ def test_endpoints_have_names_and_ports(cluster: Cluster, web: Service) -> None:
     assert web.cluster_ips == []
 
 
-def test_cluster_ip(cluster: Cluster) -> None:
-    service = cluster.service("api", ports={"dns": "53/UDP"})
-    assert ask(cluster, service.dns_name) == service.cluster_ips
-    assert ask(cluster, f"_dns._udp.api.{SVC}", "SRV") == [f"0 100 53 api.{SVC}."]
-
-
 def test_statefulset(cluster: Cluster) -> None:
     db = cluster.statefulset("db", replicas=3, ports={"pg": 5432})
     first, second, third = db.addresses
@@ -236,19 +230,6 @@ def test_statefulset(cluster: Cluster) -> None:
     db.ready().delete()
     assert ask(cluster, f"db.{SVC}") == ["NXDOMAIN"]
     assert cluster["db"].addresses == []
-
-
-def test_a_new_pod_of_an_ordinal_is_ready(cluster: Cluster) -> None:
-    db = cluster.statefulset("db", replicas=2)
-    db.not_ready(1).scale(1).scale(2)
-    assert ask(cluster, f"db.{SVC}") == sorted(db.addresses)
-
-
-def test_readiness_of_a_pod_is_seen_by_each_service_of_it(cluster: Cluster) -> None:
-    db = cluster.statefulset("db", replicas=2)
-    other = cluster.service("other", headless=True, selector={"app": "db"})
-    db.service[db.addresses[0]].not_ready()
-    assert ask(cluster, other.dns_name) == [db.addresses[1]]
 
 
 def test_statefulset_of_a_service_that_is_there(cluster: Cluster) -> None:

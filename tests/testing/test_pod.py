@@ -62,15 +62,6 @@ def test_its_files_and_user(pod: Pod, tmp_path: Path, monkeypatch: pytest.Monkey
     assert Path("/etc/resolv.conf").read_text() == before
 
 
-def test_two_pods_are_told_apart(cluster: Cluster, pod: Pod) -> None:
-    with cluster.pod("second", namespace="shop") as second:
-        assert second.run(["getent", "hosts", "web.default"]).returncode == 0
-    assert pod.run(["getent", "hosts", "web"]).returncode == 0
-    cluster.queries.assert_asked("web.default", from_=second)
-    cluster.queries.assert_asked(WEB, from_=pod)
-    assert {each.client for each in cluster.queries} == {"pod-1", "second"}
-
-
 def test_commands_can_be_started(pod: Pod) -> None:
     with subprocess.Popen(pod.command(["getent", "hosts", "web"]), stdout=subprocess.PIPE) as ran:
         assert ran.stdout is not None
@@ -93,13 +84,6 @@ def test_nothing_remains(cluster: Cluster, pod: Pod) -> None:
         pod.run(["true"])
     pod.__enter__()
     assert pod.run(["getent", "hosts", "web"]).returncode == 0
-
-
-def test_a_pod_outlives_its_cluster_without_answers() -> None:
-    with Cluster() as cluster:
-        pod = cluster.pod()
-    with pytest.raises(ClusterError, match="this cluster has ended"):
-        pod.run(["true"])
 
 
 def test_a_string_is_no_command(pod: Pod) -> None:

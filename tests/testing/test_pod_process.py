@@ -1,5 +1,4 @@
 import ast
-import os
 import socket
 import subprocess
 import sys
@@ -34,15 +33,3 @@ def test_a_refusal_is_a_sentence(tmp_path: Path) -> None:
     assert ended.returncode == 0
     reasons = ("a network of its own cannot be set up (", "the kernel refuses user namespaces (", "/proc/self/")  # fmt: skip
     assert said.startswith(reasons), said
-
-
-def test_the_kernel_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refusing:
-        @staticmethod
-        def unshare(flags: int) -> int:
-            return -1
-
-    monkeypatch.setattr("ctypes.get_errno", lambda: 1)
-    with pytest.raises(pod_process.Refused) as raised:
-        pod_process._own_namespaces(Refusing())  # type: ignore[arg-type]  # it is called for unshare() alone
-    assert str(raised.value) == f"the kernel refuses user namespaces ({os.strerror(1)})"

@@ -45,17 +45,6 @@ def test_assertions(queries: Queries, call: str, expected: str) -> None:
     assert text.replace(ALL, " / all 4:").replace("\n  ", " / ") == expected
 
 
-def test_it_is_a_sequence_that_can_be_cleared(queries: Queries) -> None:
-    assert len(queries) == 4
-    assert queries[0] is CAME[0]
-    assert queries[1:3] == [*CAME[1:3]]
-    assert [each.name for each in queries] == [each.name for each in CAME]
-    queries.clear()
-    assert not queries
-    with pytest.raises(AssertionError, match=r"^no query web A came; no query came at all$"):
-        queries.assert_asked("web", "A")
-
-
 def test_what_is_not_noted_is_not_denied(queries: Queries) -> None:
     for _ in range(MOST):
         queries.note(CAME[3])

@@ -1,6 +1,5 @@
 import asyncio
 import socket
-import threading
 
 import dns.message
 import pytest
@@ -35,13 +34,6 @@ def test_a_query_is_noted_before_its_sender_reads_the_reply(cluster: Cluster) ->
             cluster.queries.assert_asked(f"n{number}.{ZONE}", "AAAA", times=1)
 
 
-def test_what_cannot_be_read_is_not_noted(cluster: Cluster) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.sendto(b"\0" * 12, (cluster.address, cluster.port))
-        ask(cluster, WEB)
-    assert [each.name for each in cluster.queries] == [WEB]
-
-
 def test_it_runs_beside_a_loop_of_the_test(cluster: Cluster) -> None:
     async def test() -> list[str]:
         service = cluster.service("web", headless=True).endpoints("10.0.0.1")
@@ -50,13 +42,6 @@ def test_it_runs_beside_a_loop_of_the_test(cluster: Cluster) -> None:
         return found + await asyncio.to_thread(ask, cluster, WEB)
 
     assert asyncio.run(test()) == ["10.0.0.1", "10.0.0.1", "10.0.0.2"]
-
-
-def test_its_thread_ends_with_a_client_that_stays(cluster: Cluster) -> None:
-    with Cluster() as other, socket.create_connection((other.address, other.port)) as sock:
-        (thread,) = (each for each in threading.enumerate() if each is other.server._thread)
-        sock.sendall(b"\0")
-    assert not thread.is_alive()
 
 
 def test_a_start_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,6 @@ from hsdns.upstream.connection import (
     connect,
     describe,
     server_hostname,
-    time_limit,
 )
 from hsdns.upstream.target import Target
 from hsdns.wire.encode import encode_query
@@ -35,7 +34,6 @@ from hsdns.wire.name import Name
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import LOOPS
 from tests.support.tables import section, sections
-from tests.support.upstreams.dns_upstream import serve
 
 QUERY = encode_query(Query.ask(Name.from_text("www.example.org."), RRType.A), 0x1234)
 NOISE = b"\x12\x35" + bytes(10)
@@ -116,32 +114,6 @@ async def test_a_connection_lost_during_a_query(
         await connection.ask(QUERY)
 
 
-def test_close() -> None:
-    connection, sent = UdpConnection(), Sent()
-    connection.connection_made(sent)
-    connection.close()
-    assert sent.closed
-    assert not connection.is_open
-
-
-async def connect_and_ask(protocol: str, target: Target) -> bytes:
-    connection = await connect(protocol, target, None)
-    try:
-        return await connection.ask(QUERY)
-    finally:
-        connection.close()
-
-
-@pytest.mark.parametrize("protocol", [UDP, TCP])
-async def test_no_listener(protocol: str) -> None:
-    async with serve() as upstream:
-        target = Target("dns", "127.0.0.1", upstream.port)
-    async with asyncio.timeout(30):
-        with pytest.raises(ConnectionRefusedError) as caught:
-            await connect_and_ask(protocol, target)
-    assert describe(caught.value) == "refuses connections; does a DNS server listen there?"
-
-
 @pytest.mark.parametrize(
     ("source", "address", "sentence"),
     [
@@ -172,25 +144,6 @@ def test_a_source_address_of_another_family(
 )
 def test_whom_the_certificate_must_name(target: Target, name: str) -> None:
     assert server_hostname(target) == name
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_time_limit(loop: str) -> None:
-    """It ends a wait that is longer, nothing else, and leaves no timer behind."""
-    with pytest.raises(TimeoutError):
-        async with time_limit(0.001):
-            await asyncio.Event().wait()
-    async with time_limit(0.0):
-        pass
-    await asyncio.sleep(0.01)
-    with pytest.raises(ConnectionError):
-        async with time_limit(60.0):
-            raise ConnectionError
-    waiting = asyncio.create_task(asyncio.Event().wait())
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        async with time_limit(60.0):
-            await waiting
 
 
 POOL = Path(__file__).with_name("pool.txt")
@@ -230,6 +183,13 @@ async def test_pool(name: str) -> None:
                 assert [each for each in made if made[each].is_open] == names, line
     assert pool is not None
     pool.close()
+
+
+async def test_a_pool_keeps_at_most_256_idle_connections() -> None:
+    pool, made = Pool(10.0, lambda: 100.0), [Connection() for _ in range(257)]
+    for each in made:
+        pool.give("udp", each)
+    assert (len(pool), [each.is_open for each in made].count(False)) == (256, 1)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,12 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import cast
 
 import dns.message
 import pytest
 
-from hsdns.upstream.connection import ConnectionClosed, ProtocolViolation
+from hsdns.upstream.connection import ConnectionClosed
 from hsdns.upstream.doh import DohSession
 from hsdns.upstream.https import HttpsConnection, HttpsPool, connect_https
 from hsdns.upstream.target import HTTP2, Target
@@ -101,17 +100,6 @@ async def test_one_connection(
         assert connection.is_idle
         connection.close()
         assert not connection.is_usable
-
-
-async def test_without_a_name_the_address_is_the_authority(tmp_path: Path) -> None:
-    certificate = make_certificate(tmp_path, NAME)
-    tls = context(certificate)
-    tls.check_hostname = False
-    async with asyncio.timeout(10), serve_doh(FOUND, certificate) as server:
-        connection = await connect_https(Target("https", "127.0.0.1", server.port), tls, "POST")
-        await connection.ask(WIRE)
-        assert server.asked[0].authority == f"127.0.0.1:{server.port}"
-        connection.close()
 
 
 async def test_a_server_without_http2(certificate: Certificate) -> None:
@@ -249,25 +237,6 @@ async def test_a_reply_comes_as_its_query_is_cancelled(reply: bytes | Connection
         await cancelled
 
 
-async def test_no_query_is_sent_before_the_servers_settings() -> None:
-    connection = HttpsConnection(DohSession("dns.example.net"))
-    ready = asyncio.create_task(connection.wait_ready())
-    await asyncio.sleep(0)
-    assert not ready.done()
-    connection.data_received(b"\0\0\0\4" + bytes(5))
-    await ready
-
-
-async def test_one_invalid_response_closes_nothing(certificate: Certificate) -> None:
-    async with line_to(certificate) as line:
-        line.server.status = 503
-        with pytest.raises(ProtocolViolation, match="answers with HTTP status 503"):
-            await line.ask()
-        line.server.status = 200
-        assert is_reply(await line.ask())
-        assert len(line.server.connections) == 1
-
-
 async def test_closed_in_between_queries_are_answered_and_nothing_is_kept(
     certificate: Certificate,
 ) -> None:
@@ -279,11 +248,3 @@ async def test_closed_in_between_queries_are_answered_and_nothing_is_kept(
         assert len(line.line) == 0
         assert is_reply(await line.ask())
         assert len(line.line) == 0
-
-
-async def test_no_listener(certificate: Certificate) -> None:
-    async with serve_doh(FOUND, certificate) as server:
-        pass
-    line = Line(server, certificate, 10.0, 0.0)
-    outcomes = await asyncio.gather(*(line.ask() for _ in range(3)), return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [ConnectionRefusedError] * 3

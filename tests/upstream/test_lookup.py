@@ -95,13 +95,6 @@ def test_nothing_found(script: Answer, reason: str, monkeypatch: pytest.MonkeyPa
     assert sentence.endswith(f"{after}; write an address, or use another resolver")
 
 
-async def test_no_listener_at_the_resolver() -> None:
-    async with serve() as server:
-        port = server.port
-    with pytest.raises(CorefileError, match="refuses connections; does a DNS server listen"):
-        await find_targets([HOST], [Target("dns", "127.0.0.1", port)])
-
-
 class Resolver:
     """Replaces the loop's getaddrinfo()."""
 
@@ -122,15 +115,6 @@ def find_here(resolver: Resolver, *targets: Target | HostTarget) -> list[Target]
         return await find_targets(targets)
 
     return asyncio.run(run())
-
-
-def test_without_resolvers_this_host_is_asked() -> None:
-    resolver = Resolver(["192.0.2.1", "2001:db8::1"])
-    assert find_here(resolver, HOST) == [
-        Target("dns", "192.0.2.1", 5353),
-        Target("dns", "2001:db8::1", 5353),
-    ]
-    assert resolver.asked == [("dns.example.net", 0)]
 
 
 def test_upstreams_are_unique_and_in_the_order_of_the_arguments() -> None:
@@ -165,10 +149,3 @@ def test_a_system_resolver_that_does_not_reply(monkeypatch: pytest.MonkeyPatch) 
         CorefileError, match=r"the resolver of this host did not reply within 0\.01s"
     ):
         find_here(Silent([]), HOST)
-
-
-def test_addresses_need_no_resolver() -> None:
-    resolver = Resolver(OSError("not asked"))
-    targets = [Target("dns", "192.0.2.1", 53), Target("tls", "192.0.2.1", 53)]
-    assert find_here(resolver, *targets) == targets[:1]
-    assert resolver.asked == []

@@ -158,25 +158,6 @@ def in_loop(scenario: Callable[..., None]) -> Callable[..., None]:
 
 
 @in_loop
-def test_replies_resume_their_askers_in_any_order() -> None:
-    setup = Setup()
-    numbers = [setup.ask(query(k)) for k in range(200)]
-    assert len(setup.under_test) == len(setup.waits) == 200
-    assert (len(setup.sockets), setup.counts.count(False)) == (MAX_PORTS, MAX_PORTS)
-    expected = {}
-    for socket in setup.sockets:
-        for message in reversed(socket.sent):
-            socket.receive(reply(message))
-            expected[message[12:]] = reply(message)
-    assert [setup.results[k] for k in numbers] == [
-        expected[query(k).question_wire] for k in range(200)
-    ]
-    assert len(setup.under_test) == len(setup.waits) == 0
-    setup.under_test.close()
-    assert setup.open == 0
-
-
-@in_loop
 def test_ids_are_unpredictable_and_differ_from_all_outstanding_ones() -> None:
     octets = bytes((7, 1, 7, 1, 7, 1, 7, 2))  # the ID 0x0701 comes three times
     setup = Setup(entropy=Entropy(lambda count: octets), most=1)
@@ -464,27 +445,6 @@ def test_few_names_are_suspected_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     setup.under_test.close()
 
 
-@in_loop
-def test_ports_change_after_a_number_of_queries_and_close_after_their_last_reply(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(multiplexer, "MAX_SENT", 3)
-    setup = Setup(most=1)
-    for k in range(7):
-        setup.ask(query(k))
-    assert [len(socket.sent) for socket in setup.sockets] == [3, 3, 1]
-    first = setup.sockets[0]
-    for message in first.sent[:2]:
-        first.receive(reply(message))
-    assert setup.open == 3
-    first.receive(reply(first.sent[2]))
-    assert (setup.open, first.is_closed) == (2, True)
-    setup.under_test.close()
-    assert setup.open == 2
-    setup.pass_time(2.0 + TICK)
-    assert setup.open == 0
-
-
 @pytest.mark.parametrize(
     ("options", "seconds", "sockets"),
     [
@@ -505,21 +465,6 @@ def test_ports_change_with_time(options: dict[str, Any], seconds: float, sockets
     assert (len(setup.sockets), setup.open) == (sockets, 1)
     setup.now += 100.0
     setup.under_test.expire()
-    assert setup.open == 0
-
-
-@in_loop
-def test_a_silent_upstream_uses_few_sockets() -> None:
-    setup, most = Setup(), 0
-    for k in range(8000):  # 800 names a second, for ten seconds
-        setup.ask(query(k))
-        setup.pass_time(1 / 800)
-        most = max(most, setup.open)
-    assert len(setup.under_test) <= 1650
-    assert most <= 2 * MAX_PORTS
-    setup.pass_time(2.0 + TICK)
-    assert all(isinstance(result, TimeoutError) for result in setup.results.values())
-    setup.under_test.close()
     assert setup.open == 0
 
 
@@ -567,22 +512,6 @@ async def test_many_askers_are_divided(event: str) -> None:
     assert (len(setup.waits), setup.open) == (0, 0)
 
 
-def test_few_are_resumed_at_once_however_fast_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that wait in tasks take their time afterwards."""
-    monkeypatch.setattr(multiplexer, "MAX_RESUMED", 2)
-    setup = Setup()
-
-    def scenario() -> None:
-        for _ in range(4):
-            setup.ask()
-        setup.sockets[0].receive(reply(setup.sent[0]))
-        assert [type(result) for result in setup.results.values()].count(bytes) == 2
-        setup.under_test.close()
-
-    in_loop(scenario)()
-    assert set(setup.results.values()) == {reply(setup.sent[0])}
-
-
 def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "MAX_WAITING", 3)
     setup = Setup(most=1)
@@ -600,18 +529,6 @@ def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyP
     assert [type(result) for result in setup.results.values()] == [
         Displaced, Displaced, bytes, bytes, bytes,
     ]  # fmt: skip
-
-
-@in_loop
-def test_a_socket_that_cannot_be_opened_fails_one_query() -> None:
-    def refuse(*_: object) -> Any:
-        raise OSError(errno.EMFILE, "too many")
-
-    setup = Setup()
-    setup.under_test._open = refuse
-    setup.ask()
-    assert isinstance(setup.results[0], OSError)
-    assert len(setup.under_test) == len(setup.waits) == 0
 
 
 async def test_tasks_ask_through_futures() -> None:
@@ -664,24 +581,3 @@ def test_it_draws_many_octets_at_a_time_and_uses_each_once() -> None:
     numbers = [entropy.number() for _ in range(3000)]
     assert numbers == [*range(10_000, 12_048), *range(20_000, 20_952)]
     assert drawn == [4096, 4096]
-
-
-@in_loop
-def test_many_expired_queries_are_divided() -> None:
-    """Each of them costs what a query costs; they are all due at once if an upstream stops answering."""
-    setup = Setup()
-    failed: list[float] = []
-
-    class Results(dict[int, bytes | BaseException | None]):
-        def update(self, result: Any) -> None:
-            setup.now += TURN / 2
-            failed.append(setup.now)
-            super().update(result)
-
-    setup.results = Results()
-    numbers = [setup.ask(query(k)) for k in range(5)]
-    setup.now += 2.0 + TICK
-    for count in (2, 4, 5, 5):
-        setup.under_test.expire()
-        assert len(failed) == count
-    assert all(isinstance(setup.results[each], TimeoutError) for each in numbers)

@@ -9,10 +9,8 @@ import pytest
 
 from hsdns.corefile.tree import CorefileError, Line, Position, Token
 from hsdns.upstream.target import (
-    HTTP2,
     HostTarget,
     Target,
-    TlsFiles,
     make_context,
     nameservers,
     read_address,
@@ -126,13 +124,6 @@ def test_files(certificate: Certificate) -> None:
     assert make_context(read_tls(line(cert, key))).verify_mode == ssl.CERT_REQUIRED
 
 
-def test_relative_files_and_alpn(certificate: Certificate) -> None:
-    files = read_tls(line(certificate.cert.name))
-    context = make_context(files, lambda text: str(certificate.cert.parent / text), HTTP2)
-    assert "dns.example.net" in authorities(context)[0]
-    assert read_tls(line()) == TlsFiles(None, None, None)
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -157,10 +148,3 @@ def test_tls_errors(words: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(CorefileError) as caught:
         make_context(read_tls(line(*words)))
     assert str(caught.value) == sentence
-
-
-def test_a_file_that_is_no_certificate(tmp_path: Path) -> None:
-    path = tmp_path / "ca.pem"
-    path.write_text("no certificate")
-    with pytest.raises(CorefileError, match=r'^Corefile:3:9: cannot use ".*ca\.pem" for TLS: '):
-        make_context(read_tls(line(str(path))))

@@ -67,22 +67,6 @@ async def test_others_run_between_datagrams_that_take_long() -> None:
             sock.close()
 
 
-async def test_a_datagram_may_be_the_last_that_it_was_open_for() -> None:
-    received: list[bytes] = []
-
-    def receive(datagram: bytes) -> None:
-        received.append(datagram)
-        sock.close()
-
-    async with serve(lambda wire: [wire] * 3) as server:
-        target = Target("dns", "127.0.0.1", server.port)
-        sock = UdpSockets(target, None, no_time_passes).open(receive, unexpected)
-        sock.send(b"once")
-        await until(lambda: bool(received), "the first datagram")
-        await asyncio.sleep(0)
-        assert received == [b"once"]
-
-
 async def test_errors_of_datagrams_are_reported_each_time() -> None:
     errors: list[OSError] = []
     unused, other = open_both("127.0.0.1", 0)

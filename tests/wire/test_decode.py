@@ -25,6 +25,7 @@ from hsdns.wire.decode import (
     MAX_QUERY_LEN,
     BadQuery,
     BadReply,
+    answers_question,
     decode,
     decode_header,
     decode_in_turns,
@@ -251,6 +252,34 @@ def test_compressed_names_in_types_that_no_longer_may_have_them() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("rrtype", "before", "names", "after"),
+    [(3, 0, 1, 0), (4, 0, 1, 0), (6, 0, 2, 20), (7, 0, 1, 0), (8, 0, 1, 0), (9, 0, 1, 0), (14, 0, 2, 0),
+     (15, 2, 1, 0), (17, 0, 2, 0), (18, 2, 1, 0), (21, 2, 1, 0), (33, 6, 1, 0)],
+)  # fmt: skip
+def test_compressed_names_of_all_types_of_old(
+    rrtype: int, before: int, names: int, after: int
+) -> None:
+    reply = decode_reply(record(rrtype, bytes(before) + b"\xc0\x0c" * names + bytes(after)), QUERY)
+    assert reply.answer[0].rdata == bytes(before) + QUERY.qname.wire * names + bytes(after)
+
+
+@pytest.mark.parametrize(
+    ("header", "question", "answers"),
+    [
+        pytest.param("8000 0001", QUESTION, True, id="same"),
+        pytest.param("8000 0001", QUESTION.upper(), True, id="other-case"),
+        pytest.param("8000 0001", QUESTION[:-3] + b"\2\0\1", False, id="other-type"),
+        pytest.param("8000 0000", b"", True, id="none"),
+        pytest.param("8000 0101", QUESTION, False, id="many"),
+        pytest.param("0000 0001", QUESTION, False, id="query"),
+    ],
+)
+def test_answers_question(header: str, question: bytes, answers: bool) -> None:
+    wire = bytes.fromhex(f"1234 {header} 0000 0000 0000") + question
+    assert answers_question(wire, QUESTION) is answers
+
+
 def test_sections_flags_and_opt() -> None:
     message = oracle(
         ["www.example.org. 30 IN CNAME a.example.net."],
@@ -428,9 +457,10 @@ def test_one_record_of_a_type_is_kept() -> None:
     """What is made for a long reply does not grow with it."""
     asked = decode(query("example.org", number=0).to_wire())
     answer = tuple(RR(asked.qname, 1, 600 - n, bytes((192, 0, 2, n))) for n in range(250))
+    answer += (RR(asked.qname, 16, 999, b"\xff" + bytes(255) + b"\1x"),)
     found = outline(encode(asked, Reply(0, answer), MAX_TCP_LEN))
     assert found is not None
-    assert (len(found.reply.answer), found.ttl) == (1, 351)
+    assert (len(found.reply.answer), found.ttl) == (2, 351)
 
 
 @pytest.mark.parametrize("wire", [b"", bytes(12), bytes(4) + b"\0\2" + bytes(30)])

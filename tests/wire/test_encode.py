@@ -16,17 +16,19 @@ from hypothesis import strategies as st
 from hsdns.wire import rdata
 from hsdns.wire.edns import ECHOED, Edns
 from hsdns.wire.encode import (
+    MANY_RECORDS,
     MAX_TCP_LEN,
     encode,
     encode_badvers,
     encode_in_turns,
     encode_query,
+    is_big,
     is_truncated,
     reply_size,
     udp_limit,
 )
-from hsdns.wire.iana import RRType
-from hsdns.wire.message import RR, TC, Query, Reply
+from hsdns.wire.iana import Opcode, RRType
+from hsdns.wire.message import AA, RD, RR, TC, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.support.coroutines.eager import turns
@@ -239,10 +241,24 @@ def test_names_first_seen_beyond_the_reach_of_pointers() -> None:
     assert seen(read(encode(QUERY, reply, MAX_TCP_LEN))) == given_records(reply)
 
 
+@pytest.mark.parametrize("start", [0x3FFE, 0x3FFF, 0x4000])
+def test_names_at_the_edge_of_the_reach_of_pointers(start: int) -> None:
+    at = 12 + len(QUERY.question_wire)
+    fillers = tuple(
+        RR(name("x."), 65280, 0, bytes(size)) for size in (8000, start - at - 25 - 8000)
+    )
+    late = tuple(RR(name("late.org."), RRType.A, 0, bytes((10, 0, 0, n))) for n in range(2))
+    wire = encode(QUERY, Reply(answer=fillers + late), MAX_TCP_LEN)
+    assert wire[start : start + 5] == b"\4late"
+    assert seen(read(wire)) == given_records(Reply(answer=fillers + late))
+
+
 def test_replies_are_compressed() -> None:
     owner = name(f"db.{ZONE}")
     reply = Reply(answer=tuple(RR(owner, RRType.A, 5, bytes((10, 0, 0, n))) for n in range(3)))
     assert len(encode(QUERY, reply, 512)) == 12 + len(QUERY.question_wire) + 3 * 16
+    short = Reply(answer=(RR(name("x."), RRType.A, 5, bytes(4)),) * 2)
+    assert len(encode(QUERY, short, 512)) == 12 + len(QUERY.question_wire) + 17 + 16
 
 
 def test_the_root_as_question_and_as_owner() -> None:
@@ -262,11 +278,13 @@ def test_udp_limit(edns: Edns | None, limit: int) -> None:
 
 def test_badvers() -> None:
     edns = Edns(1232, version=1, do=True, options=((3, b""),))
-    wire = encode_badvers(Query.ask(name("example.org."), RRType.SOA, query_id=9, edns=edns), edns)
+    flags = Opcode.NOTIFY << 11 | RD | AA | TC
+    query = Query.ask(name("example.org."), RRType.SOA, query_id=9, edns=edns, flags=flags)
+    wire = encode_badvers(query, edns)
     message = read(wire)
     assert (message.id, int(message.rcode()), message.edns, message.payload) == (9, 16, 0, 0)
     assert (wire[3] & 15, message.options, len(message.question)) == (0, (), 1)
-    assert int(message.flags) == dns.flags.QR | dns.flags.RD
+    assert int(message.flags) & ~15 == dns.flags.QR | Opcode.NOTIFY << 11 | dns.flags.RD
 
 
 def test_options_of_an_upstream_replace_the_echoed_ones() -> None:
@@ -283,10 +301,10 @@ def test_options_of_an_upstream_replace_the_echoed_ones() -> None:
 )
 def test_options_that_leave_no_room_are_left_out(padding: int, kept: bool) -> None:
     edns = Edns(512, do=True, options=((12, bytes(padding)),))
-    wire = encode(Query.ask(name("example.org."), RRType.A, edns=edns), Reply(), 512)
+    wire = encode(Query.ask(name("example.org."), RRType.A, edns=edns), Reply(rcode=23), 512)
     message = read(wire)
     assert len(wire) <= 512
-    assert (message.payload, bool(message.options)) == (512, kept)
+    assert (message.rcode(), message.payload, bool(message.options)) == (23, 512, kept)
     assert message.ednsflags & dns.flags.DO
     assert not message.flags & dns.flags.TC
 
@@ -308,7 +326,7 @@ ADDRESSES = tuple(RR(QUERY.qname, RRType.A, 30, n.to_bytes(4, "big")) for n in r
 @given(
     st.sampled_from([RRType.A, RRType.TXT, RRType.SRV, RRType.NS]),
     st.integers(0, 300),
-    st.sampled_from([None, (0, "ttl", 9), (70, "rrclass", 3), (70, "rdata", bytes(6) + b"\2lo\0"), (65, "owner", name("x."))]),
+    st.sampled_from([None, (0, "ttl", 9), (70, "rrclass", 3), (70, "rrtype", 65280), (70, "rdata", bytes(6) + b"\2lo\0"), (65, "owner", name("x."))]),
     st.sampled_from([12 + len(QUERY.question_wire), 512, 1232, 1233, 1234, MAX_TCP_LEN]),
     st.sampled_from([QUERY.qname, name("db.default.svc.cluster.local"), name("other.org"), name(".")]),
 )  # fmt: skip
@@ -422,6 +440,22 @@ def test_is_truncated_where_a_handler_chose_the_size(
     wire = encode(query, found, udp_limit(query, found))
     assert len(wire) <= min(shown.payload_size, edns.payload_size if edns is not None else 512)
     assert is_truncated(query, found, "udp") is bool(wire[2] & TC >> 8)
+
+
+@pytest.mark.parametrize("protocol", ["udp", "tcp"])
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_one_octet_too_many(protocol: str, over: int) -> None:
+    query = make_request("a.example.org.", edns=Edns(600, options=((10, b"c" * 8),))).query
+    room = {"udp": 600, "tcp": 65535}[protocol] - (12 + 19 + 11 + 12) - 11
+    found = Reply(answer=(RR(name("."), 65280, 0, bytes(room + over)),))
+    assert is_truncated(query, found, protocol) is (over > 0)
+
+
+@pytest.mark.parametrize("section", ["answer", "authority", "additional"])
+def test_is_big(section: str) -> None:
+    records = many(MANY_RECORDS).answer
+    assert is_big(Reply().replace(**{section: records}))
+    assert not is_big(Reply().replace(**{section: records[1:]}))
 
 
 def test_is_truncated_by_an_upstream() -> None:

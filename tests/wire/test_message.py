@@ -13,32 +13,28 @@ from hypothesis import strategies as st
 from hsdns.turns import AT_ONCE
 from hsdns.wire.edns import Edns, read_options
 from hsdns.wire.encode import encode, is_truncated
-from hsdns.wire.iana import OptCode, Rcode, RRClass, RRType, type_from_text
+from hsdns.wire.iana import OptCode, RRClass, RRType, type_from_text
 from hsdns.wire.message import (
     AA,
-    AD,
     CD,
-    RA,
     RD,
     RR,
-    TC,
     InfoCode,
     Outcome,
     Query,
     Reply,
     follow,
     is_answered,
-    is_notify,
     make_records,
     outcome,
     pieces,
     reply_flags,
     to_option,
-    unwritten,
     with_extended_error,
 )
 from hsdns.wire.name import Name
 from tests import strategies
+from tests.support.plugins.dialogue import make_reply
 from tests.support.plugins.requests import make_request, reply, rr
 from tests.support.tables import columns
 
@@ -55,21 +51,6 @@ def test_ask() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "rd", "cd", "opcode"),
-    [
-        (0, False, False, 0),
-        (RD, True, False, 0),
-        (CD, False, True, 0),
-        (4 << 11 | RD, True, False, 4),
-    ],
-    ids=["none", "rd", "cd", "notify"],
-)
-def test_flags(flags: int, rd: bool, cd: bool, opcode: int) -> None:
-    query = Query.ask(QNAME, RRType.A, flags=flags)
-    assert (query.rd, query.cd, query.opcode, is_notify(query)) == (rd, cd, opcode, opcode == 4)
-
-
-@pytest.mark.parametrize(
     ("flags", "rd", "copied"),
     [
         (RD | CD | AA, None, RD | CD),
@@ -83,24 +64,6 @@ def test_flags(flags: int, rd: bool, cd: bool, opcode: int) -> None:
 def test_copied_flags(flags: int, rd: bool | None, copied: int) -> None:
     query = Query.ask(QNAME, RRType.A, flags=flags)
     assert reply_flags(query, Reply(rd=rd), is_cut=False) == copied
-
-
-@pytest.mark.parametrize(
-    ("reply", "is_cut", "flags"),
-    [
-        (Reply(), False, 0),
-        (Reply(), True, TC),
-        (Reply(tc=True), False, TC),
-        (Reply(aa=True, ra=True, ad=True), False, AA | RA | AD),
-    ],
-)
-def test_flags_of_a_reply(reply: Reply, is_cut: bool, flags: int) -> None:
-    assert reply_flags(Query.ask(QNAME, RRType.A, flags=0), reply, is_cut=is_cut) == flags
-
-
-def test_do_needs_edns() -> None:
-    assert Query.ask(QNAME, RRType.A, edns=Edns(1232, do=True)).do
-    assert not Query.ask(QNAME, RRType.A, edns=Edns(1232)).do
 
 
 @pytest.mark.parametrize("count", [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE, 1000])
@@ -187,8 +150,6 @@ def test_a_reply_without_room_for_its_errors_counts_as_truncated() -> None:
 
 
 A = "a.example.org. 5 IN A 10.0.0.1"
-ZONE_SOA = "example.org. 5 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"
-NS = "example.org. 5 IN NS ns.example.org."
 SIGNED = "a.example.org. 5 IN RRSIG A 8 3 5 {1} {0} 1 example.org. AAAA"
 EARLY, NOW, LATE = "20230101000000", 1_700_000_000, "20240101000000"  # NOW is in November 2023
 CURRENT, EXPIRED, FUTURE = (
@@ -198,28 +159,15 @@ CURRENT, EXPIRED, FUTURE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        pytest.param(reply([A]), Outcome.POSITIVE, id="answer"),
-        pytest.param(reply([A], [NS]), Outcome.POSITIVE, id="answer-with-ns"),
-        pytest.param(reply(), Outcome.POSITIVE, id="empty-without-soa"),
-        pytest.param(reply((), [ZONE_SOA]), Outcome.NODATA, id="soa"),
-        pytest.param(reply((), [NS, ZONE_SOA]), Outcome.NODATA, id="soa-and-ns"),
-        pytest.param(reply((), [NS]), Outcome.DELEGATION, id="ns"),
-        pytest.param(reply((), [ZONE_SOA], (), Rcode.NXDOMAIN), Outcome.NXDOMAIN, id="nxdomain"),
-        pytest.param(reply((), (), (), Rcode.NXDOMAIN), Outcome.NXDOMAIN, id="nxdomain-bare"),
-        pytest.param(
-            reply([A], (), (), Rcode.NXDOMAIN), Outcome.OTHER_ERROR, id="nxdomain-with-answer"
-        ),
-        pytest.param(unwritten(Rcode.SERVFAIL), Outcome.SERVER_ERROR, id="servfail"),
-        pytest.param(unwritten(Rcode.NOTIMP), Outcome.SERVER_ERROR, id="notimp"),
-        pytest.param(unwritten(Rcode.REFUSED), Outcome.OTHER_ERROR, id="refused"),
-        pytest.param(None, Outcome.OTHER_ERROR, id="silence"),
-    ],
-)
-def test_outcome(found: Reply | None, expected: Outcome) -> None:
-    assert outcome(make_request("a.example.org.").query, found, lambda: NOW) is expected
+@pytest.mark.parametrize(("found", "expected"), columns(ANSWERS, "outcomes"))
+def test_outcome(found: str, expected: str) -> None:
+    query = make_request("a.example.org.").query
+    sent = make_reply(found, "a.example.org.", lambda: True)
+    assert outcome(query, sent, lambda: NOW) is Outcome[expected]
+
+
+def test_silence_is_an_error() -> None:
+    assert outcome(make_request("a.").query, None, lambda: NOW) is Outcome.OTHER_ERROR
 
 
 @pytest.mark.parametrize("qtype", ["AXFR", "IXFR"])

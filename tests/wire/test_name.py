@@ -108,7 +108,7 @@ def test_after_name(wire: bytes, end: int) -> None:
     assert after_name(wire, 2) == end
 
 
-@pytest.mark.parametrize("wire", [b"??", b"??\3or", b"??\3org"])
+@pytest.mark.parametrize("wire", [b"??", b"??\3or", b"??\3org", b"??\xbf\0"])
 def test_after_a_name_that_runs_out_is_nothing(wire: bytes) -> None:
     with pytest.raises(IndexError):
         after_name(wire, 2)

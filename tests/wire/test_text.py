@@ -116,6 +116,11 @@ def test_any_text_is_read_or_refused(rrtype: int, text: str) -> None:
     assert rdata_from_text(rrtype, rdata_to_text(rrtype, wire)) == wire
 
 
+def test_the_longest_name() -> None:
+    assert rdata_to_text(RRType.NS, b"\1a" * 127 + b"\0") == "a." * 127
+    assert rdata_to_text(RRType.NS, b"\2bb" + b"\1a" * 126 + b"\0").startswith(r"\# 256 ")
+
+
 def test_empty_rdata_of_a_known_type_is_no_error() -> None:
     """RFC 2136 uses it; dnslib refuses the whole message."""
     assert rdata_to_text(RRType.A, b"") == r"\# 0"

@@ -106,14 +106,12 @@ def answered(message: dns.message.Message, error: int, wall: int, *replies: Repl
 )
 def test_a_signed_reply(algorithm: object, edns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     message = query(monkeypatch, algorithm=algorithm, edns=edns)
-    (wire,) = answered(message, NO_ERROR, NOW, Reply(answer=(rr("example.org. 1 IN A 192.0.2.1"),)))
+    record = rr("example.org. 1 IN A 192.0.2.1")
+    (wire,) = answered(message, NO_ERROR, NOW, Reply(answer=(record,), authority=(record,)))
     reply = dns.message.from_wire(wire, keyring=message.keyring, request_mac=message.mac)
-    assert (reply.had_tsig, reply.tsig_error, len(reply.answer), reply.edns) == (
-        True,
-        0,
-        1,
-        0 if edns else -1,
-    )
+    assert reply.tsig is not None
+    assert (reply.tsig.ttl, reply.tsig_error, reply.edns) == (0, 0, 0 if edns else -1)
+    assert (len(reply.answer), len(reply.authority)) == (1, 1)
 
 
 def test_messages_are_signed_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +136,13 @@ def test_messages_are_signed_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(BADKEY, {"key": "other.example."}, False, dns.tsig.PeerBadKey, id="badkey"),
         pytest.param(BADSIG, {"secret": "AAAA"}, False, dns.tsig.PeerBadSignature, id="badsig"),
         pytest.param(BADTIME, {"signed": NOW - 1000}, True, dns.tsig.PeerBadTime, id="badtime"),
+        pytest.param(
+            BADTIME,
+            {"signed": NOW - 1000, "algorithm": dns.tsig.HMAC_SHA512},
+            True,
+            dns.tsig.PeerBadTime,
+            id="longest",
+        ),
     ],
 )
 def test_errors(
@@ -171,6 +176,21 @@ def test_only_the_last_record_is_a_signature(monkeypatch: pytest.MonkeyPatch) ->
     text = whole[:10] + b"\0\2" + whole[12:] + bytes.fromhex("00 0010 0001 00000000 0002 0141")
     assert read_signature(text) is None
     assert decode(text).whole == b""
+
+
+@pytest.mark.parametrize("counts", ["0000 0001 0001", "0100 0000 0000", "0000 0000 0101"])
+def test_it_is_the_last_record_whatever_the_counts(
+    counts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts above the records are no fault, as with miekg/dns; RDATA and TTL may be long."""
+    whole = query(monkeypatch).to_wire()
+    found = read_signature(whole)
+    assert found is not None
+    other = b"\xc0\x0c" + bytes.fromhex("0010 0001 01020304 012c") + bytes(300)
+    longer = (
+        whole[:6] + bytes.fromhex(counts) + whole[12 : found.start] + other + whole[found.start :]
+    )
+    assert read_signature(longer) == found._replace(start=found.start + len(other))
 
 
 @given(st.binary(max_size=120))

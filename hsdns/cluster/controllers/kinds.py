@@ -52,6 +52,9 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
 
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
+    image: str | None = None
+    command: list[str] | None = None
+    args: list[str] | None = None
 
 
 class PodDnsOption(msgspec.Struct, frozen=True):

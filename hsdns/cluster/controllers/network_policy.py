@@ -1,6 +1,6 @@
 """Whether NetworkPolicies let a Pod reach the cluster's DNS, over UDP and over TCP.
 
-Path: sources/manifests.py and rules/checks/network_policy.py -> here; no answer depends on it.
+Path: sources/client_pod.py and rules/checks/network_policy.py -> here; no answer depends on it.
 Source: Kubernetes networking/v1 NetworkPolicy: a Pod that egress policies select may send only what they allow.
 
 The Service of the cluster's own DNS: its name, the labels of its pods, and the ports that these listen on:
@@ -40,7 +40,12 @@ class Peer(NamedTuple):
     ports: frozenset[int] = frozenset({PORT})
 
 
-def denied(policies: Sequence[NetworkPolicy], pod: Peer, servers: Sequence[Peer]) -> dict[str, str]:
+def denied(
+    policies: Sequence[NetworkPolicy],
+    pod: Peer,
+    servers: Sequence[Peer],
+    where: str = "the cluster's DNS",
+) -> dict[str, str]:
     """The transports over which a Pod reaches none of the servers, each with a sentence that names the policies."""
     chosen = [each for each in policies if is_for(each, pod)]
     if not chosen:
@@ -63,7 +68,7 @@ def denied(policies: Sequence[NetworkPolicy], pod: Peer, servers: Sequence[Peer]
         if transport not in allowed:
             other = next((each.upper() for each in PORT_NAMES if each in allowed), "")
             what = f"port {number} over {other} only" if other else f"no port {number}"
-            found[transport] = f"{place} {verb} {what} to the cluster's DNS"
+            found[transport] = f"{place} {verb} {what} to {where}"
     return found
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
@@ -183,8 +184,9 @@ def _read_policy(token: Token) -> str:
     return choice("prefer_positive")(token._replace(text=token.text.lower()))
 
 
-_BOUNDS: Final = words(
-    Bounds, integer(0), read_ttl, integer(0, LONGEST_TTL), syntax="CAPACITY [TTL] [MINTTL]"
+_BOUNDS: Final = replace(
+    words(Bounds, integer(0), read_ttl, integer(0, LONGEST_TTL), syntax="CAPACITY [TTL] [MINTTL]"),
+    reads=3,
 )
 PROPERTIES: Final[dict[str, Property[Any]]] = {
     SUCCESS: _BOUNDS,

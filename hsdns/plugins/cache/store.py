@@ -42,40 +42,16 @@ class Counts:
 
     def __init__(self, metrics: Registry, zones: str) -> None:
         self._zones, counter = zones, metrics.counter
-        self._requests = counter(
-            "coredns_cache_requests_total", "The count of cache requests.", _LABELS
-        )
-        self._misses = counter(
-            "coredns_cache_misses_total",
-            "The count of cache misses. Deprecated, derive misses from cache hits/requests counters.",
-            _LABELS,
-        )
-        self._hits = counter("coredns_cache_hits_total", "The count of cache hits.", _OF_KIND)
-        self._evictions = counter(
-            "coredns_cache_evictions_total", "The count of cache evictions.", _OF_KIND
-        )
-        self._entries = metrics.gauge(
-            "coredns_cache_entries", "The number of elements in the cache.", _OF_KIND
-        )
-        self._octets = metrics.gauge(
-            "hsdns_cache_bytes", "The memory of the elements in the cache.", _OF_KIND
-        )
-        self._prefetches = metrics.counter(
-            "coredns_cache_prefetch_total",
-            "The number of times the cache has prefetched a cached item.",
-            _LABELS,
-        )
-        self._stale = metrics.counter(
-            "coredns_cache_served_stale_total",
-            "The number of requests served from stale cache entries.",
-            _LABELS,
-        )
+        self._requests = counter("coredns_cache_requests_total", _LABELS)
+        self._misses = counter("coredns_cache_misses_total", _LABELS)
+        self._hits = counter("coredns_cache_hits_total", _OF_KIND)
+        self._evictions = counter("coredns_cache_evictions_total", _OF_KIND)
+        self._entries = metrics.gauge("coredns_cache_entries", _OF_KIND)
+        self._octets = metrics.gauge("hsdns_cache_bytes", _OF_KIND)
+        self._prefetches = metrics.counter("coredns_cache_prefetch_total", _LABELS)
+        self._stale = metrics.counter("coredns_cache_served_stale_total", _LABELS)
         # Always 0, because replies to other questions never arrive here; dashboards query it.
-        metrics.counter(
-            "coredns_cache_drops_total",
-            "The number responses that are not cached, because the reply is malformed.",
-            _LABELS,
-        )
+        metrics.counter("coredns_cache_drops_total", _LABELS)
 
     def count_lookup(self, request: Request, kind: str | None) -> None:
         """Count a query and the half that had its answer, None for a miss."""

@@ -143,4 +143,7 @@ def words_of(directive: Directive, zones: tuple[Name, ...], block: Block) -> tup
 
 def lines_of(directive: Directive) -> tuple[tuple[str, ...], ...]:
     """The properties of a block in the Corefile, word by word."""
-    return tuple((line.name.text, *(token.text for token in line.args)) for line in directive.lines)
+    return tuple(
+        (line.name.text, *(token.text for token in line.without_brace.args))
+        for line in directive.lines
+    )

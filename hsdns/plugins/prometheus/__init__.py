@@ -17,6 +17,7 @@ import gc
 import platform
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Final, NamedTuple, Self
 from weakref import WeakSet
 
@@ -45,19 +46,12 @@ def show_runtime(metrics: Registry) -> None:
         return
     _registered.add(metrics)
     counters = {
-        what: metrics.counter(f"python_gc_{name}_total", help_text, ("generation",))
-        for what, name, help_text in (
-            ("collected", "objects_collected", "Objects collected during gc"),
-            ("uncollectable", "objects_uncollectable", "Uncollectable objects found during GC"),
-            ("collections", "collections", "Number of times this generation was collected"),
-        )
+        "collected": metrics.counter("python_gc_objects_collected_total", ("generation",)),
+        "uncollectable": metrics.counter("python_gc_objects_uncollectable_total", ("generation",)),
+        "collections": metrics.counter("python_gc_collections_total", ("generation",)),
     }
-    threads = metrics.gauge("hsdns_runtime_threads", "Threads that Python knows of.")
-    metrics.gauge(
-        "python_info",
-        "Python platform information",
-        ("implementation", "major", "minor", "patchlevel", "version"),
-    ).set(
+    threads = metrics.gauge("hsdns_runtime_threads")
+    metrics.gauge("python_info", ("implementation", "major", "minor", "patchlevel", "version")).set(
         1,
         (
             platform.python_implementation(),
@@ -103,37 +97,20 @@ class QueryCounts:
 
     def __init__(self, metrics: Registry) -> None:
         self._requests = metrics.counter(
-            "coredns_dns_requests_total",
-            "Counter of DNS requests made per zone, protocol and family.",
-            (*_SERVER, "proto", "family", "type"),
+            "coredns_dns_requests_total", (*_SERVER, "proto", "family", "type")
         )
         self._durations = metrics.histogram(
-            "coredns_dns_request_duration_seconds",
-            "Histogram of the time (in seconds) each request took per zone.",
-            TIME_BUCKETS,
-            _SERVER,
+            "coredns_dns_request_duration_seconds", TIME_BUCKETS, _SERVER
         )
         self._request_sizes = metrics.histogram(
-            "coredns_dns_request_size_bytes",
-            "Size of the request in bytes, per zone and protocol.",
-            SIZE_BUCKETS,
-            (*_SERVER, "proto"),
+            "coredns_dns_request_size_bytes", SIZE_BUCKETS, (*_SERVER, "proto")
         )
-        self._do = metrics.counter(
-            "coredns_dns_do_requests_total",
-            "Counter of DNS requests with DO bit set per zone.",
-            _SERVER,
-        )
+        self._do = metrics.counter("coredns_dns_do_requests_total", _SERVER)
         self._response_sizes = metrics.histogram(
-            "coredns_dns_response_size_bytes",
-            "Size of the returned response in bytes.",
-            SIZE_BUCKETS,
-            (*_SERVER, "proto"),
+            "coredns_dns_response_size_bytes", SIZE_BUCKETS, (*_SERVER, "proto")
         )
         self._responses = metrics.counter(
-            "coredns_dns_responses_total",
-            "Counter of response status codes.",
-            (*_SERVER, "rcode", "plugin"),
+            "coredns_dns_responses_total", (*_SERVER, "rcode", "plugin")
         )
         self._zones: dict[bytes, str] = {}
         self._series: dict[tuple[str, str, str, str, bool, int], _Series] = {}
@@ -207,6 +184,7 @@ class QueryCounts:
         )
 
 
+@dataclass(eq=False)
 class Prometheus(Plugin):
     """Counts a block's queries and serves /metrics."""
 
@@ -218,16 +196,12 @@ class Prometheus(Plugin):
         "tls": Property(one(lambda token: token), syntax="FILE", repeat="once"),
     }
 
-    def __init__(
-        self,
-        address: str = DEFAULT_ADDRESS,
-        *,
-        runtime_metrics: bool = False,
-        tls: TlsContext | None = None,
-    ) -> None:
-        self.address = address
-        self.runtime_metrics = runtime_metrics
-        self.tls = tls
+    address: str = DEFAULT_ADDRESS
+    _: KW_ONLY
+    runtime_metrics: bool = False
+    tls: TlsContext | None = None
+
+    def __post_init__(self) -> None:
         self._following = ""  # the name of the next handler in the chain
 
     @classmethod
@@ -252,11 +226,7 @@ class Prometheus(Plugin):
         self._clock = runtime.clock
         self._counts = QueryCounts(runtime.metrics)
         panics(runtime.metrics)
-        runtime.metrics.gauge(
-            "coredns_build_info",
-            "A metric with a constant 1 value labelled by the version that runs.",
-            ("version", "revision", "goversion"),
-        ).set(
+        runtime.metrics.gauge("coredns_build_info", ("version", "revision", "goversion")).set(
             1, (__version__, "", f"{platform.python_implementation()} {platform.python_version()}")
         )
         if self.runtime_metrics:
@@ -299,7 +269,7 @@ class MetricsPage:
 
 def panics(metrics: Registry) -> Counter:
     """Return the counter of exceptions in handlers that the server has caught."""
-    return metrics.counter("coredns_panics_total", "A metrics that counts the number of panics.")
+    return metrics.counter("coredns_panics_total")
 
 
 def enable(metrics: Registry, chains: Mapping[tuple[str, str, str], Sequence[str]]) -> None:
@@ -307,9 +277,5 @@ def enable(metrics: Registry, chains: Mapping[tuple[str, str, str], Sequence[str
 
     Called with all blocks that have `prometheus`, again after a reload; replaces the previous values.
     """
-    gauge = metrics.gauge(
-        "coredns_plugin_enabled",
-        "A metric that indicates whether a plugin is enabled on per server and zone basis.",
-        (*_SERVER, "name"),
-    )
+    gauge = metrics.gauge("coredns_plugin_enabled", (*_SERVER, "name"))
     gauge.values = {(*block, name): 1 for block, names in chains.items() for name in names}

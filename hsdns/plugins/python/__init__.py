@@ -195,11 +195,7 @@ class Python(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Start the handlers, in file order."""
-        faults = runtime.metrics.counter(
-            "hsdns_python_errors_total",
-            "Queries for which a handler of the python plugin raised an exception, timed out or returned no Reply.",
-            ("handler",),
-        )
+        faults = runtime.metrics.counter("hsdns_python_errors_total", ("handler",))
         for handler in self._handlers:
             await handler.start(runtime, faults)
 

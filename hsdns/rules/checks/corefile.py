@@ -32,8 +32,7 @@ from hsdns.wire.name import Name
 @check("HS201", needs="configmaps", each="corefiles")
 def unreadable(objects: Objects, corefile: CorefileText) -> Iterator[Remark]:
     """Corefiles with which CoreDNS does not start."""
-    for error in corefile.errors:
-        yield Remark(corefile.at(error.position), corefile.owner, "", error.message)
+    yield from corefile.errors
 
 
 @check("HS205", needs="configmaps", each="corefiles")
@@ -322,9 +321,8 @@ def reverse_in_another_block(objects: Objects, corefile: CorefileText) -> Iterat
             found = next((each for each in _addresses(objects) if _is_in(each[0], zone)), None)
             if found is not None:
                 address, place = found
-                yield Remark(
-                    corefile.at(block.keys[0].position),
-                    corefile.owner,
+                yield corefile.remark(
+                    block.keys[0].position,
                     "",
                     f"this block has PTR queries for {address} of {place}, and has no kubernetes: the block with "
                     "the longest zone is asked, whatever their order; add kubernetes with these zones here, or "

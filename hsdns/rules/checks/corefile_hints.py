@@ -31,6 +31,7 @@ def without_effect(objects: Objects) -> Iterator[Remark]:
             for block, known, assembled in corefile.setup
             for hint in _of_block(known, assembled, _names_of(block))
         }
+        found.update(corefile.warnings)
         for position, sentence in sorted(found):
             yield corefile.remark(position, "", sentence)
 

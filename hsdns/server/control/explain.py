@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from hsdns.ask.names import BadWord, read_word
 from hsdns.explanation.observed import Pause
 from hsdns.explanation.question import PARAMETERS as ASKING
 from hsdns.explanation.question import QuestionError, from_parameters, read_question
@@ -57,7 +58,7 @@ def resting(clock: Callable[[], float]) -> Pause:
     return Turn(clock, LONGEST, REST).end_if_long
 
 
-PARAMETERS: Final = ("name", "type", *ASKING)
+PARAMETERS: Final = ("name", "type", "namespace", *ASKING)
 ASKER: Final = frozenset(ASKING)
 
 
@@ -74,14 +75,19 @@ async def explain(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]
 
 
 async def _question(door: Door, given: Mapping[str, str], pause: Pause) -> Explanation:
-    try:
-        qname, qtype = read_question(given["name"], given.get("type", ""))
-    except ValueError as error:
-        raise HttpRefusal(400, str(error)) from None
     await import_explaining()
-    from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - imported for those who ask
+    from hsdns.server.explaining import (  # noqa: PLC0415 - imported for those who ask
+        make_explainer,
+        name_of,
+    )
 
     instance = door.serving()
+    try:
+        word = read_word(given["name"], given.get("namespace", ""))
+        name = await name_of(instance.configuration, instance, word)
+        qname, qtype = read_question(name, given.get("type", ""))
+    except (BadWord, QuestionError) as error:
+        raise HttpRefusal(400, str(error)) from None
     explainer = make_explainer(instance.configuration, instance, asks=True, pause=pause)
     found = await explainer.explain(qname, qtype, door.clock())
     beside = [] if door.faults is None else door.faults.beside_the_chain()
@@ -90,17 +96,16 @@ async def _question(door: Door, given: Mapping[str, str], pause: Pause) -> Expla
 
 
 async def _lookup(door: Door, given: Mapping[str, str], pause: Pause) -> Explanation:
-    try:
-        asking = from_parameters(given)
-    except ValueError as error:
-        raise HttpRefusal(400, str(error)) from None
     await import_explaining()
-    from hsdns.server.explaining import explain_lookup  # noqa: PLC0415 - as above
+    from hsdns.server.explaining import explain_lookup, name_of  # noqa: PLC0415 - as above
 
     instance = door.serving()
     try:
+        word = read_word(given["name"], given.get("namespace", ""))
+        name = await name_of(instance.configuration, instance, word, as_typed=True)
+        asking = from_parameters({**given, "name": name})
         return await explain_lookup(instance.configuration, instance, asking, pause=pause)
-    except QuestionError as error:
+    except (BadWord, QuestionError) as error:
         raise HttpRefusal(400, str(error)) from None
 
 

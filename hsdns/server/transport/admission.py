@@ -439,17 +439,9 @@ class Shares(NamedTuple):
 
     def count_in(self, metrics: Registry) -> None:
         """Export the shares as metrics."""
-        is_open = metrics.gauge(
-            "hsdns_connections", "Open connections of clients and to HTTP pages.", ("share",)
-        )
-        most = metrics.gauge(
-            "hsdns_connections_max", "How many of them may be open at once.", ("share",)
-        )
-        closed = metrics.counter(
-            "hsdns_connections_closed_total",
-            "Connections closed to make room for new ones, or because too many octets were kept.",
-            ("share",),
-        )
+        is_open = metrics.gauge("hsdns_connections", ("share",))
+        most = metrics.gauge("hsdns_connections_max", ("share",))
+        closed = metrics.counter("hsdns_connections_closed_total", ("share",))
         shares = {("clients",): self.clients, ("pages",): self.pages}
         for labels, places in shares.items():
             most.set(places.most, labels)

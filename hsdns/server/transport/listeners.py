@@ -157,21 +157,10 @@ class Opener:
         self.ports: Mapping[ListenAddress, int] = {}
         self._spawn = spawn
         self._workers = workers
-        rejected = metrics.counter(
-            "hsdns_tcp_rejected_total",
-            "Connections closed at once because too many were open, or came from one address over TLS.",
-        )
+        rejected = metrics.counter("hsdns_tcp_rejected_total")
         self._doh_counters = (
-            metrics.counter(
-                "coredns_dns_https_responses_total",
-                "Counter of DoH responses per server and http status code.",
-                ("server", "status"),
-            ),
-            metrics.counter(
-                "hsdns_https_sent_away_total",
-                "Connections that were closed because their client exceeded a limit of HTTP/2.",
-                ("server", "limit"),
-            ),
+            metrics.counter("coredns_dns_https_responses_total", ("server", "status")),
+            metrics.counter("hsdns_https_sent_away_total", ("server", "limit")),
         )
         # The loop runs when the first connection takes a step; all connections of the process share the turns.
         self._turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))

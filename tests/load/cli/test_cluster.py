@@ -58,11 +58,6 @@ def version(url: str) -> int:
         return int(json.load(answer)["metadata"]["resourceVersion"])
 
 
-def test_without_truth_and_api() -> None:
-    with cluster(verifies=False, api=False) as found:
-        assert (found.truth, found.api) == (None, None)
-
-
 def corefile(folder: Path, api: RealApi, token: str) -> Configuration:
     """A Corefile with a kubeconfig for an API server."""
     kubeconfig, file = folder / "kubeconfig", folder / "Corefile"

@@ -11,7 +11,6 @@ import pytest
 from hsdns.load.cli.export import SUMMARY, Metrics, check_gateway, write_for_ci
 from hsdns.load.cli.settings import ReportCommand
 from hsdns.load.errors import LoadError
-from hsdns.load.results import Results
 from loadtest.ports import free_port
 from tests.load.test_report import report, results
 
@@ -59,20 +58,6 @@ def test_a_file_is_written_now_and_then(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["load.prom"]
 
 
-def test_a_file_that_cannot_be_written_is_told_at_the_end(tmp_path: Path) -> None:
-    servers = {NAME: results()}
-    metrics = Metrics(str(tmp_path / "none" / "load.prom"), "")
-    metrics.show(servers, 10.0)
-    with pytest.raises(FileNotFoundError):
-        metrics.finish(servers, report(results()))
-
-
-def test_without_a_file_nothing_is_made() -> None:
-    metrics = Metrics("", "")
-    metrics.show({NAME: Results([], 0)}, 60.0)
-    metrics.finish({NAME: Results([], 0)}, report(results()))
-
-
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_a_gateway_gets_them() -> None:
@@ -96,15 +81,6 @@ def test_a_gateway_that_takes_nothing_is_told_at_the_end() -> None:
     metrics = Metrics("", f"http://127.0.0.1:{free_port()}")
     with pytest.raises(LoadError, match=r"has not taken the metrics: .*Connection refused"):
         metrics.finish({NAME: results()}, report(results()))
-
-
-def test_files_for_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    summary, cases = tmp_path / "summary.md", tmp_path / "cases.xml"
-    summary.write_text("before\n")
-    monkeypatch.setenv(SUMMARY, str(summary))
-    write_for_ci(report(results()), ReportCommand(junit=str(cases)))
-    assert summary.read_text().startswith("before\n### Load on 127.0.0.1 port 53\n")
-    assert cases.read_text().endswith("</testsuites>\n")
 
 
 def test_no_step_of_github_actions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
 from hsdns.apiserver import access
 from hsdns.load.cli import load as load_part
 from hsdns.load.cli.load import Generator, find_generator
-from hsdns.load.cluster import job
-from hsdns.load.cluster.job import INDEX, JobApi
+from hsdns.load.cluster.job import INDEX
 from hsdns.load.errors import LoadError
 from hsdns.load.schedule import Portion
-from tests.load.cluster.test_job import STARTED, api
+from tests.load.cluster.test_api import STARTED, api
 
 NOON = 1_767_268_800.0  # when the Job of test_job has started
 
@@ -44,28 +42,6 @@ def test_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
         said = generator.put(b"{}")
     assert said == "the report is in the ConfigMap load-3 of the namespace load"
     assert asked[-1][1].startswith("/api/v1/namespaces/load/configmaps/load-3?")
-
-
-@pytest.mark.sockets
-def test_an_index_that_the_job_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(INDEX, "4")
-    with api([(200, STARTED)]) as (found, _):
-        monkeypatch.setattr(load_part, "_api", lambda: found)
-        with pytest.raises(LoadError) as error:
-            find_generator(Portion(), "", "load")
-    assert str(error.value) == "-job: the Job load has 4 completions, and no index 4"
-
-
-def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name, text in (("token", "secret"), ("namespace", "load"), ("ca.crt", "")):
-        (tmp_path / name).write_text(text)
-    monkeypatch.setenv(access.HOST, "10.96.0.1")
-    monkeypatch.setenv(access.PORT, "443")
-    for module in (access.InCluster.__init__, job.read_namespace):
-        monkeypatch.setattr(module, "__defaults__", (str(tmp_path),))
-    found = load_part._api()
-    assert isinstance(found, JobApi)
-    assert found.namespace == "load"
 
 
 def test_outside_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,15 +71,6 @@ def test_the_knee_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-1] == knee.sentence
 
 
-def test_a_generator_that_is_the_limit() -> None:
-    found = find_knee(settings("-queries q -find-knee -rate 400"), Server(1e9, behind=3000)).knee
-    assert (found.found, found.holds, found.breaks) == (False, 1600, None)
-    assert found.sentence == (
-        "the knee is above 1600: the generator is the limit; the limits hold at 1600 queries a second"
-    )
-    assert [step.outcome for step in found.steps][-3:] == ["generator"] * 3
-
-
 @pytest.mark.parametrize(
     ("after", "sentence", "seconds"),
     [

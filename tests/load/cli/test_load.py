@@ -22,7 +22,7 @@ from hsdns.load.report import FORMAT, read_report
 from hsdns.load.results import together
 from hsdns.load.send import probe
 from tests.load import servers
-from tests.load.cluster.test_job import STARTED, api
+from tests.load.cluster.test_api import STARTED, api
 from tests.load.servers import answer, server
 
 WEB = """
@@ -195,11 +195,3 @@ def test_before_a_load_it_is_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt), Termination():
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_in_a_load_it_is_noted_until_it_is_asked_for() -> None:
-    with Termination() as termination:
-        assert not termination.take()
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGTERM)
-        assert [termination.take(), termination.take()] == [True, False]

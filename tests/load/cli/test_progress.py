@@ -3,13 +3,12 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from random import Random
 
 import pytest
 from rich.console import Console
 
 from hsdns.cli.command import FlagError
-from hsdns.load.cli.progress import NONE, SCREEN, check_live, line, lines, live
+from hsdns.load.cli.progress import SCREEN, check_live, line, lines, live
 from hsdns.load.cli.screen import view
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
@@ -53,12 +52,6 @@ def test_on_a_terminal_the_line_is_written_over(
     assert written.index("1/12 s") < written.index("2/12 s")
     assert "\n1/12" not in written
     assert written.rstrip().endswith(("\x1b[J", "\x1b[K", "\x1b[2K", "\x1b[?25h"))
-
-
-def test_nothing_is_shown_if_nothing_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    with live(12.0, NONE) as show:
-        show({"a": Results([], 0)}, 6.0)
-    assert capsys.readouterr().err == ""
 
 
 def test_the_screen_is_drawn_again_now_and_then_and_left_as_it_was(
@@ -138,16 +131,6 @@ def screens() -> dict[str, list[str]]:
 def test_what_is_shown() -> None:
     told = "\n\n".join("\n".join([title, *found]) for title, found in screens().items())
     assert told + "\n" == Path(__file__).with_name("screens.txt").read_text()
-
-
-def test_bands_without_room_are_one() -> None:
-    found, random = Results([Question(Name.from_text("a.test."), RRType.A, "file")], 0), Random(1)
-    for number in range(2000):
-        planned = number * 5 * MS
-        found.add([(0, 0x8400, 0, planned, planned, planned + 50_000 * 2 ** random.randrange(16))])
-    lines = drawn({"a": found}, 10.0, 10.0, 60, 16)
-    assert sum("≤" in line for line in lines) == 1
-    assert len(lines) <= 16
 
 
 @pytest.mark.parametrize("width", [20, 40, 79, 200])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,15 +17,15 @@ from hsdns.load.cli import load
 from hsdns.load.cli.load import Load
 from hsdns.load.cli.questions import in_words, questions_of
 from hsdns.load.cli.settings import LoadSettings, read_settings
+from hsdns.load.cluster.job import Job, config_map
 from hsdns.load.questions import Questions
 from hsdns.load.report import encode
 from hsdns.load.send import probe
 from hsdns.plugins.kubernetes import Kubernetes
 from tests.load.captures import SECOND, packet, pcap
 from tests.load.clusters import with_block
-from tests.load.test_merge import part
 from tests.load.test_replay import WEB, query
-from tests.load.test_report import report, results
+from tests.load.test_report import part, report, results
 from tests.support.tables import lines
 
 CAPTURE = pcap([(at * SECOND, packet(query(WEB), client=at)) for at in range(1, 4)])
@@ -86,6 +89,33 @@ def test_refused(row: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     (said,) = err.splitlines()
     begin = sentence.removesuffix("...")
     assert (out, said if begin == sentence else said[: len(begin)]) == ("", begin)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "printed"),
+    [
+        ("merge 0.json 1.json -json all.json -html all.html", 0, "seed 7, by 2 generators"),
+        ("merge 0.json stale.json", 1, "limit      stale>0: FAILED, 10 (2.500%)"),
+        ("merge 0.json", 2, "NOT WHOLE  missing: part 1/2 after 2.0 s"),
+        ("merge -", 0, "400 due, 400 sent, 400 answered, 0 lost"),
+        ("compare a.json b.json", 0, "  a: 127.0.0.1 port 53  b: 127.0.0.1 port 53"),
+        ("compare a.json x/a.json", 0, "  a.json: 127.0.0.1 port 53  x/a.json: 127.0.0.1 port 53"),
+    ],
+)
+def test_reports_that_were_kept(
+    words: str, status: int, printed: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Merged, or beside each other; - is a list of ConfigMaps, as kubectl prints it."""
+    Path("x").mkdir()
+    Path("x/a.json").write_bytes(A)
+    job = Job("load", "4711", 0.0, 2)
+    items = [config_map(f"load-{at}", "load", job, Path(f"{at}.json").read_bytes()) for at in "01"]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(listed)))
+    assert Load.main(words.split()) == status
+    assert printed in capsys.readouterr().out
+    for file in [each for each in ("all.json", "all.html") if each in words]:
+        assert "127.0.0.1 port 53" in Path(file).read_text()
 
 
 def test_the_pods_of_a_cluster() -> None:

@@ -1,4 +1,4 @@
-"""Whole reports in each of their forms, as files in golden/.
+"""Whole reports in each of their forms, as files in golden/, and buckets.
 
 `python -m tests.load.output.test_golden` writes them anew; read what has changed.
 """
@@ -12,22 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from prometheus_client import generate_latest
 
 from hsdns.load.counters import CLOSED, SPENT, ConnectionsReport
 from hsdns.load.histogram import Histogram, Percentile, slot_of
 from hsdns.load.output.ci import junit, markdown
-from hsdns.load.output.exposition import Picture
+from hsdns.load.output.exposition import BOUNDS, Picture, buckets, sum_of
 from hsdns.load.output.page import comparison_page, page
 from hsdns.load.output.text import compared_lines, lines
-from hsdns.load.output.words import shown_together
+from hsdns.load.output.words import shown_together, since_begin
 from hsdns.load.report import KneeReport, KneeStep, Report, encode
 from hsdns.load.results import LimitReport, PropagationReport
 from hsdns.load.schedule import Stage
-from tests.load.test_report import report, results
-from tests.load.test_results import LOOKED_UP, lookups, stated
-from tests.load.verify.test_propagation import shown
+from tests.load.test_report import LOOKED_UP, lookups, report, results, stated
+from tests.load.verify.test_follow import shown
 
 GOLDEN = Path(__file__).parent / "golden"
 MS = 1_000_000
@@ -152,6 +153,30 @@ def test_every_file_is_of_a_report() -> None:
     assert {each.name for each in GOLDEN.iterdir()} == set(DOCUMENTS)
 
 
+def test_a_time_before_the_begin() -> None:
+    assert [since_begin(each) for each in (-1.5, 0.25)] == ["1.500 s before the begin", "0.250 s"]
+
+
 if __name__ == "__main__":
     for file, content in DOCUMENTS.items():
         (GOLDEN / file).write_text(content)
+
+
+# --- buckets ---
+
+
+@given(st.lists(st.integers(0, 20_000_000)))
+def test_buckets(values: list[int]) -> None:
+    histogram = Histogram()
+    for value in values:
+        histogram.record(value)
+    found = buckets(histogram)
+    counts = [count for _, count in found]
+    assert counts == sorted(counts)
+    assert [text for text, _ in found] == [*(f"{bound / 1e6:g}" for bound in BOUNDS), "+Inf"]
+    assert counts[-1] == len(values)
+    for bound, count in zip(BOUNDS, counts, strict=False):
+        # A slot across a bound counts above it.
+        assert sum(value <= bound * 0.999 for value in values) <= count
+        assert count <= sum(value <= bound for value in values)
+    assert sum(values) / 1e6 <= sum_of(histogram) <= sum(values) * 1.001 / 1e6 + 1e-6

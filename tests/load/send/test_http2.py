@@ -16,12 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.http2 import DATA, GOAWAY, HEADERS, MEDIA_TYPE, PING, SETTINGS, WINDOW_UPDATE, frame
-from hsdns.load.plan import GET, POST, StreamPlan
-from hsdns.load.send.connection import Pool, QueryResult
+from hsdns.load.plan import GET, POST
+from hsdns.load.send.connection import QueryResult
 from hsdns.load.send.http2 import CREDIT, Http2Session, Requests
 from hsdns.load.send.loop import Query
-from hsdns.wire.framing import FrameBuffer
-from tests.load.stream_peers import OCTETS, Link, answer
+from tests.load.stream_peers import OCTETS, answer
 
 OK = [(":status", "200"), ("content-type", MEDIA_TYPE)]
 COMMON = {":scheme": "https", ":authority": "dns.test:8443", "accept": MEDIA_TYPE}
@@ -80,13 +79,6 @@ class Server:
                 self.answers(self, stream, self.bodies[stream])
             elif isinstance(event, StreamReset):
                 self.resets.append(stream)
-
-
-class Octets(FrameBuffer):
-    """Takes octets as they are."""
-
-    def feed(self, data: bytes) -> list[bytes]:
-        return [data]
 
 
 def silent(server: Server, stream: int, body: bytes) -> None:
@@ -236,14 +228,6 @@ def test_cancelled_and_the_end() -> None:
         assert (session.feed(octets), session.broken) == ([], "does not speak HTTP/2")
 
 
-@pytest.mark.parametrize("head", [frame(HEADERS, 4, 1, b"\x0f\x13\1a"), b""])
-def test_a_reply_without_a_status(head: bytes) -> None:
-    session, asked = Http2Session(Requests("dns.test", "/dns-query", POST)), query()
-    session.ask(asked)
-    found = session.feed(frame(SETTINGS, 0, 0) + head + frame(DATA, 1, 1, answer(b"\0\0" + OCTETS)))
-    assert found == [QueryResult(asked, None, "HTTP status ")]
-
-
 def test_a_reply_that_is_too_long() -> None:
     session, asked = Http2Session(Requests("dns.test", "/dns-query", POST)), query()
     stream = session.ask(asked)
@@ -252,20 +236,6 @@ def test_a_reply_that_is_too_long() -> None:
     for _ in range(5):
         found += session.feed(frame(DATA, 0, stream, bytes(16_384)))
     assert found == [QueryResult(asked, None, "HTTP reply of more than 65535 octets")]
-
-
-def test_the_end_of_a_connection_is_announced() -> None:
-    pool = Pool(
-        Link, StreamPlan(), 1, lambda: Http2Session(Requests("a", "/", POST)), print, lambda: 0
-    )
-    pool.ask(query())
-    (connection,) = pool._open
-    link = connection.link
-    assert isinstance(link, Link)
-    link.frames = Octets()
-    pool.can_write(connection)
-    pool.close()
-    assert link.queries[-1].endswith(frame(GOAWAY, 0, 0, bytes(8)))
 
 
 @pytest.mark.parametrize(("code", "more"), [(0, ""), (11, ", ENHANCE_YOUR_CALM")])

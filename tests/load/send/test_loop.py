@@ -225,14 +225,6 @@ def test_no_more_wait_at_once_than_may(gap: int, delays: list[int | None], most:
             assert sent[last] - sent[first] >= (last - first) * gap - CATCH_UP - 2 * MS
 
 
-def test_what_is_late_is_sent_at_once_and_both_times_are_told() -> None:
-    world, times = World([0], stall=20 * MS), [0, 1 * MS, 2 * MS, 3 * MS]
-    run_python(world, times)
-    outcomes = outcomes_of(world)
-    assert [each.planned - BEGIN for each in outcomes] == times
-    assert outcomes[1].sent == outcomes[3].sent >= BEGIN + 20 * MS
-
-
 def test_what_is_told() -> None:
     """Questions in their order, and each reply once, if they are wanted; what was not sent; nothing after the end."""
     told, wanted, full, ended = (World([5], room=each) for each in (9, 9, 2, 9))
@@ -399,10 +391,3 @@ def test_what_is_counted_is_what_is_told(
     assert everything(mine) == everything(theirs)
     answered = [each for each in told[OUTCOMES] if each[-1] > LOST]
     assert told[ANSWERS] == (answered if replies else [])
-
-
-@counter
-def test_a_question_without_a_kind() -> None:
-    assert LoadCounts is not None
-    with pytest.raises(ValueError, match="there is no such question"):
-        LoadCounts([0], 0).add(1, 0, 0, 0, 0)

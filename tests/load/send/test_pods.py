@@ -228,13 +228,6 @@ def test_a_slow_generator_is_late_and_says_so() -> None:
     assert found.ended == max(first.received, second.received)
 
 
-def test_lookups_beside_each_other_have_ids_of_their_own() -> None:
-    world = World(answers, plan(), [0] * 100)
-    assert [each.end for each in world.lookups] == [FOUND] * 100
-    assert [each.received for each in world.outcomes] == [BEGIN + MS] * 200
-    assert (len(world.questions), sum(kind == REPLY for kind, _ in world.told)) == (2, 2)
-
-
 def truncated(name: str, rrtype: int, number: int) -> Reply | None:
     found = answers(name, rrtype, number)
     return found.replace(tc=True) if found is not None and rrtype == RRType.A else found

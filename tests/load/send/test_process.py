@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import sys
@@ -22,18 +21,12 @@ from hsdns.load.counters import FOUND, ConnectionsReport, LookupsReport, add, de
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
     CONNECTIONS,
-    COUNTS,
     END,
-    LATENESS,
     LOOKUPS,
-    LOST_COUNT,
     OUTCOMES,
     QUESTION,
-    RCODE,
     REPLY,
-    Frames,
     Outcome,
-    unpack_counts,
     unpack_outcomes,
     unpack_question,
 )
@@ -277,33 +270,6 @@ def pipes() -> Iterator[Pipes]:
 
 def carry_out(asked: Plan, stop: FileIO, writing: FileIO) -> None:
     CompiledSender(asked, [65_530, 7, 8]).run(0, stop.fileno(), writing.fileno())
-
-
-@compiled
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_a_plan_is_carried_out_and_counted(pipes: Pipes) -> None:
-    stop, _, reading, writing = pipes
-    with server() as port:
-        asked = counted_plan(port, 2000, 0.1)
-        carry_out(asked, stop, writing)
-    writing.close()
-    messages = list(Frames().feed(reading.readall() or b""))
-    due = len(list(asked.schedule.times()))
-    assert {kind for kind, _ in messages} == {COUNTS}
-    counts = [row for _, content in messages for row in unpack_counts(content)]
-    assert sum(count for what, *_, count in counts if what == LATENESS) == due
-    assert sum(count for what, *_, count in counts if what in (RCODE, LOST_COUNT)) == due
-
-
-@compiled
-@pytest.mark.sockets
-def test_the_compiled_sender_ends_when_it_is_told_to(pipes: Pipes) -> None:
-    stop, stopping, reading, writing = pipes
-    stopping.close()
-    with server() as port:
-        carry_out(counted_plan(port, 10, 1e6), stop, writing)
-    assert not select.select([reading], [], [], 0)[0]
 
 
 @compiled

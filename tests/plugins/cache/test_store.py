@@ -14,14 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.cluster.freshness import COUNT
-from hsdns.metrics import Registry
 from hsdns.plugins.cache import LentEntries
 from hsdns.plugins.cache.refresh import wait_for
-from hsdns.plugins.cache.store import BIG, OCTETS_PER_ENTRY, SMALL, Counts, Entry, Key, Store, judge
-from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import RR, Outcome, Reply, unwritten
+from hsdns.plugins.cache.store import BIG, OCTETS_PER_ENTRY, SMALL, Entry, Key, Store
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
-from tests.support.plugins.requests import make_request, reply, section
 
 A = "www.example.org. 30 IN A 192.0.2.1"
 
@@ -187,152 +185,6 @@ def test_storing_a_known_key_evicts_nothing() -> None:
     assert store.lookup(key(17), 65.0) is second
 
 
-def test_forget() -> None:
-    store = Store(0, Random(1))
-    for number in range(3):
-        store.store(key(number), Entry(None, 30, 0.0))
-    store.remove(key(0))
-    store.remove(key(0))
-    assert [bool(store.lookup(key(number), 0.0)) for number in range(3)] == [False, True, True]
-    store.remove(key(2))
-    store.remove(key(1))
-    assert len(store) == 0
-
-
-@pytest.mark.parametrize(
-    ("now", "ttl"), [(100.0, 30), (100.9, 30), (101.0, 29), (129.9, 1), (130.0, 0), (200.0, -70)]
-)
-def test_age(now: float, ttl: int) -> None:
-    store, entry = Store(0, Random(1)), Entry(reply([A], [A], [A], rcode=Rcode.NXDOMAIN), 30, 100.0)
-    store.store(key(1), entry)
-    assert entry.ttl(now) == ttl
-    assert (store.lookup(key(1), now) is entry) == (ttl > 0)
-    assert len(store) == 1
-    shown = entry.show(ttl)
-    assert shown is not None
-    expected = [f"www.example.org. {ttl} IN A 192.0.2.1"]
-    assert [section(part) for part in (shown.answer, shown.authority, shown.additional)] == [
-        expected
-    ] * 3
-    assert shown.rcode == Rcode.NXDOMAIN
-    assert entry.show(ttl) is shown
-
-
-def test_a_mark_shows_nothing() -> None:
-    assert Entry(None, 30, 0.0).show(1) is None
-
-
-@pytest.mark.parametrize(
-    ("now", "stale", "counts"),
-    [(129.9, 0, True), (130.0, 0, False), (130.0, 60, True), (189.9, 60, True), (190.0, 60, False)],
-)
-def test_what_is_over_counts_a_while(now: float, stale: int, counts: bool) -> None:
-    store, entry = Store(0, Random(1)), Entry(reply([A]), 30, 100.0)
-    store.store(key(1), entry)
-    assert (store.lookup(key(1), now, stale) is entry) == counts
-    assert store.find(key(1)) is entry
-    assert store.find(key(2)) is None
-
-
-def test_a_mark_is_never_stale() -> None:
-    assert Entry(None, 30, 0.0).is_usable(29.0, 60)
-    assert not Entry(None, 30, 0.0).is_usable(30.0, 60)
-
-
-def test_hits_count_without_long_gaps_and_go_on_in_the_next_entry() -> None:
-    entry, following = Entry(reply([A]), 30, 0.0), Entry(reply([A]), 30, 0.0)
-    assert [entry.hit(now, 10.0) for now in (0, 9, 19, 29.5, 30)] == [1, 2, 3, 1, 2]
-    following.take_hits(entry, 35.0)
-    assert [following.hit(now, 10.0) for now in (44, 60)] == [3, 1]
-
-
-def test_one_refresh_at_a_time() -> None:
-    entry = Entry(reply([A]), 30, 0.0)
-    assert [entry.begin_refresh(0.0), entry.begin_refresh(0.0)] == [True, False]
-    entry.end_refresh(1.0, 0.0, refreshed=False)
-    assert entry.begin_refresh(1.0)
-
-
-@pytest.mark.parametrize(
-    ("refreshed", "now", "recheck", "begins"),
-    [
-        pytest.param(False, 10.9, 10.0, False, id="soon-after-failure"),
-        pytest.param(False, 11.0, 10.0, True, id="later"),
-        pytest.param(False, 2.0, 0.0, True, id="nothing-to-wait-for"),
-        pytest.param(True, 1.0, 10.0, True, id="after-success"),
-    ],
-)
-def test_a_failed_refresh_is_not_repeated_at_once(
-    refreshed: bool, now: float, recheck: float, begins: bool
-) -> None:
-    entry = Entry(reply([A]), 30, 0.0)
-    assert entry.begin_refresh(0.0, 10.0)
-    entry.end_refresh(1.0, 10.0, refreshed=refreshed)
-    assert entry.begin_refresh(now, recheck) == begins
-
-
-def test_errors_of_the_reply_that_was_stored_are_not_shown_again() -> None:
-    shown = Entry(addresses(1).replace(extended_errors=b"\0\x0f\0\2\0\0"), 30, 0.0).show(30)
-    assert shown is not None
-    assert shown.extended_errors == b""
-
-
-def test_the_metrics_of_coredns_are_there() -> None:
-    registry = Registry()
-    Counts(registry, ".")
-    assert {metric.name for metric in registry} - {"hsdns_cache_bytes"} == {
-        f"coredns_cache_{name}"
-        for name in (
-            *("requests_total", "misses_total", "hits_total", "evictions_total", "entries"),
-            *("prefetch_total", "served_stale_total", "drops_total"),
-        )
-    }
-
-
-A_RECORD = "www.example.org. 60 IN A 192.0.2.1"
-SOA = "example.org. 30 IN SOA ns.example.org. host.example.org. 1 7200 1800 86400 60"
-CNAME = "www.example.org. 60 IN CNAME a.example.org."
-NS = "example.org. 60 IN NS ns.example.org."
-
-
-@pytest.mark.parametrize(
-    ("found", "kind", "is_storable", "is_positive", "is_denial", "replaces_stale"),
-    [
-        pytest.param(reply([A_RECORD]), Outcome.POSITIVE, True, True, False, True, id="answer"),
-        pytest.param(reply([A_RECORD], tc=True), Outcome.POSITIVE, False, False, False, False, id="cut"),
-        pytest.param(reply(), Outcome.POSITIVE, True, False, False, True, id="empty"),
-        pytest.param(reply([], [SOA]), Outcome.NODATA, True, False, True, True, id="nodata"),
-        pytest.param(reply([CNAME]), Outcome.POSITIVE, False, False, False, True, id="chain"),
-        pytest.param(reply([CNAME], [SOA]), Outcome.NODATA, True, False, True, True, id="chain-soa"),
-        pytest.param(reply([], [NS]), Outcome.DELEGATION, True, False, False, True, id="referral"),
-        pytest.param(reply([], [SOA], rcode=3), Outcome.NXDOMAIN, True, False, True, True, id="nxdomain"),
-        pytest.param(reply(rcode=3), Outcome.NXDOMAIN, False, False, True, True, id="without-soa"),
-        pytest.param(reply([A_RECORD], rcode=3), Outcome.OTHER_ERROR, False, False, False, False, id="odd"),
-        pytest.param(reply(rcode=2), Outcome.SERVER_ERROR, True, False, True, False, id="servfail"),
-        pytest.param(reply(rcode=4), Outcome.SERVER_ERROR, True, False, True, False, id="notimp"),
-        pytest.param(reply(rcode=5), Outcome.OTHER_ERROR, False, False, False, False, id="refused"),
-        pytest.param(unwritten(Rcode.SERVFAIL), Outcome.SERVER_ERROR, True, False, True, False, id="unwritten"),
-        pytest.param(Reply(dropped=True), Outcome.POSITIVE, True, False, False, False, id="dropped"),
-    ],
-)  # fmt: skip
-def test_judge(
-    found: Reply,
-    kind: Outcome,
-    is_storable: bool,
-    is_positive: bool,
-    is_denial: bool,
-    replaces_stale: bool,
-) -> None:
-    judgement = judge(make_request("www.example.org.").query, found, lambda: 0.0)
-    assert (judgement.kind, judgement.is_storable, judgement.is_positive) == (
-        kind,
-        is_storable,
-        is_positive,
-    )
-    assert judgement.is_denial == is_denial
-    assert judgement.replaces_stale(found) == replaces_stale
-
-
 @pytest.mark.parametrize("counter", [0, 5, COUNT - 1])
 def test_an_entry_is_lent_until_it_expires_or_is_returned(counter: int) -> None:
     lent = LentEntries()
@@ -363,28 +215,6 @@ def spawn(coro: Coroutine[Any, Any, None], name: str) -> object:
 async def found() -> str | None:
     await asyncio.sleep(0)
     return "found"
-
-
-def test_in_time() -> None:
-    assert asyncio.run(wait_for(found(), 5.0, spawn, "check")) == "found"
-
-
-def test_too_late_it_goes_on() -> None:
-    async def run() -> None:
-        go_on, seen = asyncio.Event(), list[str]()
-
-        async def later() -> str | None:
-            await go_on.wait()
-            seen.append("done")
-            return "found"
-
-        assert await wait_for(later(), 0.001, spawn, "check") is None
-        assert seen == []
-        go_on.set()
-        await tasks[-1]
-        assert seen == ["done"]
-
-    asyncio.run(run())
 
 
 def test_what_is_cancelled_tells_nothing() -> None:

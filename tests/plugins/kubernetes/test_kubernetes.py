@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
@@ -56,6 +57,7 @@ from tests.support.plugins.requests import make_request, next_with, reply, secti
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import directives, make_block, set_up
 from tests.support.servers.memory_server import MemoryServer
+from tests.support.tables import columns
 
 ZONE = "testns.svc.cluster.local."
 WEB = service("testns/web", "10.0.0.1")
@@ -191,39 +193,22 @@ def texts(values: Mapping[str, Callable[[], str]]) -> dict[str, str]:
 
 
 EMPTY = dict.fromkeys(("port-name", "protocol", "endpoint", "service", "namespace", "kind"), "")
-INVALID = {"parse-error": "invalid query name"}
-IN_NS = EMPTY | {"namespace": "ns", "kind": "svc"}
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "expected"),
-    [
-        ("", {}, EMPTY),
-        ("svc", {}, EMPTY),
-        ("ns.svc", {}, IN_NS),
-        ("web.ns.svc", {}, IN_NS | {"service": "web"}),
-        (
-            "_http._tcp.web.ns.svc",
-            {},
-            IN_NS | {"port-name": "http", "protocol": "tcp", "service": "web"},
-        ),
-        ("1-2-3-4.ns.pod", {}, EMPTY | {"service": "1-2-3-4", "namespace": "ns", "kind": "pod"}),
-        (
-            "e.c.web.ns.svc",
-            {"multicluster": True},
-            IN_NS | {"endpoint": "e", "cluster": "c", "service": "web"},
-        ),
-        ("eu.1.pin._zone.web.ns.svc", {"zonal": True}, IN_NS | {"zone": "eu.1", "service": "web"}),
-        ("nope", {"zonal": True}, INVALID),
-        ("eu.1.pin._zone.web.ns.svc", {}, INVALID),
-    ],
+    ("row", "expected"),
+    columns(Path(__file__).parents[1] / "tables.txt", "metadata of a question"),
 )
-def test_metadata_of_a_question(
-    name: str, options: dict[str, bool], expected: dict[str, str]
-) -> None:
-    flags = {"zonal": False, "multicluster": False} | options
-    parsed = parse(tuple(name.encode().split(b".")) if name else (), **flags)
-    assert texts(question_values(parsed, **flags)) == expected
+def test_metadata_of_a_question(row: str, expected: str) -> None:
+    """All labels, of which the row has those with a value; of a name without form only that it has none."""
+    name, *options = row.split()
+    flags = {each: each in options for each in ("zonal", "multicluster")}
+    parsed = parse(tuple(name.encode().split(b".")) if name != "." else (), **flags)
+    found = texts(question_values(parsed, **flags))
+    assert {k: v for k, v in found.items() if v} == dict(
+        re.findall(r"([a-z-]+)=([^=]+)(?: |$)", expected)
+    )
+    assert parsed is None or EMPTY.keys() <= found.keys()
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -463,7 +448,7 @@ def test_a_snapshot_is_served_until_the_cluster_has_been_read(tmp_path: Path) ->
         plugin.remark()
         == "serving the snapshot of 2023-11-14 22:13:20+00:00, the cluster has not been read yet"
     )
-    gauge = runtime.metrics.gauge("hsdns_kubernetes_snapshot_serving", "", ("path",))
+    gauge = runtime.metrics.gauge("hsdns_kubernetes_snapshot_serving", ("path",))
     assert gauge.values == {(str(path),): 1.0}
 
     def rcodes() -> list[int]:

@@ -212,18 +212,6 @@ def explained(text: str) -> Explanation:
     return run(case())
 
 
-def test_a_handler_that_waits_for_a_callback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it waits for is understood by eager.start() only."""
-
-    async def handle(self: object, request: object, following: object) -> Reply:
-        wait: Wait[Reply] = Wait()
-        asyncio.get_running_loop().call_soon(wait.succeed, Reply())
-        return await wait
-
-    monkeypatch.setattr(Whoami, "handle", handle)
-    assert explained(".:5301 {\nwhoami\n}\n").rcode == "NOERROR"
-
-
 def test_a_query_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     async def handle(self: object, request: object, following: object) -> Reply:
         wait: Wait[Reply] = Wait()

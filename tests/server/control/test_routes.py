@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import stat
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +22,7 @@ from hsdns.server.control import cluster as watch
 from hsdns.server.control import queries, routes
 from hsdns.server.control.door import Door
 from hsdns.server.control.faults import NOT_KEPT
-from hsdns.server.control.routes import DASHBOARD, EVENTS, FILE, NO_REPLAY, ROUTES, events, pages
+from hsdns.server.control.routes import DASHBOARD, EVENTS, FILE, NO_REPLAY, ROUTES, events
 from hsdns.server.http import pages as http
 from tests.server.control.served import (
     BLOCK,
@@ -33,7 +32,6 @@ from tests.server.control.served import (
     served,
     write_manifest,
 )
-from tests.server.control.shown import NO_DOOR
 from tests.server.loopback import ReloadableServer, running
 from tests.support.coroutines.event_loops import until
 from tests.support.tables import columns
@@ -104,12 +102,6 @@ async def test_a_watch_thread_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> N
         assert (found.status, found.lines) == (503, [{"error": watch.BUSY}])
 
 
-async def test_the_socket_is_the_owners_alone_and_goes_with_the_server() -> None:
-    async with served():
-        assert stat.S_IMODE(os.stat(SOCKET).st_mode) == 0o600
-    assert not is_there()
-
-
 async def test_a_reload_keeps_the_socket_or_closes_it() -> None:
     async with served() as server:
         before = os.stat(SOCKET).st_ino
@@ -160,13 +152,6 @@ async def test_an_address_of_a_container() -> None:
             named = {"Host": f"dns:{port}", **headers}
             async with client.get(f"http://{host}:{port}{page}", headers=named) as response:
                 assert response.status == status, (page, headers)
-
-
-def test_pages_without_the_token() -> None:
-    streams = pages(NO_DOOR, TOKEN)
-    without = [path for path, stream in streams.items() if stream.token is None]
-    assert without == ["/", "/ready"]
-    assert [path for path in without if streams[path].any_host] == ["/ready"]
 
 
 async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

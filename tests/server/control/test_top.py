@@ -176,7 +176,7 @@ def counted(looked: MemoryDoor, name: str, labels: tuple[str, ...], count: int) 
 def test_from_the_metrics() -> None:
     looked = MemoryDoor(COUNTED)
     rates = Rates(looked.door)
-    lookups = looked.metrics.counter("hsdns_table_lookups_total", "", ("server", "result"))
+    lookups = looked.metrics.counter("hsdns_table_lookups_total", ("server", "result"))
     for count in (1000, 30):
         counted(looked, "coredns_dns_requests_total", (*REQUEST, "A"), count)
         counted(
@@ -391,7 +391,7 @@ def test_upstreams() -> None:
     looked = MemoryDoor(FORWARDS)
     (forward,) = [each for each in looked.server.configuration.plugins if isinstance(each, Forward)]
     asyncio.run(forward.start(looked.server.runtime))
-    durations = looked.metrics.histogram(DURATIONS, "", TIME_BUCKETS, ("proxy_name", "to", "rcode"))
+    durations = looked.metrics.histogram(DURATIONS, TIME_BUCKETS, ("proxy_name", "to", "rcode"))
     durations.observe(0.5, ("forward", "192.0.2.1:53", "NOERROR"))
     forward.routes[0].upstreams[0].failed = 7
     upstreams = Upstreams(looked.door)

@@ -19,7 +19,7 @@ import dns.rrset
 from hsdns.http2 import DATA, END_STREAM, WINDOW_UPDATE, frame
 from loadtest.apiserver.objects import endpoint_slice, namespaces, service
 from loadtest.apiserver.protobuf import write_body, write_frame
-from loadtest.pressure.http2 import ATTACKS, dns_path, header_block, request
+from loadtest.pressure.attackers import ATTACKS, dns_path, header_block, request
 
 FOUND: Final = Path(__file__).with_name("found")
 _QUESTION = "www.example.org"

@@ -47,6 +47,7 @@ class Outcome(NamedTuple):
     replies: list[str]  # in hexadecimal, "" without a reply
     pages: list[str]
     process: dict[str, str]  # lines of /proc/PID/status
+    beside: list[tuple[int, str]]  # status and output of what runs beside it
 
 
 def refusal() -> str:
@@ -68,10 +69,13 @@ def run(
     queries: Sequence[bytes] = (),
     port: int = 53,
     pages: Sequence[tuple[int, str]] = (),
+    beside: Sequence[Sequence[str]] = (),
+    writable: str = "",
 ) -> Outcome:
     """Run a program in the container; with `queries` it is a server that gets them and is then stopped.
 
-    `may_bind`: whether the container was given NET_BIND_SERVICE.
+    `may_bind`: whether the container was given NET_BIND_SERVICE.  `beside` are commands that run while the server does,
+    as `kubectl exec` starts them.  `writable` is a folder of an emptyDir; without one nothing can be written.
     """
     task = {
         "root": str(root),
@@ -81,6 +85,8 @@ def run(
         "queries": [query.hex() for query in queries],
         "port": port,
         "pages": list(pages),
+        "beside": [list(each) for each in beside],
+        "writable": writable,
     }
     found = subprocess.run(
         [*_unshare(), sys.executable, "-IB", __file__, json.dumps(task)],
@@ -137,18 +143,37 @@ def _main(task: dict[str, Any]) -> None:
         Path(root, folder).mkdir(exist_ok=True)
     _mount("/dev", f"{root}/dev", "", _MS_BIND | _MS_REC)
     _mount("proc", f"{root}/proc", "proc", 0)
+    if folder := task["writable"]:
+        Path(root + folder).mkdir(exist_ok=True)
+        _mount("tmpfs", root + folder, "tmpfs", 0)
+        Path(root + folder).chmod(0o777)
     _mount("none", root, "", _MS_BIND | _MS_REMOUNT | _MS_RDONLY)
+    child, output = _start(task, task["words"])
+    print(json.dumps(_watch(task, child, output)))  # noqa: T201 - the result
+
+
+def _start(task: dict[str, Any], words: list[str]) -> tuple[int, int]:
+    """Start a program in the container; its process ID, and a pipe with its output."""
     output, theirs = os.pipe()
     if (child := os.fork()) == 0:
         try:
             for number in (1, 2):
                 os.dup2(theirs, number)
-            _become(task)
+            _become(task, words)
         except BaseException as error:  # a forked child must not return to the caller
             os.write(2, f"the container was not started: {error!r}\n".encode())
         os._exit(127)
     os.close(theirs)
-    print(json.dumps(_watch(task, child, output)))  # noqa: T201 - the result
+    return child, output
+
+
+def _end(child: int, output: int) -> tuple[int, str]:
+    """The status and the output of a program, when it has ended."""
+    text = b""
+    while part := os.read(output, 65536):
+        text += part
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), text.decode(errors="replace")
 
 
 def _raise_loopback() -> None:
@@ -157,7 +182,7 @@ def _raise_loopback() -> None:
         fcntl.ioctl(sock, 0x8914, request)  # SIOCSIFFLAGS
 
 
-def _become(task: dict[str, Any]) -> None:
+def _become(task: dict[str, Any], words: list[str]) -> None:
     os.chroot(task["root"])
     os.chdir("/")
     mask = 1 << NET_BIND_SERVICE if task["may_bind"] else 0
@@ -176,7 +201,6 @@ def _become(task: dict[str, Any]) -> None:
     _must(_libc.capset(header, sets))
     if task["no_new_privs"]:
         _must(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    words = task["words"]
     os.execve(words[0], words, {"PATH": "/usr/bin", "HOSTNAME": "hsdns"})
 
 
@@ -187,7 +211,7 @@ def _is_single_user() -> bool:
 
 def _watch(task: dict[str, Any], child: int, output: int) -> dict[str, Any]:
     """Query the child and stop it, or wait until it ends."""
-    replies, pages, process = [], [], {}
+    replies, pages, process, beside = [], [], {}, []
     if task["queries"]:
         address = ("127.0.0.1", task["port"])
         if _wait_listening(address, child):
@@ -195,17 +219,16 @@ def _watch(task: dict[str, Any], child: int, output: int) -> dict[str, Any]:
             pages = [_page(port, path) for port, path in task["pages"]]
             lines = Path(task["root"], f"proc/{child}/status").read_text().splitlines()
             process = {name: value.strip() for name, _, value in (_.partition(":") for _ in lines)}
+            beside = [_end(*_start(task, words)) for words in task["beside"]]
             os.kill(child, signal.SIGTERM)
-    text = b""
-    while part := os.read(output, 65536):
-        text += part
-    _, status = os.waitpid(child, 0)
+    status, text = _end(child, output)
     return {
-        "status": os.waitstatus_to_exitcode(status),
-        "output": text.decode(errors="replace"),
+        "status": status,
+        "output": text,
         "replies": replies,
         "pages": pages,
         "process": process,
+        "beside": beside,
     }
 
 

@@ -78,9 +78,7 @@ class ClusterServer:
     def value(self, name: str, kind: str = "counter") -> dict[tuple[str, ...], float]:
         """The values of a metric by its labels."""
         self.server.metrics.fold()
-        found: dict[tuple[str, ...], float] = getattr(self.server.metrics, kind)(
-            name, "", ("",)
-        ).values
+        found: dict[tuple[str, ...], float] = getattr(self.server.metrics, kind)(name, ("",)).values
         return dict(found)
 
     def total(self, name: str) -> float:

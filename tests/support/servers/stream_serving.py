@@ -63,7 +63,7 @@ def admission(
     """What a listener shares with no other."""
     turns = Turns(clock, call_soon or (lambda call: asyncio.get_running_loop().call_soon(call)))
     places = Places(MAX_CLIENTS) if places is None else places
-    return Admission(places, turns, Counter("", ""), credit)
+    return Admission(places, turns, Counter(""), credit)
 
 
 class Serving:
@@ -89,7 +89,7 @@ class Serving:
 
     def count(self, name: str, *labels: str) -> float:
         """A counter's value."""
-        return self.metrics.counter(name, "").values.get(labels, 0.0)
+        return self.metrics.counter(name).values.get(labels, 0.0)
 
     @property
     def rejected(self) -> float:
@@ -211,7 +211,7 @@ class MemoryServing:
         self.now = 100.0
         self.next: list[Callable[[], None]] = []
         self.credit = Credit()
-        self.excesses = Counter("excesses", "Excesses.", ("server", "limit"))
+        self.excesses = Counter("excesses", ("server", "limit"))
         self.coroutines: list[Any] = []
         self.alpn = "h2" if scheme == "https" else ""
         self.processor = MemoryProcessor(f"{scheme}://:1")
@@ -220,7 +220,7 @@ class MemoryServing:
         with socket.socket() as sock:
             of = sock, self.processor, self.coroutines.append, lambda: self.now, shared
             if scheme == "https":
-                counters = (Counter("", "", ("server", "status")), self.excesses)
+                counters = (Counter("", ("server", "status")), self.excesses)
                 settings = Settings(tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
                 self.server = DohServer(*of, settings, counters=counters)
             else:

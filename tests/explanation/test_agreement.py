@@ -1,0 +1,134 @@
+"""For any cluster and question, no two tools contradict each other: the server, explain, names, resolve, wait and audit.
+
+HSDNS_EXPLANATIONS sets how many clusters are drawn (20 without it), as for test_properties.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from random import Random
+from typing import Final
+
+from hypothesis import HealthCheck, given, settings
+
+from hsdns.audit.questions import audit_questions
+from hsdns.chain import Endpoint
+from hsdns.cli.wait import Count, _look
+from hsdns.cluster.objects import Object
+from hsdns.explanation.client import Client, Heard, Lookups, Setting, heard_of
+from hsdns.explanation.lookup import explain_for_client
+from hsdns.explanation.question import LookupQuestion
+from hsdns.load.questions import Question
+from hsdns.load.verify.judge import answer_of
+from hsdns.load.verify.truth import Truth
+from hsdns.resolver.model import Packet, wire_of
+from hsdns.resolver.report import LookupReport
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.name import Name
+from hsdns.wire.rdata import address_to_text
+from tests import strategies
+from tests.explanation.test_properties import PHASES, Case, Explaining, ask, cases, labelled
+from tests.support.coroutines.eager import turns
+from tests.support.servers.memory_server import MemoryServer
+
+CLUSTERS: Final = int(os.environ.get("HSDNS_EXPLANATIONS", "20"))
+QUESTIONS: Final = 10  # of each cluster
+POD: Final = (
+    "search default.svc.cluster.local svc.cluster.local cluster.local\n"
+    "nameserver 10.96.0.10\noptions ndots:5\n"
+)
+CLIENT: Final = Endpoint("192.0.2.1", 40000)
+ADDRESSES: Final = (RRType.A, RRType.AAAA)
+WAITED: Final = (*ADDRESSES, RRType.SRV, RRType.PTR, RRType.CNAME)  # ... by programs and scripts
+
+
+def looked_up(
+    server: MemoryServer, name: str, qtype: int, text: str = "nameserver 10.96.0.10\n"
+) -> LookupReport:
+    """The lookup of glibc with a resolv.conf, answered by the server."""
+
+    async def hear(packet: Packet) -> Heard:
+        processor = server.runtime.processors[server.server]
+        answering = processor.answer(wire_of(packet, 1), CLIENT, CLIENT, packet.transport, 0.0)
+        return heard_of(packet, await answering, "")
+
+    lookups = Lookups(hear, name, (qtype,))
+    return turns(lookups.look_up(Setting("glibc", text)))[0]
+
+
+def listed_of(server: MemoryServer) -> Mapping[tuple[bytes, int], set[bytes]]:
+    """What `hsdns names` lists, by name and type."""
+    found: dict[tuple[bytes, int], set[bytes]] = {}
+    for block in server.plugins:
+        for rrset in block.answer_set().rrsets():
+            key = rrset[0].owner.lower, rrset[0].rrtype
+            found.setdefault(key, set()).update(each.rdata for each in rrset)
+    return found
+
+
+def is_hostname(qname: Name) -> bool:
+    return all(
+        label.replace(b"-", b"").replace(b"_", b"").isalnum() and label.isascii()
+        for label in qname.labels
+    )
+
+
+@settings(
+    deadline=None, max_examples=CLUSTERS, phases=PHASES, suppress_health_check=list(HealthCheck)
+)
+@given(strategies.clusters(), cases, strategies.seeds)
+def test_no_two_tools_contradict_each_other(objects: list[Object], case: Case, seed: int) -> None:
+    objects = labelled(objects, seed)
+    serving, explaining = case.server(objects), Explaining(case, objects)
+    listed = listed_of(serving)
+    for qname, qtype in strategies.questions(seed, objects, case.zones, QUESTIONS):
+        reply = ask(serving, qname, qtype)
+        found = explaining.ask(qname, qtype)
+        resolves = found.outcome == "resolves"
+        own = {each.rdata for each in reply.answer if each.rrtype == qtype and each.owner == qname}
+        key = qname.lower, qtype
+        if case.is_plain and key in listed:
+            assert (own, reply.rcode) == (listed[key], Rcode.NOERROR)
+        if qtype in WAITED:
+            asked = _look("s", reply, qtype, Count(1, None), None)
+            assert asked.is_right == resolves, (qname, qtype, reply, found)
+        if case.is_plain:
+            truth = Truth(serving.plugins[0], [Question(qname, qtype, "")], lambda: 0.0)
+            right = truth.latest(0)
+            assert right is None or right == answer_of(reply.rcode, reply.answer)
+        if qtype in ADDRESSES and is_hostname(qname):
+            final = looked_up(serving, qname.to_text(), qtype)
+            addresses = [each.rdata for each in reply.answer if each.rrtype == qtype]
+            assert set(final.addresses) == set(map(address_to_text, addresses))
+            assert (not final.error) == resolves
+            short = ".".join(qname.to_text().split(".")[: 1 + seed % 3])
+            question = LookupQuestion(short, (qtype,), ("glibc",))
+            client = Client(question.resolvers, POD, "cluster.local", ("default", "testns"))
+            asking = explain_for_client(explaining.explainer, client, question, 0.0)
+            whole = turns(asking)[0]
+            assert whole.asker is not None
+            assert whole.asker.lookups == [looked_up(serving, short, qtype, POD)]
+            assert (whole.outcome == "resolves") == (not whole.asker.lookups[0].error)
+
+
+@settings(
+    deadline=None, max_examples=CLUSTERS, phases=PHASES, suppress_health_check=list(HealthCheck)
+)
+@given(strategies.clusters(), cases, strategies.seeds)
+def test_an_audit_finds_nothing_and_names_are_resolved(
+    objects: list[Object], case: Case, seed: int
+) -> None:
+    case = case._replace(front="", behind="")
+    serving, explaining = case.server(objects), Explaining(case, objects)
+    every = audit_questions([each.answer_set() for each in serving.plugins], 4, Random(seed))
+    truth = Truth(serving.plugins[0], every.all, lambda: 0.0, known=every.known)
+    for number, question in enumerate(every.all):
+        reply = ask(serving, question.name, question.qtype)
+        found = explaining.ask(question.name, question.qtype)
+        right = truth.latest(number)
+        if right is not None:
+            assert answer_of(reply.rcode, reply.answer) == right
+            assert (found.outcome == "resolves") == bool(right.records)
+        if number >= len(every.known):
+            assert (reply.rcode, found.outcome) == (Rcode.NXDOMAIN, "does not resolve")

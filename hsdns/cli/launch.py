@@ -83,6 +83,11 @@ class CorefileSource(NamedTuple):
         self, text: str | None, files: CorefileFiles, errors: Errors | None = None
     ) -> Corefile:
         content = str(read_text(self.path, files.open_file)) if text is None else text
+        if "\0" in content[:4] and text is None:  # a ConfigMap in UTF-16; a Corefile is UTF-8
+            from hsdns.sources.file_text import read_file
+
+            decoded = read_file(self.path).decode("utf-8", "replace")
+            content = decoded if _MANIFEST.match(decoded) else content
         if not _MANIFEST.match(content):
             source = Source(content, self.path)
             return parse_corefile(source, files.open_file, files.list_files, errors)

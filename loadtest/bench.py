@@ -166,16 +166,8 @@ def listed(found: Mapping[str, str]) -> str:
 
 def plain(rows: Rows) -> str:
     """Format a table for a terminal: the first and the last column left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    last = len(widths) - 1
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if column in (0, last) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines) + "\n"
+    lines = _aligned(rows, (0, len(rows[0]) - 1), _widths(rows))
+    return "\n".join("  ".join(line).rstrip() for line in lines) + "\n"
 
 
 def markdown(rows: Rows, left: Collection[int] | None = None, *, padded: bool = False) -> str:
@@ -183,21 +175,28 @@ def markdown(rows: Rows, left: Collection[int] | None = None, *, padded: bool = 
 
     With `padded` its columns stand below each other.
     """
-    last = len(rows[0]) - 1
-    left = (0, last) if left is None else left
-    widths = [max(map(len, column)) * padded for column in zip(*rows, strict=True)]
+    left = (0, len(rows[0]) - 1) if left is None else left
+    widths = [width * padded for width in _widths(rows)]
     rule = [
         "-" * max(3, width) if column in left else "-" * max(3, width - 1) + ":"
         for column, width in enumerate(widths)
     ]
-    lines = [
+    head, *lines = _aligned(rows, left, widths)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *lines))
+
+
+def _widths(rows: Rows) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def _aligned(rows: Rows, left: Collection[int], widths: Sequence[int]) -> Rows:
+    return [
         [
             cell.ljust(width) if column in left else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         for row in rows
     ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in (lines[0], rule, *lines[1:]))
 
 
 def as_data(value: Any) -> Any:

@@ -62,40 +62,39 @@ class Explained(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Medians: CPU microseconds of a hit, p99 microseconds of a query, milliseconds of an explanation; and ratios.
+    """CPU microseconds of a hit in each turn, without the door and with it; p99s; seconds of each explanation."""
 
-    `within` is the number of `turns` with a ratio of the p99 of at most MOST_P99.
-    """
+    costs: tuple[Sequence[float], Sequence[float]]
+    p99s: Sequence[Explained]
+    took: Sequence[float]
 
-    hit_closed: float
-    hit_open: float
-    hit_ratio: float
-    p99_quiet: float
-    p99_explaining: float
-    p99_ratio: float
-    within: int
-    turns: int
-    explanation: float
-    explanations: int
+    @property
+    def within(self) -> int:
+        """The number of turns with a ratio of the p99 of at most MOST_P99."""
+        return sum(each.ratio <= MOST_P99 for each in self.p99s)
 
     @property
     def holds(self) -> bool | None:
         """Whether the median of the ratios is within the limit; None without a verdict."""
-        if chance(self.within, self.turns) <= CHANCE:
+        within, turns = self.within, len(self.p99s)
+        if chance(within, turns) <= CHANCE:
             return True
-        return False if chance(self.turns - self.within, self.turns) <= CHANCE else None
+        return False if chance(turns - within, turns) <= CHANCE else None
 
     def table(self) -> str:
-        """The figures as a table of Markdown."""
-        rows = [
-            ("CPU of a hit, us", self.hit_closed, self.hit_open, self.hit_ratio),
-            ("p99 of 50,000 queries a second, us", self.p99_quiet, self.p99_explaining, self.p99_ratio),
+        """The medians as a table of Markdown; a ratio is the median of those of each turn."""
+        columns = {
+            "CPU of a hit, us": list(zip(*self.costs, strict=True)),
+            "p99 of 50,000 queries a second, us": [(each.quiet, each.during) for each in self.p99s],
+        }
+        cells = [
+            [name, *(f"{median(each):.2f}" for each in (*zip(*pairs, strict=True), [on / off for off, on in pairs]))]
+            for name, pairs in columns.items()
         ]  # fmt: skip
-        cells = [[name, *(f"{value:.2f}" for value in values)] for name, *values in rows]
         lines = [
             markdown([["figure", "without", "with", "ratio"], *cells], (0,), padded=True),
-            f"the ratio of the p99 was at most {MOST_P99:g} in {self.within} of {self.turns} turns",
-            f"an explanation took {self.explanation:.1f} ms (median of {self.explanations})",
+            f"the ratio of the p99 was at most {MOST_P99:g} in {self.within} of {len(self.p99s)} turns",
+            f"an explanation took {median(self.took) * 1000:.1f} ms (median of {len(self.took)})",
         ]
         return "\n".join(lines)
 
@@ -179,25 +178,7 @@ def measure(folder: Path, turns: int, seconds: float) -> Figures:
                     rounds.append(ask(servers[1])[0].p99_us)
                 took += explaining.took
             p99s.append(Explained(*rounds))
-    return figures(costs, p99s, took)
-
-
-def figures(
-    costs: tuple[Sequence[float], Sequence[float]], p99s: Sequence[Explained], took: Sequence[float]
-) -> Figures:
-    """The medians of rounds without and with, and of the ratios of each turn."""
-    return Figures(
-        median(costs[0]),
-        median(costs[1]),
-        median(on / off for off, on in zip(*costs, strict=True)),
-        median(each.quiet for each in p99s),
-        median(each.during for each in p99s),
-        median(each.ratio for each in p99s),
-        sum(each.ratio <= MOST_P99 for each in p99s),
-        len(p99s),
-        median(took) * 1000,
-        len(took),
-    )
+    return Figures(costs, p99s, took)
 
 
 def chance(heads: int, tosses: int) -> float:

@@ -129,16 +129,11 @@ def svg(found: Figures) -> str:
             f"<title>{escape(title)}</title></rect>",
             f'<text{strong} x="{_LEFT + width + 5:.2f}" y="{y + 12}">{value}</text>',
         ]
-    body, style = "\n".join(f"  {part}" for part in parts), configuration("performance.css")
-    height = bottom + 30
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH * 5 // 4}"'
-        f' height="{height * 5 // 4}" role="img">\n'
-        "  <title>CPU time of an answer, by server</title>\n"
-        f"  <style>\n{style}  </style>\n"
-        f'  <rect class="page" width="{_WIDTH}" height="{height}" rx="12"/>\n'
-        f"{body}\n</svg>\n"
-    )
+    height, style = bottom + 30, configuration("performance.css")
+    size = {"width": _WIDTH, "height": height}
+    size |= {f"shown_{name}": units * 5 // 4 for name, units in size.items()}
+    body = "\n".join(f"  {part}" for part in parts)
+    return configuration("performance.svg", **size, style=style, body=body)
 
 
 def _axis(longest: float) -> tuple[float, int]:

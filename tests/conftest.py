@@ -6,11 +6,14 @@ import logging
 import os
 import tempfile
 from collections.abc import Generator, Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.fastpath.twins import BOTH
 from tests.support.coroutines import event_loops
 from tests.support.effort import tries
 from tests.support.tiers import (  # noqa: F401 - hooks
@@ -84,6 +87,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     loop = pyfuncitem.funcargs.get("loop")
     event_loops.run(case, loop if isinstance(loop, str) else "uvloop")
     return True
+
+
+@pytest.fixture(params=BOTH)
+def twin(request: pytest.FixtureRequest) -> ModuleType:
+    """One of the twins of the fast path: its module."""
+    return import_module(request.param)
 
 
 @pytest.fixture

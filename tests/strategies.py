@@ -75,16 +75,7 @@ TARGETS: Final = (
     "nope.cluster.local", "cluster.local", "10.1.2.3", "fd00::9", "", "a..b", "y" * 64 + ".org",
 )  # fmt: skip
 FQDN_ADDRESSES: Final = ("example.org", "web.default.svc.cluster.local", "10.0.0.1")
-POD_WORDS: Final = (
-    "10-0-0-1",
-    "10-0-0-300",
-    "010-0-0-1",
-    "fd00--1",
-    "fd00--",
-    "--ffff-a00-1",
-    "a-b-c-d",
-    "x",
-)
+POD_WORDS: Final = "10-0-0-1 10-0-0-300 010-0-0-1 fd00--1 fd00-- --ffff-a00-1 a-b-c-d x".split()
 ZONE_SETS: Final = (
     ("cluster.local.", "in-addr.arpa.", "ip6.arpa."),
     ("cluster.local.", "0.10.in-addr.arpa."),
@@ -437,17 +428,7 @@ def existing_names(
 ) -> list[str]:
     """Every name that the objects could stand at, in every form of the grammar, and its neighbours."""
     zone = next(zone for zone in zones if not zone.endswith("arpa."))
-    found = [
-        "",
-        "svc.",
-        "pod.",
-        "dns-version.",
-        "x.dns-version.",
-        "ns.dns.",
-        "dns.",
-        "apex.dns.",
-        "nope.",
-    ]
+    found = ["", *"svc. pod. dns-version. x.dns-version. ns.dns. dns. apex.dns. nope.".split()]
     found += [
         f"{namespace}.{kind}." for namespace in (*NAMESPACES, "nope") for kind in ("svc", "pod")
     ]
@@ -503,10 +484,7 @@ def existing_names(
             dashed = (each.status.pod_ip or "x").replace(".", "-").replace(":", "-")
             found.append(f"{dashed}.{meta.namespace}.pod.")
     reverse += [
-        "1.0.0.10.in-addr.arpa.",
-        "0.0.10.in-addr.arpa.",
-        "svc.in-addr.arpa.",
-        "db.default.svc.in-addr.arpa.",
+        f"{each}in-addr.arpa." for each in ("1.0.0.10.", "0.0.10.", "svc.", "db.default.svc.")
     ]
     return (
         [f"{left}{zone}" for left in found] + [text for text in reverse if text] + ["example.org."]

@@ -10,7 +10,7 @@ import pytest
 from hsdns.assemble import Configuration, ListenAddress, assemble, plugin_class
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.plugin import Block, Plugin
+from hsdns.plugin import Block
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
@@ -65,30 +65,6 @@ def test_listen(host: str, server: str, is_wildcard: bool) -> None:
 
 
 # --- plugins ---
-
-
-def test_plugins_are_set_up_in_order_through_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_up: list[tuple[str, str]] = []
-    words = ("whoami", "log", "errors", "loadbalance")
-    for name in words:
-        plugin = plugin_class(name)
-        real = plugin.setup
-
-        def setup(directives: Any, block: Block, real: Any = real, name: str = name) -> Plugin:
-            set_up.append((name, block.zones[0].to_text()))
-            made: Plugin = real(directives, block)
-            return made
-
-        monkeypatch.setattr(plugin, "setup", setup)
-    body = "\n".join(words)
-    configuration = build(f"a.org {{\n{body}\n}}\nb.org {{\n{body}\n}}")
-    in_order = [name for name in ORDER if name in words]
-    assert set_up == [(name, zone) for name in in_order for zone in ("a.org.", "b.org.")]
-    for block in configuration.blocks:
-        assert [plugin.name for plugin in block.plugins] == in_order
-    assert [plugin.name for plugin in configuration.plugins] == [
-        name for name in in_order for _ in range(2)
-    ]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ of their own, whose replies tell how often it was asked.  So a refresh at anothe
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections import Counter
 from pathlib import Path
@@ -27,7 +26,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import AD, CD, RD, RR, Reply
 from hsdns.wire.name import Name
-from tests.fastpath.twins import BOTH, built
+from tests.fastpath.twins import built
 from tests.support.cluster.objects import service
 from tests.support.coroutines.eager import finish
 from tests.support.effort import tries
@@ -39,12 +38,6 @@ from tests.test_same_metrics import block, shown
 ZONE_FILE = Path(__file__).parent / "scenarios" / "transfer" / "db.example.org"
 SUBNET = b"\0\1\x18\0\xc0\0\2"
 ORG = Name.from_text("org.")
-
-
-@pytest.fixture(params=BOTH)
-def twin(request: pytest.FixtureRequest) -> ModuleType:
-    """One of the twins: its module."""
-    return importlib.import_module(request.param)
 
 
 class Upstream:
@@ -128,19 +121,7 @@ BLOCKS = {
     for name in sections(FILE)
 }
 OVER_UDP = ("forward", "short denial", "file", "rewrite")
-WORDS = (
-    "one",
-    "ONE",
-    "two",
-    "nx",
-    "nodata",
-    "fail",
-    "referral",
-    "changing",
-    "alias",
-    "big",
-    "signed",
-)
+WORDS = "one ONE two nx nodata fail referral changing alias big signed".split()
 FORMS: tuple[dict[str, Any], ...] = (
     {},
     {},

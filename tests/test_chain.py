@@ -173,18 +173,6 @@ async def waits_then_future(wait: Wait[str], future: asyncio.Future[str]) -> str
     return await wait + await future
 
 
-def test_a_wait_is_over_in_the_callback_that_ends_it() -> None:
-    found: list[str | None] = []
-    waits: list[Wait[str]] = [Wait() for _ in range(3)]
-    waits[1].succeed("b")
-    start(through_waits(waits), found.append, refuse)
-    assert found == []
-    waits[0].succeed("a")
-    assert found == []
-    waits[2].succeed("c")
-    assert found == ["a b c"]
-
-
 def test_a_wait_that_fails_leaves_no_circle() -> None:
     """Else each time-out is garbage that only a collection frees."""
 

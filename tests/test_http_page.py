@@ -41,15 +41,6 @@ def test_pause(wrong: int, after: float, pause: float) -> None:
     assert token.is_text(RIGHT, CLIENT, now + after), "it is right, however many were wrong"
 
 
-def test_those_that_wait_together_are_one_step() -> None:
-    token, now = guessed(2)
-    now += token.pause(CLIENT, now)
-    for _ in range(32):
-        assert not token.is_text("wrong", CLIENT, now)
-    assert token.is_text(RIGHT, CLIENT, now)
-    assert token.pause(CLIENT, now) == pytest.approx(4 * FIRST_PAUSE)
-
-
 @pytest.mark.parametrize(("quiet", "pause"), [(1.0, LONGEST_PAUSE), (FORGOTTEN_AFTER, FIRST_PAUSE)])
 def test_wrong_ones_are_forgotten(quiet: float, pause: float) -> None:
     token, now = guessed(10)

@@ -23,15 +23,9 @@ PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.m
 FORBIDDEN_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
 SECTIONS = (
-    "Name",
-    "Description",
-    "Syntax",
-    "Examples",
-    "Metrics",
-    "Ready",
-    "Differences from CoreDNS",
-    "Bugs",
-    "See Also",
+    "Name,Description,Syntax,Examples,Metrics,Ready,Differences from CoreDNS,Bugs,See Also".split(
+        ","
+    )
 )
 MANDATORY = {*SECTIONS[:4], "Differences from CoreDNS"}
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -81,21 +79,9 @@ LINES = {
     "kubernetes": "kubernetes cluster.local {\nendpoint API\npods verified\n}",
     "forward": "forward . 127.0.0.1:UPSTREAM {\nmax_concurrent 1000\n}",
 }
-QUESTIONS = (
-    "web.default.svc.cluster.local A",
-    "nope.default.svc.cluster.local A",
-    "www.example.org A",
-    "www.example.org A",
-    "other.example.org TXT",
-    "four.example.org AAAA",
-    "listed.example.org A",
-    "www.example.org.default.svc.cluster.local A",
-    "localhost.example.org A",
-    "blocked.example.org A",
-    "filtered.example.org A",
-    "good.example.org A",
-    "bad.example.org A",
-)
+QUESTIONS = """web.default.svc.cluster.local A, nope.default.svc.cluster.local A, www.example.org A, www.example.org A,
+other.example.org TXT, four.example.org AAAA, listed.example.org A, www.example.org.default.svc.cluster.local A,
+localhost.example.org A, blocked.example.org A, filtered.example.org A, good.example.org A, bad.example.org A"""
 OBJECTS = (
     {"kind": "Namespace", "metadata": {"name": "default"}},
     {
@@ -166,14 +152,9 @@ async def serving(
         for manifest in OBJECTS:
             api.apply(manifest)
         text = "\n".join(LINES[name] for name in LINES if name in plugins)
-        for word, value in (
-            ("HEALTH", str(health)),
-            ("METRICS", str(metrics)),
-            ("UPSTREAM", str(forwarded.port)),
-            ("FOLDER", str(folder)),
-            ("API", api.url),
-        ):
-            text = text.replace(word, value)
+        ports = {"HEALTH": health, "METRICS": metrics, "UPSTREAM": forwarded.port}
+        for word, value in {**ports, "FOLDER": folder, "API": api.url}.items():
+            text = text.replace(word, str(value))
         (folder / "Corefile").write_text(f".:{port} {{\nbind 127.0.0.1\n{text}\n}}\n")
         with (folder / "log").open("w+") as log:
             process = await asyncio.create_subprocess_exec(
@@ -193,7 +174,7 @@ async def serving(
 
 async def ask_all(address: tuple[str, int], api: FakeApi, metrics: int) -> Scraped:
     """Ask everything, let the cluster change, and take the page once it shows the change."""
-    for number, question in enumerate(QUESTIONS):
+    for number, question in enumerate(QUESTIONS.split(",")):
         qname, qtype = question.split()
         wire = query(qname, qtype, number + 1, want_dnssec=number == 2).to_wire()
         await (ask_tcp if number % 4 == 3 else ask_udp)(address, wire)
@@ -303,50 +284,10 @@ def test_own_names_begin_with_hsdns(page: Scraped, has: tuple[str, ...]) -> None
     assert {name.partition("_")[0] for name in shown(page.text)} == {"coredns", "hsdns", "process"}
 
 
-def test_every_value_is_a_finite_number_and_every_series_stands_once(page: Scraped) -> None:
-    seen = set()
-    for family in text_string_to_metric_families(page.text):
-        for sample in family.samples:
-            key = sample.name, tuple(sorted(sample.labels.items()))
-            assert key not in seen
-            seen.add(key)
-            assert sample.value == sample.value
-
-
-def test_histograms_add_up(page: Scraped) -> None:
-    for family in text_string_to_metric_families(page.text):
-        if family.type != "histogram":
-            continue
-        series: dict[tuple[tuple[str, str], ...], list[float]] = {}
-        counts = {}
-        for sample in family.samples:
-            key = tuple(
-                sorted((name, value) for name, value in sample.labels.items() if name != "le")
-            )
-            if sample.name.endswith("_bucket"):
-                series.setdefault(key, []).append(sample.value)
-            elif sample.name.endswith("_count"):
-                counts[key] = sample.value
-        for key, cumulated in series.items():
-            assert cumulated == sorted(cumulated), family.name
-            assert cumulated[-1] == counts[key], family.name  # fmt: skip
-
-
 def complaints(text: str) -> Iterator[str]:
     """What promlint says of names and texts, so far as it can be said here (client_golang's prometheus/testutil/promlint)."""
     help_texts = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
-    units = {
-        "ms",
-        "sec",
-        "milliseconds",
-        "microseconds",
-        "minutes",
-        "hours",
-        "kb",
-        "mb",
-        "kilobytes",
-        "megabytes",
-    }
+    units = set("ms sec milliseconds microseconds minutes hours kb mb kilobytes megabytes".split())
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
         words = name.split("_")
         if not help_texts.get(name, "").strip():
@@ -366,17 +307,3 @@ def complaints(text: str) -> Iterator[str]:
 def test_names_are_as_promlint_wants_them(page: Scraped) -> None:
     own = [line for line in complaints(page.text) if line.startswith(("coredns_", "hsdns_"))]
     assert own == []
-
-
-def test_promtool(page: Scraped) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("there is no promtool")
-    found = subprocess.run(
-        [promtool, "check", "metrics"],
-        input=page.text,
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
-    assert found.returncode == 0, found.stdout + found.stderr

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from hsdns.chain import BlockChoice, Candidate, Endpoint, Next, Request
-from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.query import MAX_DEPTH, QueryProcessor, Show
 from hsdns.wire.encode import MANY_RECORDS
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
-from hsdns.wire.name import ROOT, Name
+from hsdns.wire.name import Name
 from tests.support.clients.messages import query, summary
 from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import make_request, reply, rr
@@ -167,63 +166,6 @@ def test_depth(depth: int, rcode: int, error: str | None) -> None:
 # --- the answer table ---
 
 
-class RecordingWriter:
-    """A writer that records its calls; its table has the reply to one query."""
-
-    def __init__(self, known: bytes | None = None, answer: bytes | None = None) -> None:
-        self.table = self
-        self.lookups: list[tuple[bytes, bytes, int, float]] = []
-        self.queue: list[tuple[bytes, Reply, bytes]] = []
-        self.made: list[object] = []
-        self._known, self._answer = known, answer
-
-    def lookup(self, wire: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
-        self.lookups.append((wire, client, limit, now))
-        return self._answer if wire == self._known else None
-
-    def dependencies(self) -> object:
-        self.made.append(Dependencies(NoCounters()))
-        return self.made[-1]
-
-    def enqueue(
-        self, wire: bytes, query: object, reply: Reply, out: bytes, dependencies: object
-    ) -> None:
-        assert dependencies is self.made[-1]
-        self.queue.append((wire, reply, out))
-
-
-def with_writer(chain: Recorder, writer: RecordingWriter, *, zone: str = ".") -> ObservedProcessor:
-    observed = ObservedProcessor({zone: chain})
-    observed.processor.writer = writer  # type: ignore[assignment]  # it stands in for one
-    return observed
-
-
-FRESH = FOUND.replace(fresh=True)
-
-
-@pytest.mark.parametrize(
-    ("sent", "answer"),
-    [
-        pytest.param(query("www.example.org").to_wire(), FOUND, id="not-fresh"),
-        pytest.param(query("www.example.net").to_wire(), FRESH, id="no-block"),
-        pytest.param(query("www.example.org", rdclass="CH").to_wire(), FRESH, id="class"),
-        pytest.param(query("www.example.org", use_edns=1).to_wire(), FRESH, id="edns-version"),
-        pytest.param(query("www.example.org").to_wire()[:-1], FRESH, id="formerr"),
-        pytest.param(query("www.example.org").to_wire(), RuntimeError("broken"), id="raises"),
-        pytest.param(query("www.example.org").to_wire(), FRESH.replace(dropped=True), id="dropped"),
-        pytest.param(
-            query("example.org").to_wire(),
-            Reply(answer=(rr("example.org. 60 IN A 192.0.2.1")._replace(ttl=-1),), fresh=True),
-            id="cannot-be-written",
-        ),
-    ],
-)  # fmt: skip
-def test_what_is_not_enqueued(sent: bytes, answer: Reply | Exception) -> None:
-    writer = RecordingWriter()
-    with_writer(Recorder(answer), writer, zone="example.org").answer(sent)
-    assert writer.queue == []
-
-
 # --- replies that are signed or have several messages ---
 
 
@@ -334,25 +276,6 @@ def test_an_open_tap_is_shown_each_answer(wire: bytes) -> None:
     tap.is_open = False
     assert observed.answer(wire, "tcp") == out
     assert len(tap.shown) == 1
-
-
-def test_a_late_watch_is_waited_for_before_filters_read_the_store() -> None:
-    seen: list[str] = []
-
-    async def catch_up() -> None:
-        seen.append("late")
-
-    class Filter:
-        def filter_request(self, request: Request) -> Request | None:
-            seen.append("filter")
-            return request
-
-    candidate = Candidate[Next](ROOT, Recorder(FOUND), (Filter(),))
-    observed = ObservedProcessor(
-        {}, blocks=BlockChoice({ROOT: (candidate,)}), late_watch=lambda now: catch_up()
-    )
-    observed.answer(query("www.example.org", "A").to_wire())
-    assert seen == ["late", "filter"]
 
 
 def test_reply_of_several_messages_is_truncated_for_a_client_that_takes_one() -> None:

@@ -6,7 +6,6 @@ every state of a cluster's history, for each combination of plugins around `kube
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,6 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import AA, AD, CD, QR, RA, RD, TC
 from hsdns.wire.name import Name
 from tests import strategies
-from tests.fastpath.twins import BOTH
 from tests.support.effort import tries
 from tests.support.servers.memory_server import MemoryServer
 from tests.support.servers.table_over_udp import TableOverUdp
@@ -33,12 +31,6 @@ from tests.support.tables import section, sections
 pytestmark = pytest.mark.sockets
 
 ZONES = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
-
-
-@pytest.fixture(params=BOTH)
-def twin(request: pytest.FixtureRequest) -> ModuleType:
-    """One of the twins: its module."""
-    return importlib.import_module(request.param)
 
 
 @pytest.fixture

@@ -63,34 +63,10 @@ def stream(count: int, seed: int = 1) -> list[Asked]:
     chance = Random(seed)
     names = [f"web-{number}.default.svc.cluster.local." for number in range(34, 46)]
     names += [f"db-{number}.db.default.svc.cluster.local." for number in range(34, 42)]
-    names += [
-        f"{left}.default.svc.cluster.local." for left in ("db", "here", "there", "_http._tcp.db")
-    ]
-    names += [
-        "cluster.local.",
-        "ns.dns.cluster.local.",
-        "dns-version.cluster.local.",
-        "1-2-3-4.default.pod.cluster.local.",
-    ]
-    names += [f"{number}.0.96.10.in-addr.arpa." for number in range(38, 44)] + [
-        "www.example.org.",
-        "svc.cluster.local.",
-    ]
-    types = [
-        "A",
-        "A",
-        "A",
-        "AAAA",
-        "SRV",
-        "PTR",
-        "TXT",
-        "MX",
-        "NS",
-        "SOA",
-        "HTTPS",
-        "ANY",
-        "TYPE65280",
-    ]
+    lefts = "db.default.svc. here.default.svc. there.default.svc. _http._tcp.db.default.svc. ns.dns. dns-version. svc."
+    names += [f"{left}cluster.local." for left in ("", "1-2-3-4.default.pod.", *lefts.split())]
+    names += [f"{number}.0.96.10.in-addr.arpa." for number in range(38, 44)] + ["www.example.org."]
+    types = "A A A AAAA SRV PTR TXT MX NS SOA HTTPS ANY TYPE65280".split()
     found = []
     for number in range(count):
         name = chance.choice(names)
@@ -248,9 +224,7 @@ SERVED = f".:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\nloadbalance\n{S
 async def test_counters_outlive_tables(kind: str, tmp_path: Path) -> None:
     """A reload and a change of what handlers claim exchange the tables; no query is lost to /metrics or counted twice."""
     questions = [
-        "web-1.default.svc.cluster.local.",
-        "nope.cluster.local.",
-        "db.default.svc.cluster.local.",
+        f"{left}cluster.local." for left in ("web-1.default.svc.", "nope.", "db.default.svc.")
     ]
 
     async def ask_all(cluster_server: ClusterServer, turn: int) -> None:

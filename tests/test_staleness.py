@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import itertools
 import threading
 from collections.abc import Sequence
@@ -42,7 +41,6 @@ from hsdns.server.answer_tables import Recomputation
 from hsdns.wire import encode as wire_encode
 from hsdns.wire.edns import Edns
 from tests.cluster.test_freshness import at_lines
-from tests.fastpath.twins import BOTH
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.coroutines.eager import finish
 from tests.support.coroutines.event_loops import until
@@ -60,12 +58,6 @@ from tests.support.servers.udp_listeners import KINDS, each_kind, serving_with
 # Bound to an address of the host that is an endpoint of the cluster's DNS Service in some tests.
 BOUND = f".:53 {{\nbind 192.0.2.53\n{KUBERNETES}}}\n"
 DB = "db.default.svc.cluster.local."
-
-
-@pytest.fixture(params=BOTH)
-def twin(request: pytest.FixtureRequest) -> ModuleType:
-    """One of the twins: its module."""
-    return importlib.import_module(request.param)
 
 
 # --- one writer, many readers ---

@@ -97,7 +97,7 @@ def servers_to_ask(words: Sequence[str], port: int | None, control: str | None) 
     try:
         running = looking_at(control)
     except NotRunning:
-        return of_resolv_conf(RESOLV_CONF, port or PORT)
+        return of_resolv_conf(RESOLV_CONF, port)
     host, own = running.dns_address()
     if port not in (None, own):
         raise Contradiction(
@@ -107,11 +107,11 @@ def servers_to_ask(words: Sequence[str], port: int | None, control: str | None) 
     return Asked([(host, own)], "", running)
 
 
-def of_resolv_conf(path: str, port: int = 53) -> Asked:
+def of_resolv_conf(path: str, port: int | None = None) -> Asked:
     """The first nameserver of a resolv.conf, which standard error names; raise FlagError if it has none."""
     host = servers_of(path)[0]
     complain(f"asking nameserver {host} of {path}")
-    return Asked([(host, port)], domain_of(path))
+    return Asked([(host, port or PORT)], domain_of(path))
 
 
 class Lookup(Command):

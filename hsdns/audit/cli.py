@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns import memory
 from hsdns.cli.command import FORMATS, FlagError, complain, flag, say, say_json
-from hsdns.cli.source import SourceCommand
-from hsdns.corefile.tree import CorefileError
+from hsdns.cli.source import SourceCommand, is_cluster
+from hsdns.corefile.tree import CorefileError, Token
 from hsdns.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ RATE: Final = 1000
 HIGHEST_RATE: Final = 100_000
 ABSENT: Final = 100
 PORT: Final = 53
+KUBE_DNS: Final = ("kube-system", "kube-dns")
 SLOW: Final = 0.1  # seconds
 INTERVAL: Final = 300.0  # seconds
 BAD: Final = 2
@@ -122,7 +123,8 @@ class Audit(SourceCommand):
         from hsdns.audit.servers import Targets
 
         self._check_together()
-        targets = Targets(self._clusters(), self)
+        objects = None if self.contexts else self.cluster()
+        targets = Targets(self._clusters(objects), objects, self)
         memory.set_up_collector()  # all names of a cluster are many long-lived objects
         return self._watch(targets) if self.watch else self._tell(targets.audit())
 
@@ -175,9 +177,10 @@ class Audit(SourceCommand):
             return 1
         return BAD if any(each.ended for each in reports) else 0
 
-    def _clusters(self) -> list[Asked]:
+    def _clusters(self, objects: tuple[Token, ...] | None) -> list[Asked]:
+        """The clusters and their servers: without flags the DNS of the cluster, for files the server that runs."""
         from hsdns.audit.servers import Asked
-        from hsdns.load.plan import read_targets
+        from hsdns.load.plan import Target, place_to_text, read_targets
 
         owned = self.i_own_this
         services = tuple(map(_service, self.service))
@@ -195,8 +198,19 @@ class Audit(SourceCommand):
         if found:
             return found
         servers = read_targets(self.server, PORT, owned)
-        if not servers and not services:
-            raise FlagError("which servers? add -server ADDRESS..., or -service NAMESPACE/NAME")
+        if not servers and not services and is_cluster(objects):
+            services = (KUBE_DNS,)
+            complain(f"asking the endpoints of Service {'/'.join(KUBE_DNS)}")
+        elif not servers and not services:
+            from hsdns.cli.running_server import NotRunning, looking_at
+
+            try:
+                host, port = looking_at(None).dns_address()
+            except NotRunning:
+                raise FlagError(
+                    "which servers? none runs here; add -server ADDRESS..., or -service NAMESPACE/NAME"
+                ) from None
+            servers = [Target(place_to_text(host, port), host, port)]
         return [Asked("", servers, services)]
 
     def _check_together(self) -> None:

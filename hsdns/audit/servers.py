@@ -69,10 +69,10 @@ class Asked(NamedTuple):
 class Targets:
     """All clusters; `settings` describe how to read and ask them."""
 
-    def __init__(self, asked: Sequence[Asked], settings: Audit) -> None:
-        self._asked = asked
-        self._settings = settings
-        self._objects = None if settings.contexts else settings.cluster()
+    def __init__(
+        self, asked: Sequence[Asked], objects: tuple[Token, ...] | None, settings: Audit
+    ) -> None:
+        self._asked, self._objects, self._settings = asked, objects, settings
 
     def audit(self) -> list[AuditReport]:
         """One pass over all clusters, one by one; raise LoadError, CannotTell, CorefileError or OSError."""

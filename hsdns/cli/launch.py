@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from hsdns.sources.ahead import Ahead
 
 
+_ENCODED: Final = (
+    "\ufffd",
+    "\x1f",
+)  # what UTF-16 with its mark and gzip, both as UTF-8, begin with
 # The beginning of a manifest, in YAML or JSON, which no server block has.
 _MANIFEST: Final = re.compile(
     r"""\ufeff?(?:\s|\#[^\n]*\n|---[^\n]*\n)*(?:["']?(?:apiVersion|kind|metadata|data|items|immutable|binaryData)["']?:\s|\{\s*")"""
@@ -83,7 +87,7 @@ class CorefileSource(NamedTuple):
         self, text: str | None, files: CorefileFiles, errors: Errors | None = None
     ) -> Corefile:
         content = str(read_text(self.path, files.open_file)) if text is None else text
-        if "\0" in content[:4] and text is None:  # a ConfigMap in UTF-16; a Corefile is UTF-8
+        if text is None and content[:1] in _ENCODED:
             from hsdns.sources.file_text import read_file
 
             decoded = read_file(self.path).decode("utf-8", "replace")

@@ -109,7 +109,7 @@ def _of_cluster(objects: tuple[Token, ...], *, runs_code: bool) -> Configuration
             await transport.close()
 
     try:
-        mounted = next(corefiles(list(map(_config_map, asyncio.run(read())))), None)
+        mounted = next(corefiles(list(map(config_map_of, asyncio.run(read())))), None)
         if mounted is None:
             raise Unreachable("no ConfigMap has one")
         corefile = launch.parse_corefile(mounted.source, mounted.open_file, mounted.list_files)
@@ -126,7 +126,7 @@ def _of_cluster(objects: tuple[Token, ...], *, runs_code: bool) -> Configuration
     return None
 
 
-def _config_map(item: Mapping[str, Any]) -> ConfigMap:
+def config_map_of(item: Mapping[str, Any]) -> ConfigMap:
     """A ConfigMap of the API, whose values are files called after it."""
     data, metadata = item.get("data"), item.get("metadata")
     values = data.items() if isinstance(data, dict) else ()

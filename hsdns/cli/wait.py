@@ -149,19 +149,17 @@ class Wait(SourceCommand):
         asked = servers_to_ask(self.server or [], port, self.control)
         objects = self.objects()
         has_objects = self.conf is not None or objects is not None
-        began = time.monotonic()
+        left, cluster = self.timeout, None
         if has_objects:
             name = self._explained(objects, word).name if not word.is_whole else word.name
             say_meant(text, name)
-        else:
-            name = asked.name_meant(
-                text, self.namespace, partial(_exists, asked, began + self.timeout)
-            )
-        qname, qtype = read_question(name, rrtype)
-        cluster = None
-        if has_objects:
+            qname, qtype = read_question(name, rrtype)
             cluster = expecting(self.conf, objects, qname, qtype, runs_code=self.runs_code)
-        left = max(0.0, began + self.timeout - time.monotonic())
+        else:
+            deadline = time.monotonic() + self.timeout
+            name = asked.name_meant(text, self.namespace, partial(_exists, asked, deadline))
+            qname, qtype = read_question(name, rrtype)
+            left = max(0.0, deadline - time.monotonic())
         seen, seconds = _wait(Query.ask(qname, qtype), asked.servers, count, left, cluster)
         met = all(each.is_right for each in seen)
         why = "" if met else self._why(objects, asked, qname, qtype)

@@ -316,7 +316,7 @@ class _Parser:
         above = before[-1].args[-1] if before and before[-1].args else None
         if above is not None and len(above.text) > 1 and above.text.endswith("{"):
             return f'{message}; put a space before the "{{" of "{above.text}" at {above.position}'
-        hint = did_you_mean(word.lower(), self._known)
+        hint = did_you_mean(word.lower(), {*self._known, *self._not_yet})
         if hint or not ("." in word or ":" in word):
             return message + hint
         if braced:

@@ -30,6 +30,7 @@ from hsdns import __version__
 from hsdns.cli.command import (
     ANY,
     FORMATS,
+    Contradiction,
     FlagError,
     Progress,
     ReadingCommand,
@@ -81,7 +82,8 @@ class Doctor(ReadingCommand):
     """Reads a cluster or a dump, and shows the diagnosis."""
 
     name = "doctor"
-    forms = "[NAMESPACE[/SERVICE|POD]] [FLAG...]"
+    forms = """hsdns doctor [NAMESPACE[/SERVICE|POD]] [FLAG...]
+       hsdns doctor -n NAMESPACE [SERVICE|POD] [FLAG...]"""
     most_words = ANY
     bad = BLIND
 
@@ -93,6 +95,9 @@ class Doctor(ReadingCommand):
             "FILE",
         ),
     ] = None
+    within: Annotated[
+        str, flag("namespace of the target", "NAMESPACE", name="namespace", alias="n")
+    ] = ""
     save: Annotated[str | None, flag("write what was read to a file, for -from", "FILE")] = None
     kubeconfig: Annotated[str, KUBECONFIG] = ""
     context: Annotated[str, CONTEXT] = ""
@@ -140,8 +145,14 @@ class Doctor(ReadingCommand):
 
     @property
     def target(self) -> str:
-        """NAMESPACE[/SERVICE|POD], or ""."""
-        return "".join(self.words)
+        """NAMESPACE[/SERVICE|POD], or ""; with -n the word is [svc/]SERVICE or [pod/]POD.  Raise Contradiction."""
+        from hsdns.ask.names import KINDS
+
+        word = "".join(self.words)
+        before, slash, name = word.rpartition("/")
+        if self.within and slash and before not in (self.within, *KINDS):
+            raise Contradiction(f"-n {self.within} and {word} name two namespaces; leave one out")
+        return "/".join(filter(None, (self.within, name))) if self.within else word
 
     @property
     def namespace(self) -> str:

@@ -41,7 +41,7 @@ from hsdns.ask.question import NoReply, Refused, ask
 from hsdns.audit.questions import replicas
 from hsdns.audit.report import record_texts
 from hsdns.cli.command import FlagError
-from hsdns.cli.offline import CannotTell, configure
+from hsdns.cli.offline import CannotTell, config_map_of, configure
 from hsdns.cli.source import ZONES, cluster_tokens, kubernetes_alone, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
 from hsdns.cluster.controllers.network_policy import KNOWN, PORT
@@ -49,7 +49,7 @@ from hsdns.cluster.objects import labels_text
 from hsdns.cluster.schema import SVC
 from hsdns.cluster.value import Key, ServiceValue
 from hsdns.corefile.keys import zones_from_args
-from hsdns.corefile.lexer import Source
+from hsdns.corefile.mounted import corefiles
 from hsdns.corefile.tree import CorefileError
 from hsdns.doctor.cli import NotAsked as PodNotAsked
 from hsdns.doctor.cli import PodView
@@ -241,12 +241,9 @@ def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def corefile(items: Sequence[Mapping[str, Any]]) -> str:
     """A Corefile that reads the cluster as its own DNS server does; raise CorefileError."""
     zones, lines = ZONES, ""
-    for item in items:
-        data = item.get("data")
-        text = data.get("Corefile") if isinstance(data, dict) else None
-        if item.get("kind") != "ConfigMap" or not isinstance(text, str):
-            continue
-        placed = next(CorefileText(Source(text, "Corefile")).directives("kubernetes"), None)
+    maps = [config_map_of(each) for each in items if each.get("kind") == "ConfigMap"]
+    for mounted in corefiles(maps):
+        placed = next(CorefileText(mounted.source, mounted).directives("kubernetes"), None)
         if placed is None:
             continue
         try:
@@ -256,7 +253,7 @@ def corefile(items: Sequence[Mapping[str, Any]]) -> str:
         zones = " ".join(quoted(each.to_text()) for each in found)
         for line in placed.directive.lines:
             if line.name.text in _KEPT:
-                words = [line.name.text, *(quoted(each.text) for each in line.args)]
+                words = [line.name.text, *(quoted(each.text) for each in line.without_brace.args)]
                 lines += f"        {' '.join(words)}\n"
         break
     return kubernetes_alone(zones, lines)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from ipaddress import ip_address
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -29,7 +28,6 @@ from hsdns.resolver.model import (
     UNSEEN,
     Answer,
     Fate,
-    Model,
     Packet,
     Result,
     Unfinished,
@@ -43,6 +41,7 @@ from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.client_pod import USUAL_DNS
 from hsdns.sources.manifests import Manifests
+from hsdns.upstream.target import nameservers
 from hsdns.wire import counted
 from hsdns.wire.iana import Rcode
 from hsdns.wire.rdata import address_to_text
@@ -59,7 +58,7 @@ ASSUMED: Final = "taken as missing"
 NOT_SEEN: Final = "not seen"
 
 
-class Heard(NamedTuple):
+class Response(NamedTuple):
     """The fate of a packet, or why it is not known; `ends`: the result is not known either, whatever is asked next."""
 
     fate: Fate
@@ -67,47 +66,17 @@ class Heard(NamedTuple):
     ends: bool = False
 
 
-Hear = Callable[[Packet], Awaitable[Heard]]
+Respond = Callable[[Packet], Awaitable[Response]]
 
 
-def heard_of(packet: Packet, reply: bytes | None, why: str, seconds: float = 0.0) -> Heard:
-    """What a resolver hears: a reply after some seconds, or why it is not known; see Explainer.ask()."""
+def response_to(packet: Packet, reply: bytes | None, why: str, seconds: float = 0.0) -> Response:
+    """The response after some seconds, or why it is not known; see Explainer.ask()."""
     if why:
-        return Heard(None, why, True) if reply is None else Heard(MISSING, why)
-    return Heard(None if reply is None else (seconds, answer_of(reply, packet)))
-
-
-async def look_up_as_known(
-    model: Model, name: str, types: Sequence[int], hear: Hear
-) -> LookupReport:
-    """Run a lookup some of whose answers may not be known; raise ValueError for a name that cannot be in a message."""
-    unseen: dict[int, str] = {}
-    reasons: dict[int, str] = {}
-
-    async def fate_of(packet: Packet) -> Fate:
-        heard = await hear(packet)
-        if heard.why:
-            unseen[id(packet)] = NOT_SEEN if heard.fate is None else ASSUMED
-            reasons[id(packet)] = heard.why
-        if heard.ends:
-            raise Unfinished(heard.why, UNSEEN)
-        return heard.fate
-
-    trace = await look_up(model, name, types, VirtualTransport(fate_of))
-    # No top-level domain has addresses, whichever server is queried.
-    missed = [each for each in trace.packets if "." in each.name and id(each) in unseen]
-    if missed and trace.result.error:
-        trace = trace._replace(result=Result((), UNSEEN, reasons[id(missed[-1])]))
-    return report_of(model, trace, unseen)
+        return Response(None, why, True) if reply is None else Response(MISSING, why)
+    return Response(None if reply is None else (seconds, answer_of(reply, packet)))
 
 
 MISSING: Final = (0.0, Answer(Rcode.NXDOMAIN))  # of a name whose answer is not known
-
-
-def nameservers_of(text: str) -> list[str]:
-    """The nameservers of a resolv.conf."""
-    words = [line.split() for line in text.splitlines()]
-    return [each[1] for each in words if each[:1] == ["nameserver"] and len(each) > 1]
 
 
 class Setting(NamedTuple):
@@ -125,7 +94,13 @@ class Setting(NamedTuple):
     @property
     def nameservers(self) -> str:
         """The nameservers of the resolv.conf, in words."""
-        return " and ".join(nameservers_of(self.text)) or "the nameservers of its node"
+        return " and ".join(nameservers(self.text)) or "the nameservers of its node"
+
+    @property
+    def reached(self) -> list[str]:
+        """The nameservers that are this server, unless a NetworkPolicy is between."""
+        is_cut = "udp" in dict(self.blocked)
+        return [] if is_cut else list(filter(self.is_seen, nameservers(self.text)))
 
     def is_seen(self, server: str) -> bool:
         """Whether a nameserver is this server."""
@@ -133,25 +108,41 @@ class Setting(NamedTuple):
 
 
 class Lookups:
-    """Lookups of one name; `hear` says what this server answers to a packet."""
+    """Lookups of one name; `respond` says how this server responds to a packet."""
 
-    def __init__(self, hear: Hear, name: str, types: Sequence[int]) -> None:
+    def __init__(self, respond: Respond, name: str, types: Sequence[int]) -> None:
         self.name, self.types = name, types
-        self._answered = hear
+        self._respond = respond
 
     async def look_up(self, setting: Setting, name: str = "") -> LookupReport:
         """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
         model = MODELS[setting.resolver](setting.text, Random(0))
-        hear = partial(self._hear, setting, model.conf.nameservers)
-        return await look_up_as_known(model, name or self.name, self.types, hear)
+        servers = model.conf.nameservers
+        unseen: dict[int, str] = {}
+        reasons: dict[int, str] = {}
 
-    async def _hear(self, setting: Setting, servers: Sequence[str], packet: Packet) -> Heard:
-        if not setting.is_seen(servers[packet.server]):
-            is_alone = not any(map(setting.is_seen, servers))
-            return Heard(None, f"{setting.nameservers} would answer for {packet.name}", is_alone)
-        if packet.transport in dict(setting.blocked):
-            return Heard(None)
-        return await self._answered(packet)
+        async def fate_of(packet: Packet) -> Fate:
+            if not setting.is_seen(servers[packet.server]):
+                why = f"{setting.nameservers} would answer for {packet.name}"
+                found = Response(None, why, not any(map(setting.is_seen, servers)))
+            elif packet.transport in dict(setting.blocked):
+                found = Response(None)
+            else:
+                found = await self._respond(packet)
+            if found.why:
+                unseen[id(packet)] = NOT_SEEN if found.fate is None else ASSUMED
+                reasons[id(packet)] = found.why
+            if found.ends:
+                raise Unfinished(found.why, UNSEEN)
+            return found.fate
+
+        transport = VirtualTransport(fate_of)
+        trace = await look_up(model, name or self.name, self.types, transport)
+        # No top-level domain has addresses, whichever server is queried.
+        missed = [each for each in trace.packets if "." in each.name and id(each) in unseen]
+        if missed and trace.result.error:
+            trace = trace._replace(result=Result((), UNSEEN, reasons[id(missed[-1])]))
+        return report_of(model, trace, unseen)
 
 
 HOST_NETWORK: Final = "ClusterFirstWithHostNet"
@@ -299,7 +290,7 @@ def _of_policy(client: Client, setting: Setting) -> Iterator[ClientCause]:
     if client.pod is None:
         return
     dns, server = client.pod.dns, client.pod.server
-    is_cluster = any(map(setting.is_seen, nameservers_of(setting.text)))
+    is_cluster = any(map(setting.is_seen, nameservers(setting.text)))
     plain = PodDns(dns.namespace, HOST_NETWORK, options=dns.options)
     usual = pod_resolv_conf(plain, server, client.domain, client.node) + client.added
     fixed = setting._replace(text=usual)
@@ -417,7 +408,7 @@ async def find_pod(
     domain, dns = _domain_of([block]), _dns_of(reading.spec, namespace, path)
     remarks = [f"the cluster's DNS is {server}, {told}"]
     others = {**dict.fromkeys(_bound(configuration), "as the Corefile binds"), **reading.servers}
-    asked = nameservers_of(pod_resolv_conf(dns, server, domain, node))
+    asked = nameservers(pod_resolv_conf(dns, server, domain, node))
     own = [each for each in asked if each == server or each in others]
     remarks += [f"it asks {each}, {others[each]}" for each in own if each != server]
     if reading.denied is None:

@@ -17,21 +17,23 @@ from hsdns.explanation.client import (
     ASSUMED,
     NOT_SEEN,
     Client,
-    Heard,
     Lookups,
+    Response,
     client_cause,
-    heard_of,
+    response_to,
 )
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.question import LookupQuestion
+from hsdns.explanation.question import TYPES, LookupQuestion
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
-from hsdns.resolver.model import UNSEEN, Packet, wire_of
-from hsdns.resolver.report import LookupReport
+from hsdns.resolver import MODELS
+from hsdns.resolver.model import UNSEEN, Packet, candidates, wire_of
+from hsdns.resolver.report import AnswerReport, LookupReport, QueryReport
 from hsdns.wire import printable
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
 
 CLIENT_PORT: Final = 40000
+WALKER: Final = "go"  # the resolver whose way through the search list is shown
 
 
 async def explain_for_client(
@@ -42,20 +44,22 @@ async def explain_for_client(
     problems: Sequence[str] = (),
 ) -> Explanation:
     """Explain a lookup; `now` in monotonic seconds.  Raise ValueError for a name that cannot be looked up."""
+    if not {*question.types} <= {*TYPES}:
+        return await _explain_walk(explainer, asker, question, now, problems)
     pod = asker.pod
     client = Endpoint((pod.address if pod else "") or "127.0.0.1", CLIENT_PORT)
 
-    known: dict[tuple[object, ...], Heard] = {}
+    known: dict[tuple[object, ...], Response] = {}
 
-    async def hear(packet: Packet) -> Heard:
+    async def respond(packet: Packet) -> Response:
         key = packet.transport, packet.rrtype, packet.name, packet.edns, packet.cookie, packet.ad
         if key not in known:
             wire = wire_of(packet, 1)
             reply, why = await explainer.ask(wire, client, packet.transport, now + packet.at)
-            known[key] = heard_of(packet, reply, why)
+            known[key] = response_to(packet, reply, why)
         return known[key]
 
-    lookups = Lookups(hear, question.name, question.types)
+    lookups = Lookups(respond, question.name, question.types)
     reports = [await lookups.look_up(each) for each in asker.settings]
     # A failure says more than what is not known.
     failed = sorted((each for each in reports if each.error), key=lambda each: each.error == UNSEEN)
@@ -82,16 +86,6 @@ async def explain_for_client(
         if type_to_text(rrtype) != decisive.type:
             name = Name.from_text(decisive.name)
             totals.append(await explainer.explain(name, rrtype, now, problems))
-    report = AskerReport(
-        pod.path if pod else "",
-        pod.dns.policy if pod else "",
-        [type_to_text(each) for each in question.types],
-        asker.text,
-        decisive.name,
-        printable(cause),
-        reports,
-        list(pod.remarks) if pod else [],
-    )
     return structs.replace(
         decisive,
         name=question.name,
@@ -99,7 +93,77 @@ async def explain_for_client(
         blind=decisive.blind if shown.error else _taken(shown),
         cause=printable(cause or _own_cause(asker, shown, totals, question, reports)),
         needed=needed,
-        asker=report,
+        asker=_report(asker, question, decisive.name, cause, reports),
+    )
+
+
+def _report(
+    asker: Client,
+    question: LookupQuestion,
+    decisive: str,
+    cause: str,
+    reports: list[LookupReport],
+) -> AskerReport:
+    pod = asker.pod
+    return AskerReport(
+        pod.path if pod else "",
+        pod.dns.policy if pod else "",
+        [type_to_text(each) for each in question.types],
+        asker.text,
+        decisive,
+        printable(cause),
+        reports,
+        list(pod.remarks) if pod else [],
+        asker.settings[0].reached,
+    )
+
+
+async def _explain_walk(
+    explainer: Explainer,
+    asker: Client,
+    question: LookupQuestion,
+    now: float,
+    problems: Sequence[str],
+) -> Explanation:
+    """The first name of the search list with records of a type that is not of getaddrinfo.
+
+    Programs that walk the list for it do so as Go's net.LookupSRV; others ask for the whole name alone.
+    """
+    conf, (rrtype,) = MODELS[WALKER].read(asker.text), question.types
+    setting, server = asker.settings[0], next(iter(conf.nameservers), "")
+    reasons = dict(setting.blocked)
+    if not any(map(setting.is_seen, conf.nameservers)):
+        reasons["udp"] = f"it asks {setting.nameservers}: {UNSEEN}"
+    queries: list[QueryReport] = []
+    found: list[Explanation] = []
+    for number, name in enumerate(candidates(conf, question.name)):
+        each = await explainer.explain(Name.from_text(name), rrtype, now, problems)
+        records = [record.rdata for record in each.records]
+        answer = AnswerReport(0.0, each.rcode or None, False, records)
+        queries.append(QueryReport(0.0, "udp", server, "", number, each.type, name, 0, answer))
+        found.append(each)
+        if each.outcome == "resolves" or "udp" in reasons:
+            break
+    last = found[-1] if found[-1].outcome == "resolves" else min(found, key=_lacks)
+    cause = f"Pod {asker.pod.path}: {reasons['udp']}" if asker.pod and "udp" in reasons else ""
+    error = "" if last.outcome == "resolves" and not cause else f"no {last.type} record"
+    asked = last.name.removesuffix(".")
+    why = cause or f"{asked} {'has' if not error else 'has no'} {last.type} records"
+    lookup = LookupReport(
+        f"{WALKER}, for {last.type}", list(conf.search), conf.ndots, [], queries, 0.0,
+        [] if error else [each.rdata for each in last.records], error or None, why,
+    )  # fmt: skip
+    own = last.cause
+    if asked != question.name.removesuffix("."):
+        own += f"; asked as {asked}, which the search list makes of {question.name}"
+    is_blind = cause and "udp" not in dict(setting.blocked)
+    return structs.replace(
+        last,
+        name=question.name,
+        outcome="could not tell" if is_blind else "does not resolve" if cause else last.outcome,
+        cause=printable(cause or own),
+        needed=[] if cause else last.needed,
+        asker=_report(asker, question, last.name, cause, [lookup]),
     )
 
 
@@ -201,23 +265,24 @@ def _decisive(shown: LookupReport, explained: Sequence[Explanation]) -> Explanat
         names = {each.name.removesuffix("."): each for each in explained}
         return names[Name.from_text(last.name).to_text().removesuffix(".")]
 
-    def lacks(each: Explanation) -> tuple[bool, bool, bool, bool, int]:
-        places = [change.place.partition(" ")[0] for change in each.needed]
-        return (
-            each.rcode != "NOERROR",
-            each.service is None,
-            not each.needed or "Namespace" in places,
-            "endpoint" in each.reading or "port" in each.reading,
-            len(each.needed),
-        )
-
-    best = min(explained, key=lacks)
+    best = min(explained, key=_lacks)
     unseen = [
         each for each in explained if each.outcome == "could not tell" and "." in each.name[:-1]
     ]
     if shown.error == UNSEEN and unseen and best.service is None:
         return unseen[-1]
     return best
+
+
+def _lacks(each: Explanation) -> tuple[bool, bool, bool, bool, int]:
+    places = [change.place.partition(" ")[0] for change in each.needed]
+    return (
+        each.rcode != "NOERROR",
+        each.service is None,
+        not each.needed or "Namespace" in places,
+        "endpoint" in each.reading or "port" in each.reading,
+        len(each.needed),
+    )
 
 
 def _who(asker: Client, shown: LookupReport, failed: Sequence[LookupReport] = ()) -> str:

@@ -58,6 +58,7 @@ class Edges(NamedTuple):
     monotonic seconds.  `counters` are the counters of the answer tables, None if there are none.  `peek` looks a
     query's octets up in the table of a server, as metrics name it, at a time in monotonic seconds, without changing the
     table.  `is_builtin`: the Corefile is the built-in one, and the cluster's own servers may forward what it refuses.
+    `is_elsewhere`: the server may run on another machine, which has other files with nameservers.
     """
 
     spawn: Spawn
@@ -68,6 +69,7 @@ class Edges(NamedTuple):
     counters: Counters | None = None
     peek: Peek = _nothing
     is_builtin: bool = False
+    is_elsewhere: bool = False
 
 
 # They write logs and metrics, or look after the server.
@@ -172,7 +174,7 @@ class _Observer:
         handler, clock = self._handler, self._edges.clock
         visit = Visit(handler, request)
         self._visits.append(visit)
-        whom, is_loop = _server_asked(handler, request)
+        whom, is_loop = _server_asked(handler, request, is_elsewhere=self._edges.is_elsewhere)
         if whom and not self._edges.asks:
             visit.whom, visit.is_loop = whom, is_loop
             visit.reply = unwritten(Rcode.SERVFAIL)
@@ -204,11 +206,13 @@ class _Observer:
         return visit.reply
 
 
-def _server_asked(handler: Handler, request: Request) -> tuple[str, bool]:
+def _server_asked(handler: Handler, request: Request, *, is_elsewhere: bool) -> tuple[str, bool]:
     """The servers that a plugin would query, if any, and whether they are all on this host."""
     qname = request.query.qname
     if isinstance(handler, Forward):
         for route in handler.routes:
+            if route.matches(qname) and is_elsewhere and route.files:
+                return f"the nameservers in {' and '.join(route.files)} of its machine", False
             if route.matches(qname):
                 words = [
                     f"{each.host}:{each.port}" if isinstance(each, HostTarget) else str(each)

@@ -131,13 +131,7 @@ def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
         raise QuestionError(f'"{name}" is not a name that can be looked up: {error}') from None
     if not rrtype:
         return name, TYPES
-    number = _read_type(rrtype)
-    if number not in TYPES:
-        raise QuestionError(
-            f"programs look up A and AAAA records by getaddrinfo, not {type_to_text(number)}; "
-            f"hsdns lookup {name} {type_to_text(number)} asks a server for it"
-        )
-    return name, (number,)
+    return name, (_read_type(rrtype),)
 
 
 def read_resolvers(chosen: str) -> tuple[str, ...]:

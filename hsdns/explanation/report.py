@@ -92,6 +92,7 @@ class AskerReport(msgspec.Struct, frozen=True, rename="camel"):
 
     `decisive` is the query that the rest of the explanation is about.  `cause` is the setting of the client that makes
     the lookup fail, "" if there is none.  `remarks` name the origins of the settings, and facts that were not seen.
+    `reached` are the nameservers at which this server answers it, null if an older server says nothing of them.
     """
 
     pod: str
@@ -102,6 +103,7 @@ class AskerReport(msgspec.Struct, frozen=True, rename="camel"):
     cause: str
     lookups: list[LookupReport]
     remarks: list[str] = []
+    reached: list[str] | None = None
 
 
 class ChangeReport(msgspec.Struct, frozen=True, rename="camel"):

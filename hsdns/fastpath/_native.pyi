@@ -372,9 +372,6 @@ def read_status(body: bytes) -> bytes:
 def read_time(text: str) -> float | None:
     """Seconds since the epoch from RFC 3339 in UTC; None for what is left to Python, such as times centuries away."""
 
-def dashed_labels(addresses: Iterable[bytes]) -> list[bytes]:
-    """The labels of endpoints without a hostname, in wire form, by their addresses of 4 or 16 octets."""
-
 def slice_change(
     old: Iterable[tuple[Any, ...]], new: Iterable[tuple[Any, ...]]
 ) -> tuple[list[bytes], list[bytes], list[bytes], list[bytes]]:

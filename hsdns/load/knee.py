@@ -73,26 +73,21 @@ class KneeSearch:
         self._confirmed: set[float] = set()  # rates tried in the longer runs of Rule 3
         self._steps = 0
         self._search = self._run(min(first, ceiling))
-        self._step: Step | None = next(self._search)
-
-    @property
-    def step(self) -> Step | None:
-        """The next step, None at the end."""
-        return self._step
+        self.step: Step | None = next(self._search)  # the next one, None at the end
 
     def step_ended(self, outcome: str) -> None:
         """Set the outcome of the step: HELD, BROKEN or GENERATOR."""
         self._steps += 1
         try:
-            self._step = self._search.send(outcome)
+            self.step = self._search.send(outcome)
         except StopIteration:
-            self._step = None
+            self.step = None
             return
         if self._steps >= MOST_STEPS:
             self._given_up = (
                 f"the figures differ from run to run: no rate was found in {self._steps} of them"
             )
-            self._step = None
+            self.step = None
 
     def knee(self) -> Knee:
         """The result so far."""

@@ -90,6 +90,7 @@ class Route:
     next_on_nodata: bool
     policy_name: str
     contexts: dict[str, ssl.SSLContext]  # by transport
+    files: tuple[str, ...] = ()  # with nameservers that are among the targets
     in_flight: int = 0  # queries
     upstreams: tuple[Upstream, ...] = field(default=())
     policy: Policy = field(init=False)
@@ -239,19 +240,10 @@ def read_route(directive: Directive, block: Block) -> Route:
     return Route(
         zone=zones[0],
         targets=tuple(targets),
+        files=tuple(each.text for each in to_tokens if each.text.startswith("/")),
         resolvers=options["resolver"],
         excepted=tuple(options["except"]),
-        settings=UpstreamSettings(
-            expire=options["expire"],
-            max_age=options["max_age"],
-            max_idle=options["max_idle_conns"],
-            read_timeout=options["read_timeout"],
-            force_tcp=options["force_tcp"],
-            check=options["health_check"],
-            source=source,
-            doh_method=options["doh_method"],
-            use_caps_for_id=options["use_caps_for_id"],
-        ),
+        settings=UpstreamSettings(*map(options.__getitem__, UpstreamSettings._fields)),
         prefer_udp=options["prefer_udp"],
         max_fails=options["max_fails"],
         max_attempts=options["max_connect_attempts"],

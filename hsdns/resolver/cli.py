@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hsdns.assemble import Configuration
     from hsdns.chain import Endpoint, Request
     from hsdns.corefile.tree import Token
-    from hsdns.explanation.client import Client, Heard, Tried
+    from hsdns.explanation.client import Client, Response, Tried
     from hsdns.explanation.question import LookupQuestion
     from hsdns.query import QueryProcessor
     from hsdns.server.runtime import ServerRuntime
@@ -72,6 +72,7 @@ class Resolve(AskerCommand):
         """Look the name up, and show each query."""
         from hsdns.ask.cli import Asked, domain_of, of_resolv_conf, read_servers
         from hsdns.cli.running_server import NotRunning, RunningServer
+        from hsdns.explanation.question import TYPES
 
         self.exclusive("server", *BESIDE_NO_SERVER)
         if self.forward and self.conf is not None:
@@ -80,6 +81,12 @@ class Resolve(AskerCommand):
             raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
         source.check_upstreams(self.forward)
         asking = self.asking()
+        if not {*asking.types} <= {*TYPES}:
+            word = type_to_text(asking.types[0])
+            raise FlagError(
+                f"programs look up A and AAAA records by getaddrinfo, not {word}; hsdns explain {self.words[0]} {word} "
+                "-from NS/POD walks the search list for it"
+            )
         path = self.resolv_conf or RESOLV_CONF
         domain = domain_of(path)
         place: Asked | tuple[Token, ...] | None
@@ -135,7 +142,7 @@ class Resolve(AskerCommand):
                 name = await name_of(configuration, chain.runtime, self.word, as_typed=is_typed)
                 say_meant(self.words[0], name)
                 client = await chain.client_of(asked)
-                lookups = Lookups(chain.hear, name, asked.types)
+                lookups = Lookups(chain.respond, name, asked.types)
                 try:
                     found = [await lookups.look_up(each) for each in client.settings]
                 except ValueError as error:
@@ -159,8 +166,11 @@ class Resolve(AskerCommand):
         text = asked.resolv_conf
         if asked.pod and place.running is not None:
             explained = explain_running(place.running, asked.name, asked.types[0], asks=asked)
-            assert explained.asker is not None, "it is about the lookup of a program"
-            text = explained.asker.resolv_conf
+            client = explained.asker
+            assert client is not None, "it is about the lookup of a program"
+            text = client.resolv_conf
+            if client.reached == []:  # the Pod does not ask that server, or cannot
+                return explained.name, text, client.lookups
         text = self._overridden(text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
         used = "\n".join([*lines, f"nameserver {address}"])
@@ -263,9 +273,9 @@ class Chain:
             self._client = self._client._replace(address=found.pod.address)
         return found
 
-    async def hear(self, packet: Packet) -> Heard:
+    async def respond(self, packet: Packet) -> Response:
         """The seconds until the answer, and the answer, if there is one."""
-        from hsdns.explanation.client import Heard, heard_of
+        from hsdns.explanation.client import Response, response_to
         from hsdns.explanation.observed import NO_FORWARD
         from hsdns.server.runtime import begin
 
@@ -280,11 +290,11 @@ class Chain:
         try:
             reply = await asyncio.wait_for(done, LONGEST)
         except TimeoutError:
-            return Heard(None)
+            return Response(None)
         why = ""
         if self._refused:
             first = self._refused[0]
             why = NO_FORWARD.format(first.query.qname.to_text().removesuffix("."))
             reply = None if first.depth else reply
             self._refused.clear()
-        return heard_of(packet, reply, why, loop.time() - began if waited else 0.0)
+        return response_to(packet, reply, why, loop.time() - began if waited else 0.0)

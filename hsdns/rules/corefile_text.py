@@ -40,6 +40,8 @@ DNS_PORT: Final = 53
 _NAMES: Final = frozenset(ORDER) | NOT_YET
 _MISSPELT: Final = 0.75  # difflib's ratio
 _PLACE: Final = re.compile(r"(.+?):([0-9]+):([0-9]+): (.*)", re.DOTALL)
+_IMPORT: Final = re.compile(r'nothing to import|snippet "')
+_VARIABLE: Final = "(the environment variable "
 # Warnings about what only the server's machine has, and those of a rule (HS208).
 _LEFT_OUT: Final = re.compile(
     r"does not exist|is a directory|trying again|no file matches|is not set|kubeconfig|certificate|token|environment|"
@@ -102,7 +104,10 @@ class CorefileText:
             if self.mounted is not None:
                 return self.mounted.open_file(path)
         except FileNotFoundError:
-            pass
+            if os.path.dirname(path) == os.path.dirname(self.source.file):
+                raise  # the ConfigMap would have it
+        if f"({os.path.basename(path)})" in self.source.text:
+            raise FileNotFoundError(path)  # a snippet, which is not yet defined
         self._unknown.add(path)
         return ""
 
@@ -172,7 +177,11 @@ class CorefileText:
             if each.name.text not in _NAMES
         }
         for each in self._errors.in_order():
-            is_of_machine = isinstance(each.__context__, OSError)
+            is_import = isinstance(each.__context__, FileNotFoundError) and _IMPORT.match(
+                each.message
+            )
+            is_of_machine = isinstance(each.__context__, OSError) and not is_import
+            is_of_machine = is_of_machine or _VARIABLE in each.message
             if is_of_machine or isinstance(each.__cause__, NotImplementedError):
                 continue  # or only hsdns lacks it
             remark = self.remark(each.position, "", each.message)

@@ -36,11 +36,12 @@ def make_explainer(
     *,
     asks: bool,
     pause: Callable[[], Awaitable[None]],
-    is_builtin: bool = False,
+    is_builtin: bool | None = None,
 ) -> Explainer:
     """Make the Explainer of a configuration; with `asks` it queries other servers; it awaits `pause` between steps.
 
-    `is_builtin`: its Corefile is the built-in one in place of another, so what that one forwards is not known.
+    `is_builtin`: in a command, whether the Corefile is the built-in one, so that what it forwards is not known; None in
+    the server itself.
     """
     in_watch = partial(runtime.in_watch, seconds=WAIT)
     seeing = {
@@ -54,7 +55,8 @@ def make_explainer(
         partial(_run, runtime),
         pause,
         runtime.clock,
-        is_builtin=is_builtin,
+        is_builtin=bool(is_builtin),
+        is_elsewhere=is_builtin is not None,
     )
     if asks:
         edges = edges._replace(counters=runtime.counters, peek=partial(_peek, runtime))
@@ -86,7 +88,7 @@ async def explain_lookup(
     *,
     pause: Callable[[], Awaitable[None]],
     problems: Sequence[str] = (),
-    is_builtin: bool = False,
+    is_builtin: bool | None = None,
 ) -> Explanation:
     """Explain the lookup of a program, once the cluster has been read; raise QuestionError.
 

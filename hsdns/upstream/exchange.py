@@ -145,15 +145,15 @@ class UpstreamOverload(UpstreamError):
 
 
 class UpstreamSettings(NamedTuple):
-    """How upstreams are queried; times in seconds; 0 in `max_age` and `max_idle` means no limit."""
+    """The properties of `forward` with these names; times in seconds; `max_age` and `max_idle_conns` 0: no limit."""
 
     expire: float = EXPIRE
     max_age: float = 0.0
-    max_idle: int = 0
+    max_idle_conns: int = 0
     read_timeout: float = READ_TIMEOUT
     force_tcp: bool = False
-    check: HealthCheck = HealthCheck()
-    source: str | None = None
+    health_check: HealthCheck = HealthCheck()
+    source_address: str | None = None
     doh_method: str = "POST"
     use_caps_for_id: bool = False
 
@@ -199,18 +199,18 @@ class Upstream:
         self.settings = settings
         self.loops = False
         self.pool = Pool(
-            settings.expire, clock, max_age=settings.max_age, max_idle=settings.max_idle
+            settings.expire, clock, max_age=settings.max_age, max_idle=settings.max_idle_conns
         )
         self.https: HttpsPool | None = None
-        self.health = Health(settings.check.interval)
+        self.health = Health(settings.health_check.interval)
         self.udp = Multiplexer(
-            UdpSockets(target, settings.source, clock).open,
+            UdpSockets(target, settings.source_address, clock).open,
             clock,
             waiting.waits,
             Ports(
                 settings.expire,
                 settings.max_age,
-                min(settings.max_idle or MAX_PORTS, MAX_PORTS),
+                min(settings.max_idle_conns or MAX_PORTS, MAX_PORTS),
                 settings.use_caps_for_id,
             ),
             open_stream=partial(_Stream, weakref.ref(self)),
@@ -244,7 +244,9 @@ class Upstream:
             # Imported only for these upstreams: the import takes 7 ms.
             from hsdns.upstream.https import HttpsPool, connect_https  # noqa: PLC0415 - as said
 
-            self._connect_https = partial(connect_https, target, tls, source=settings.source)
+            self._connect_https = partial(
+                connect_https, target, tls, source=settings.source_address
+            )
             self.https = HttpsPool(
                 partial(self._connect_https, settings.doh_method),
                 clock,
@@ -376,7 +378,9 @@ class Upstream:
             reused = connection is not None
             self._count(proto, reused)
             if connection is None:
-                connection = await connect(proto, self.target, self._tls, self.settings.source)
+                connection = await connect(
+                    proto, self.target, self._tls, self.settings.source_address
+                )
                 connection.opened = self._clock()
             try:
                 reply = await decode(await connection.ask(message))
@@ -393,7 +397,7 @@ class Upstream:
 
     async def _probe(self) -> bool:
         """Query over a new connection; return whether there was any reply."""
-        check = self.settings.check
+        check = self.settings.health_check
         proto = self._proto(TCP if self.settings.force_tcp else UDP)
         flags = RD if check.recursion_desired else 0
         query = Query.ask(check.domain, RRType.NS, flags=flags)
@@ -404,7 +408,9 @@ class Upstream:
                 if proto == HTTPS:
                     connection = await self._connect_https("POST")
                 else:
-                    connection = await connect(proto, self.target, self._tls, self.settings.source)
+                    connection = await connect(
+                        proto, self.target, self._tls, self.settings.source_address
+                    )
                 await connection.ask(message)
         except (OSError, TimeoutError):
             self._probe_failures.inc((PROXY_NAME, self._name))

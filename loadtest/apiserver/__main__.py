@@ -14,7 +14,7 @@ API server adds, a slice of 5 endpoints is about 2.7 KB of JSON.  With `protobuf
                                                                 {SERVICE: [ADDRESS, ...]}} of those N Services
     POST /_control/stop     {}                                  end the stream; -> {"count": changes made by it}
     GET  /_control/changes?from=K                               -> {"running", "count", "changes": [[TIME, NAMESPACE,
-                                                                SERVICE, OLD, NEW], ...]} from change K on
+                                                                SERVICE, OLD, NEW], ...]} from change K; -1: the latest
     POST /_control/change   {"index": I}                        one change, of Service I; -> {"time", "namespace",
                                                                 "service", "old", "new"}
 
@@ -28,10 +28,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -47,7 +49,8 @@ from loadtest.pressure.machine import avoid_pauses
 
 _CHANGED_AT: Final = re.compile(rb'(?<="%b":")[^"]*' % re.escape(CHANGE_TIME.encode()))
 TICK: Final = 0.001  # minimum of seconds between two batches of a stream
-_CREATED: Final = "2026-01-01T00:00:00Z"
+# What the server adds to the metadata of an object of a controller, by its kind.
+_STORED: Final = json.loads(Path(__file__).with_name("stored.json").read_text())
 
 
 class Changed(NamedTuple):
@@ -122,8 +125,7 @@ class LoadedCluster:
 
     def _put(self, manifest: dict[str, Any]) -> Key:
         kind, metadata = manifest["kind"], manifest["metadata"]
-        fields = [_managed_fields(manifest)]
-        metadata |= {"creationTimestamp": _CREATED, "generation": 1, "managedFields": fields}
+        metadata |= _STORED[kind]
         key = metadata.get("namespace", "default"), metadata["name"]
 
         def encode(version: int) -> bytes:
@@ -181,22 +183,6 @@ class LoadedCluster:
 
 def _json(found: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(found), content_type="application/json")
-
-
-def _managed_fields(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The managedFields entry that the server adds to an object of a controller."""
-    fields: dict[str, Any] = {
-        f"f:{name}": {} for name in manifest if name not in ("metadata", "kind", "apiVersion")
-    }
-    meta = manifest["metadata"]
-    fields["f:metadata"] = {
-        f"f:{name}": {".": {}, **{f"f:{key}": {} for key in meta[name]}}
-        for name in ("labels", "annotations")
-        if name in meta
-    }
-    entry = {"manager": "kube-controller-manager", "operation": "Update", "time": _CREATED}
-    version = manifest["apiVersion"]
-    return {**entry, "apiVersion": version, "fieldsType": "FieldsV1", "fieldsV1": fields}
 
 
 async def serve(port: int, *, protobuf: bool) -> None:

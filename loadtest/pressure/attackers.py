@@ -288,12 +288,16 @@ class Head(Client):
             self.answered += sock.recv(64).startswith(b"HTTP/1.1 431")
 
 
-class Bad(Client):
-    """A client that sends requests which are not valid, with a pause after each."""
+class Paced(Client):
+    """A client with a pause between two acts."""
 
     def __init__(self, port: int, until: float, every: float) -> None:
         super().__init__(port, until)
         self._every = every
+
+
+class Bad(Paced):
+    """A client that sends requests which are not valid, with a pause after each."""
 
     def act(self) -> None:
         """Send one."""
@@ -317,12 +321,8 @@ class Holder(Client):
         time.sleep(AGAIN)
 
 
-class Honest(Client):
+class Honest(Paced):
     """The honest client that opens the page and its stream, with a pause before each."""
-
-    def __init__(self, port: int, until: float, every: float) -> None:
-        super().__init__(port, until)
-        self._every = every
 
     def act(self) -> None:
         """Open both once."""

@@ -45,7 +45,6 @@ _PAUSE = 0.05
 _CONNECTIONS = 32
 _REAL_BATCH = 2_000  # Services that are created at once
 _FAKE_BATCH = 50 * SERVICES_PER_NAMESPACE  # Services in one request to load more
-_NO_CHANGE = 1 << 40  # more changes than there ever are
 _EXISTS = 409  # the status
 _KUBECONFIG: Final = """\
 {{"apiVersion": "v1", "kind": "Config",
@@ -353,7 +352,6 @@ class FakeApiProcess(Opened):
         self.access = Access(free_port())
         self.services = 0  # so many are there
         self._protobuf = protobuf
-        self._seen = 0  # changes of the stream that have been read already
 
     def open(self) -> None:
         """Start it."""
@@ -392,7 +390,6 @@ class FakeApiProcess(Opened):
 
         `among`: only the first so many Services are changed, and their addresses before are returned.
         """
-        self._seen = 0
         asked = {"rate": rate, "seconds": seconds, "among": among}
         return dict(self._ask("POST", "changes", asked)["before"])
 
@@ -402,10 +399,10 @@ class FakeApiProcess(Opened):
 
     def is_changing(self) -> bool:
         """Whether the stream is running."""
-        return bool(self._ask("GET", f"changes?from={_NO_CHANGE}")["running"])
+        return bool(self._ask("GET", "changes?from=-1")["running"])
 
     def changes(self, first: int = 0) -> list[Change]:
-        """The changes of the last stream, from that number on."""
+        """The changes of the last stream, from that number on; -1 is the latest one."""
         return [Change(*found) for found in self._ask("GET", f"changes?from={first}")["changes"]]
 
     def first_change(self) -> Change:
@@ -416,11 +413,8 @@ class FakeApiProcess(Opened):
 
     def last_change(self) -> Change:
         """The latest change of the stream; waits for the first one."""
-        # Only the end of a long list need come.
-        self._seen = max(self._seen, self._ask("GET", f"changes?from={_NO_CHANGE}")["count"] - 1)
-        while not (found := self.changes(self._seen)):
+        while not (found := self.changes(-1)):
             time.sleep(_PAUSE)
-        self._seen += len(found) - 1
         return found[-1]
 
     def _ask(self, method: str, word: str, body: object = None) -> dict[str, Any]:

@@ -24,6 +24,7 @@ LOGS = [
     pytest.param("log {\nclass denial\n}", id="class"),
     pytest.param('bufsize 600\nlog cluster.local "{common}"', id="lowered"),
     pytest.param("log\nheader {\nresponse set ra\n}", id="header"),
+    pytest.param("log example.net", id="another-zone"),
 ]
 
 
@@ -67,11 +68,12 @@ def test_lines_of_the_log_with_and_without_table(
                 )
     assert found[0] == found[1]
     assert found[2] == found[3]
-    assert len(found[0]) == (56 if "denial" in lines else 2 * len(wires))
-    assert found[0] != found[2]
+    counts = {"log {\nclass denial\n}": 56, "log example.net": 0}
+    assert len(found[0]) == counts.get(lines, 2 * len(wires))
+    assert (found[0] != found[2]) is (lines != "log example.net")
 
 
-@pytest.mark.parametrize("text", ["log", "log {\nclass denial\n}"])
+@pytest.mark.parametrize("text", ["log", "log {\nclass denial\n}", "log {\nclass success\n}"])
 def test_no_line_is_made_while_nobody_reads_the_log(
     twin: ModuleType,
     text: str,
@@ -79,10 +81,10 @@ def test_no_line_is_made_while_nobody_reads_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where only some hits have lines, none is counted as lost that has none."""
-    lost: list[object] = []
+    lost: list[str] = []
 
-    def refuse(record: object) -> bool:
-        lost.append(record)
+    def refuse(record: logging.LogRecord) -> bool:
+        lost.append(record.getMessage())
         return False
 
     memory_server = MemoryServer(block(f"{text}\n{KUBERNETES}"), twin, OBJECTS)
@@ -93,4 +95,5 @@ def test_no_line_is_made_while_nobody_reads_the_log(
     records = memory_server.writer.table.take_log(10)
     memory_server.writer.hit_log.write(records, client_endpoint)
     assert len(records) == 1
-    assert len(lost) == (text == "log")
+    assert len(lost) == ("denial" not in text)
+    assert "web" not in "".join(lost), "it was asked before the line was made"

@@ -55,17 +55,6 @@ class Setting:
         self.token = TokenFile(str(self.path), lambda: self.now, self.warnings.append)
 
 
-def test_read_again_after_a_minute(tmp_path: Path) -> None:
-    setting = Setting(tmp_path)
-    setting.path.write_text("first\n")
-    assert setting.token.authorization() == "Bearer first"
-    setting.path.write_text("second\n")
-    setting.now += 59.9
-    assert setting.token.authorization() == "Bearer first"
-    setting.now += 0.1
-    assert setting.token.authorization() == "Bearer second"
-
-
 def test_a_file_that_is_gone_is_a_warning_once(tmp_path: Path) -> None:
     setting = Setting(tmp_path)
     setting.path.write_text("first")

@@ -15,14 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.apiserver import connections
 from hsdns.apiserver.access import Access
 from hsdns.apiserver.connections import (
     BUFFER_LEN,
     MAX_HEAD_LEN,
     READ_LEN,
     Connections,
-    ConnectTimeout,
     HttpConnection,
     Lost,
     NoResponse,
@@ -194,16 +192,6 @@ async def ask(found: Connections, route: Route) -> HttpConnection:
     return connection
 
 
-async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "IDLE_TIMEOUT", 0.01)
-    async with served() as (server, found):
-        route = Route.of(Access(server.url), None)
-        await ask(found, route)
-        await asyncio.wait_for(server.ended.wait(), 30)
-        await ask(found, route)
-        assert server.connections == 2
-
-
 @pytest.mark.parametrize(
     ("server", "proxy", "target", "headers"),
     [
@@ -219,13 +207,6 @@ def test_requests_on_a_route(
     assert (route.target, route.headers) == (target, headers)
 
 
-async def test_a_proxy_gets_requests_for_http() -> None:
-    async with served() as (server, found):
-        route = Route.of(Access("http://192.0.2.1", proxy=server.url), None)
-        await found.ask(route, head_of(f"GET {route.target}/x", []), BUFFER_LEN)
-        assert server.requests == ["GET http://192.0.2.1/x HTTP/1.1\r\n\r\n"]
-
-
 async def test_faults_of_a_proxy() -> None:
     async with served(lambda head: said("403 Not here")) as (server, found):
         context = ssl.create_default_context()
@@ -237,14 +218,6 @@ async def test_faults_of_a_proxy() -> None:
         nowhere = Access("https://192.0.2.1", proxy="http://127.0.0.1:1")
         with pytest.raises(ProxyUnreachable):
             await found.reach(Route.of(nowhere, context))
-
-
-async def test_connect_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "CONNECT_TIMEOUT", 0.01)
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # it never speaks TLS
-        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(ConnectTimeout):
-            await Connections().reach(Route.of(Access(url), ssl.create_default_context()))
 
 
 @pytest.mark.parametrize("loop", ["asyncio"])  # the lookup of uvloop's own loop can't be replaced

@@ -155,15 +155,6 @@ class TestWhenItRuns:
             setting.pass_time(PAUSE)
         assert len(setting.runs) == 2
 
-    async def test_a_failure_is_not_repeated_for_each_watch(self, tmp_path: Path) -> None:
-        setting = Setting(tmp_path)
-        setting.answers(error="no login")
-        assert [await setting.fault() for _ in range(3)] == ["no login"] * 3
-        assert len(setting.runs) == 1
-        setting.answers(authorization="Bearer a")
-        setting.pass_time(PAUSE)
-        assert await setting.authorization() == "Bearer a"
-
 
 class TestFailure:
     async def test_valid_credentials_stay_in_use(self, tmp_path: Path) -> None:

@@ -110,17 +110,6 @@ class Harness(Observer):
         return self
 
 
-def test_a_failed_stream_is_followed_by_a_list_and_deletes_nothing() -> None:
-    harness = Harness()
-    harness.stream(line("ADDED", "a", 3) + line("ADDED", "b", 4), error="the connection was cut")
-    assert harness.reflector.failure == "the connection was cut"
-    harness.ask(Purpose.LIST, limit="500")
-    # a was deleted in between, and c added: what the stream delivered counts as known.
-    assert harness.answer(page("b", "c", version=12)) == ["+b", "+c", "-a"]
-    assert harness.reflector.known == {("n", "b"), ("n", "c")}
-    harness.ask(Purpose.WATCH, resourceVersion="12")
-
-
 @pytest.mark.parametrize("how", ["event", "refused"])
 def test_an_unsupported_stream_is_followed_by_a_list(how: str) -> None:
     # An API server over an etcd before 3.4.25 says 200, and then this.
@@ -134,24 +123,6 @@ def test_an_unsupported_stream_is_followed_by_a_list(how: str) -> None:
     harness.ask(Purpose.LIST, limit="500")
     assert harness.answer(page("a", version=7)) == ["+a"]
     harness.ask(Purpose.WATCH, resourceVersion="7")
-
-
-@pytest.mark.parametrize("status", [400, 422])
-def test_a_server_without_streaming_is_listed_in_pages(status: int) -> None:
-    harness = Harness()
-    harness.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
-    harness.reflector.refuse(status, '{"kind":"Status","reason":"Invalid"}')
-    assert (harness.reflector.failure, harness.reflector.pause(0.0)) == ("", 0.0)
-    harness.ask(Purpose.LIST, limit="500")
-    assert harness.answer(page("a", version=7, following="t1")) == ["+a"]
-    assert not harness.reflector.synced
-    harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    assert harness.answer(page("b", version=7)) == ["+b"]
-    assert harness.told == ["relisted: start, 0 missed"]
-    assert harness.watch("7", line("ADDED", "c", 8)) == ["+c"]
-    # And it is not asked to stream again.
-    harness.watch("8", error(410))
-    harness.ask(Purpose.LIST, limit="500")
 
 
 def test_a_page_with_too_many_octets_is_requested_in_smaller_ones(
@@ -203,56 +174,6 @@ def test_an_unpaged_list_with_too_many_octets_is_requested_in_pages(
 
 
 @pytest.mark.parametrize(
-    ("gone", "how"),
-    [
-        pytest.param(410, "refused", id="410"),
-        pytest.param(410, "event", id="410 as an event"),
-        pytest.param(400, "refused", id="a version that this server cannot read"),
-        pytest.param(504, "refused", id="a version from the future"),
-        pytest.param(504, "event", id="a version from the future, as an event"),
-    ],
-)
-def test_an_expired_history_causes_a_relist(gone: int, how: str) -> None:
-    harness = Harness().synced("a", "b")
-    details: dict[str, Any] = (
-        {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}} if gone == 504 else {}
-    )
-    if how == "event":
-        harness.watch("10", line("MODIFIED", "a", 11), error(gone, **details))
-        assert harness.delivered == ["+a"]
-    else:
-        harness.ask(Purpose.WATCH, resourceVersion="10")
-        harness.reflector.refuse(gone, json.dumps({"kind": "Status", "code": gone, **details}))
-    # No failure and no pause: the state is asked for at once, and what is known stays.
-    assert (harness.reflector.failure, harness.reflector.pause(0.0)) == ("", 0.0)
-    assert harness.reflector.known == {("n", "a"), ("n", "b")}
-    assert harness.stream(line("ADDED", "b", 2), end_of_state(20)) == ["+b", "-a"]
-    assert harness.told == ["relisted: expired, 1 missed"]
-    harness.ask(Purpose.WATCH, resourceVersion="20")
-
-
-@pytest.mark.parametrize(
-    ("chunks", "delivered", "version"),
-    [
-        pytest.param([line("BOOKMARK", version=15)], [], "15", id="a bookmark"),
-        pytest.param([line("ADDED", "b", 11)], ["+b"], "11", id="an event"),
-        pytest.param([line("ADDED", "b", 11) + line("ADDED", "c", 12)[:25]], ["+b"], "11", id="half a line"),
-        pytest.param([line("MODIFIED", "a", 11), line("MODIFIED", "a", 11)], ["+a", "+a"], "11", id="the same event twice"),
-        pytest.param([], [], "10", id="nothing"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("end", ["", "the connection was cut"])
-def test_a_watch_resumes_at_its_version(
-    chunks: list[bytes], delivered: list[str], version: str, end: str
-) -> None:
-    harness = Harness().synced("a")
-    assert harness.watch("10", *chunks, error=end) == delivered
-    assert harness.reflector.failure == end
-    assert harness.told == []
-    harness.ask(Purpose.WATCH, resourceVersion=version)
-
-
-@pytest.mark.parametrize(
     "chunk",
     [
         pytest.param(b"<html>no</html>\n", id="a line that is no event"),
@@ -272,11 +193,19 @@ def test_wrong_answers_time_and_again_mean_the_state_anew(chunk: bytes) -> None:
     assert harness.told == ["relisted: errors, 1 missed"]
 
 
+@pytest.mark.parametrize(("seconds", "is_short"), [(0.99, True), (1.0, False)])
+def test_how_short_a_watch_without_events_may_be(seconds: float, is_short: bool) -> None:
+    harness = Harness().synced("a")
+    harness.watch("10", seconds=seconds)
+    assert bool(harness.reflector.failure) is is_short
+
+
 def test_an_unreachable_server_causes_no_list() -> None:
     harness = Harness().synced("a")
     for _ in range(20):
         harness.ask(Purpose.WATCH, resourceVersion="10")
         harness.reflector.fail("connection refused")
+        assert not harness.reflector.forbidden
     harness.ask(Purpose.WATCH, resourceVersion="10")
 
 
@@ -382,11 +311,3 @@ def test_the_backoff_is_reset_after_two_minutes() -> None:
         backoff.pause(float(now))
     assert backoff.pause(7.0 + MAX_PAUSE + HEALTHY) == MAX_PAUSE
     assert backoff.pause(7.0 + 3 * MAX_PAUSE + 3 * HEALTHY) == FIRST_PAUSE
-
-
-def test_pauses_after_a_return_stay_short_while_the_server_starts() -> None:
-    backoff = Backoff(Fixed(0.0))
-    for now in range(8):
-        backoff.pause(float(now))
-    backoff.begin_anew(100.0)
-    assert [backoff.pause(100.0 + at) for at in (0, 1, 14, 15, 16)] == [0.8, 0.8, 0.8, 0.8, 1.6]

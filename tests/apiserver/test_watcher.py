@@ -11,6 +11,7 @@ import pytest
 
 from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import SERVICES, Scope
+from hsdns.apiserver.transport import Away
 from hsdns.apiserver.watcher import (
     REPEAT,
     Contact,
@@ -226,3 +227,35 @@ async def test_a_server_that_was_away_ends_a_pause(
     seconds = 30.0 if is_away else 0.001
     async with asyncio.timeout(30):
         assert await harness.contact.wait(seconds, is_away=is_away) is is_away
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_one_connection_serves_all_who_wait(
+    hangs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that hangs is given up, and nobody asks when no one waits."""
+    monkeypatch.setattr("hsdns.apiserver.watcher.LOOK_EVERY", 0.0)
+    monkeypatch.setattr("hsdns.apiserver.watcher.REACH_TIMEOUT", 0.001)
+    asked, accepts_from = list[int](), 3
+
+    async def reach() -> None:
+        asked.append(1)
+        if len(asked) < accepts_from:
+            if hangs:
+                await asyncio.Event().wait()
+            raise Away("refused")
+
+    returning = Returning(reach, Random(1))
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(returning.wait() for _ in range(4)))
+        assert len(asked) == 3
+        await returning.wait()
+        assert len(asked) == 4
+    accepts_from = 1 << 30
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await returning.wait()
+    before = len(asked)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(asked) == before

@@ -25,8 +25,7 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv
-from tests.load.output.test_golden import page_text
-from tests.load.output.test_page import HOSTILE, SHOWN
+from tests.load.output.test_golden import HOSTILE_NAME, SHOWN, page_text
 from tests.load.verify.test_verifier import ONE, Said
 from tests.support.browser.chromium import PROGRAM, tab
 
@@ -141,7 +140,7 @@ def test_schema() -> None:
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
 def test_in_a_browser(tmp_path: Path) -> None:
     file = tmp_path / "audit.html"
-    found = structs.replace(report(ALL_FINE, LAGGING), cluster=HOSTILE)
+    found = structs.replace(report(ALL_FINE, LAGGING), cluster=HOSTILE_NAME)
     file.write_text(page([found, *REPORTS["right"]]), encoding="utf-8")
 
     async def test() -> None:

@@ -13,7 +13,7 @@ from hsdns.load.schedule import SECOND
 from hsdns.load.verify.judge import RIGHT, STALE, TRUNCATED, UNDECIDED, WRONG
 from hsdns.load.verify.verifier import Verifier
 from hsdns.wire.iana import RRType
-from tests.load.test_outcome import pack_outcomes
+from tests.load.test_run import pack_outcomes
 from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 TC = 0x200

@@ -76,7 +76,7 @@ HOSTS = (
         pytest.param(". {\nforward . 192.0.2.1 force_tcp\n}", [f'2:21 "force_tcp" is taken for the host name of an upstream; {BRACES}'], id="property-of-forward"),
         # Those that are meant.
         pytest.param(". {\ncache thirty. 30. prefetch.\nlog error.\n}", [], id="with-a-dot"),
-        pytest.param(". {\ncache lan consul 30 {\nprefetch 10\n}\nkubernetes cluster.local 10.0.0.0/8 {\nfallthrough in-addr.arpa\n}\nlog _tcp.example.org\nfile /dev/null 0/25.2.0.192.in-addr.arpa\n}", ['2:18 "30" is taken for a zone; a TTL is a number of seconds without a unit, as in "cache 30"'], id="zones"),
+        pytest.param(". {\ncache lan consul 30 {\nprefetch 10\n}\nkubernetes cluster.local 10.0.0.0/8 {\nfallthrough in-addr.arpa\n}\nlog _tcp.example.org\nfile /dev/null 0/25.2.0.192.in-addr.arpa\n}", [*(f"2:{at} no plugin of this server block answers names of {zone}, so none is cached" for at, zone in ((7, "lan"), (11, "consul"))), '2:18 "30" is taken for a zone; a TTL is a number of seconds without a unit, as in "cache 30"'], id="zones"),
         pytest.param(". {\nforward . 192.0.2.1\ncache 30\nlog . {combined}\nbind 127.0.0.1\n}", [], id="usual"),
         # Zones of which no name arrives.
         pytest.param("example.org {\nkubernetes cluster.local\n}", [f"2:12 kubernetes {NO_EFFECT} example.org., none of which is in cluster.local."], id="another-zone"),
@@ -109,6 +109,15 @@ HOSTS = (
         pytest.param(". {\nhosts {$FILE} {\nfallthrough\n}\nwhoami\n}", ['2:7 the environment variable FILE is not set, so "" is used here'], id="unset"),
         pytest.param(". {\nhosts /etc/{%EMPTY%} {\nfallthrough\n}\nwhoami\n}", ['2:7 the environment variable EMPTY is empty, so "/etc/" is used here'], id="empty"),
         pytest.param(". {\nhosts {$SET} {\nfallthrough\n}\nlog {$LOGGED}\nwhoami\n}", [], id="set-or-optional"),
+        # Lines that can never act, or seem so.
+        pytest.param(". {\nforward a.org 192.0.2.1 {\nexcept b.a.org\n}\nforward . 192.0.2.2 {\nnext NXDOMAIN\n}\nforward . 192.0.2.3\n}", [], id="forwards-in-turn"),
+        pytest.param(". {\nforward a.org 192.0.2.1 {\nexcept b.a.org\n}\nforward b.a.org 192.0.2.1\nforward c.a.org 192.0.2.1\n}", ["6:1 this forward is never asked: the forward at Corefile:2:1 has c.a.org too; remove one, or write all upstreams into one"], id="forward-below-except"),
+        pytest.param(". {\ntemplate IN A a.org {\nanswer x\n}\ntemplate IN AAAA a.org {\nanswer x\n}\ntemplate ANY ANY a.org {\nfallthrough\n}\nfile /dev/null a.org\n}", [], id="templates-in-turn"),
+        pytest.param(". {\nlog a.org\nlog b.org\nlog\nacl {\nblock net 10.0.0.0/8\nallow\n}\nwhoami\n}", [], id="from-narrow-to-wide"),
+        pytest.param(". {\nrewrite name a.org b.org\nfile /dev/null b.org {\nfallthrough\n}\nforward b.org 192.0.2.1\nerratic\n}", [], id="file-falls-through"),
+        pytest.param(". {\nforward . 192.0.2.1\nwhoami\n}", ["3:1 this whoami is never asked: the forward at Corefile:2:1 has . too; remove one, or write all upstreams into one"], id="whoami-after-forward"),
+        pytest.param(". {\nview a {\nexpr true\n}\nwhoami\n}\n. {\nwhoami\n}", [], id="view-above"),
+        pytest.param(". {\nhosts {\n192.0.2.1 a.org\nfallthrough }\nwhoami\n}", ['4:13 "}" is an argument of "fallthrough" here, as in CoreDNS; put it on a line of its own'], id="brace"),
         # Beside an error.
         pytest.param(". {\ncache thirty\nforward . nope:x\n}", [f'2:7 "thirty" is taken for a zone; {TTL}'], id="with-an-error"),
     ],

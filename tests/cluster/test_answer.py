@@ -230,6 +230,21 @@ def test_a_port_whose_name_is_too_long_has_no_name_of_its_own() -> None:
     assert owners == {"web.@", f"_{'y' * 62}._tcp.web.@"}
 
 
+def test_each_port_of_a_cluster_ip_has_a_name() -> None:
+    cluster = Cluster(service("testns/web", "10.0.0.1", ports=["http/TCP/80", "dns/UDP/53"]))
+    names = ("_http._tcp", "_dns._udp", "_http._udp")
+    found = [cluster.ask(f"{name}.web.testns.svc.cluster.local. A") for name in names]
+    assert [(reply.rcode, len(reply.answer)) for reply in found] == [(0, 1), (0, 1), (3, 0)]
+
+
+def test_an_endpoint_whose_name_is_too_long_has_no_srv_record() -> None:
+    zone = ".".join(["y" * 60] * 3)
+    found = endpoint_slice("testns/db-1", "db", f"10.0.0.1 host={'x' * 63}", "10.0.0.2 host=b")
+    reply = Cluster(service("testns/db"), found, zones=zone).ask(f"db.testns.svc.{zone}. SRV")
+    targets = [line.split()[-1] for line in section(reply.answer)]
+    assert targets == [f"b.db.testns.svc.{zone}."]
+
+
 @pytest.mark.parametrize(("count", "weight"), [(1, 100), (3, 33), (101, 1)])
 def test_the_weight_of_the_name_of_pods(count: int, weight: int) -> None:
     """Pods in the network of their host share its address."""

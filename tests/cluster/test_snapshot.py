@@ -2,7 +2,7 @@
 
 The objects that a store has of a question, with their resource versions.
 
-All objects of a store, made again; tests/recording/test_playback.py has the property that they give the same one.
+All objects of a store, made again; tests/recording/test_reader.py has the property that they give the same one.
 """
 
 from __future__ import annotations
@@ -14,15 +14,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from hsdns.cluster.answer import ClusterAnswers
-from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.objects import EndpointSlice, Object, ObjectMeta, Pod, PodStatus, Synced
 from hsdns.cluster.snapshot import BadSnapshot, WholeState, check, objects, pieces, stored_objects
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.wire.iana import RRType
-from hsdns.wire.message import Reply
-from hsdns.wire.name import Name
 from tests import strategies
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
 from tests.support.cluster.reverse_index import owners_by_address
@@ -38,7 +33,6 @@ CLUSTERS = settings(
     # Making a cluster smaller takes minutes, more than a test may.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
-ZONE = Name.from_text("cluster.local")
 
 
 def make_store(found: Iterable[Object], **options: Any) -> Store:
@@ -108,31 +102,6 @@ def test_what_was_packed_comes_back_equal(options: dict[str, bool], cluster: lis
     again = restored(lines, **{name: on for name, on in options.items() if name != "pod_names"})
     assert state(again) == state(store)
     assert lines_of(again) == lines
-
-
-def answer(store: Store, qname: str, qtype: int) -> object:
-    """The records at a name, or that there is no such name."""
-    answers = ClusterAnswers(NameLookup(store, primary_zone=ZONE, ttl=5, pods="verified"))
-    name = Name.from_text(qname)
-    zone = Name(name.wire[-len(ZONE.wire) :])
-    try:
-        reply = answers.answer_at_once(name, qtype, zone)
-    except NoSuchName:
-        return None
-    if not isinstance(reply, Reply):
-        return reply
-    return sorted(map(repr, reply.answer)), sorted(map(repr, reply.additional))
-
-
-@CLUSTERS
-@given(strategies.clusters())
-def test_answers_are_equal(cluster: list[Object]) -> None:
-    store = make_store(cluster)
-    again = restored(lines_of(store))
-    for name in strategies.existing_names(cluster):
-        if name.endswith("cluster.local."):
-            for qtype in (RRType.A, RRType.AAAA, RRType.SRV):
-                assert answer(again, name, qtype) == answer(store, name, qtype), name
 
 
 PLAIN: list[Object] = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -135,27 +134,3 @@ def test_sdist(tree: Path) -> None:
         Fault, match=r"lacks CHANGELOG\.md, LICENSE, .*; MANIFEST\.in says what it holds"
     ):
         check_sdist(sdist)
-
-
-def test_links_of_the_description_lead_somewhere(tree: Path) -> None:
-    (tree / "README.md").write_text(
-        (ROOT / "README.md").read_text()
-        + "![plot](docs/architecture.svg) [top](#hsdns) [out](https://example.org/a) [mail](mailto:a@example.org)\n"
-    )
-    assert build(tree, "wheel").returncode == 0
-    (wheel,) = tree.parent.glob("*.whl")
-    metadata = metadata_of(wheel)
-    urls = dict(str(line).split(", ", 1) for line in metadata.get_all("Project-URL", []))
-    assert urls.keys() == {"Source", "Documentation", "Issues", "Changelog"}
-    assert all(url.startswith("https://") for url in urls.values())
-    text = metadata.get_payload()
-    assert isinstance(text, str)
-    *links, plot, top, out, mail = re.findall(r"\]\(([^)]+)\)", text)
-    assert (top, out, mail) == ("#hsdns", "https://example.org/a", "mailto:a@example.org")
-    assert plot == f"{urls['Source']}/raw/v{__version__}/docs/architecture.svg"
-    start = f"{urls['Source']}/blob/v{__version__}/"
-    assert len(links) > 10
-    for link in links:
-        path = link.removeprefix(start).partition("#")[0]
-        assert link.startswith(("https://", start)), link
-        assert not link.startswith(start) or (ROOT / path).exists(), link

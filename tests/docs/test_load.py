@@ -18,7 +18,7 @@ from hsdns.wire.iana import type_from_text
 from hsdns.wire.message import RD
 from hsdns.wire.name import Name
 from tests.load.captures import SECOND, packet, pcap
-from tests.load.stream_servers import NAME, Ports, hsdns
+from tests.load.servers import NAME, Ports, hsdns
 from tests.load.test_replay import query, recording
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "load.md").read_text()

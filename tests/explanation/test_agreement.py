@@ -16,7 +16,7 @@ from hsdns.audit.questions import audit_questions
 from hsdns.chain import Endpoint
 from hsdns.cli.wait import Count, _look
 from hsdns.cluster.objects import Object
-from hsdns.explanation.client import Client, Heard, Lookups, Setting, heard_of
+from hsdns.explanation.client import Client, Lookups, Response, Setting, response_to
 from hsdns.explanation.lookup import explain_for_client
 from hsdns.explanation.question import LookupQuestion
 from hsdns.load.questions import Question
@@ -48,12 +48,12 @@ def looked_up(
 ) -> LookupReport:
     """The lookup of glibc with a resolv.conf, answered by the server."""
 
-    async def hear(packet: Packet) -> Heard:
+    async def respond(packet: Packet) -> Response:
         processor = server.runtime.processors[server.server]
         answering = processor.answer(wire_of(packet, 1), CLIENT, CLIENT, packet.transport, 0.0)
-        return heard_of(packet, await answering, "")
+        return response_to(packet, await answering, "")
 
-    lookups = Lookups(hear, name, (qtype,))
+    lookups = Lookups(respond, name, (qtype,))
     return turns(lookups.look_up(Setting("glibc", text)))[0]
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from hsdns.assemble import Configuration
 from hsdns.cli.launch import CorefileSource, build
-from hsdns.explanation.client import Client, ClientPod, Heard, Lookups, client_cause
+from hsdns.explanation.client import Client, ClientPod, Lookups, Response, client_cause
 from hsdns.explanation.question import LookupQuestion, QuestionError
 from hsdns.resolver.cli import chain_of
 from hsdns.resolver.model import Answer, Packet
@@ -21,16 +21,16 @@ from tests.support.coroutines.eager import turns
 # Causes in the asker, each proved by a lookup without it; tests/explanation/test_lookup.py has a row for each kind.
 
 
-async def heard(packet: Packet) -> Heard:
+async def respond(packet: Packet) -> Response:
     """Only db.shop.svc.cluster.local exists."""
     if packet.name != "db.shop.svc.cluster.local":
-        return Heard((0.0, Answer(Rcode.NXDOMAIN)))
-    return Heard((0.0, Answer(addresses=("192.0.2.1",))))
+        return Response((0.0, Answer(Rcode.NXDOMAIN)))
+    return Response((0.0, Answer(addresses=("192.0.2.1",))))
 
 
 def cause(name: str, asker: Client) -> tuple[str, str, str] | None:
     async def found() -> tuple[str, str, str] | None:
-        lookups, setting = Lookups(heard, name, (RRType.A,)), asker.settings[0]
+        lookups, setting = Lookups(respond, name, (RRType.A,)), asker.settings[0]
         cause = await client_cause(asker, lookups, setting, await lookups.look_up(setting))
         return None if cause is None else (cause.cause, cause.needed, cause.found)
 

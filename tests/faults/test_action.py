@@ -1,21 +1,23 @@
-"""What becomes of a reply: the reply that the plugins make, and the one that is sent, and when."""
+"""What becomes of a reply, and when it is sent; and the text of rules: what it means, and what is wrong with it."""
 
 from __future__ import annotations
 
 from random import Random
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from hsdns.chain import Earlier, Request
-from hsdns.faults.action import MAX_DELAY, Course
+from hsdns.faults.action import Course, Restart
 from hsdns.faults.handler import FaultHandler
-from hsdns.faults.rules import Rules, hits_metric
-from hsdns.faults.words import read_rule
+from hsdns.faults.rules import RuleError, Rules, hits_metric
+from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS, read_rule
 from hsdns.metrics import Registry
 from hsdns.wire.iana import rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
-from tests.faults.queries import asked, table
+from tests.faults.queries import SERVERS, asked, make_rule, table
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, section
 
@@ -111,18 +113,10 @@ def test_endpoints_are_the_same_for_each_type() -> None:
     assert len(chosen) > 2
 
 
-@pytest.mark.parametrize(
-    ("rule", "least", "most"),
-    [
-        ("delay 200ms", 0.2, 0.2),
-        ("delay normal 200ms 50ms", 0.05, 0.4),
-        ("delay pareto 20ms 1.5", 0.02, MAX_DELAY),
-        ("delay pareto 5s 0.5", 5, MAX_DELAY),
-    ],
-)
-def test_delays(rule: str, least: float, most: float) -> None:
+@pytest.mark.parametrize(("rule", "bounds"), table("delays"))
+def test_delays(rule: str, bounds: str) -> None:
     """They are drawn before anything is asked, and the reply is left to others."""
-    found = []
+    found, (least, most) = [], map(float, bounds.split())
     for seed in range(200):
         course, lookups = act(rule, "web.test. A", seed)
         assert (course.reply, lookups) == (None, [])
@@ -224,3 +218,69 @@ def test_the_older_state_of_two_handlers_answers(before: float | None, answered:
     (asked,) = made.next.requests
     assert asked.earlier is not None
     assert asked.earlier.time == answered
+
+
+# --- the text of rules ---
+
+LISTS = {
+    "actions": ", ".join(ACTIONS),
+    "selectors": ", ".join(SELECTORS),
+    "rcodes": ", ".join(map(rcode_to_text, range(1, 11))),
+}
+
+
+def canonical(text: str) -> str:
+    wanted = read_rule(text.split(), SERVERS)
+    words = [wanted.action.text, wanted.selector.text]
+    options = {
+        "seed": wanted.seed,
+        "times": wanted.times,
+        "for": wanted.lifetime,
+        "named": wanted.name,
+    }
+    words += [f"{name} {value}" for name, value in options.items() if value is not None]
+    return " ".join(filter(None, words))
+
+
+@pytest.mark.parametrize(("text", "expected"), table("meaning"))
+def test_meaning(text: str, expected: str) -> None:
+    assert canonical(text) == expected
+    if " for " not in expected:  # its text is that of a rule, in seconds here
+        assert canonical(expected) == expected
+
+
+def test_every_word_has_a_row() -> None:
+    rows = [str(row.values[0]).split() for row in table("meaning")]
+    assert {*ACTIONS, *SELECTORS, *OPTIONS} <= {word for row in rows for word in row}
+
+
+@pytest.mark.parametrize(("text", "expected"), table("errors"))
+def test_errors(text: str, expected: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        read_rule(text.split(), SERVERS)
+    assert f"{caught.value.at} {caught.value}" == expected.format(**LISTS)
+
+
+@pytest.mark.parametrize(("text", "expected"), table("restarts"))
+def test_restarts(text: str, expected: str) -> None:
+    """Seconds that it is dead, pending queries, the second when it is due, and how often."""
+    rule = make_rule(text)
+    assert isinstance(rule.action, Restart)
+    found = (rule.action.dead, rule.action.pending, rule.selector.seconds, rule.times)
+    assert " ".join(f"{each:g}" if each is not None else "None" for each in found) == expected
+
+
+WORDS = [*ACTIONS, *SELECTORS, *OPTIONS, *"or not ( ) 7 1s A below é 0.5".split()]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=12))
+@example(["answer", "(", "below", "a\\)b\\\\."])
+def test_any_words(words: list[str]) -> None:
+    """Any words are a rule whose text means the same, or a sentence."""
+    try:
+        wanted = read_rule(words, SERVERS)
+    except RuleError as error:
+        assert 0 <= error.at < max(len(words), 1)
+        return
+    again = read_rule(f"{wanted.action.text} {wanted.selector.text}".split(), SERVERS)
+    assert (again.action.text, again.selector.text) == (wanted.action.text, wanted.selector.text)

@@ -239,6 +239,15 @@ def test_seed_decides(text: str, seed: int, questions: list[tuple[str, str]]) ->
     assert (one.digest, one.hits, one.seen) == (two.digest, two.hits, len(queries))
 
 
+def test_nth_remembers_so_many_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that came first is forgotten."""
+    monkeypatch.setattr(selector, "MAX_REMEMBERED", 2)
+    for names, expected in (("abb", True), ("abca", False)):
+        rule = make_rule("drop nth 2")
+        hits = [rule.selector.matches(asked(f"{name}. A"), 0.0, Random(1)) for name in names]
+        assert hits[-1] is expected
+
+
 def test_foresee_changes_nothing() -> None:
     rule = make_rule("drop type A share 0.5 for 10s")
     assert [rule.foresee(asked(f"a. {each}"), 1.0) for each in ("A", "SRV")] == [None, False]

@@ -9,6 +9,7 @@ from hsdns.load.histogram import (
     LATE,
     LOST,
     NOTHING,
+    TRIFLE,
     Histogram,
     Percentile,
     highest_in,
@@ -120,6 +121,12 @@ HUNDRED = range(101, 201)
 def test_latency(lateness: list[int], lost: int, figures: dict[str, int | str]) -> None:
     found = shown(latency_figures(of(HUNDRED), lost, of(lateness)))
     assert {name: found[name] for name in figures} == figures
+
+
+def test_a_trifle_is_no_lateness() -> None:
+    for late, stands in ((TRIFLE, True), (TRIFLE + 1, False)):
+        found = shown(latency_figures(of([2 * TRIFLE - 10]), 0, of([late])))
+        assert (found["max"] != LATE) is stands
 
 
 def test_nothing_stands() -> None:

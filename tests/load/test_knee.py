@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from hsdns.load.histogram import LATE, LOST, NOTHING, PERCENTS, Percentile, name_of
+from hsdns.load.histogram import LATE, LOST, PERCENTS, Percentile, name_of
 from hsdns.load.knee import (
     BROKEN,
     GENERATOR,
@@ -34,8 +34,9 @@ from hsdns.load.limits import (
     read_knee_limits,
     read_limits,
 )
-from tests.support.tables import lines
+from tests.support.tables import columns, lines
 
+TABLES = Path(__file__).with_name("tables.txt")
 # p50 100 us, p90 200 us ...; p99.99 is lost, the highest is refused.
 LATENCY = [Percentile(name_of(percent), 100 * at) for at, percent in enumerate(PERCENTS, 1)]
 LATENCY[-2] = Percentile("p99.99", None, LOST)
@@ -141,27 +142,16 @@ def test_steps() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("capacity", "generator", "first", "holds", "breaks", "sentence"),
-    [
-        (1e9, 30_000, 1000, 16_000, None, "the knee is above 16000: the generator is the limit; the limits hold at 16000 queries a second"),
-        (25_000, 20_000, 1000, 16_000, 32_000, "the generator was the limit at 22630 queries a second; the limits hold at 16000 queries a second, and not at 32000"),
-        (17_000, 16_500, 1000, 16_000, 17_450, "the generator was the limit at 16710 queries a second; the limits hold at 16000 queries a second, and not at 17450"),
-        (1e9, 500, 1000, None, None, "the generator was the limit at 1000 queries a second"),
-        (1e9, 1e9, 1000, 100_000, None, "the knee is above the ceiling, which -max-rate lifts; the limits hold at 100000 queries a second"),
-        (1e9, 1e9, 500_000, 100_000, None, "the knee is above the ceiling, which -max-rate lifts; the limits hold at 100000 queries a second"),
-        (0, 1e9, 1000, None, 10, "no rate from 10 queries a second on holds the limits; the limits do not hold at 10 queries a second"),
-        (99.9, 1e9, 1000, 99.53, 100.1, "the knee is at 99.53 queries a second: the limits hold there, and not at 100.1"),
-    ],
-)  # fmt: skip
-def test_ends(
-    capacity: float, generator: float, first: float, holds: float, breaks: float, sentence: str
-) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "how a search ends"))
+def test_ends(given: str, expected: str) -> None:
+    """What the server and the generator can, and the first rate; what holds, what breaks, and a sentence."""
+    capacity, generator, first = map(float, given.split())
     search = search_of(first)
     carried_out(search, server_of(capacity, generator))
     found = search.knee()
-    assert (found.holds, found.breaks, found.sentence) == (holds, breaks, sentence)
-    assert found.found is sentence.startswith("the knee is at")
+    rates = ["none" if rate is None else f"{rate:g}" for rate in (found.holds, found.breaks)]
+    assert " ".join([*rates, found.sentence]) == expected
+    assert found.found is found.sentence.startswith("the knee is at")
 
 
 def test_what_is_known_before_the_end() -> None:
@@ -262,41 +252,16 @@ def figures(us: int | None, why: str = "") -> list[Percentile]:
     return [Percentile(name_of(percent), us, why) for percent in PERCENTS]
 
 
-@pytest.mark.parametrize(
-    ("latency", "late", "lost", "answered", "kept", "outcome"),
-    [
-        (figures(4900), 0, 0, 10_000, True, HELD),
-        (figures(5100), 0, 0, 10_000, True, BROKEN),
-        (figures(6000), 500, 0, 10_000, True, BROKEN),
-        (figures(6000), 2000, 0, 10_000, True, GENERATOR),  # 4 ms are the server's
-        (figures(100), 0, 2, 10_000, True, BROKEN),
-        (figures(100), 0, 1, 10_000, True, HELD),  # 0.01 % exactly
-        (figures(None, LOST), 0, 10_000, 0, True, BROKEN),
-        (figures(None, LATE), 0, 0, 10_000, True, GENERATOR),
-        (figures(None, LATE), 0, 5, 10_000, True, BROKEN),
-        (figures(100), 0, 0, 10_000, False, GENERATOR),
-        (figures(9000), 0, 0, 10_000, False, BROKEN),
-        (figures(None, NOTHING), 0, 0, 0, True, BROKEN),
-    ],
-)
-def test_outcome(
-    latency: list[Percentile], late: int, lost: int, answered: int, kept: bool, outcome: str
-) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "what a step is: microseconds, late by, lost and answered of 10,000"))  # fmt: skip
+def test_outcome(given: str, expected: str) -> None:
+    """A latency may be lost, of nothing, or the generator's; a step may be behind its schedule."""
+    us, late, lost, answered, word = given.split()
+    latency = figures(int(us)) if us.isdigit() else figures(None, us)
     limits = read_knee_limits(KNEE_LIMITS, verifies=False)
-    found = outcome_of(limits, measured(latency, late, lost), answered=answered, kept=kept)
-    assert found == outcome
+    found = measured(latency, int(late), int(lost))
+    assert outcome_of(limits, found, answered=int(answered), kept=word == "kept") == expected
 
 
-@pytest.mark.parametrize(
-    ("limits", "queries"),
-    [
-        (KNEE_LIMITS, 10_000),
-        ("p50>1ms", 200),
-        ("p99.9>5ms", 100_000),
-        ("max>5ms,loss>1%", 10_000),
-        ("loss>0", 100),
-        ("loss>0.0001%", 1_000_000),
-    ],
-)
-def test_queries_of_a_step(limits: str, queries: int) -> None:
-    assert queries_for(read_knee_limits(limits, verifies=False)) == queries
+@pytest.mark.parametrize(("limits", "queries"), columns(TABLES, "queries of a step"))
+def test_queries_of_a_step(limits: str, queries: str) -> None:
+    assert queries_for(read_knee_limits(limits, verifies=False)) == int(queries)

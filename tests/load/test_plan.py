@@ -26,25 +26,18 @@ from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import CD, RD
 from hsdns.wire.name import Name
 from tests.load.pod_plans import OUTSIDE, VAULT, WEB, plan
-from tests.support.tables import lines
+from tests.support.tables import columns, lines
 
+TABLES = Path(__file__).with_name("tables.txt")
 MS = SECOND // 1000
 
 
-@pytest.mark.parametrize(
-    ("schedule", "times"),
-    [
-        (Schedule((Stage(1, 4, 4),)), [0, 250, 500, 750]),
-        (Schedule((Stage(1, 2, 2), Stage(1, 0, 0), Stage(1, 1, 1))), [0, 500, 2000]),
-        (Schedule((Stage(1, 4, 4),), BURST, 2), [0, 0, 500, 500]),
-        (Schedule((Stage(2, 0, 4),)), [0, 1000, 1414, 1732]),
-        (Schedule((Stage(2, 4, 0),)), [0, 268, 586, 1000]),
-        (Schedule((Stage(0.5, 3, 3),)), [0, 333]),
-    ],
-    ids=["even", "steps", "bursts", "up", "down", "a part of a query"],
-)
-def test_times(schedule: Schedule, times: list[int]) -> None:
-    assert [round(time / MS) for time in schedule.times()] == times
+@pytest.mark.parametrize(("given", "times"), columns(TABLES, "when queries are due: stages of seconds:first-last, and the size of bursts => milliseconds"))  # fmt: skip
+def test_times(given: str, times: str) -> None:
+    words, _, burst = given.partition(" burst=")
+    stages = [Stage(*map(float, each.replace("-", ":").split(":"))) for each in words.split()]
+    schedule = Schedule(tuple(stages), BURST if burst else EVEN, int(burst or 1))
+    assert " ".join(str(round(time / MS)) for time in schedule.times()) == times
 
 
 STAGES = st.lists(
@@ -117,38 +110,19 @@ def test_the_portions_together_are_the_plan(
 NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
 
 
-@pytest.mark.parametrize(
-    ("text", "start"),
-    [
-        ("2026-01-01T12:00:00Z", NOON),
-        ("2026-01-01T12:00:01.5+00:00", NOON + 1.5),
-        ("2026-01-01T13:00:10+01:00", NOON + 10),
-        ("+0s", NOON),
-        ("+90s", NOON + 90),
-        ("+1m30s", NOON + 90),
-    ],
-)
-def test_start(text: str, start: float) -> None:
-    assert read_start(text, NOON) == start
+@pytest.mark.parametrize(("text", "expected"), columns(TABLES, "starts, in seconds from 2026-01-01T12:00:00Z"))  # fmt: skip
+def test_start(text: str, expected: str) -> None:
+    try:
+        found = f"{read_start(text, NOON) - NOON:g}"
+    except LoadError as error:
+        found = str(error)
+    assert found == expected
 
 
 def test_from_the_start_of_a_job() -> None:
     assert read_start("+60s", NOON + 20, origin=NOON) == NOON + 60
     with pytest.raises(LoadError, match=r"that was at 2026-01-01T12:00:10Z, 10\.2 s ago; "):
         read_start("+10s", NOON + 20.25, origin=NOON)
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("2026-01-01T11:59:59Z", "-start-at 2026-01-01T11:59:59Z: that was at 2026-01-01T11:59:59Z, 1.0 s ago; give a later time, the same to all generators"),
-        ("2026-01-03T12:00:00Z", "-start-at 2026-01-03T12:00:00Z: that is at 2026-01-03T12:00:00Z, more than a day from now"),
-    ],
-)  # fmt: skip
-def test_bad_starts(text: str, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read_start(text, NOON)
-    assert str(error.value) == sentence
 
 
 # --- plans ---
@@ -177,17 +151,10 @@ def test_words(streams: StreamPlan | None, words: str, is_encrypted: bool) -> No
     assert (streams is not None and streams.is_encrypted) is is_encrypted
 
 
-@pytest.mark.parametrize(
-    ("host", "port", "text"),
-    [
-        ("dns.test", 443, "dns.test"),
-        ("127.0.0.1", 8443, "127.0.0.1:8443"),
-        ("::1", 443, "[::1]"),
-        ("::1", 8443, "[::1]:8443"),
-    ],
-)
-def test_authority(host: str, port: int, text: str) -> None:
-    assert authority(host, port) == text
+@pytest.mark.parametrize(("place", "text"), columns(TABLES, "authorities"))
+def test_authority(place: str, text: str) -> None:
+    host, port = place.split()
+    assert authority(host, int(port)) == text
 
 
 # --- questions ---
@@ -251,24 +218,13 @@ def test_files(row: str) -> None:
 # --- pods ---
 
 
-@pytest.mark.parametrize(
-    ("target", "form", "name", "meant"),
-    [
-        (WEB, "name", "web", "web.shop.svc.cluster.local"),
-        (WEB, "namespace", "web.shop", "web.shop.svc.cluster.local"),
-        (WEB, "svc", "web.shop.svc", "web.shop.svc.cluster.local"),
-        (WEB, "full", "web.shop.svc.cluster.local", "web.shop.svc.cluster.local"),
-        (WEB, "absolute", "web.shop.svc.cluster.local.", "web.shop.svc.cluster.local"),
-        (VAULT, "name", "v-0.vault", "v-0.vault.bank.svc.cluster.local"),
-        (VAULT, "namespace", "v-0.vault.bank", "v-0.vault.bank.svc.cluster.local"),
-        (OUTSIDE, "full", "www.example.com", "www.example.com"),
-        (OUTSIDE, "absolute", "www.example.com.", "www.example.com"),
-    ],
-)
-def test_forms(target: object, form: str, name: str, meant: str) -> None:
-    wanted = next(Pods(plan(targets=[target], forms={form: 1})).lookups())
-    assert (wanted.name, wanted.meant, wanted.form) == (name, meant, form)
-    assert wanted.kind == target.kind  # type: ignore[attr-defined] # a Target
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "forms of names"))
+def test_forms(given: str, expected: str) -> None:
+    """Labels, namespace and kind of a target, and the form; what is looked up, and what is meant."""
+    *target, _, form = given.replace(" - ", "  ").split(" ")
+    wanted = next(Pods(plan(targets=[Target(*target)], forms={form: 1})).lookups())
+    assert (f"{wanted.name} {wanted.meant}", wanted.form) == (expected, form)
+    assert wanted.kind == target[2]
 
 
 def test_a_name_outside_has_no_short_form() -> None:

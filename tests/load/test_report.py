@@ -68,7 +68,9 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.load.verify.test_follow import shown
 from tests.support.effort import tries
+from tests.support.tables import columns
 
+TABLES = Path(__file__).with_name("tables.txt")
 BEGIN = 7 * SECOND
 MS = SECOND // 1000
 NAME = Name.from_text("www.a.test.")
@@ -342,23 +344,18 @@ def test_a_generator_that_was_the_limit(limits: str, status: int) -> None:
     assert exit_status(whole) == status
 
 
-@pytest.mark.parametrize(
-    ("knee", "limit", "status"),
-    [
-        (KneeReport(True, 2000, 2010, "", [], []), LimitReport("knee<5000", True, rate=2000), 1),
-        (KneeReport(True, 5000, 5010, "", [], []), LimitReport("knee<5000", False, rate=5000), 0),
-        (KneeReport(False, 5000, None, "", [], []), LimitReport("knee<5000", False, rate=5000), 2),
-        (KneeReport(False, None, 4000, "", [], []), LimitReport("knee<5000", True, rate=4000), 1),
-        (KneeReport(False, 2000, None, "", [], []), LimitReport("knee<5000", None), 2),
-        (None, LimitReport("knee<5000", None), 2),
-    ],
-)
-def test_a_limit_on_the_knee(knee: KneeReport | None, limit: LimitReport, status: int) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "limits on the knee: found, held at and broken at => met or not, the rate that decides, and the status"))  # fmt: skip
+def test_a_limit_on_the_knee(given: str, expected: str) -> None:
+    is_found, *rates = given.split()
+    held, broken = (None if each == "none" else float(each) for each in rates or ("none", "none"))
+    knee = KneeReport(is_found == "yes", held, broken, "", [], []) if rates else None
     limits = read_limits("knee<5000", verifies=False, finds_knee=True)
     found = Report(FORMAT, STARTED, PLAN, MACHINE, [named(results())], knee=knee)
     found.finish(None, limits)
-    assert (found.knee, found.servers[0].limits) == (knee, [limit])
-    assert exit_status(found) == status
+    (limit,) = found.servers[0].limits
+    words = {True: "yes", False: "no", None: "none"}[limit.met], "none" if limit.rate is None else f"{limit.rate:g}"  # fmt: skip
+    assert (found.knee, limit.limit) == (knee, "knee<5000")
+    assert f"{' '.join(words)} {exit_status(found)}" == expected
 
 
 def test_limits_on_lookups() -> None:

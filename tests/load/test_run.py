@@ -1,11 +1,14 @@
-"""Runs with sending processes that are made up."""
+"""Runs with sending processes that are made up, and the messages of those."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from struct import pack
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import read_limits
@@ -20,14 +23,18 @@ from hsdns.load.outcome import (
     QUESTION,
     RCODE,
     REPLY,
+    Frames,
+    RecentReplies,
+    frame,
     pack_numbers,
+    pack_outcome,
     pack_question,
+    unpack_question,
 )
 from hsdns.load.questions import Question
 from hsdns.load.results import Results
 from hsdns.load.run import (
     AHEAD,
-    FAILING_AFTER,
     FELL_BEHIND,
     INTERRUPTED,
     AbortWatch,
@@ -41,9 +48,10 @@ from hsdns.load.verify.judge import STALE, Verdict
 from hsdns.load.verify.verifier import Judged, Verifier
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.test_outcome import pack_outcomes
 from tests.load.verify.test_verifier import NAME, ONE, Said, reply
+from tests.support.tables import columns
 
+TABLES = Path(__file__).with_name("tables.txt")
 QUESTIONS = [Question(NAME, RRType.A, "service")]
 MS = SECOND // 1000
 BEGIN = 5 * SECOND
@@ -194,6 +202,11 @@ def test_interrupted_by_what_is_asked() -> None:
     assert ended.whole().counts.answered == 2
 
 
+def test_what_was_over_before_an_interruption_is_whole() -> None:
+    ended, _ = run([[outcomes((10, 12, 0x8400))]], [[], [], [], KeyboardInterrupt()], seconds=1)
+    assert [each.ended for each in ended] == ["", INTERRUPTED]
+
+
 def test_a_generator_that_does_not_come_to_an_end() -> None:
     (ended,), (sending,) = run([[]] * 30)
     assert (ended.ended, sending.stopped > 0) == (FELL_BEHIND, True)
@@ -245,23 +258,13 @@ def ended(limits: str, found: Results) -> tuple[float, str]:
     return 30.0, ""
 
 
-@pytest.mark.parametrize(
-    ("limits", "found", "at", "said"),
-    [
-        ("p99>5ms:abort", results(slow=range(30)), 7.0, "aborted by p99>5ms (20.0 ms over 5 s)"),
-        ("p99>5ms:abort", results(slow=range(10, 30)), 13.0, "aborted by p99>5ms (20.0 ms over 5 s)"),
-        ("p99>5ms", results(slow=range(30)), 30.0, ""),
-        ("p99>50ms:abort", results(slow=range(30)), 30.0, ""),
-        ("p99>5ms:abort", results(slow=range(30), late=range(30)), 30.0, ""),  # the generator's
-        ("late.p99>5ms:abort", results(slow=range(30), late=range(30)), 7.0, "aborted by late.p99>5ms (19.0 ms over 5 s)"),
-        ("max>1s:abort", results(lost=range(3, 4)), 7.0, "aborted by max>1s (lost over 5 s)"),
-        ("loss>0.5%:abort", results(lost=range(8, 30)), 13.0, "aborted by loss>0.5% (0.600% over 5 s)"),
-        ("loss>20:abort", results(), 30.0, ""),
-        ("stale>0,p99>5ms:abort", results(slow=range(30)), 7.0, "aborted by p99>5ms (20.0 ms over 5 s)"),
-    ],
-)  # fmt: skip
-def test_when_a_run_ends(limits: str, found: Results, at: float, said: str) -> None:
-    assert ended(limits, found) == (at, said)
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "when a run ends"))
+def test_when_a_run_ends(given: str, expected: str) -> None:
+    """Limits, and the seconds that are slow, lost, or late because the generator is."""
+    limits, *words = given.split()
+    seconds = {name: range(*map(int, span.split("-"))) for name, span in (each.split("=") for each in words)}  # fmt: skip
+    at, said = ended(limits, results(**seconds))
+    assert f"{at:g} {said}".rstrip() == expected
 
 
 def test_a_number_ends_a_run_at_once() -> None:
@@ -271,20 +274,80 @@ def test_a_number_ends_a_run_at_once() -> None:
     assert ended("stale>0:abort,loss>3:abort", found) == (1.0, "aborted by stale>0 (1)")
 
 
-@pytest.mark.parametrize(
-    ("seconds", "ends"),
-    [
-        ([(0, 5)] * FAILING_AFTER, True),
-        ([(0, 5)] * (FAILING_AFTER - 1), False),
-        ([(0, 5), (1, 5), (0, 5), (0, 5)], False),
-        ([(0, 5), (0, 0), (0, 5), (0, 5)], True),  # a second without queries says nothing
-    ],
-)
-def test_seconds_in_which_everything_fails(seconds: list[tuple[int, int]], ends: bool) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "what everything failing for seconds is: answered well and failed in each second"))  # fmt: skip
+def test_seconds_in_which_everything_fails(given: str, expected: str) -> None:
+    """A second without queries says nothing."""
+    seconds = [tuple(map(int, each.split())) for each in given.split(",")]
     found, watch = Results(ONE_QUESTION, 0), FailureWatch(TIMEOUT)
     for number, (well, failed) in enumerate(seconds):
         found.second(number).counts.answer(0, well)
         found.second(number).counts.answer(2, failed)
     told = [watch.see(found, at / 10 + TIMEOUT) for at in range(10 * (len(seconds) + 1))]
-    assert any(told) is ends
+    assert ("ends" if any(told) else "goes on") == expected
     assert not watch.see(found, TIMEOUT + 1)
+
+
+# --- messages ---
+
+NUMBER = st.integers(0, 2**32 - 1)
+TIME = st.integers(-(2**63), 2**63 - 1)
+
+
+def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
+    """Outcomes as octets."""
+    return b"".join(pack_outcome(*each) for each in found)
+
+
+@given(
+    messages=st.lists(
+        st.tuples(st.sampled_from([b"o", b"r", b"e"]), st.binary(max_size=9)), max_size=6
+    ),
+    data=st.data(),
+)
+def test_messages_in_any_pieces(messages: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
+    octets = b"".join(frame(kind, content) for kind, content in messages)
+    frames, found, at = Frames(), [], 0
+    while at < len(octets):
+        length = data.draw(st.integers(1, len(octets) - at))
+        found += list(frames.feed(octets[at : at + length]))
+        at += length
+    assert found == messages
+
+
+@given(
+    number=NUMBER,
+    labels=st.lists(st.binary(min_size=1, max_size=20), max_size=5),
+    qtype=st.integers(0, 65535),
+    group=st.text(max_size=20),
+)
+def test_questions(number: int, labels: list[bytes], qtype: int, group: str) -> None:
+    found, question = unpack_question(
+        pack_question(number, Question(Name.from_labels(labels), qtype, group))
+    )
+    assert (found, question.name.labels, question.qtype, question.group) == (
+        number,
+        tuple(label.lower() for label in labels),
+        qtype,
+        group,
+    )
+
+
+MOST = 8
+
+
+@given(st.lists(st.integers(0, 40), max_size=200))
+def test_recent_replies_are_bounded(contents: list[int]) -> None:
+    """Of two replies, the one that is dropped first is not the one that has come later."""
+    replies, known, came = RecentReplies[int](MOST), set[int](), dict[int, int]()
+    for turn, number in enumerate(contents):
+        content = bytes((number,))
+        found = replies.get(content)
+        assert (found == number) is (number in known)
+        if found is None:
+            dropped = set(replies.add(content, number))
+            assert dropped <= known
+            known -= dropped
+            assert all(came[gone] < came[stays] for gone in dropped for stays in known)
+            known.add(number)
+        came[number] = turn
+        assert len(known) <= MOST

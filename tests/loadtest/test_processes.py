@@ -18,7 +18,6 @@ from loadtest.answering.cluster import Cluster
 from loadtest.answering.mixes import BY_KEY, DRAIN
 from loadtest.answering.run import Effort, Run
 from loadtest.bench import Progress
-from loadtest.fixtures import SETTLED, run
 from loadtest.programs import DICT, ECHO, PURE, ROOT, find_programs, hsdns_command
 
 SERVERS = [PURE, ECHO, DICT]
@@ -77,13 +76,6 @@ def test_a_signal_ends_what_a_benchmark_has_started(tmp_path: Path, sent: signal
     assert benchmark.returncode == 130
     assert said == "interrupted; what was started has been ended\n"
     assert not Path(f"/proc/{server}").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.sockets
-def test_fixtures_leave_nothing() -> None:
-    found = run("test_use", SETTLED + 5)
-    assert (found.files, found.threads, found.objects) == (0, 0, 0)
 
 
 def _give(count: int) -> list[int]:

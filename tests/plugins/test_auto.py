@@ -25,10 +25,10 @@ def write(path: Path, serial: int = 1) -> None:
     path.write_text(f"@ 60 IN SOA ns host {serial} 1 2 3 4\nwww 60 TXT {serial}\n")
 
 
-def run(plugin: Auto, script: Callable[[], Awaitable[None]], *, last: bool = False) -> None:
+def run(plugin: Auto, script: Callable[[], Awaitable[None]]) -> None:
     async def main() -> None:
         runtime = FakeRuntime()
-        plugin.find_handlers([plugin] if last else [plugin, Whoami()])
+        plugin.find_handlers([plugin, Whoami()])
         await plugin.start(runtime)
         await script()
         await runtime.stop_tasks()
@@ -93,16 +93,6 @@ def test_what_is_decided(tmp_path: Path, qname: str, qtype: str, expected: Reply
         assert (found if isinstance(expected, Reply) else found.rcode) == expected
 
     run(plugin, script)
-
-
-def test_the_last_plugin_refuses(tmp_path: Path) -> None:
-    plugin = set_up(Auto, f"auto org {{\n directory {tmp_path}\n}}")
-
-    async def script() -> None:
-        assert await ask(plugin, "www.example.org.") == unwritten(Rcode.REFUSED)
-        assert await ask(plugin, "www.example.net.") is BELOW
-
-    run(plugin, script, last=True)
 
 
 def test_a_mounted_configmap(tmp_path: Path) -> None:

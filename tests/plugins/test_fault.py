@@ -119,11 +119,11 @@ def test_pods_are_those_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [find(each) for each in ("10.0.0.1", "10.0.0.2")] == [(b"shop", "web-0"), None]
 
 
-def test_foresee_before_the_start() -> None:
-    plugin = set_up(Fault, "fault drop type A share 0.5 named lossy")
-    assert plugin.foresee(make_request("web.test")) == (
-        'the rule "lossy" may do this: drop type A share 0.5'
-    )
+@pytest.mark.parametrize(("share", "does"), [("0.5", "may do"), ("1", "does")])
+def test_foresee_before_the_start(share: str, does: str) -> None:
+    plugin = set_up(Fault, f"fault drop type A share {share} named lossy")
+    expected = f'the rule "lossy" {does} this: drop type A share {share}'
+    assert plugin.foresee(make_request("web.test")) == expected
 
 
 def test_replies_are_late(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ from tests.support.cluster.objects import endpoint_slice, namespace, service, up
 from tests.support.effort import tries
 from tests.support.tables import columns
 
-PSEUDONYMS = Path(__file__).with_name("pseudonyms.txt")
+PSEUDONYMS = Path(__file__).with_name("tables.txt")
 ZONES = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
 TIME = "2026-01-01T00:00:00.000+00:00"
 

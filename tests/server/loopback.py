@@ -10,21 +10,17 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hsdns.assemble import ListenAddress, assemble
-from hsdns.corefile.parser import parse
-from hsdns.plugins import ORDER
-from hsdns.server.host import ServiceManager
+from hsdns.assemble import ListenAddress
 from hsdns.server.instance import Instance
-from hsdns.server.lifecycle import Server, ServerOptions, handle_signals
+from hsdns.server.lifecycle import Server, handle_signals
 from hsdns.server.transport.sockets import ListenError, open_both
-from loadtest.ports import free_port
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.servers.cluster_server import ClusterServer
 
 NOERROR = "1 NOERROR qr aa rd"
 
@@ -32,41 +28,8 @@ NOERROR = "1 NOERROR qr aa rd"
 REFUSED = "1 REFUSED qr rd |  |  | "
 
 
-class ReloadableServer:
-    """A Corefile that can be rewritten, and the server of it."""
-
-    def __init__(
-        self,
-        folder: Path,
-        text: str,
-        manager: ServiceManager | None = None,
-        *,
-        faults: bool = False,
-        control: tuple[str, str | None] | None = None,
-    ) -> None:
-        self.path = folder / "Corefile"
-        self.port = free_port()
-        self.write(text)
-        self.warnings: list[str] = []
-        self.server = Server(
-            lambda: parse(str(self.path), environ={}, known_directives=ORDER),
-            lambda corefile: assemble(
-                corefile,
-                default_port=self.port,
-                interfaces=lambda: {"lo": ["127.0.0.1", "::1"]},
-                warn=self.warnings.append,
-            ),
-            ServerOptions(faults=faults, control=control),
-            manager=manager,
-        )
-
-    def write(self, text: str) -> None:
-        """Replace the Corefile; PORT stands for the reloadable's port."""
-        self.path.write_text(text.replace("PORT", str(self.port)))
-
-    @property
-    def failures(self) -> float:
-        return self.server.metrics.counter("coredns_reload_failed_total").values[()]
+class ReloadableServer(ClusterServer):
+    """A server with the source of its Corefile, and clients of it."""
 
     async def ask(self, qname: str = "example.org", port: int = 0, host: str = "127.0.0.1") -> str:
         with UdpClient() as client:

@@ -5,29 +5,23 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.fastpath.miss_queue import CAPACITY
 from hsdns.server.transport.admission import (
     CONNECTION,
     CREDIT,
     CREDIT_A_SECOND,
     FRAME,
-    GROWING,
-    LEAST_QUEUE,
     MANY,
     MAX_CREDIT_WAIT,
     MAX_REMEMBERED,
     MAX_TRIES,
     PERIOD,
-    QUEUE_WAIT,
-    QUIET,
-    RECENT,
     SECONDS,
-    STANDING,
     STEPS,
     Credit,
     PendingQueries,
@@ -36,6 +30,7 @@ from hsdns.server.transport.admission import (
     Shares,
     Turns,
 )
+from tests.support.tables import section, sections
 
 
 class Connection:
@@ -385,95 +380,25 @@ def test_it_is_bounded_and_leaves_nothing_behind(
 
 
 QUEUE_TURN = PERIOD / 10
+BOUNDS = Path(__file__).with_name("queue_bounds.txt")
 
 
-class Load:
-    """Turns of a loop that answers `rate` misses a second, whose queue has `left`, of a scripted clock."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.dropped = 0
-        self.under_test = QueueBound(self.now)
-
-    def last(
-        self, seconds: float, rate: int, left: int, drops: int = 0, grows: int = 0
-    ) -> list[int]:
-        """The capacities that were set; `grows`: misses a second by which the queue becomes longer."""
-        found = []
-        for _ in range(round(seconds / QUEUE_TURN)):
-            self.now += QUEUE_TURN
-            left += round(grows * QUEUE_TURN)
-            self.dropped += drops
-            found.append(self.under_test.note(self.now, int(rate * QUEUE_TURN), left, self.dropped))
-        return [each for each in found if each is not None]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "rate", "left", "expected"),
-    [
-        pytest.param(60, 8_000, 0, [], id="never-full"),
-        pytest.param(STANDING - 2 * PERIOD, 8_000, 9_000, [], id="a-burst"),
-        pytest.param(STANDING + PERIOD, 8_000, 9_000, [int(8_000 * QUEUE_WAIT)], id="overload"),
-        pytest.param(STANDING + PERIOD, 100, 9_000, [LEAST_QUEUE], id="slow-answers"),
-    ],
-)
-def test_bound(seconds: float, rate: int, left: int, expected: list[int]) -> None:
-    assert Load().last(seconds, rate, left) == pytest.approx(expected, abs=1)
-
-
-@pytest.mark.parametrize("before", [0, 300])
-@pytest.mark.parametrize("rest", [PERIOD, STANDING - PERIOD, 30.0])
-def test_a_burst_after_a_rest_is_a_burst(before: int, rest: float) -> None:
-    """The clients rested, or the process was stopped, so that no iteration noted that nothing waited."""
-    load = Load()
-    load.last(STANDING / 10, 8_000, before)
-    load.now += rest
-    if before and rest < STANDING:
-        rest_of_standing = STANDING - rest - STANDING / 10
-    else:
-        rest_of_standing = STANDING
-    assert load.last(rest_of_standing - 2 * PERIOD, 8_000, 250) == []
-    assert load.last(4 * PERIOD, 8_000, 250) == [pytest.approx(8_000 * QUEUE_WAIT, abs=1)]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "left", "grows", "expected"),
-    [
-        pytest.param(GROWING * PERIOD + PERIOD, 300, 4_000, [int(8_000 * QUEUE_WAIT)], id="grows"),
-        pytest.param(GROWING * PERIOD - PERIOD, 300, 20_000, [], id="a-burst-grows-for-less"),
-        pytest.param(GROWING * PERIOD + PERIOD, 9_000, -4_000, [], id="a-burst-is-answered"),
-        pytest.param(GROWING * PERIOD + PERIOD, 0, 200, [], id="nobody-waits-for-long"),
-    ],
-)
-def test_a_queue_that_grows_is_bounded_sooner(
-    seconds: float, left: int, grows: int, expected: list[int]
-) -> None:
-    found = Load().last(seconds, 8_000, left, grows=grows)
-    assert found == pytest.approx(expected, abs=1)
-
-
-def test_bound_follows_the_rate_while_it_drops_and_is_lifted_when_it_does_not() -> None:
-    load = Load()
-    load.last(STANDING + PERIOD, 8_000, 9_000)
-    assert load.last(2 * PERIOD, 7_000, 100, drops=1)[-1:] == pytest.approx(
-        [7_000 * QUEUE_WAIT], abs=1
-    )
-    load.last(PERIOD, 1_000, 0)  # the period in which the drops end
-    # Few are asked now: no measure of the rate.
-    assert load.last(QUIET - 3 * PERIOD, 1_000, 0) == []
-    assert load.last(4 * PERIOD, 1_000, 0) == [CAPACITY]
-
-
-@pytest.mark.parametrize(
-    ("later", "expected"),
-    [
-        pytest.param(RECENT / 2, [int(8_000 * QUEUE_WAIT)], id="soon-again"),
-        pytest.param(RECENT, [], id="long-after"),
-    ],
-)
-def test_what_was_overloaded_just_now_is_bounded_sooner(later: float, expected: list[int]) -> None:
-    load = Load()
-    load.last(STANDING + PERIOD, 8_000, 9_000)
-    assert load.last(QUIET + PERIOD, 1_000, 0) == [CAPACITY]
-    load.last(later, 1_000, 0)
-    assert load.last(3 * PERIOD, 8_000, 9_000) == pytest.approx(expected, abs=1)
+@pytest.mark.parametrize("name", sections(BOUNDS))
+def test_queue_bound(name: str) -> None:
+    now, dropped, bound = 100.0, 0, QueueBound(100.0)
+    for line in filter(None, section(BOUNDS, name).splitlines()):
+        words, _, expected = line.partition(" => ")
+        seconds, rate, left, *more = [*words.removeprefix("rest ").split(), "0", "0"]
+        if words.startswith("rest "):
+            now += float(seconds)
+            continue
+        given, waiting, found = dict(each.split("=") for each in more if "=" in each), int(left), []
+        for _ in range(round(float(seconds) / QUEUE_TURN)):
+            now += QUEUE_TURN
+            waiting += round(int(given.get("grows", 0)) * QUEUE_TURN)
+            dropped += int(given.get("drops", 0))
+            found.append(bound.note(now, int(int(rate) * QUEUE_TURN), waiting, dropped))
+        capacities = [each for each in found if each is not None]
+        if expected:
+            last = [] if expected == "none" else [pytest.approx(int(expected), abs=1)]
+            assert capacities[-1:] == last, line

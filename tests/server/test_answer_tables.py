@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import socket
-import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,12 +28,9 @@ from hsdns.server.answer_tables import (
 )
 from hsdns.server.transport.udp import UdpListener
 from hsdns.wire.decode import decode
-from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import until
-from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
-from tests.support.servers.udp_listeners import KINDS, each_kind, twin_of
+from tests.support.servers.udp_listeners import KINDS, twin_of
 
 COREFILE = f".:53 {{\n{KUBERNETES}\n}}\n"
 WEB = ask("web.default.svc.cluster.local.")
@@ -144,39 +138,6 @@ def test_stale_and_refused_are_counted(kind: str) -> None:
     assert changes == {"learned": 1, "refused": 1, "stale": 1}
 
 
-@pytest.mark.sockets
-@each_kind
-async def test_hits_are_logged_over_both_transports(
-    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Those that still wait when the server closes, too."""
-    text = f".:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\nlog\n{KUBERNETES}}}\n"
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-    wires = [ask("web.default.svc.cluster.local.", query_id=number) for number in range(5)]
-
-    async with ClusterServer(tmp_path, text, objects) as site:
-        with UdpClient() as udp:
-            for wire in wires:
-                await udp.ask(wire, site.address)
-            udp_port = udp.sock.getsockname()[1]
-        async with TcpClient(site.address) as tcp:
-            tcp_port = tcp.writer.get_extra_info("sockname")[1]
-            tcp.send(*wires)
-            for _ in wires:
-                await tcp.receive()
-        assert site.hits() == 9
-        assert site.value("hsdns_log_drops_total") == {(): 0}
-    lines = [line for line in caplog.messages if " IN " in line]
-    # Each listener has lines of its own: those of one may come while the other's wait.
-    lines.sort(key=lambda line: " tcp " in line)
-    assert [line.rpartition(" ")[0] for line in lines] == [
-        f'127.0.0.1:{port} - {number} "A IN web.default.svc.cluster.local. {protocol} 47 false {size}"'
-        " NOERROR qr,aa,rd 92"
-        for port, protocol, size in ((udp_port, "udp", 512), (tcp_port, "tcp", 65535))
-        for number in range(5)
-    ]
-
-
 def test_table_that_was_exchanged_stays_until_its_lines_are_written(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -196,33 +157,6 @@ def test_table_that_was_exchanged_stays_until_its_lines_are_written(
     size = answer_tables.LOG_SLICE
     assert written == [(0, 2), (size, 2), (2 * size, 2), (3 * size, 2), (3 * size, 1)]
     assert old.writer.table.statistics().entries == 0
-
-
-def test_only_the_last_table_that_was_exchanged_waits_for_its_lines(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Each has megabytes: reloads may come faster than a busy loop writes."""
-    caplog.set_level("INFO", "hsdns.plugin.log")
-    metrics, servers = Registry(), [make_logging_server() for _ in range(4)]
-    listening = Listening(metrics)
-    waiting = 5 * answer_tables.LOG_SLICE
-    for memory_server in servers:
-        for _ in range(waiting):
-            assert memory_server.from_table(WEB) is not None
-    caplog.clear()
-    for memory_server in servers:
-        listening.use(memory_server.writer)
-        metrics.fold()
-        assert len(listening.tables._tables) <= 2
-    for _ in range(9):
-        metrics.fold()
-    assert list(listening.tables._tables) == [servers[-1].writer]
-    (lost,) = values(metrics, "hsdns_log_drops_total").values()
-    written = sum(" IN " in line for line in caplog.messages)
-    assert written + lost == 3 * waiting
-    assert written >= waiting, "of the last one, all"
-    told = [int(line.split()[0]) for line in caplog.messages if " IN " not in line]
-    assert sum(told) == lost
 
 
 def test_lines_are_discarded_where_they_wait_while_nobody_reads_the_log(
@@ -249,29 +183,6 @@ def test_lines_are_discarded_where_they_wait_while_nobody_reads_the_log(
     metrics.fold()
     assert asked == [0, 50, 0, 70]
     assert values(metrics, "hsdns_log_drops_total") == {(): 70}
-
-
-def test_lines_left_out_are_said_once_after_those_that_waited(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level("INFO", "hsdns.plugin.log")
-    memory_server = make_logging_server()
-    listening = Listening(Registry())
-    listening.use(memory_server.writer)
-    said = []
-    for dropped in (3, 3, 4, 4):
-        for _ in range(answer_tables.LOG_SLICE + 1):
-            assert memory_server.from_table(WEB) is not None
-        memory_server.writer.table.log.dropped = dropped
-        caplog.clear()
-        listening.tables._write_log(memory_server.writer, answer_tables.LOG_SLICE)
-        assert not caplog.records[answer_tables.LOG_SLICE :]
-        listening.tables._write_log(memory_server.writer, answer_tables.LOG_SLICE)
-        said.append([each.getMessage() for each in caplog.records[answer_tables.LOG_SLICE + 1 :]])
-    because = "dropped because more came than could be written"
-    assert said == [
-        [f"3 lines of the log were {because}"], [], [f"1 line of the log was {because}"], []
-    ]  # fmt: skip
 
 
 def test_what_sockets_counted_is_shown_by_server_where_shed_is() -> None:
@@ -409,16 +320,6 @@ async def test_what_an_event_has_ended_is_made_once_after_it() -> None:
     assert await bench.turns() == [], "so they have been forgotten"
 
 
-async def test_a_batch_is_recomputed_at_its_end() -> None:
-    bench = Bench((1,), (2,), (3,))
-    for index, more, made in ((1, True, []), (2, False, [0, 1]), (3, True, [0, 1])):
-        bench.recomputation.hold()
-        bench.recomputation.bump(index)
-        bench.recomputation.release(more=more)
-        assert sorted(bench.writer.made) == made
-    assert await bench.turns() == [2], "the end of the batch does not come"
-
-
 async def test_replies_that_cannot_be_recomputed_are_left_to_the_next_query(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -446,42 +347,6 @@ async def test_many_are_made_some_in_a_turn() -> None:
     assert sorted(await bench.turns(9)) == [0, 1, 2, 3, 4, 5, 6]
 
 
-async def test_a_table_that_was_exchanged_is_left_alone() -> None:
-    bench = Bench(*[(1,)] * 3)
-    bench.writer.seconds = TURN
-    bench.recomputation.bump(1)
-    assert await bench.turns() == [0]
-    bench.use()
-    assert await bench.turns(5) == []
-
-
-async def test_counters_move_in_any_thread_and_without_a_loop() -> None:
-    bench = Bench((1,))
-    thread = threading.Thread(target=bench.recomputation.bump, args=(1,))
-    thread.start()
-    thread.join()
-    await until(lambda: bench.writer.made == [0], "it is made on this loop")
-    bench.recomputation.detach()
-    bench.recomputation.bump(1)
-    assert await bench.turns(3) == []
-    assert bench.versions.read(1) == 2
-    await bench.recomputation.warm(bench.writer, bench.writer)  # type: ignore[arg-type]  # a stand-in
-    assert bench.writer.made == []
-
-
-@pytest.mark.parametrize(("implementation", "is_apart"), [("rust", True), ("python", False)])
-async def test_the_thread_is_that_of_the_table(
-    implementation: str, is_apart: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(answer_tables, "IMPLEMENTATION", implementation)
-
-    made = Recomputation(Versions(), lambda: 0.0, apart=True)
-    made.attach()
-    assert (made._loop is None) is is_apart
-    made.attach(apart=True)
-    assert made._loop is asyncio.get_running_loop()
-
-
 async def test_a_new_table_begins_with_what_the_last_one_was_asked_for() -> None:
     bench = Bench((1,), (2,))
     old = Writer((1,), (2,), (3,))
@@ -492,48 +357,3 @@ async def test_a_new_table_begins_with_what_the_last_one_was_asked_for() -> None
     await bench.recomputation.warm(old, bench.writer)  # type: ignore[arg-type]  # a stand-in
     assert bench.writer.made == [0, 1, 2]
     assert bench.writer.recomputed.queries() == [old.queries[0], old.queries[2]]
-
-
-@pytest.mark.sockets
-@each_kind
-async def test_a_server_knows_a_change_before_anybody_asks(kind: str, tmp_path: Path) -> None:
-    """Of a name that was asked for, and after a reload too."""
-    text = f".:PORT {{\nbind 127.0.0.1\ncache 30\n{KUBERNETES}}}\n"
-    objects = cluster_objects(service("default/web", "10.96.0.1"))
-
-    def _ask(address: tuple[str, int]) -> None:
-        with socket.socket(type=socket.SOCK_DGRAM) as sock:
-            sock.settimeout(30)
-            sock.sendto(WEB, address)
-            sock.recv(512)
-
-    async with ClusterServer(tmp_path, text, objects) as site:
-
-        def table() -> Any:
-            assert site.server.instance is not None
-            (processor,) = site.server.instance.processors.values()
-            return processor.table
-
-        def known() -> bytes | None:
-            client, now = b"\2\0\0\0\x7f\0\0\1" + bytes(8), site.server.clock()
-            found: bytes | None = table().lookup(WEB, client=client, limit=512, now=now)
-            return found
-
-        await asyncio.sleep(0)
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, _ask, site.address)
-        await until(lambda: known() is not None, "the chain has answered")
-        for number in (2, 3):
-            site.apply(Upserted(service("default/web", f"10.96.0.{number}", version=str(number))))
-            reply = known()
-            assert reply is not None
-            assert reply[2:4] == b"\x85\0"
-            assert reply.endswith(bytes((0, 4, 10, 96, 0, number)))
-        before = table()
-        site.objects[-1] = service("default/web", "10.96.0.3", version="3")
-        site.write(text + "# another one\n")
-        assert await site.server.reload()
-        assert table() is not before
-        reply = known()
-        assert reply is not None
-        assert reply.endswith(bytes((0, 4, 10, 96, 0, 3)))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from h2.config import H2Configuration
@@ -15,23 +13,20 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated
 
-from hsdns.chain import Request
 from hsdns.server.http.doh import DohConnection
 from hsdns.server.http.doh_http2 import COUNTED, MAX_STREAMS, MAX_UNSENT, Http2
 from hsdns.server.transport.admission import MAX_OCTETS, STEPS
 from hsdns.server.transport.sockets import Settings
 from hsdns.wire.framing import frame
-from hsdns.wire.message import Reply
 from tests.support.clients import http2_frames
 from tests.support.clients.https import Answered, Http1Client, Http2Client, get
 from tests.support.clients.messages import query, summary
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import LOOPS, until
+from tests.support.coroutines.event_loops import LOOPS
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.function_processor import Answer, asked_address
 from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
 from tests.support.servers.stream_serving import (
-    ADDRESS,
     MemoryServing,
     Serving,
     server_context,
@@ -87,83 +82,6 @@ async def test_queries(client: type[Http1Client], loop: str) -> None:
         counted = it.metrics.counter("coredns_dns_https_responses_total").values
         assert counted == {(SERVER, "200"): 3, (SERVER, "404"): 1, (SERVER, "400"): 3}
         assert len(it.server.connections) == 1
-
-
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: a\r\n" * 2730, 431, id="long head"),
-        pytest.param(b"GET /" + b"a" * 16_400, 414, id="long target"),
-        pytest.param(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", 400, id="bad chunk"),
-        pytest.param(b"GET / HTTP/9.9\r\n\r\n", 505, id="version"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_malformed_requests_end_the_connection(sent: bytes, status: int, loop: str) -> None:
-    """That one alone; nothing of it is kept."""
-    async with (
-        serving(tls=False) as it,
-        Http1Client(it.port, tls=False) as client,
-        Http1Client(it.port, tls=False) as other,
-    ):
-        check(await other.ask("GET", get()))
-        client.writer.write(sent)
-        assert (await client.receive()).status == status
-        assert await client.has_ended()
-        check(await other.ask("GET", get()))
-        assert it.server.places.octets == 0
-
-
-@pytest.mark.parametrize(
-    ("client", "many"), [(Http1Client, 10_000), (Http2Client, MAX_STREAMS)], ids=["1.1", "2"]
-)
-async def test_no_more_is_read_while_enough_is_in_progress(
-    client: type[Http1Client], many: int
-) -> None:
-    """Of HTTP/1.1, whose replies are in the order of requests, that is one."""
-    go_on = asyncio.Event()
-
-    async def answer(request: Request) -> Reply:
-        await go_on.wait()
-        return await asked_address(request)
-
-    async with serving(answer) as it, client(it.port) as connected:
-        for _ in range(many):
-            connected.send("GET", get())
-        connection = await it.connection()
-        enough = 1 if client is Http1Client else many
-        await until(
-            lambda: connection._is_paused and connection.pending == enough, "it reads no more"
-        )
-        assert connection._http.octets <= 262_144
-        go_on.set()
-        for _ in range(many):
-            assert (await connected.receive()).status == 200
-        check(await connected.ask("GET", get()))
-        assert not connection._is_paused
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_client_without_credit_is_served_later(
-    loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not even its handshake is read before; what it has sent meanwhile is answered then."""
-    async with serving() as it:
-        timers: list[Any] = []
-        monkeypatch.setattr(it.server, "_call_later", lambda *timer: timers.append(timer))
-        assert it.server._credit is not None
-        it.server._credit.charge(ADDRESS, 1 << 30, 0, it.now)
-        client = Http2Client(it.port)
-        opening = asyncio.ensure_future(client.__aenter__())
-        await it.connection()
-        done, _ = await asyncio.wait([opening], timeout=0.05)
-        assert not done
-        ((_, call),) = timers
-        call()
-        async with asyncio.timeout(10):
-            await opening
-        check(await client.ask("GET", get()))
-        await client.__aexit__()
 
 
 # --- in memory ---

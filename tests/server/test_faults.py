@@ -16,8 +16,6 @@ from hsdns.assemble import Configuration
 from hsdns.faults.rules import RuleError
 from hsdns.metrics import Registry
 from hsdns.server.faults import StandingFaults
-from hsdns.server.transport import tcp as tcp_listener
-from tests.faults.queries import asked
 from tests.server.loopback import fetch
 from tests.server.test_processors import Made
 from tests.support.clients.messages import summary
@@ -207,19 +205,6 @@ def test_lifetime() -> None:
     assert (timed.placed, timed.timers) == ("", [])
 
 
-def test_a_spent_rule_ends_though_another_is_removed() -> None:
-    timed = Timed(TWO)
-    timed.add("drop name x.a.org times 1 named spent")
-    timed.add("drop name y.a.org named other")
-    rules = timed.faults.rules
-    assert len(rules.decide(asked("x.a.org A"), 0.0)) == 1
-    ((seconds, _),) = timed.timers
-    assert seconds == 0.0
-    timed.faults.remove("other", timed.configuration)
-    assert [(each.name, each.ended) for each in rules.all] == [("other", "removed"), ("spent", "spent")]  # fmt: skip
-    assert timed.timers == []
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -240,29 +225,6 @@ def test_refused(text: str, sentence: str) -> None:
 
 
 # --- connections, misses, and the process ---
-
-
-@pytest.mark.sockets
-@each_kind
-async def test_hung_connections_leave_the_table_as_it_is(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tcp_listener, "SWEEP_INTERVAL", 0.01)
-
-    async with served(tmp_path) as (site, asking):
-        await asking.ask(WEB)
-        asking.add("hang transport tcp")
-        reader, writer = await asyncio.open_connection(*site.address)
-        writer.write(b"\0\x0c" + bytes(12))
-        answers, hits = await asking.ask(WEB)
-        assert (answers, hits) == ({RIGHT[WEB]}, 4)
-        await until(lambda: site.total("hsdns_fault_hits_total") == 1, "a hit")
-        asking.clear()
-        assert await reader.read() == b""  # at the next look at connections
-        writer.close()
-        await writer.wait_closed()
-        answers, hits = await Asking(site, "tcp").ask(WEB)
-        assert (answers, hits) == ({RIGHT[WEB]}, 4)
 
 
 @pytest.mark.sockets

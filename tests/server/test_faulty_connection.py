@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -25,6 +25,7 @@ from tests.faults.queries import SERVERS, make_rule
 from tests.support.clients.https import get
 from tests.support.clients.messages import query, summary
 from tests.support.coroutines.event_loops import DEADLINE, LOOPS, until
+from tests.support.servers.noted import Noted
 from tests.support.servers.stream_serving import ADDRESS, Serving, client_context, server_context
 
 pytestmark = pytest.mark.sockets
@@ -222,20 +223,14 @@ async def test_a_listener_that_is_killed(kind: str) -> None:
         await until(lambda: not it.server.connections, "forgotten")
 
 
-class Outside:
+class Outside(Noted):
     """A transport that notes what it is told."""
 
-    def __init__(self) -> None:
-        self.said: list[Any] = []
-
     def write(self, data: bytes) -> None:
-        self.said.append(data)
+        self.calls.append(data)
 
     def is_closing(self) -> bool:
         return False
-
-    def __getattr__(self, name: str) -> Callable[[], None]:
-        return lambda: self.said.append(name)
 
 
 def slow(rate: int, *, lifted: bool = False) -> tuple[SlowTransport, Outside, Outside]:
@@ -254,13 +249,13 @@ async def test_pieces(rate: int, piece: int, interval: float) -> None:
     loop = asyncio.get_running_loop()
     transport.write(bytes(piece))
     transport.writelines([bytes(piece), b"x"])
-    assert outside.said == [bytes(piece)]
+    assert outside.calls == [bytes(piece)]
     assert transport._timer is not None
     assert transport._timer.when() - loop.time() == pytest.approx(interval, abs=0.05)
     transport._timer.cancel()
     for _ in range(3):
         transport._send()
-    assert outside.said == [bytes(piece), bytes(piece), b"x"]
+    assert outside.calls == [bytes(piece), bytes(piece), b"x"]
 
 
 @pytest.mark.parametrize("end", ["close", "write_eof"])
@@ -268,9 +263,9 @@ async def test_the_end_comes_last(end: str) -> None:
     transport, outside, _ = slow(10)
     transport.write(b"ab")
     getattr(transport, end)()
-    assert (outside.said, transport.is_closing()) == ([b"a"], end == "close")
+    assert (outside.calls, transport.is_closing()) == ([b"a"], end == "close")
     transport._send()
-    assert outside.said == [b"a", b"b", end]
+    assert outside.calls == [b"a", b"b", end]
 
 
 @given(st.lists(st.one_of(st.binary(max_size=9), st.just(None)), max_size=30), st.integers(1, 60))
@@ -289,10 +284,10 @@ def test_all_comes_in_order(steps: list[bytes | None], rate: int) -> None:
                 transport._send()
                 ticks += 1
         transport.close()
-        assert outside.said.pop() == "close"
-        assert b"".join(outside.said) == b"".join(filter(None, steps))
-        assert all(0 < len(each) <= transport._piece for each in outside.said)
-        assert len(outside.said) <= ticks + at_once
+        assert outside.calls.pop() == "close"
+        assert b"".join(outside.calls) == b"".join(filter(None, steps))
+        assert all(0 < len(each) <= transport._piece for each in outside.calls)
+        assert len(outside.calls) <= ticks + at_once
 
     asyncio.run(test())
 
@@ -300,13 +295,13 @@ def test_all_comes_in_order(steps: list[bytes | None], rate: int) -> None:
 async def test_what_waits_is_bounded_and_an_abort_forgets_it() -> None:
     transport, outside, inside = slow(1)
     transport.write(bytes(faults.HIGH + 2))
-    assert inside.said == ["pause_writing"]
+    assert inside.calls == ["pause_writing"]
     del transport._waiting[faults.HIGH // 2 :]
     transport._send()
-    assert inside.said == ["pause_writing", "resume_writing"]
+    assert inside.calls == ["pause_writing", "resume_writing"]
     transport.abort()
     transport._send()
-    assert outside.said == [b"\0", b"\0", "abort"]
+    assert outside.calls == [b"\0", b"\0", "abort"]
 
 
 async def test_a_reset_waits_until_all_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,11 +316,11 @@ async def test_a_reset_waits_until_all_is_sent(monkeypatch: pytest.MonkeyPatch) 
         def get_extra_info(self, name: str) -> Any:
             return self
 
-    outside_setsockopt = lambda self, *args: self.said.append("setsockopt")  # noqa: E731
+    outside_setsockopt = lambda self, *args: self.calls.append("setsockopt")  # noqa: E731
     monkeypatch.setattr(Full, "setsockopt", outside_setsockopt, raising=False)
     outside: Any = Full()
     made = faults.ResetTransport(outside, 1)
     made._outside = outside
     made.write(b"ab")
-    await until(lambda: outside.said == [b"a", "setsockopt", "abort"], "reset")
+    await until(lambda: outside.calls == [b"a", "setsockopt", "abort"], "reset")
     assert sizes == []

@@ -22,6 +22,7 @@ from hsdns.server.host import (
     UnixSocket,
     UnixSocketError,
     _locked,
+    attribute,
     interface_addresses,
     listens,
     own_addresses,
@@ -166,6 +167,14 @@ ip -json address show dev hsdns
 """
 
 
+@pytest.mark.parametrize(
+    ("value", "octets"), [(b"", "04000300"), (b"ab", "06000300 6162 0000"), (b"abcd", "08000300 61626364")]
+)  # fmt: skip
+@pytest.mark.skipif(sys.byteorder != "little", reason="the octets are those of a little machine")
+def test_attributes(value: bytes, octets: str) -> None:
+    assert attribute(3, value) == bytes.fromhex(octets)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(bool(REFUSED), reason=REFUSED or "namespaces can be made")
 @pytest.mark.parametrize("ipv6", ["on", "off"])
@@ -260,7 +269,7 @@ async def test_a_server(inbox: Inbox, tmp_path: Path, caplog: pytest.LogCaptureF
     """Its start, reloads with and without a change, a reload that fails, and its end."""
     caplog.set_level(logging.CRITICAL, "hsdns")
 
-    async with running(ReloadableServer(tmp_path, WHOAMI, manager(inbox))) as reloadable:
+    async with running(ReloadableServer(tmp_path, WHOAMI, manager=manager(inbox))) as reloadable:
         server = reloadable.server
         assert inbox.all() == [READY]
         assert await server.reload()

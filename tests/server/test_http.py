@@ -157,27 +157,6 @@ def test_connections_are_accepted_some_in_a_turn() -> None:
     event_loops.run(case(), "uvloop")
 
 
-async def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
-    listeners = await opened(pages(health=page("one"), ready=page("one")))
-    where = listeners.bound[LOCAL]
-    reader, writer = await asyncio.open_connection(*where)
-    bodies = []
-    for number in range(2):
-        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-        head = await reader.readuntil(b"\r\n\r\n")
-        bodies.append(await reader.readexactly(int(parse(head).headers["Content-Length"])))
-        if number == 0:
-            new = pages(health=page("two"))
-            await listeners.open(new)
-            await listeners.close_others(new)
-    writer.close()
-    await writer.wait_closed()
-    assert bodies == [b"one", b"two"]
-    assert listeners.bound[LOCAL] == where
-    assert (await ask(where, "/ready")).status == 404
-    await listeners.close()
-
-
 def test_where_one_address_fails_nothing_changes() -> None:
     async def case(taken: str) -> None:
         listeners = HttpListeners(Places(64))
@@ -280,38 +259,6 @@ async def test_a_client_that_does_not_ask_is_cut_off(
     assert await reader.read() == b""
     writer.close()
     await writer.wait_closed()
-    await listeners.close()
-
-
-async def connect(where: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Make one request, and stay connected."""
-    reader, writer = await asyncio.open_connection(*where)
-    writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-    await reader.readuntil(b"\r\n\r\nOK")
-    return reader, writer
-
-
-async def test_who_is_being_answered_makes_no_room() -> None:
-    go_on = threading.Event()
-
-    def answer(path: str) -> tuple[int, str, bytes]:
-        assert go_on.wait(10)
-        return 200, "text/plain", b"OK"
-
-    places = Places(1)
-    listeners = await opened(pages(health=HttpPage(answer, is_slow=True)), places)
-    first = asyncio.create_task(ask(listeners.bound[LOCAL]))
-    await event_loops.until(
-        lambda: any(each.pending for each in places._clients), "a page being made"
-    )
-    reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
-    assert await reader.read() == b""
-    writer.close()
-    await writer.wait_closed()
-    go_on.set()
-    assert (await first).body == b"OK"
-    await event_loops.until(lambda: not len(places), "the connection's end")
-    assert (await ask(listeners.bound[LOCAL])).body == b"OK"
     await listeners.close()
 
 

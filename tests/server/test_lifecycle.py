@@ -40,7 +40,7 @@ from tests.server.loopback import (
     serving,
 )
 from tests.server.stand_ins import Script, World
-from tests.support.coroutines.event_loops import LOOPS, until
+from tests.support.coroutines.event_loops import until
 
 pytestmark = pytest.mark.sockets
 
@@ -86,7 +86,7 @@ async def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_ins
         read.set()
         assert not await reload
         assert server.instances == [before]
-        assert reloadable.failures == 0
+        assert reloadable.total("coredns_reload_failed_total") == 0
 
 
 async def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
@@ -154,13 +154,13 @@ async def test_reload_of_a_broken_file_keeps_the_old_one(
         assert failed.endswith(" (serving goes on as before)")
         assert again.startswith(who)
         assert error in again
-        assert reloadable.failures == 1
+        assert reloadable.total("coredns_reload_failed_total") == 1
         assert (await reloadable.ask()).startswith(NOERROR)
         assert list(reloadable.server.addresses) == [ListenAddress("127.0.0.1", reloadable.port)]
         assert other_tasks() == tasks
         reloadable.write(WHOAMI)
         assert await reloadable.server.reload()
-        assert reloadable.failures == 1
+        assert reloadable.total("coredns_reload_failed_total") == 1
 
 
 HTTP = ". {\nbind 127.0.0.1\nhealth 127.0.0.1:HTTP\nready 127.0.0.1:HTTP\nprometheus 127.0.0.1:HTTP\nwhoami\n}\n"
@@ -185,40 +185,6 @@ async def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
 
 
 # --- stop ---
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_sigterm(
-    loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """/ready says no at once, answers go on, then the process ends with 0."""
-    http = free_port()
-    text = HTTP.replace("HTTP", str(http))
-    reloadable = ReloadableServer(
-        tmp_path,
-        text.replace(f"health 127.0.0.1:{http}", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}"),
-    )
-    lameduck = Lameduck(monkeypatch)
-    caplog.set_level(logging.INFO, "hsdns")
-    monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
-    with default_signals(reloadable.server):
-        await reloadable.server.start()
-        served = asyncio.create_task(reloadable.server.run())
-        assert await fetch(http, "/ready") == "HTTP/1.1 200 OK"
-        os.kill(os.getpid(), signal.SIGTERM)
-        await until(lambda: bool(lameduck.seconds), "the lameduck period")
-        assert lameduck.seconds == [30]
-        assert "plugin/health: Going into lameduck mode for 30s" in caplog.messages
-        assert await fetch(http, "/ready") == "HTTP/1.1 503 Service Unavailable"
-        assert await fetch(http, "/health") == "HTTP/1.1 200 OK"
-        assert (await reloadable.ask()).startswith(NOERROR)
-        assert (await reloadable.ask_tcp()).startswith(NOERROR)
-        assert not await reloadable.server.reload()
-        assert not served.done()
-        lameduck.over.set()
-        assert await served == 0
-    assert is_free(reloadable.port)
-    assert is_free(http)
 
 
 async def test_plugin_that_fails_ends_the_process(
@@ -372,16 +338,6 @@ async def test_signals(
     quits = "SIGQUIT: Quitting process immediately" in caplog.messages
     assert quits is (signal.SIGQUIT in numbers)
     assert ("SIGINT: Force quit" in caplog.messages) is (status == 2)
-
-
-async def test_sigusr1_reloads(tmp_path: Path) -> None:
-    reloadable = ReloadableServer(tmp_path, WHOAMI)
-    with default_signals(reloadable.server):
-        async with running(reloadable):
-            before = reloadable.server.configuration
-            os.kill(os.getpid(), signal.SIGUSR1)
-            await until(lambda: reloadable.server.configuration is not before, "a reload")
-            assert (await reloadable.ask()).startswith(NOERROR)
 
 
 @pytest.mark.parametrize("fault", ["bind", "http", "processors", "udp", "tcp"])

@@ -33,6 +33,7 @@ from tests.server.stand_ins import ScriptedLoop
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.servers.function_processor import Answer, processor
+from tests.support.servers.noted import Noted
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, each_kind, serving_with
 
 pytestmark = pytest.mark.sockets
@@ -136,17 +137,6 @@ async def test_start_take_over_drain(kind: str) -> None:
             await reloadable.ask("tcp")
 
 
-@each_kind
-async def test_old_socket_answers_for_the_new_one(kind: str) -> None:
-    """From one address to all: what the kernel still gives to the old socket is answered as on the new one."""
-    async with serving() as reloadable:
-        await reloadable.change(BOUND)
-        old = await reloadable.change(".:PORT {\nwhoami\n}\n")
-        assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
-        await old.drain(never)
-        assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
-
-
 async def test_tls_and_https_are_tcp_alone() -> None:
     async with serving() as reloadable:
         tls = f"tls {DATA}/server.pem {DATA}/server.key"
@@ -214,15 +204,12 @@ async def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) ->
             assert not shared(udp.sock)
 
 
-class Part:
+class Part(Noted):
     """UDP or TCP, of which the order of calls is wanted."""
 
     def __init__(self, log: list[str], name: str) -> None:
-        self.log, self.name = log, name
+        super().__init__(log, f"{name} ")
         self.connections: set[int] = set()
-
-    def __getattr__(self, called: str) -> Any:
-        return lambda: self.log.append(f"{self.name} {called}")
 
 
 def drained(listener: Listener, is_needed: bool, is_forced: bool = False) -> float:

@@ -47,19 +47,6 @@ def test_what_does_not_fit_is_lost_and_reported_once(max_lines: int, max_octets:
     assert (queue.has_waiting, queue.lost) == (False, 3)
 
 
-def test_after_an_overflow_lines_are_lost_until_half_of_the_queue_is_free() -> None:
-    queue = LogWriter((), 4, 1000)
-    for stream, number in enumerate((1, 2, 3, 4, 5)):  # one chunk each
-        queue.write(stream, lines_of(number))
-    queue.take()
-    put_all(queue, 6)
-    assert queue.lost == 2
-    queue.take(), queue.take()
-    put_all(queue, 7)
-    assert queue.lost == 2
-    assert [queue.take().data for _ in range(2)] == [lines_of(4), report(2) + lines_of(7)]
-
-
 @pytest.mark.parametrize(
     ("max_lines", "max_octets"),
     [pytest.param(4, 1000, id="lines"), pytest.param(1000, 8, id="octets")],
@@ -155,16 +142,6 @@ def test_a_sink_that_stalls_holds_up_no_other_thread() -> None:
         *map(str, range(10)),
         "[WARNING] 90 lines of the log were dropped because the output was not read or was full",
     ]
-
-
-def test_closing_waits_no_longer_than_it_was_told_to() -> None:
-    sink = Stalling()
-    writer = LogWriter([sink])
-    writer.start()
-    writer.write(0, b"last words\n")
-    assert sink.called.wait(TIMEOUT)
-    assert not writer.close(0)
-    sink.goes_on.set()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from tests.fastpath.twins import ask
 
 CLIENT = Endpoint("192.0.2.1", 40000)
 NXDOMAIN = b"\0\7\x81\x83" + bytes(8)
-CUT = b"\0\7\x83\x80" + bytes(8)
 
 
 class Tapped:
@@ -94,16 +93,6 @@ def test_readers_see_the_same_and_collect_now_and_then() -> None:
         tapped.now += POLL
         queries.collect()
         assert [seen.name.to_text() for seen in queries.since(position)] == ["b."]
-
-
-def test_a_share_stands_for_all() -> None:
-    tapped = Tapped()
-    with tapped.queries.looking():
-        for _ in range(4 * SAMPLE):
-            tapped.add()
-        found = tapped.queries.last()
-    assert (len(found), {each.weight for each in found}) == (SAMPLE, {4.0})
-    assert tapped.queries.seen == 4 * SAMPLE
 
 
 def test_memory_is_bounded() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from random import Random
@@ -17,9 +16,8 @@ from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.server import lifecycle
-from hsdns.server.faults import POLL, Restarts
-from loadtest.ports import free_port
-from tests.server.loopback import WHOAMI, ReloadableServer, fetch, running
+from hsdns.server.faults import Restarts
+from tests.server.loopback import WHOAMI, ReloadableServer, running
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.coroutines.event_loops import until
@@ -114,24 +112,6 @@ async def test_times(rules: list[str], done: str) -> None:
     assert sum(rule.hits for rule in process.rules.all) == done.count("killed")
 
 
-async def test_each_time_so_many_are_pending() -> None:
-    process = Scripted()
-    process.add("die 10s pending 5 after 1s times 2 named full")
-    process.pending = 4
-    await process.until(3.0)
-    assert process.done == []
-    process.pending = 5
-    await process.until(3.0 + POLL)
-    (killed,) = process.done
-    process.pending = 0
-    await process.until(20.0)
-    process.pending = 9
-    await process.until(40.0)
-    assert [each.split()[0] for each in process.done] == ["killed", "back"] * 2
-    (rule,) = process.rules.ended
-    assert (rule.hits, rule.ended, killed) == (2, "spent", process.done[0])
-
-
 @pytest.mark.parametrize("ends", ["removed", "expired", "closed"])
 async def test_the_end_of_a_rule_brings_it_back(ends: str) -> None:
     process = Scripted()
@@ -216,41 +196,6 @@ async def test_a_corefile_that_is_broken_meanwhile(
         whole.replace(reloadable.path)
         await until(lambda: reloadable.server.is_serving, "back")
         assert (await reloadable.ask()).startswith("1 NOERROR")
-
-
-@pytest.mark.sockets
-async def test_a_start_that_fails_leaves_no_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """But those of the control door, where they were."""
-    found: list[list[bool]] = []
-    health, door, other = free_port(), free_port(), free_port()
-    token = tmp_path / "token"
-    token.write_text("secret-of-16-octets")
-    token.chmod(0o600)
-    text = f".:PORT {{\nbind 127.0.0.1\nhealth 127.0.0.1:{health}\ncontrol 127.0.0.1:{door} {token}\nwhoami\n}}\n"
-
-    async def is_open(port: int) -> bool:
-        try:
-            await fetch(port, "/health")
-        except ConnectionRefusedError:
-            return False
-        return True
-
-    async def look(seconds: float) -> None:
-        """What waits between two tries."""
-        found.append([await is_open(port) for port in (health, door, other)])
-
-    async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            block = f"example.org:{taken.getsockname()[1]} {{\nbind 127.0.0.1\nwhoami\n}}\n"
-            reloadable.write(text.replace(str(door), str(other)) + block)
-            monkeypatch.setattr(lifecycle, "sleep", look)
-            await killed(reloadable, "restart")
-            await until(lambda: len(found) > 1, "tried twice")
-            assert found[:2] == [[False, True, False]] * 2
 
 
 @pytest.mark.sockets

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ from hsdns.server.runtime import (
     take_apart,
 )
 from hsdns.wire.message import Reply
+from tests.support.coroutines.event_loops import until
 from tests.support.plugins.requests import make_request
 from tests.support.servers.function_processor import processor
 
@@ -50,6 +52,21 @@ def configuration(corefile: str) -> Configuration:
 
 
 # --- what plugins ask ---
+
+
+async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, "hsdns"):
+
+        async def fail() -> None:
+            raise ValueError("broken")
+
+        tasks = Tasks()
+        tasks.spawn(fail(), "cluster watch")
+        await until(lambda: not len(tasks), "the task at its end")
+    assert [record.getMessage() for record in caplog.records] == [
+        "cluster watch ended with an error"
+    ]
+    assert caplog.records[0].exc_info is not None
 
 
 @pytest.mark.parametrize(

@@ -33,34 +33,6 @@ from loadtest.ports import free_port
 
 pytestmark = pytest.mark.sockets
 
-IPV6 = pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
-
-
-@pytest.mark.parametrize(
-    ("host", "bound", "is_dual_stack"),
-    [
-        pytest.param("127.0.0.1", "127.0.0.1", False, id="ipv4"),
-        pytest.param("::1", "::1", False, id="ipv6", marks=IPV6),
-        pytest.param("", "::", True, id="all", marks=IPV6),
-        pytest.param("0.0.0.0", "::", True, id="all-as-ipv4", marks=IPV6),
-        pytest.param("::", "::", True, id="all-as-ipv6", marks=IPV6),
-    ],
-)
-def test_open_both(host: str, bound: str, is_dual_stack: bool) -> None:
-    udp, tcp = open_both(ListenAddress(host, 0))
-    with udp, tcp:
-        assert udp.type == socket.SOCK_DGRAM
-        assert tcp.type == socket.SOCK_STREAM
-        assert udp.getsockname() == tcp.getsockname()
-        assert udp.getsockname()[0] == bound
-        assert tcp.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
-        for sock in (udp, tcp):
-            assert not sock.getblocking()
-            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 0
-            if sock.family == socket.AF_INET6:
-                v6only = sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
-                assert bool(v6only) is not is_dual_stack
-
 
 @pytest.mark.parametrize("missing", ["python", "kernel", "address"])
 def test_host_without_ipv6_gets_ipv4(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,6 +221,10 @@ def test_workers_keep_their_shares_beside_another_listener(second: str) -> None:
             opened.close()
 
 
+DATA = Path(__file__).parents[1] / "data" / "tls"
+TLS = f"tls {DATA}/server.pem {DATA}/server.key"
+
+
 def test_worker_that_gets_no_socket_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     real = sockets.open_udp
 
@@ -266,10 +242,6 @@ def test_worker_that_gets_no_socket_leaves_nothing(monkeypatch: pytest.MonkeyPat
     finally:
         for sock in beside:
             sock.close()
-
-
-DATA = Path(__file__).parents[1] / "data" / "tls"
-TLS = f"tls {DATA}/server.pem {DATA}/server.key"
 
 
 def read(text: str) -> list[Settings]:

@@ -10,23 +10,15 @@ import pytest
 
 from hsdns.assemble import Configuration
 from hsdns.cluster.objects import Upserted
-from hsdns.cluster.source import Deliver
 from hsdns.faults.rules import RuleError, Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
-from hsdns.plugin import Runtime
-from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.kubernetes.faults import blocks_of, hold
 from hsdns.server.faults import measure_behind
-from hsdns.sources.api_server import ApiServer
-from loadtest.ports import free_port
-from tests.server.loopback import ReloadableServer, running
-from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Asking, Timed, served
+from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Timed, served
 from tests.support.cluster.objects import service, upserts
-from tests.support.coroutines.event_loops import DEADLINE, until
-from tests.support.servers.cluster_server import ClusterServer
+from tests.support.coroutines.event_loops import DEADLINE
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, cluster_objects
-from tests.support.servers.scripted_source import ScriptedSource
 from tests.support.servers.udp_listeners import each_kind
 
 CLUSTERS = """cluster.local:53 shop.test:54 {
@@ -79,55 +71,6 @@ async def test_a_frozen_state_outlives_a_reload(tmp_path: Path) -> None:
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("change", ["reload", "restart"])
-async def test_what_a_new_block_reads_first_stands_still(
-    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if it changes before the block serves."""
-
-    async def watch(self: ScriptedSource, deliver: Deliver, *_: object) -> None:
-        deliver([Upserted(service("default/web", "10.96.0.4", version="4"))])
-
-    async with served(tmp_path) as (site, asking):
-        before = site.server.instance
-        asking.add("freeze")
-        monkeypatch.setattr(ScriptedSource, "watch", watch)
-        site.objects = cluster_objects(service("default/web", "10.96.0.3", version="3"))
-        if change == "reload":
-            site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
-            assert await site.server.reload()
-        else:
-            asking.add("restart")
-            await until(lambda: site.server.instance not in (None, before), "back")
-        assert await asking.ask(WEB) == ({"10.96.0.3"}, 0)
-
-
-@pytest.mark.sockets
-async def test_a_watch_is_away_before_a_block_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = f"cluster.local:PORT {{\nbind 127.0.0.1\nkubernetes {{\nendpoint http://127.0.0.1:{free_port()}\nstartup_timeout 1ms\n}}\n}}\n"
-    start, found = Kubernetes.start, list[str]()
-
-    async def observed(self: Kubernetes, runtime: Runtime) -> None:
-        assert isinstance(self.source, ApiServer)
-        found.extend(each.by for each in self.source.obstacles.all)
-        await start(self, runtime)
-
-    async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
-        server = reloadable.server
-        assert server.faults is not None
-        server.faults.add("watch away named gone".split(), server.configuration)
-        monkeypatch.setattr(Kubernetes, "start", observed)
-        reloadable.write(text.replace("1ms", "2ms"))
-        assert await server.reload()
-        before = server.instance
-        server.faults.add(["restart"], server.configuration)
-        await until(lambda: server.instance not in (None, before), "back")
-        assert found == ['by the rule "gone" of fault'] * 2
-
-
-@pytest.mark.sockets
 async def test_a_rule_that_ends_while_a_reload_places_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,21 +99,6 @@ async def test_a_rule_that_ends_while_a_reload_places_it(
         site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
         blocks = blocks_of(site.server.configuration.plugins)
         assert [len(each.state.replaced) for each in blocks] == [0]
-
-
-@pytest.mark.sockets
-async def test_a_rule_that_another_thread_spends(tmp_path: Path) -> None:
-    """As rules about the watch are: what follows runs on the loop of the server."""
-    async with ClusterServer(tmp_path, BLOCKS, cluster_objects(), faults=True) as site:
-        asking = Asking(site, "udp")
-        asking.add("rcode REFUSED times 1")
-        assert site.server.faults is not None
-        rules = site.server.faults.rules
-        (rule,) = rules.all
-        rule.hits = 1
-        await asyncio.to_thread(rules.on_spent)
-        await until(lambda: not rules.standing, "the rule ended")
-        assert all(each.fault is None for each in site.server.configuration.blocks)
 
 
 @pytest.mark.parametrize(

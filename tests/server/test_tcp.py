@@ -15,7 +15,7 @@ from hsdns.chain import Request
 from hsdns.server.transport import tcp as tcp_listener
 from hsdns.server.transport.admission import MAX_CREDIT_WAIT, SECONDS, STEPS
 from hsdns.server.transport.sockets import DEFAULT_LIMITS, Limits, Settings
-from hsdns.server.transport.tcp import KNOWN, MAX_IN_WORK, TcpConnection
+from hsdns.server.transport.tcp import MAX_IN_WORK, TcpConnection
 from hsdns.wire.framing import frame
 from hsdns.wire.message import RR, Reply
 from tests.support.clients.messages import query
@@ -142,18 +142,6 @@ def spend(it: MemoryServing, seconds: float) -> None:
     it.processor.knows, it.processor.drops = "none", drop
 
 
-def test_known_ones_of_a_step_are_bounded(it: MemoryServing) -> None:
-    """Each step may have some of them; their replies are written at the end of the turn, at once."""
-    it.server.clock = it.server.turns._clock = lambda: (
-        0.6 * SECONDS / KNOWN * len(it.processor.looked_up)
-    )
-    transport = it.connect()
-    transport.connection.data_received(QUERY * (3 * KNOWN))
-    assert [len(frames(each)) for each in transport.writes] == [2 * KNOWN]
-    it.finish()
-    assert [len(frames(each)) for each in transport.writes] == [2 * KNOWN, KNOWN]
-
-
 def test_octets_are_cut_into_messages_as_they_are_taken_up(it: MemoryServing) -> None:
     """A read full of empty messages costs no more than others in a turn."""
     it.processor.knows = "none"
@@ -192,19 +180,6 @@ def test_each_message_has_its_own_time(it: MemoryServing) -> None:
     it.server.settings = Settings(Limits(read=DEFAULT_LIMITS.read / 2))
     transport.connection.expire(it.now)
     assert transport.is_over, "the limits may be exchanged"
-
-
-def test_replies_behind_a_long_one_are_counted(it: MemoryServing) -> None:
-    transport = it.connect(reads=False)
-    connection = transport.connection
-    assert isinstance(connection, TcpConnection)
-    connection.in_work = 3
-    connection._take_more(iter([bytes(5000)]))
-    for _ in range(3):
-        connection._send(bytes(60_000))
-    assert it.server.places.octets == 60_002 + 2 * 60_000
-    connection.resume_writing()
-    assert it.server.places.octets == 5002 + 2 * 60_002, "all are written, and unread"
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["at-once", "later"])
@@ -410,31 +385,6 @@ async def test_client_that_has_broken_off_does_not_disturb_the_end(loop: str) ->
         await until(lambda: not it.server.connections, "no connection")
 
 
-@over_sockets
-@pytest.mark.parametrize("has_left", [False, True])
-async def test_end_waits_for_the_client(loop: str, has_left: bool) -> None:
-    """Unless it has ended before, though its query is in work."""
-    holding = Holding()
-    async with serving(holding) as it, TcpClient(it.address) as client:
-        client.ask(1 if has_left else 2)
-        await until(lambda: holding.asked == 1, "a query")
-        connection = await it.connection()
-        if has_left:
-            client.writer.write_eof()
-            await until(lambda: connection._client_has_ended, "the client's end")
-        else:
-            assert await client.numbers(1) == [2]
-        it.server.end()
-        if not has_left:
-            client.ask(3)
-        async with asyncio.timeout(DEADLINE):
-            assert await client.reader.read() == b""
-        assert len(it.server.connections) == (not has_left)
-        client.writer.close()
-        await until(lambda: not it.server.connections, "the connection closed")
-        assert holding.asked == 1
-
-
 # --- replies of several messages ---
 
 
@@ -475,23 +425,6 @@ async def test_queries_behind_a_long_reply_are_answered_after_it(
         expected = [each for each in (1, *behind) for _ in range(301 if each == 1 else 1)]
         assert await client.numbers(len(expected)) == expected
         connection = await it.connection()
-        await until(lambda: connection.in_work == 0, "an end")
-
-
-@over_sockets
-async def test_replies_that_come_during_a_long_one_wait_for_its_end(loop: str) -> None:
-    """Two queries before it that wait for an upstream; the second one has a long reply, too."""
-    slow = Long(300, 1000)
-    slow.waits = {1, 3}
-    async with serving(slow) as it, TcpClient(it.address) as client:
-        client.ask(3, 1)
-        connection = await it.connection()
-        await until(lambda: connection.in_work == 2, "two that wait")
-        slow.waits = set()
-        client.ask(1)
-        assert await client.numbers(1) == [1]
-        slow.opened.set()
-        assert await client.numbers(300 + 1 + 301) == [*[1] * 300, 3, *[1] * 301]
         await until(lambda: connection.in_work == 0, "an end")
 
 

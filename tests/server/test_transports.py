@@ -239,52 +239,6 @@ async def test_dropped_reply_is_silence(kind: str, loop: str) -> None:
         assert await door.summary() == "2 NOERROR qr rd |  |  | "
 
 
-HEADER = bytes.fromhex("0007 0100 0001 0000 0000 0000")
-QUESTION = bytes.fromhex("07 6578616d706c65 03 6f7267 00 0001 0001")
-
-
-def padded(size: int) -> bytes:
-    """A query of so many octets, made long by one EDNS option."""
-    head = HEADER[:-1] + b"\x01" + QUESTION + bytes.fromhex("00 0029 1000 00000000")
-    room = size - len(head) - 2
-    option = bytes.fromhex("ffde") + (room - 4).to_bytes(2, "big") + bytes(room - 4)
-    return head + room.to_bytes(2, "big") + option
-
-
-@pytest.mark.parametrize(
-    ("sent", "over_udp", "over_tcp"),
-    [
-        pytest.param(HEADER + QUESTION, "0007 8500 0001 0001 0000 0000", "0007 8500 0001 0001 0000 0000", id="query"),
-        pytest.param(padded(4096), "0007 8500 0001 0001 0000 0001", "0007 8500 0001 0001 0000 0001", id="4096-octets"),
-        pytest.param(padded(4097), "0007 8101 0000 0000 0000 0000", "0007 8101 0000 0000 0000 0000", id="4097-octets"),
-        pytest.param(HEADER + QUESTION + bytes(9000), "0007 8101 0000 0000 0000 0000", "0007 8101 0000 0000 0000 0000", id="more-behind"),
-        pytest.param(HEADER, "0007 8101 0000 0000 0000 0000", "0007 8101 0000 0000 0000 0000", id="no-question"),
-        pytest.param(bytes.fromhex("0007 2900 0001 0000 0000 0000"), "0007 a804 0000 0000 0000 0000", "0007 a804 0000 0000 0000 0000", id="update"),
-        pytest.param(b"", "", "", id="empty"),
-        pytest.param(b"\0" * 11, "", "", id="shorter-than-a-header"),
-        pytest.param(b"\0\7\x81\0" + HEADER[4:] + QUESTION, "", "", id="reply"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize(("kind", "loop"), [*UDP, *STREAMS[:4]])
-async def test_header_of_the_reply(
-    kind: str, loop: str, sent: bytes, over_udp: str, over_tcp: str
-) -> None:
-    """Of an error it is all; what is no query ends nothing, and the next one is answered."""
-    async with opened(kind) as door:
-        if kind.startswith("udp"):
-            door.client.sock.sendto(sent, (ADDRESS, door.server.local.port))
-        else:
-            door.client.send(sent)
-        expected = bytes.fromhex(over_udp if kind.startswith("udp") else over_tcp)
-        if expected:
-            wire = await door.receive()
-            assert wire[:12] == expected
-            assert (len(wire) == 12) is bool(wire[3] & 15)
-        door.send(99)
-        assert (await door.summary()).startswith("99 NOERROR")
-        await until(lambda: door.server.pending == 0, "no query in work")
-
-
 @pytest.mark.parametrize(
     ("kind", "payload", "fits"),
     [

@@ -345,6 +345,19 @@ async def test_answer_after_the_end_is_sent_by_nobody(kind: str) -> None:
     await tasks.cancel()
 
 
+@each_kind
+async def test_what_is_not_sent_at_the_end_counts(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the last datagrams, too, those that the kernel does not take are counted."""
+    found = SimpleNamespace(received=0, send_errors={errno.EPERM: 2})
+    last = SimpleNamespace(serve=lambda table: [], statistics=lambda: found)
+    async with serving(kind=kind) as server:
+        monkeypatch.setattr("hsdns.server.transport.udp.Batch", lambda fd, wildcard: last)
+        server.stop_reading()
+        assert server.statistics() == (0, {errno.EPERM: 2})
+
+
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [(1.1 * AGAIN, [1, 2, 3]), (0.6 * AGAIN, [2])],
@@ -377,59 +390,3 @@ async def test_the_buffer_is_read_between_misses(seconds: float, expected: list[
     server._take()
     server.close()
     assert read == [0, *expected]
-
-
-async def test_the_buffer_is_read_between_steps_of_connections() -> None:
-    """What misses the table then is answered in the next iteration."""
-    taken: list[int] = []
-
-    class OneMiss:
-        def serve(self, table: object) -> list[tuple[bytes, bytes, bytes]]:
-            return [(b"query", b"", b"")]
-
-    sock = open_udp(ListenAddress("127.0.0.1", 0))
-    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 1.0)
-    server.start()
-    (read,) = server._between.values()
-    server._batch = OneMiss()
-    server._take = lambda: taken.append(len(server._waiting[1].take(9)))
-    read()
-    assert taken == []
-    await asyncio.sleep(0)
-    server.close()
-    assert not server._between
-    assert taken == [1]
-
-
-async def test_an_error_costs_the_queries_of_one_iteration_only() -> None:
-    taken: list[int] = []
-
-    sock = open_udp(ListenAddress("127.0.0.1", 0))
-    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
-
-    def take() -> None:
-        taken.extend(each[0] for each in server._waiting[1].take(1))
-        if len(taken) == 2:
-            raise KeyError(taken)
-
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-    server._take = take
-    server._waiting[1].offer(0, [(b"query", b"", b"")] * 3)
-    server._read_batch()
-    for _ in range(4):
-        await asyncio.sleep(0)
-    server.close()
-    assert taken == [0, 0, 0]
-
-
-@each_kind
-async def test_what_is_not_sent_at_the_end_counts(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the last datagrams, too, those that the kernel does not take are counted."""
-    found = SimpleNamespace(received=0, send_errors={errno.EPERM: 2})
-    last = SimpleNamespace(serve=lambda table: [], statistics=lambda: found)
-    async with serving(kind=kind) as server:
-        monkeypatch.setattr("hsdns.server.transport.udp.Batch", lambda fd, wildcard: last)
-        server.stop_reading()
-        assert server.statistics() == (0, {errno.EPERM: 2})

@@ -32,7 +32,7 @@ from loadtest.apiserver.fake_cluster import FakeCluster
 from tests.support.apiserver.fixed_access import FixedAccess
 from tests.support.apiserver.memory_api import SERVER, MemoryAnswer, MemoryApi
 from tests.support.apiserver.scripted_http import Said, ScriptedServer, said
-from tests.support.apiserver.watching_source import Around
+from tests.support.apiserver.watching_source import around
 
 
 class Connect:
@@ -55,7 +55,7 @@ class Harness:
 
     def __init__(self, cluster: FakeCluster, options: WatchOptions) -> None:
         self.api = MemoryApi(cluster)
-        self.around = Around()
+        self.around = around()
         self.events: list[str] = []
         self.log: list[str] = []
         self.settled = 0
@@ -290,7 +290,7 @@ def test_token_that_the_server_echoes_is_not_reported(answer: Said) -> None:
                     return ApiClient(FixedAccess(access), around.metrics, around.clock, pytest.fail)
 
             source = ApiServer(ToServer(), WatchOptions())
-            watching = asyncio.create_task(source.watch(lambda events: None, report, Around()))
+            watching = asyncio.create_task(source.watch(lambda events: None, report, around()))
             async with asyncio.timeout(20):
                 await reported.wait()
             outages = source.outages()

@@ -1,13 +1,23 @@
+"""A cluster of a test, and its server."""
+
+from __future__ import annotations
+
+import asyncio
 import gc
 import os
 import socket
 import threading
 from pathlib import Path
 
+import dns.message
 import pytest
 
+from hsdns.cluster.objects import Event
 from hsdns.testing import Cluster, ClusterError, Service
 from hsdns.testing.cluster import wait_answer
+from hsdns.testing.pod import ZONE
+from hsdns.testing.queries import Query
+from hsdns.testing.server import ServerThread
 from tests.testing.asking import ask, ask_web
 from tests.testing.conftest import calls
 
@@ -55,19 +65,17 @@ def test_endpoints_of_a_dump_can_be_changed(cluster: Cluster) -> None:
     assert ask(cluster, "pods.default.svc.cluster.local") == ["NXDOMAIN"]
 
 
-def test_names_outside_do_not_exist(cluster: Cluster) -> None:
-    cluster.service("db", external_name="db.example.org")
-    assert ask(cluster, "example.org") == ["NXDOMAIN"]
-    assert ask(cluster, "db.default.svc.cluster.local") == ["db.example.org."]
-    assert ask(cluster, "db.default.svc.cluster.local", tcp=True) == ["db.example.org."]
-
-
 @pytest.mark.parametrize(("call", "found"), calls("changes"))
 def test_change_is_answered_when_the_call_returns(
     cluster: Cluster, web: Service, call: str, found: str
 ) -> None:
     eval(call)
     assert ask_web(cluster) == found
+
+
+@pytest.mark.parametrize(("call", "found"), calls("answers"))
+def test_answers(cluster: Cluster, web: Service, call: str, found: str) -> None:
+    assert str(eval(call)) == found
 
 
 @pytest.mark.parametrize(("call", "sentence"), calls("refused"))
@@ -146,21 +154,9 @@ def test_wait_answer_waits_for_a_change(cluster: Cluster, web: Service) -> None:
     assert 0.02 <= now < 0.03
 
 
-SEEN = "web.default.svc.cluster.local has these: 10.0.0.1 10.0.0.2"
-
-
-@pytest.mark.parametrize(
-    ("name", "addresses", "text"),
-    [
-        ("web", ["10.0.0.1"], f"web has not 10.0.0.1 within 0 s; {SEEN}"),
-        ("web", [], f"web has not lost its addresses within 0 s; {SEEN}"),
-        ("web", ["fd00::1"], "web has not fd00::1 within 0 s; web.default.svc.cluster.local has no address"),
-        ("wbe.cluster.local", ["10.0.0.1"], "wbe.cluster.local has not 10.0.0.1 within 0 s; no name exists: wbe.cluster.local NXDOMAIN"),
-    ],
-)  # fmt: skip
-def test_wait_answer_shows_what_was_answered(
-    cluster: Cluster, web: Service, name: str, addresses: list[str], text: str
-) -> None:
+@pytest.mark.parametrize(("given", "text"), calls("what a wait shows"))
+def test_wait_answer_shows_what_was_answered(cluster: Cluster, web: Service, given: str, text: str) -> None:  # fmt: skip
+    name, *addresses = given.split()
     with pytest.raises(AssertionError) as raised:
         cluster.wait_answer(name, addresses, within=0)
     assert str(raised.value) == text
@@ -204,16 +200,6 @@ def test_changes_of_several_threads(cluster: Cluster) -> None:
     assert sorted(service.addresses) == sorted(addresses)
 
 
-def test_endpoints_have_names_and_ports(cluster: Cluster, web: Service) -> None:
-    web.endpoint("10.0.0.3", hostname="three").endpoints("fd00::1")
-    assert ask(cluster, f"three.web.{SVC}") == ["10.0.0.3"]
-    assert ask(cluster, f"web.{SVC}", "AAAA") == ["fd00::1"]
-    assert f"0 25 8080 three.web.{SVC}." in ask(cluster, f"_http._tcp.web.{SVC}", "SRV")
-    assert web.addresses == ["10.0.0.1", "10.0.0.2", "10.0.0.3", "fd00::1"]
-    assert web.dns_name == f"web.{SVC}"
-    assert web.cluster_ips == []
-
-
 def test_statefulset(cluster: Cluster) -> None:
     db = cluster.statefulset("db", replicas=3, ports={"pg": 5432})
     first, second, third = db.addresses
@@ -232,8 +218,45 @@ def test_statefulset(cluster: Cluster) -> None:
     assert cluster["db"].addresses == []
 
 
-def test_statefulset_of_a_service_that_is_there(cluster: Cluster) -> None:
-    every = cluster.service("every", headless=True, selector={"app": "db"}, publish_not_ready=True)
-    db = cluster.statefulset("db", replicas=2, service="every").not_ready()
-    assert ask(cluster, f"db-0.every.{SVC}") == [db.addresses[0]]
-    assert every.addresses == db.addresses
+# --- its server ---
+
+WEB = f"web.default.svc.{ZONE}"
+
+
+def test_every_query_is_noted(cluster: Cluster) -> None:
+    """Also the second one of a question, over either transport: there is no answer table."""
+    cluster.service("web", headless=True).endpoints("10.0.0.1")
+    for tcp in (False, False, True, True):
+        ask(cluster, WEB.upper(), tcp=tcp)
+    assert [(each.name, each.type, each.transport, each.rcode) for each in cluster.queries] == [
+        (WEB, "A", transport, "NOERROR") for transport in ("udp", "udp", "tcp", "tcp")
+    ]
+
+
+def test_a_query_is_noted_before_its_sender_reads_the_reply(cluster: Cluster) -> None:
+    """It waits for no reply at all: the assertion takes what has arrived."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for number in range(200):
+            wire = dns.message.make_query(f"n{number}.{ZONE}", "AAAA").to_wire()
+            sock.sendto(wire, (cluster.address, cluster.port))
+            cluster.queries.assert_asked(f"n{number}.{ZONE}", "AAAA", times=1)
+
+
+def test_it_runs_beside_a_loop_of_the_test(cluster: Cluster) -> None:
+    async def test() -> list[str]:
+        service = cluster.service("web", headless=True).endpoints("10.0.0.1")
+        found = await asyncio.to_thread(ask, cluster, WEB)
+        service.endpoints("10.0.0.2")
+        return found + await asyncio.to_thread(ask, cluster, WEB)
+
+    assert asyncio.run(test()) == ["10.0.0.1", "10.0.0.1", "10.0.0.2"]
+
+
+def test_a_start_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[Event] = []
+    noted: list[Query] = []
+    thread = ServerThread(events, noted.append, ttl=99999)
+    with pytest.raises(Exception, match="99999"):
+        thread.start()
+    thread.stop()
+    assert not thread._thread.is_alive()

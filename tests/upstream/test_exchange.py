@@ -17,7 +17,6 @@ from hsdns import eager
 from hsdns.server.runtime import Queries
 from hsdns.upstream.connection import StreamConnection
 from hsdns.upstream.exchange import (
-    Health,
     HealthCheck,
     Upstream,
     UpstreamError,
@@ -438,7 +437,7 @@ async def test_probe(check: HealthCheck, force_tcp: bool, name: str, rd: bool) -
     """Any reply counts, even one to another question."""
     script: Answer = lambda wire: [wire[:2] + b"\x80\5" + bytes(8)]  # noqa: E731 - a script is a value here
     async with serve(script, script) as server:
-        upstream = upstream_of(FakeRuntime(), server.port, check=check, force_tcp=force_tcp)
+        upstream = upstream_of(FakeRuntime(), server.port, health_check=check, force_tcp=force_tcp)
         assert await upstream._probe()
         (wire,) = server.tcp if force_tcp else server.udp
     message = dns.message.from_wire(wire)
@@ -476,7 +475,9 @@ async def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_queries_and_probes_come_from_the_source_address() -> None:
     async with serve(tcp=FOUND) as server:
-        upstream = upstream_of(FakeRuntime(), server.port, source=OTHER_LOOPBACK, force_tcp=True)
+        upstream = upstream_of(
+            FakeRuntime(), server.port, source_address=OTHER_LOOPBACK, force_tcp=True
+        )
         await upstream.ask(QUERY, "tcp", LONG)
         assert await upstream._probe()
         peers = [made.get_extra_info("peername")[0] for made in server.connections]
@@ -539,21 +540,3 @@ async def test_queries_over_streams_have_a_share_of_the_process(
     replied.set()
     assert await other.ask(QUERY, "tcp", LONG) == await waiting.pop() == Reply()
     assert Upstream._streams.used == 0
-
-
-def test_probes_until_a_reply_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    results, seen, slept = [False, False, False, True], [], []
-
-    async def probe() -> bool:
-        seen.append((found.failures, found.is_probing))
-        return results.pop(0)
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    found = Health(0.25)
-    asyncio.run(found.probe_until_healthy(probe))
-    assert seen == [(0, True), (1, True), (2, True), (3, True)]
-    assert slept == [0.25] * 3
-    assert (found.failures, found.is_probing) == (0, False)

@@ -235,16 +235,3 @@ async def test_a_reply_comes_as_its_query_is_cancelled(reply: bytes | Connection
     assert await other == b"other"
     with pytest.raises(asyncio.CancelledError):
         await cancelled
-
-
-async def test_closed_in_between_queries_are_answered_and_nothing_is_kept(
-    certificate: Certificate,
-) -> None:
-    async with line_to(certificate) as line:
-        asking = asyncio.create_task(line.ask())
-        await asyncio.sleep(0)
-        line.line.close()
-        assert is_reply(await asking)
-        assert len(line.line) == 0
-        assert is_reply(await line.ask())
-        assert len(line.line) == 0

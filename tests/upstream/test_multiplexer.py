@@ -214,28 +214,6 @@ def test_other_messages_are_ignored_until_the_timeout(forged: Callable[[bytes], 
     setup.under_test.close()
 
 
-@in_loop
-def test_identical_questions_share_a_query() -> None:
-    others = [
-        WWW.replace(flags=0x0110),
-        WWW.replace(edns=Edns(1232)),
-        WWW.replace(edns=Edns(1232, do=True)),
-        Query.ask(Name.from_text("www.example.org."), RRType.AAAA),
-        Query.ask(Name.from_text("ftp.example.org."), RRType.A),
-    ]
-    setup = Setup()
-    same = [setup.ask(WWW.replace(id=k)) for k in range(50)]
-    assert len(setup.sent) == 1
-    for each in others:
-        setup.ask(each)
-    assert len(setup.sent) == 1 + len(others)
-    assert len(setup.counts) == 50 + len(others)
-    setup.sockets[0].receive(reply(setup.sockets[0].sent[0]))
-    assert {setup.results[k] for k in same} == {reply(setup.sockets[0].sent[0])}
-    assert len(setup.under_test) == len(others)
-    setup.under_test.close()
-
-
 def in_case(number: int) -> Query:
     """www.example.org. in one of 2 ** 13 cases."""
     bits = iter(f"{number:013b}")
@@ -568,16 +546,3 @@ def test_each_is_due_once_and_at_most_a_tick_late(added: list[float], times: lis
         assert all(deadline <= now for _, deadline in due)
         assert all(deadline > now - DEADLINE_TICK for _, deadline in waiting)
     assert bool(deadlines) == bool(waiting)
-
-
-def test_it_draws_many_octets_at_a_time_and_uses_each_once() -> None:
-    drawn: list[int] = []
-
-    def draw(count: int) -> bytes:
-        drawn.append(count)
-        return b"".join((len(drawn) * 10_000 + k).to_bytes(2, "big") for k in range(count // 2))
-
-    entropy = Entropy(draw)
-    numbers = [entropy.number() for _ in range(3000)]
-    assert numbers == [*range(10_000, 12_048), *range(20_000, 20_952)]
-    assert drawn == [4096, 4096]

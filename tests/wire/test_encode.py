@@ -264,7 +264,9 @@ def test_replies_are_compressed() -> None:
 def test_the_root_as_question_and_as_owner() -> None:
     query = Query.ask(name("."), RRType.NS)
     reply = Reply(answer=(RR(name("."), RRType.NS, 5, name("a.example.org.").wire),))
-    assert seen(read(encode(query, reply, 512))) == given_records(reply)
+    wire = encode(query, reply, 512)
+    assert seen(read(wire)) == given_records(reply)
+    assert len(wire) == 12 + 5 + 1 + 10 + 15, "the root is shorter than a pointer"
 
 
 @pytest.mark.parametrize(
@@ -297,7 +299,7 @@ def test_options_of_an_upstream_replace_the_echoed_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("padding", "kept"), [(400, True), (600, False)], ids=["fit", "do-not-fit"]
+    ("padding", "kept"), [(468, True), (469, False)], ids=["fit", "do-not-fit"]
 )
 def test_options_that_leave_no_room_are_left_out(padding: int, kept: bool) -> None:
     edns = Edns(512, do=True, options=((12, bytes(padding)),))
@@ -324,7 +326,7 @@ ADDRESSES = tuple(RR(QUERY.qname, RRType.A, 30, n.to_bytes(4, "big")) for n in r
 
 
 @given(
-    st.sampled_from([RRType.A, RRType.TXT, RRType.SRV, RRType.NS]),
+    st.sampled_from([RRType.A, RRType.TXT, RRType.SRV, RRType.NS, 65281]),
     st.integers(0, 300),
     st.sampled_from([None, (0, "ttl", 9), (70, "rrclass", 3), (70, "rrtype", 65280), (70, "rdata", bytes(6) + b"\2lo\0"), (65, "owner", name("x."))]),
     st.sampled_from([12 + len(QUERY.question_wire), 512, 1232, 1233, 1234, MAX_TCP_LEN]),
@@ -333,7 +335,7 @@ ADDRESSES = tuple(RR(QUERY.qname, RRType.A, 30, n.to_bytes(4, "big")) for n in r
 def test_records_that_differ_in_rdata_only_are_written_as_all_others(
     rrtype: int, count: int, change: tuple[int, str, Any] | None, limit: int, owner: Name
 ) -> None:
-    rdata = {RRType.SRV: bytes(6) + b"\1a\0", RRType.NS: b"\1a\0"}.get(rrtype, b"abcd")
+    rdata = {RRType.SRV: bytes(6) + b"\1a\0", RRType.NS: b"\1a\0", 65281: b""}.get(rrtype, b"abcd")
     records = [RR(owner, rrtype, 30, rdata) for _ in range(count)]
     if change is not None and change[0] < count:
         records[change[0]] = records[change[0]]._replace(**{change[1]: change[2]})
@@ -442,12 +444,14 @@ def test_is_truncated_where_a_handler_chose_the_size(
     assert is_truncated(query, found, "udp") is bool(wire[2] & TC >> 8)
 
 
+@pytest.mark.parametrize("errors", [b"", b"\0\x0f\0\2\0\0"], ids=["plain", "with-errors"])
 @pytest.mark.parametrize("protocol", ["udp", "tcp"])
 @pytest.mark.parametrize("over", [-1, 0, 1])
-def test_one_octet_too_many(protocol: str, over: int) -> None:
+def test_one_octet_too_many(protocol: str, over: int, errors: bytes) -> None:
     query = make_request("a.example.org.", edns=Edns(600, options=((10, b"c" * 8),))).query
-    room = {"udp": 600, "tcp": 65535}[protocol] - (12 + 19 + 11 + 12) - 11
-    found = Reply(answer=(RR(name("."), 65280, 0, bytes(room + over)),))
+    room = {"udp": 600, "tcp": 65535}[protocol] - (12 + 19 + 11 + 12) - 11 - len(errors)
+    answer = (RR(name("."), 65280, 0, bytes(room + over)),)
+    found = Reply(answer=answer, extended_errors=errors)
     assert is_truncated(query, found, protocol) is (over > 0)
 
 

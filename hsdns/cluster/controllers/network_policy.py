@@ -31,7 +31,10 @@ Labels = Mapping[str, str]
 
 
 class Peer(NamedTuple):
-    """A Pod as policies see it: its namespace, the labels of both, its addresses, and its ports for DNS."""
+    """A Pod as policies see it: its namespace, the labels of both, its addresses, and its ports for DNS.
+
+    Without a namespace it is a server on a node, which no selector of Pods chooses.
+    """
 
     namespace: str
     labels: Labels
@@ -105,6 +108,8 @@ def _has_peer(peer: PolicyPeer, policy: NetworkPolicy, server: Peer) -> bool:
             _is_in(address, block.cidr) and not any(_is_in(address, each) for each in block.excluded or ())
             for address in server.addresses
         )  # fmt: skip
+    if not server.namespace:
+        return False
     if peer.namespace_selector is not None:
         is_near = _matches(peer.namespace_selector, server.namespace_labels)
     else:

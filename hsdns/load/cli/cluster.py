@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.assemble import Configuration
 from hsdns.cli.command import complain
-from hsdns.cli.offline import WAIT, CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
+from hsdns.cli.offline import WAIT, CannotTell, kubernetes_blocks, started, wait_for_clusters
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT
 from hsdns.load.cluster.churn import NAMESPACE, Churn, OwnNamespace, Size
@@ -149,47 +149,42 @@ class LoadCluster:
             raise CannotTell(
                 f"{self.configuration.corefile.path}: there is no kubernetes block, so there is no cluster"
             )
-        runtime = make_runtime(self.configuration)
-        writer: ApiWriter | None = None
-        try:
-            for block in blocks:
-                await block.start(runtime)
-            await wait_for_clusters(runtime, blocks, self.is_denied)
-            if self.changes_api:
-                writer = _writer(_only(blocks))
-                await self._make_namespace(_only(blocks), writer)
-            self.questions = self.choose(blocks)
-            self.awaited = self._first()
-            if self.verifies:
-                grows = self.questions.pods is not None
-                self.truth = Truth(
-                    _only(blocks),
-                    self.questions.all,
-                    time.monotonic,
-                    grows=grows,
-                    leads=self.serves is not None,
-                    known=self.questions.known,
-                )
-            if self.serves is not None:
-                await self._open_api(_only(blocks), *self.serves)
-            self._ready.set_result(None)
-            while True:
-                if self.truth is not None:
-                    self.truth.beat()
-                await asyncio.sleep(BEAT)
-        finally:
-            if self._changing is not None:
-                self._changing.cancel()
-                await asyncio.gather(self._changing, return_exceptions=True)
-            if self._own is not None:
-                await self._own.remove()
-            if writer is not None:
-                await writer.close()
-            if self.api is not None:
-                await self.api.stop()
-            for block in blocks:
-                await block.stop()
-            await runtime.tasks.cancel()
+        async with started(self.configuration, blocks) as runtime:
+            writer: ApiWriter | None = None
+            try:
+                await wait_for_clusters(runtime, blocks, self.is_denied)
+                if self.changes_api:
+                    writer = _writer(_only(blocks))
+                    await self._make_namespace(_only(blocks), writer)
+                self.questions = self.choose(blocks)
+                self.awaited = self._first()
+                if self.verifies:
+                    grows = self.questions.pods is not None
+                    self.truth = Truth(
+                        _only(blocks),
+                        self.questions.all,
+                        time.monotonic,
+                        grows=grows,
+                        leads=self.serves is not None,
+                        known=self.questions.known,
+                    )
+                if self.serves is not None:
+                    await self._open_api(_only(blocks), *self.serves)
+                self._ready.set_result(None)
+                while True:
+                    if self.truth is not None:
+                        self.truth.beat()
+                    await asyncio.sleep(BEAT)
+            finally:
+                if self._changing is not None:
+                    self._changing.cancel()
+                    await asyncio.gather(self._changing, return_exceptions=True)
+                if self._own is not None:
+                    await self._own.remove()
+                if writer is not None:
+                    await writer.close()
+                if self.api is not None:
+                    await self.api.stop()
 
     def _first(self) -> Question | None:
         """A question that a server answers once it has the cluster; None if the cluster existed before."""

@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from hsdns import __version__, memory
 from hsdns.cli.command import FlagError, complain
 from hsdns.limits import descriptor_limit, raise_limit
-from hsdns.load.cli.export import Metrics, put_out, write_for_ci
 from hsdns.load.cli.knee import find_knee
+from hsdns.load.cli.reports import Metrics, put_out, write_for_ci
 from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
 from hsdns.load.errors import LoadError, naming_files
 from hsdns.load.schedule import Portion, read_start

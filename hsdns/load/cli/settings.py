@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from msgspec import field
 
 from hsdns.cli.command import FORMATS, NO_CODE, Command, Flag, FlagError, complain, flag
 from hsdns.cli.source import SERVED
 from hsdns.corefile.keys import split_host_port
-from hsdns.load.cli.export import check_gateway
 from hsdns.load.cli.progress import LINE, WAYS, check_live
 from hsdns.load.cluster.changes import DEFAULT, read_kinds
 from hsdns.load.cluster.changes import KINDS as CHANGES
@@ -507,3 +507,13 @@ def _probes(flags: LoadFlags, streams: StreamPlan | None, schedule: Schedule) ->
     if flags.probes is not None:
         return flags.probes
     return schedule.fastest * PROBES if flags.uses("churn") and flags.verify else 0.0
+
+
+def check_gateway(url: str) -> str:
+    """The address of -push; raise FlagError."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise FlagError(f'-push needs an address such as http://127.0.0.1:9091, found "{url}"')
+    if "@" in parts.netloc:  # not quoted in the message, because it may contain a password
+        raise FlagError("-push: the address of a gateway takes no user name and no password")
+    return url

@@ -1,6 +1,6 @@
 """The report of a run for CI systems: its limits as test cases, and a summary of the step of GitHub Actions.
 
-Path: report.py -> here -> cli/export.py writes them.
+Path: report.py -> here -> cli/reports.py writes them.
 
 Test cases in JUnit's XML format (-junit):
 Rule: a suite for each server; a case for each limit, and one for whether the run was complete.  A limit that is met is

@@ -1,6 +1,6 @@
 """The results of a run so far, as metrics for Prometheus.
 
-Path: cli/export.py makes a Picture of the results -> here -> prometheus-client -> a file, or a Pushgateway.
+Path: cli/reports.py makes a Picture of the results -> here -> prometheus-client -> a file, or a Pushgateway.
 Rule 1: counters and histograms only grow during a run, and start at zero in the next one.
 Rule 2: a Picture does not change: another thread may write or send it.
 """

@@ -1,6 +1,6 @@
 """The report of a run, or a comparison of several runs, as one HTML file; an audit has such a page too.
 
-Path: report.py -> here -> report.html with the report in it as JSON; for cli/export.py, cli/reports.py, audit/page.py.
+Path: report.py -> here -> report.html with the report in it as JSON; for cli/reports.py, audit/page.py.
 Rule 1: the file is complete: its script and uPlot, which draws the plots (uplot/LICENSE), are in it, and a
         Content-Security-Policy allows only these by their hashes, and nothing from a network.
 Rule 2: the report is data in a script element: "<" is escaped there, and the script makes text nodes of it only.

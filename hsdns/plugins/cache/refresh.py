@@ -8,7 +8,7 @@ Rule: the waiting side needs no task, so that it works in the chain of any query
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -17,27 +17,11 @@ T = TypeVar("T")
 async def wait_for(
     work: Coroutine[Any, Any, T | None],
     seconds: float,
-    spawn: Callable[[Coroutine[Any, Any, None], str], object],
+    spawn: Callable[[Coroutine[Any, Any, Any], str], Awaitable[Any]],
     name: str,
 ) -> T | None:
-    """Spawn a coroutine and wait for its result; return None after the timeout."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T | None] = loop.create_future()
-
-    def finish(found: T | None) -> None:
-        if not result.done():
-            result.set_result(found)
-
-    async def run() -> None:
-        found = None
-        try:
-            found = await work
-        finally:
-            finish(found)
-
-    spawn(run(), name)
-    timer = loop.call_later(seconds, finish, None)
-    try:
-        return await result
-    finally:
-        timer.cancel()
+    """Spawn a coroutine and wait for its result; return None after the timeout, or if it fails."""
+    running = asyncio.ensure_future(spawn(work, name))
+    done, _ = await asyncio.wait([running], timeout=seconds)
+    is_found = done and not running.cancelled() and running.exception() is None
+    return running.result() if is_found else None

@@ -156,7 +156,11 @@ class Kubernetes(Plugin):
         self.answers: ClusterAnswers
         self.show_changes: Callable[[list[str]], None] | None = None
         self._uses_watch = False
-        self._options = options
+        self.options = options  # the values of all PROPERTIES
+        # FILE [CONTEXT], empty if the block has none; without effect if it has another source.
+        self.kubeconfig: tuple[str, ...] = options["kubeconfig"]
+        # The properties in the Corefile, word by word.
+        self.lines: tuple[tuple[str, ...], ...] = options.get("lines", ())
         self.explains: bool = options["explain"]
         self.is_read_by_filters = settings.pod_labels
         self.has_all_pod_names = options["pods"] == "insecure" and not options["namespaces"]
@@ -191,23 +195,6 @@ class Kubernetes(Plugin):
     def source(self) -> Source:
         """The source of the cluster's objects."""
         return self.watch.source
-
-    @property
-    def kubeconfig(self) -> tuple[str, ...]:
-        """FILE [CONTEXT], empty if the block has none; without effect if it has another source."""
-        found: tuple[str, ...] = self._options["kubeconfig"]
-        return found
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The values of all PROPERTIES."""
-        return self._options
-
-    @property
-    def lines(self) -> tuple[tuple[str, ...], ...]:
-        """The properties in the Corefile, word by word."""
-        found: tuple[tuple[str, ...], ...] = self._options.get("lines", ())
-        return found
 
     @property
     def knows_pods(self) -> bool:
@@ -250,7 +237,7 @@ class Kubernetes(Plugin):
             for sentence in source.check():
                 raise self._position.error(NO_CLUSTER.format(sentence))
         self._runtime = runtime
-        if self._options["pods"] == "verified":
+        if self.options["pods"] == "verified":
             self._search = read_search_list(RESOLV_CONF)
         self._uses_watch = True
         await self.watch.start(runtime)
@@ -333,7 +320,7 @@ class Kubernetes(Plugin):
     def tells_absence(self, zone: Name) -> bool:
         """Whether the answer table may deny the names of a zone that ClusterNames does not list."""
         through: tuple[Name, ...] = self._fallthrough
-        above = (*through, *self._options["multicluster"])
+        above = (*through, *self.options["multicluster"])
         is_above = any(each.is_at_or_below(zone) for each in through)
         return zone.longest_of(above) is None and not is_above
 
@@ -352,7 +339,7 @@ class Kubernetes(Plugin):
     def search_path(self, request: Request) -> tuple[Name, ...] | None:
         """The search list of the client's pod, for `autopath`; None if the pod or its namespace is not known."""
         zone = request.query.qname.longest_of(self.zones)
-        if zone is None or self._options["pods"] != "verified":
+        if zone is None or self.options["pods"] != "verified":
             return None
         pods = self.answers_for(request).lookup.store.pods
         pod = pods.of_client(request.client.address)
@@ -365,13 +352,13 @@ class Kubernetes(Plugin):
     def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
         """Labels about the query and the client's pod."""
         found = {}
-        if self._options["pods"] == "verified":
+        if self.options["pods"] == "verified":
             found = client_values(self.store.pods, request.client.address)
         zone = request.query.qname.longest_of(self.zones)
         if zone is not None:
             shared = self.answers.lookup.is_multicluster(zone)
             parsed = self.answers.lookup.parse(request.query.qname, zone)
-            found |= question_values(parsed, zonal=self._options["zonal"], multicluster=shared)
+            found |= question_values(parsed, zonal=self.options["zonal"], multicluster=shared)
         return found
 
     async def catch_up(self, request: Request) -> None:
@@ -451,7 +438,7 @@ class Kubernetes(Plugin):
 
     def answers_over(self, store: ClusterView, **changed: Any) -> ClusterAnswers:
         """The code that answers from a state, with `changed` options of the Corefile.  Only after start()."""
-        options = self._options | changed
+        options = self.options | changed
         lookup = NameLookup(
             store,
             primary_zone=next((zone for zone in self.zones if not is_reverse(zone)), self.zones[0]),

@@ -255,7 +255,7 @@ def before_kubernetes(block: ServerBlock) -> Iterator[tuple[Token, str]]:
             if name not in _EARLIER or (name == "template" and not _is_for_all(directive)):
                 continue
             zones = _zones(directive.args[_EARLIER[name] :], block)
-            if not _has(zones, zone) or _falls_through(directive, zone):
+            if not _has(zones, zone) or falls_through(directive, zone):
                 continue
             code = "SERVFAIL" if name == "hosts" else "NXDOMAIN"
             what = "names without a line" if name == "hosts" else "names that do not match"
@@ -292,7 +292,7 @@ def reverse_denied(objects: Objects, kubernetes: Placed) -> Iterator[Remark]:
     # A zone below in-addr.arpa has the cluster's own addresses.
     zones = _zones(kubernetes.directive.args, kubernetes.block)
     whole = [top for top in REVERSE_ZONES if _has(zones, top)]
-    denied = [top for top in whole if not _falls_through(kubernetes.directive, top)]
+    denied = [top for top in whole if not falls_through(kubernetes.directive, top)]
     if denied:
         listed = " ".join(map(_shown, denied))
         yield kubernetes.remark(
@@ -339,7 +339,7 @@ def never_asked(objects: Objects, kubernetes: Placed) -> Iterator[Remark]:
         words = later.args[_LATER[later.name.text] :]
         for zone in _zones(words[:1] if later.name.text == "forward" else words, block):
             above = next((each for each in own if zone.is_at_or_below(each)), None)
-            if above is not None and not _falls_through(directive, zone):
+            if above is not None and not falls_through(directive, zone):
                 yield Placed(corefile, block, later).remark(
                     f"kubernetes is asked before it, wherever it stands in the Corefile, and denies all names of "
                     f"{_shown(above)} that it does not know, so {_shown(zone)} is never asked here; add {FALLTHROUGH} "
@@ -373,7 +373,7 @@ def _has(zones: Sequence[Name], zone: Name) -> bool:
     return any(zone.is_at_or_below(each) for each in zones)
 
 
-def _falls_through(directive: Directive, zone: Name) -> bool:
+def falls_through(directive: Directive, zone: Name) -> bool:
     """Whether a plugin passes on names of a zone that it does not know."""
     for line in directive.lines:
         if line.name.text == FALLTHROUGH:
@@ -427,6 +427,16 @@ _FIELDS: Final = ("name", "ttl", "rcode", "cname")
 _TRAPS: Final = {"prefix": "begin with", "substring": "contain"}
 _KINDS: Final = ("exact", "prefix", "suffix", "substring", "regex")
 _ANSWER: Final = "answer"
+_EVERY: Final = (
+    ".*",
+    "(.*)",
+    "^.*$",
+    "^(.*)$",
+    "^.*",
+    ".+",
+    "(.+)",
+    "^(.+)$",
+)  # regular expressions for all names
 
 
 class _Rule(NamedTuple):
@@ -450,8 +460,17 @@ class _Rule(NamedTuple):
             return ""
         return self.words[at].text.lower().rstrip(".") + "."
 
+    @property
+    def is_for_names(self) -> bool:
+        """Whether it is a rule for names."""
+        return len(self.words) > 2 and self.words[0].text == "name"
+
     def takes_all_of(self, other: _Rule) -> bool:
-        """Whether it matches every name that another rule matches."""
+        """Whether it matches every query that another rule matches."""
+        if self.kind == "regex" and self.words[2].text in _EVERY:
+            return True
+        if not other.is_for_names:
+            return False
         pattern, longer = self.pattern, other.pattern
         if not pattern or not longer:
             return False
@@ -498,22 +517,26 @@ def denied_family(objects: Objects, template: Placed) -> Iterator[Remark]:
         )
 
 
-def _rules_for_names(objects: Objects) -> Iterator[_Rule]:
-    """The rules for names, in order."""
+def _rules(objects: Objects) -> Iterator[_Rule]:
+    """The rules of rewrite, in order."""
     for placed in objects.directives("rewrite"):
         words = list(placed.directive.args)
         for line in placed.directive.lines:
             words += [line.name, *line.args]
         mode = words.pop(0).text if words and words[0].text in ("continue", "stop") else ""
-        if len(words) > 2 and words[0].text == "name":
+        if words:
             yield _Rule(placed, words, mode == "continue")
 
 
 @check("HS246", needs="configmaps")
 def without_answer(objects: Objects) -> Iterator[Remark]:
     """Rules after which the reply has another name than the question."""
-    for rule in _rules_for_names(objects):
-        if rule.kind != "exact" and all(each.text != _ANSWER for each in rule.words):
+    for rule in _rules(objects):
+        if (
+            rule.is_for_names
+            and rule.kind != "exact"
+            and all(each.text != _ANSWER for each in rule.words)
+        ):
             yield rule.placed.remark(
                 "the records of the reply keep the rewritten name, and many clients, such as glibc, ignore records of "
                 "another name than the one they asked for; add answer auto to the rule, which only rules of the kind "
@@ -526,14 +549,14 @@ def without_answer(objects: Objects) -> Iterator[Remark]:
 def shadowed(objects: Objects) -> Iterator[Remark]:
     """Rules that never match because of an earlier one."""
     earlier: list[_Rule] = []
-    for rule in _rules_for_names(objects):
+    for rule in _rules(objects):
         above = (each for each in earlier if each.placed.block is rule.placed.block)
         first = next((each for each in above if each.takes_all_of(rule)), None)
         if first is None:
-            earlier += [] if rule.goes_on else [rule]
+            earlier += [rule] if rule.is_for_names and not rule.goes_on else []
             continue
         yield rule.placed.remark(
-            f"the rule has no effect: that for {first.kind} {first.pattern} comes first and matches all its names, "
-            "and after a match no other rule is tried; put this one above it",
+            f"the rule has no effect: that for {first.kind} {first.pattern or first.words[2].text} comes first and "
+            "matches all its names, and after a match no other rule is tried; put this one above it",
             at=rule.words[0],
         )

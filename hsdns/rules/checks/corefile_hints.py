@@ -12,14 +12,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from hsdns.assemble import AssembledBlock, Configuration, plugin_class
+from hsdns.assemble import AssembledBlock, Configuration, ListenAddress, plugin_class
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import Corefile, CorefileError, Directive, Position, ServerBlock, Token
 from hsdns.plugins import ORDER
-from hsdns.rules.checks.corefile import before_kubernetes, loops, overlap
+from hsdns.rules.checks.corefile import before_kubernetes, falls_through, loops, overlap
 from hsdns.rules.objects import Objects, check
 from hsdns.rules.rule import Remark
-from hsdns.wire.name import Name
+from hsdns.wire.name import ROOT, Name
 
 
 @check("HS249", needs="configmaps")
@@ -31,9 +31,13 @@ def without_effect(objects: Objects) -> Iterator[Remark]:
             for block, known, assembled in corefile.setup
             for hint in _of_block(known, assembled, _names_of(block))
         }
-        found.update(corefile.warnings)
-        for position, sentence in sorted(found):
-            yield corefile.remark(position, "", sentence)
+        blocks = [(block, assembled) for block, _, assembled in corefile.setup]
+        found.update((token.position, sentence) for token, sentence in hidden_blocks(blocks))
+        told = {each.position for each in corefile.errors}
+        found = {each for each in found if each[0] not in told}
+        for position, sentence in sorted(found.union(corefile.warnings)):
+            remark = corefile.remark(position, "", sentence)
+            yield remark._replace(level="note" if sentence == STDOUT else "")
 
 
 Hint = tuple[Position, str]
@@ -68,6 +72,12 @@ _BRACES: Final = "write properties into braces, each on a line of its own"
 # With one of these, the chain of a block gets queries for names outside its zones, or for other plugins.
 WIDENING: Final = frozenset({"k8s_external", "python", "rewrite"})
 ANSWERING: Final = ("k8s_external", "file", "auto", "secondary", "forward", "erratic", "whoami")
+# Plugins that answer for zones or names that are not on the line of their directive.
+UNKNOWN_ZONES: Final = frozenset({"autopath", "chaos", "fault", "any", "dns64"})
+# Plugins that answer all names of their zones, unless they fall through, and the number of arguments before the zones.
+AUTHORITIES: Final = {"template": 2, "k8s_external": 0, "file": 1, "auto": 0, "secondary": 0}
+STDOUT: Final = '"stdout" has no effect: errors are always logged there; leave it out'
+FOR_ALL: Final = frozenset({"net", "type", "*"})  # the words of a rule of acl for all queries
 NEEDS_TLS: Final = ("tls", "tls_servername")
 # A plugin's name that is also a top-level domain.
 ALSO_ZONES: Final = frozenset({"local"})
@@ -76,7 +86,7 @@ ALSO_ZONES: Final = frozenset({"local"})
 def hints(corefile: Corefile, configuration: Configuration) -> list[Hint]:
     """The hints of HS203, HS210 and HS249 by position, each once; `configuration` was made from all blocks."""
     blocks = list(zip(corefile.blocks, configuration.blocks, strict=True))
-    others = [*loops(blocks)]
+    others = [*loops(blocks), *hidden_blocks(blocks)]
     for block in corefile.blocks:
         others += before_kubernetes(block)
     found = {(token.position, sentence) for token, sentence in others}
@@ -106,6 +116,11 @@ def _of_block(
     yield from _of_hosts(block, zones)
     yield from _of_acl(block)
     yield from _of_namespaces(block)
+    yield from _of_braces(block)
+    yield from _never_asked(block, zones, widened=bool(names & WIDENING))
+    yield from _of_log(block)
+    if not names & (WIDENING | UNKNOWN_ZONES) and all(name in ORDER for name in names):
+        yield from _of_cache(block, zones)
 
 
 def _named(block: ServerBlock, name: str) -> list[Directive]:
@@ -143,6 +158,8 @@ def _of_words(directive: Directive) -> Iterator[Hint]:
 def _meant(token: Token, plugin: str, properties: object) -> str:
     """The probable meaning of a word read as a zone, "" if it may be a zone."""
     text = token.text.lower()
+    if text == "}":
+        return ""  # _of_braces() tells it
     try:
         (zone, *more) = zones_from_args((token,))
     except CorefileError:
@@ -221,8 +238,16 @@ def _of_hosts(block: ServerBlock, zones: Sequence[Name]) -> Iterator[Hint]:
 
 
 def _of_acl(block: ServerBlock) -> Iterator[Hint]:
-    """Rules that only allow, although everything without a rule is allowed anyway."""
+    """Rules that only allow, although everything without a rule is allowed anyway; and rules after one for all."""
     acls = _named(block, "acl")
+    for each in acls:
+        of_all = [
+            at for at, line in enumerate(each.lines) if {word.text for word in line.args} <= FOR_ALL
+        ]
+        if of_all and each.lines[of_all[0] + 1 :]:
+            line, after = each.lines[of_all[0] : of_all[0] + 2]
+            sentence = f'"{line.name.text}" at {line.name.position} is for all of them; put this one above it'
+            yield after.name.position, f"no query reaches this rule of acl: {sentence}"
     rules = {line.name.text.lower() for each in acls for line in each.lines}
     if rules == {"allow"}:
         sentence = (
@@ -238,3 +263,151 @@ def _of_namespaces(block: ServerBlock) -> Iterator[Hint]:
         if not (NAMESPACE.fullmatch(token.text) or token.lacking):
             sentence = "so nothing is served of it; names are in lower case and separated by spaces"
             yield token.position, f'no namespace can have the name "{token.text}", {sentence}'
+
+
+# Lines that can never act, since another one is always first.
+
+
+def hidden_blocks(
+    blocks: Sequence[tuple[ServerBlock, AssembledBlock]],
+) -> Iterator[tuple[Token, str]]:
+    """Blocks with a view after one without, which gets all queries for the same zones."""
+    owners: dict[tuple[Name, ListenAddress], Token] = {}
+    for block, assembled in blocks:
+        served = {
+            (key.zone, each): key.token for key in assembled.keys for each in assembled.listens
+        }
+        if assembled.filtered and served and served.keys() <= owners.keys():
+            first = next(owners[each] for each in served)
+            yield (
+                block.keys[0],
+                f"this server block never gets a query: the one at {first.position} has the same zones and no view, "
+                "and the first that takes a query has it; put the block with the view above it",
+            )
+        if not assembled.filtered:
+            owners |= served
+
+
+def _of_braces(block: ServerBlock) -> Iterator[Hint]:
+    """A `}` that is read as an argument."""
+    for directive in block.directives:
+        table = plugin_class(directive.name.text).PROPERTIES
+        for line in directive.lines[-1:] if directive.name.text != "rewrite" else ():
+            known = table.get(line.name.text)
+            brace = line.brace if known is None else known.line(line).brace
+            if brace is not None:
+                sentence = "here, as in CoreDNS; put it on a line of its own"
+                yield brace.position, f'"}}" is an argument of "{line.name.text}" {sentence}'
+
+
+def _never_asked(block: ServerBlock, zones: Sequence[Name], *, widened: bool) -> Iterator[Hint]:
+    """Plugins whose names an earlier one never passes on; what kubernetes and hosts hide are HS244 and _of_hosts().
+
+    If the block is `widened`, plugins without zones get other names than those of its zones.
+    """
+    provider = {each.args[-1].text for each in _named(block, "autopath") if each.args}
+    order = [name for name in ORDER if name in AUTHORITIES or name in ANSWERING]
+    asked = [each for name in order for each in _named(block, name)]
+    for at, later in enumerate(asked):
+        name = later.name.text
+        own = _zones_or(later, () if widened else zones)
+        keeping = [
+            next((each for each in asked[:at] if _keeps(each, later, zone, zones)), None)
+            for zone in own
+        ]
+        first = keeping[0] if all(keeping) and keeping and f"@{name}" not in provider else None
+        if first is None:
+            continue
+        shown = " ".join(_shown(each) for each in dict.fromkeys(own))
+        above = f"this {name} is never asked: the {first.name.text} at {first.name.position}"
+        if first.name.text == "forward":
+            yield (
+                later.name.position,
+                f"{above} has {shown} too; remove one, or write all upstreams into one",
+            )
+        else:
+            yield (
+                later.name.position,
+                f"{above} answers all names of {shown}; give that one fallthrough, or other zones",
+            )
+
+
+def _keeps(first: Directive, later: Directive, zone: Name, zones: Sequence[Name]) -> bool:
+    """Whether a plugin passes on no query for names of a zone that the later one would answer."""
+    name = first.name.text
+    if not any(zone.is_at_or_below(each) for each in _zones_or(first, zones)):
+        return False
+    if name == "forward":
+        excepted = [
+            word for line in first.lines if line.name.text == "except" for word in line.args
+        ]
+        passes = any(line.name.text in ("next", "next_on_nodata") for line in first.lines)
+        return not passes and not any(overlap(zone, each) for each in _read_zones(excepted))
+    if name == "template":
+        kinds = [each.text.upper() for each in first.args[:2]]
+        if later.name.text != name:
+            is_all = kinds in (["ANY", "ANY"], ["IN", "ANY"])
+        else:
+            others = [each.text.upper() for each in later.args[:2]]
+            is_all = all(one in ("ANY", two) for one, two in zip(kinds, others, strict=False))
+        return is_all and not falls_through(first, zone)
+    return name in AUTHORITIES and not falls_through(first, zone)
+
+
+def _zones_or(directive: Directive, zones: Sequence[Name]) -> Sequence[Name]:
+    """The zones of a plugin, by default those of its block."""
+    return _read_zones(_zones_of(directive)) or zones
+
+
+def _read_zones(words: Sequence[Token]) -> Sequence[Name]:
+    try:
+        return zones_from_args(tuple(words))
+    except CorefileError:
+        return ()
+
+
+def _shown(zone: Name) -> str:
+    return zone.to_text().removesuffix(".") or "."
+
+
+def _of_log(block: ServerBlock) -> Iterator[Hint]:
+    """Names of `log` that an earlier one has, whose classes and format then count; and `errors stdout`."""
+    earlier: list[tuple[Name, Token]] = []
+    for directive in _named(block, "log"):
+        own = _read_zones(_zones_of(directive)) or (ROOT,)
+        covering = (
+            token for name, token in earlier if all(each.is_at_or_below(name) for each in own)
+        )
+        above = next(covering, None)
+        if above is not None:
+            sentence = f"of several with a name the first counts, at {above.position}; put this one above it"
+            yield directive.name.position, f"this log has no effect: {sentence}"
+        earlier += [(name, directive.name) for name in own]
+    for directive in _named(block, "errors"):
+        for token in directive.args:
+            yield token.position, STDOUT
+
+
+def _of_cache(block: ServerBlock, zones: Sequence[Name]) -> Iterator[Hint]:
+    """Zones of `cache` that no plugin of the block answers."""
+    names = {*AUTHORITIES, *ANSWERING, "hosts", "kubernetes"}
+    answering = [each for each in block.directives if each.name.text in names]
+    answered = [zone for each in answering for zone in _zones_or(each, zones)]
+    for directive in _named(block, "cache") if answered else ():
+        properties = plugin_class("cache").PROPERTIES
+        for token in _zones_of(directive):
+            own = [
+                each for each in _read_zones([token]) if any(overlap(each, zone) for zone in zones)
+            ]
+            is_meant = not _meant(token, "cache", properties) and not WARNED["cache"].fullmatch(
+                token.text
+            )
+            if (
+                own
+                and is_meant
+                and not any(overlap(each, zone) for each in own for zone in answered)
+            ):
+                yield (
+                    token.position,
+                    f"no plugin of this server block answers names of {token.text}, so none is cached",
+                )

@@ -473,15 +473,19 @@ def served_domains(objects: Objects) -> list[str]:
 
 def kubelet_domain(config_map: Any) -> str:
     """The clusterDomain of a ConfigMap with a KubeletConfiguration; "" if it has none."""
-    text = value_at(config_map, f"data.{KUBELET}")
-    if not isinstance(text, str) or "clusterDomain" not in text:
-        return ""
-    try:
-        value = yaml.load(text.encode(), ManifestLoader)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return ""
-    domain = value_at(value, "clusterDomain")
+    domain = kubelet_setting(config_map, "clusterDomain")
     return domain.rstrip(".").lower() if isinstance(domain, str) else ""
+
+
+def kubelet_setting(config_map: Any, name: str) -> Any:
+    """A setting of a ConfigMap with a KubeletConfiguration; None if it has none."""
+    text = value_at(config_map, f"data.{KUBELET}")
+    if not isinstance(text, str) or name not in text:
+        return None
+    try:
+        return value_at(yaml.load(text.encode(), ManifestLoader), name)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
 
 
 def _searched(pods: PodSet) -> Iterator[tuple[int, str]]:

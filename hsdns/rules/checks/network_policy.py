@@ -13,6 +13,7 @@ Rule 4: a policy without any rule denies everything intentionally, and one that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -26,9 +27,11 @@ from hsdns.cluster.controllers.network_policy import (
     DnsService,
     Peer,
     denied,
+    is_for,
     names_dns,
     pod_ports,
 )
+from hsdns.rules.checks.dns import kubelet_setting
 from hsdns.rules.mesh import INJECT
 from hsdns.rules.objects import Manifest, Objects, PodSet, check, is_near
 from hsdns.rules.rule import Remark
@@ -69,6 +72,49 @@ def without_dns(objects: Objects) -> Iterator[Remark]:
                 f"{policy} may not ask the cluster's DNS, so no name resolves in them; "
                 f"allow port {dns.port} over UDP and TCP to the pods of {dns.name}",
             )
+    policies = objects.typed(NetworkPolicy)
+    settings = (
+        kubelet_setting(each.content, "clusterDNS") for each in objects.written("ConfigMap")
+    )
+    written = next((each for each in settings if isinstance(each, list)), [])
+    for pods in objects.pod_sets:
+        addresses = _servers_on_node(pods, written)
+        chosen = [each for each in policies if is_near(pods.manifest, each[0])] if addresses else []
+        near = [_in_default(each) for _, each in chosen]
+        peer, server = Peer("default", pods.labels, {}), Peer("", {}, {}, addresses)
+        for (manifest, _), own in zip(chosen, near, strict=True):
+            is_meant = is_for(own, peer) and any(map(_needs_names, own.spec.egress or ()))
+            if is_meant and len(denied(near, peer, [server])) == 2:
+                address = ip_address(addresses[0])
+                yield manifest.remark(
+                    "spec.egress",
+                    f"the pods of {pods.manifest} ask {address}, a server on their node, which no rule allows, so no "
+                    "name resolves in them; allow port 53 over UDP and TCP to the ipBlock "
+                    f"{address}/{address.max_prefixlen}",
+                )
+
+
+def _servers_on_node(pods: PodSet, written: Sequence[str]) -> list[str]:
+    """The nameservers of pods that ask none but link-local addresses, as those of node-local-dns are.
+
+    `written` are those that kubelets write.
+    """
+    spec, config = pods.spec, pods.spec.dns_config
+    found = list(config.nameservers or ()) if config is not None else []
+    if spec.dns_policy in (None, "ClusterFirst"):
+        found = [*written, *found]
+    elif spec.dns_policy != "None":
+        return []
+    try:
+        is_local = all(ip_address(each).is_link_local for each in found)
+    except ValueError:
+        return []
+    return found if is_local and not spec.host_network else []
+
+
+def _in_default(policy: NetworkPolicy) -> NetworkPolicy:
+    """The policy in the namespace that all pods are assumed to be in."""
+    return structs.replace(policy, metadata=structs.replace(policy.metadata, namespace="default"))
 
 
 @check("HS162", needs="pods|networkpolicies")
@@ -239,11 +285,9 @@ def _chooses(policy: NetworkPolicy, pods: PodSet, dns: _Dns) -> bool:
 def _lenient(policy: NetworkPolicy, ports: frozenset[int]) -> NetworkPolicy:
     """The policy in the namespace that all pods are assumed to be in, with every rule that may be for the DNS."""
     rules = [_rule(each, ports) for each in policy.spec.egress or ()]
-    metadata = structs.replace(policy.metadata, namespace="default")
     egress = rules if policy.spec.egress is not None else None
-    return structs.replace(
-        policy, metadata=metadata, spec=structs.replace(policy.spec, egress=egress)
-    )
+    spec = structs.replace(policy.spec, egress=egress)
+    return structs.replace(_in_default(policy), spec=spec)
 
 
 def _rule(rule: EgressRule, ports: frozenset[int]) -> EgressRule:

@@ -46,7 +46,7 @@ mod module {
     use super::sockets::{Batch, MissQueue, Worker};
     #[pymodule_export]
     use super::watch::{
-        ServiceReading, SliceReading, WatchFrames, dashed_labels, read_page, read_status, read_time,
+        ServiceReading, SliceReading, WatchFrames, read_page, read_status, read_time,
     };
     #[pymodule_export]
     use super::{AnswerTable, ClusterNames, Tap, Versions, shorten_slice};

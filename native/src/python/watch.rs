@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use super::labels::label;
-use crate::watch::slice::{Packed, Port, dashed_label};
+use crate::watch::slice::{Packed, Port};
 use crate::watch::wire::Malformed;
 use crate::watch::{self, Content, Event, Frames, Service, Slice};
 
@@ -276,22 +276,6 @@ pub(super) fn read_status<'py>(py: Python<'py>, body: &[u8]) -> PyResult<Bound<'
 #[pyfunction]
 pub(super) fn read_time(text: &Bound<'_, PyString>) -> Option<f64> {
     watch::time::read_time(&text.to_cow().ok()?)
-}
-
-/// Return the labels that stand for addresses, in wire form.
-#[pyfunction]
-pub(super) fn dashed_labels<'py>(
-    py: Python<'py>,
-    addresses: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyList>> {
-    let found = PyList::empty(py);
-    for address in addresses.try_iter()? {
-        let address = address?;
-        let octets: &[u8] = address.extract()?;
-        let label = dashed_label(octets).ok_or_else(|| PyValueError::new_err("no address"))?;
-        found.append(PyBytes::new(py, &label))?;
-    }
-    Ok(found)
 }
 
 #[allow(clippy::needless_pass_by_value)] // the signature of map_err()

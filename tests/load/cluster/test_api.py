@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,6 +29,7 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from loadtest.ports import free_port
 from tests.load.clusters import with_block
+from tests.load.servers import http_server
 from tests.support.apiserver.fixed_access import FixedAccess
 
 SHAPE = Shape(3, 2, dual_stack=0.5)
@@ -88,6 +87,24 @@ def names(block: Kubernetes) -> list[str]:
     return sorted(f"{record.owner} {record.rrtype} {record.rdata!r}" for rrset in rrsets for record in rrset if record.rrtype in (RRType.A, RRType.AAAA, RRType.SRV))  # fmt: skip
 
 
+def test_a_bookmark_is_due_after_its_time_alone() -> None:
+    async def test() -> list[bytes]:
+        history = ApiHistory(1)
+        api = ClusterApi(history, "127.0.0.1", 0, bookmark_every=1e6)
+        await api.start()
+        path = f"{api.url}/api/v1/services?watch=1&allowWatchBookmarks=true&resourceVersion=1"
+        told = []
+        async with aiohttp.ClientSession() as session, session.get(path) as watch:
+            for name in "abc":
+                history.put(Service(ObjectMeta(name=name, namespace="shop")))
+                api.changed()
+                told.append(await watch.content.readline())
+        await api.stop()
+        return told
+
+    assert [each[:16] for each in asyncio.run(test())] == [b'{"type":"ADDED",'] * 3
+
+
 def test_what_a_watch_is_told() -> None:
     """Bookmarks tell a quiet watch the version, if it takes them; a version that is too old is to be listed again."""
 
@@ -104,6 +121,7 @@ def test_what_a_watch_is_told() -> None:
         async with aiohttp.ClientSession() as session:
             async with session.get(f"{path}true&resourceVersion=1") as watch:
                 told = [await watch.content.readline()]
+                assert await watch.content.readline() == told[0], "again and again"
             async with (
                 session.get(f"{path}false&resourceVersion=1") as watch,
                 session.get(f"{path}true&resourceVersion=1") as other,
@@ -188,34 +206,15 @@ def access(port: int) -> FixedAccess:
 
 
 @contextmanager
-def api(answers: list[tuple[int, Any]]) -> Iterator[tuple[JobApi, list[tuple[str, str, Any]]]]:
+def api(answers: list[tuple[int, Any]]) -> Iterator[tuple[JobApi, list[tuple[str, str, bytes]]]]:
     """An API server that answers in turn; what it was asked."""
-    asked: list[tuple[str, str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
-            length = int(self.headers.get("Content-Length", 0))
-            body = json.loads(self.rfile.read(length)) if length else None
-            asked.append((f"{self.command} {self.headers['Authorization']}", self.path, body))
-            status, found = answers.pop(0)
-            self.send_response(status)
-            self.send_header("Location", "/y")
-            self.end_headers()
-            self.wfile.write(found if isinstance(found, bytes) else json.dumps(found).encode())
+    def answer() -> tuple[int, bytes]:
+        status, found = answers.pop(0)
+        return status, found if isinstance(found, bytes) else json.dumps(found).encode()
 
-        do_GET = do_PATCH = do_POST = do_DELETE = answer  # noqa: N815 - as http.server calls them
-
-        def log_message(self, *words: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield JobApi(access(server.server_port), "load"), asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with http_server(answer) as (port, asked):
+        yield JobApi(access(port), "load"), asked
 
 
 @pytest.mark.sockets
@@ -225,8 +224,9 @@ def test_a_job_and_its_report() -> None:
     with api([(200, NOT_STARTED), (200, STARTED), (200, {})]) as (found, asked):
         assert found.job("load", slept.append) == JOB
         assert found.put_report(JOB, 3, b'{"format": "x"}') == "load-3"
-    *before, (_, path, body) = asked
-    assert (before, slept) == ([("GET Bearer t", PATH, None)] * 2, [1.0])
+    *before, (_, path, octets) = asked
+    assert (before, slept) == ([("GET Bearer t", PATH, b"")] * 2, [1.0])
+    body = json.loads(octets)
     assert path == "/api/v1/namespaces/load/configmaps/load-3?fieldManager=hsdns-load&force=true"
     assert body["metadata"]["labels"] == {"hsdns-load/job": "load"}
     assert body["metadata"]["ownerReferences"] == [
@@ -296,7 +296,7 @@ def test_requests_that_write(tmp_path: Path) -> None:
     with api([(307, {})]) as (found, asked):
         port = int(found._source.server.rpartition(":")[2])
         assert asyncio.run(sent(port, "POST", "/x", {"kind": "Namespace"})) == (307, "{}")
-    assert asked == [("POST None", "/x", {"kind": "Namespace"})]
+    assert [(*each[:2], json.loads(each[2])) for each in asked] == [("POST None", "/x", {"kind": "Namespace"})]  # fmt: skip
     port = free_port()
     with pytest.raises(LoadError, match=r"^-churn-api: .*127.0.0.1"):
         asyncio.run(sent(port, "GET", "/x"))

@@ -44,8 +44,7 @@ from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 from loadtest.process import memory_of
 from tests.load.pod_plans import plan as pod_plan
-from tests.load.servers import answer, server
-from tests.load.stream_servers import NAME, Ports, hsdns
+from tests.load.servers import NAME, Ports, answer, hsdns, server
 
 QUERY = b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
 

@@ -1,4 +1,4 @@
-"""Real sockets on loopback."""
+"""Real sockets on loopback, and one query before the load, over UDP and over connections."""
 
 from __future__ import annotations
 
@@ -6,22 +6,32 @@ import errno
 import os
 import select
 import socket
+import ssl
 import struct
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import cache, partial
 from pathlib import Path
 from selectors import DefaultSelector
 
 import pytest
 
-from hsdns.load.plan import DOT, StreamPlan
+from hsdns.load.errors import LoadError
+from hsdns.load.plan import DOT, TCP, StreamPlan
+from hsdns.load.send import probe as module
 from hsdns.load.send import sockets
 from hsdns.load.send.connection import Connection, FramedSession
+from hsdns.load.send.probe import find_target
+from hsdns.load.send.probe import probe as probe_server
 from hsdns.load.send.sockets import Links, UdpSocket, client_tls
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import Query
+from hsdns.wire.name import Name
 from loadtest.ports import free_port
-from tests.load.servers import answer, server
+from tests.load.servers import answer, server, stream_server, well
 from tests.support.upstreams.certificate import make_certificate
 
 QUERIES = [bytes((0, number)) + b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1" for number in range(70)]
@@ -120,3 +130,165 @@ def test_replies_before_a_reset(tmp_path: Path, selector: DefaultSelector) -> No
             with pytest.raises(OSError, match=r"reset by the server|reset by peer"):
                 link.receive()
         link.close()
+
+
+# --- one query before the load ---
+
+QUERY = Query.ask(Name.from_text("www.a.test."), RRType.A)
+REMEDY = "; check -server and -p, or give it more time with -wait"
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EACH", 0.05)
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+
+
+def ask(streams: StreamPlan | None, port: int, *, ready: bool = True) -> str:
+    """The reply, or the sentence that there is none."""
+    target = find_target("127.0.0.1", port)
+    try:
+        reply = probe_server(*target, QUERY, 0.0, lambda reply: ready, streams)
+    except LoadError as error:
+        return str(error)
+    assert (reply.rcode, reply.authority, reply.additional) == (Rcode.NOERROR, (), ())
+    (record,) = reply.answer
+    return f"{record.ttl} {socket.inet_ntoa(record.rdata)}"
+
+
+Handle = Callable[[socket.socket], None]
+
+
+def quiet(connection: socket.socket) -> None:
+    while connection.recv(100):
+        pass
+
+
+def saying(octets: bytes) -> Handle:
+    """Say something at once."""
+
+    def handle(connection: socket.socket) -> None:
+        connection.sendall(octets)
+        quiet(connection)
+
+    return handle
+
+
+def echo(connection: socket.socket) -> None:
+    connection.sendall(connection.recv(100))
+    quiet(connection)
+
+
+def ends(connection: socket.socket) -> None:
+    connection.recv(4096)
+
+
+@cache
+def context() -> ssl.SSLContext:
+    with tempfile.TemporaryDirectory() as folder:
+        return make_certificate(Path(folder), "dns.test").server_context()
+
+
+def ends_tls(connection: socket.socket) -> None:
+    """End with the alert close_notify."""
+    with context().wrap_socket(connection, server_side=True) as tls:
+        tls.recv(100)
+        tls.unwrap()
+
+
+Serve = Callable[[], AbstractContextManager[int]]
+TARGET = "127.0.0.1 port {}"
+NOTHING = f"no reply came from {TARGET} over "
+ENDS = f"{TARGET} ends connections over "
+ECHOES = f"what answers at {TARGET} is no DNS server: reply is itself a query"
+OVER_TCP, OVER_TLS = StreamPlan(TCP), StreamPlan(DOT, tls_insecure=True)
+GREETING = b"220 mail.example.com ESMTP\r\n"
+
+
+def nowhere() -> AbstractContextManager[int]:
+    return nullcontext(free_port())
+
+
+def streams(handle: Handle) -> Serve:
+    return partial(stream_server, handle)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("plan", "serve", "said"),
+    [
+        # What UDP truncates is asked for over UDP; a server may be slow at first.
+        (None, server, "5 10.0.0.1"),
+        (StreamPlan(for_truncated=True), partial(server, ignored=2), "5 10.0.0.1"),
+        (OVER_TCP, streams(well), "5 10.0.0.1"),
+        (None, nowhere, f"nothing listens on UDP at {TARGET}{REMEDY}"),
+        (OVER_TCP, nowhere, f"nothing listens on TCP at {TARGET}{REMEDY}"),
+        (OVER_TLS, nowhere, f"nothing listens on TCP at {TARGET}{REMEDY}"),
+        (None, partial(server, ignored=9), f"no reply came from {TARGET} to www.a.test.{REMEDY}"),
+        (None, partial(server, b"220 mail.example.com ESMTP"), ECHOES),
+        (OVER_TCP, streams(quiet), f"{NOTHING}TCP to www.a.test.{REMEDY}"),
+        (OVER_TCP, streams(saying(GREETING)), f"{NOTHING}TCP to www.a.test.{REMEDY}"),
+        (OVER_TCP, streams(ends), f"{ENDS}TCP without a reply to www.a.test.{REMEDY}"),
+        (OVER_TCP, streams(saying(b"\0\2no")), f"{TARGET} over TCP: sends what is no DNS message{REMEDY}"),
+        (OVER_TCP, streams(echo), ECHOES),
+        (OVER_TLS, streams(saying(GREETING)), f"{TARGET} over DNS over TLS: what answers does not speak TLS{REMEDY}"),
+        (OVER_TLS, streams(saying(b"\x15\3\3\0\2\2\x28")), f"{TARGET} over DNS over TLS: sslv3 alert handshake failure; check -tls-ca and -tls-name, or trust any certificate with -tls-insecure"),
+        (OVER_TLS, streams(quiet), f"{NOTHING}DNS over TLS to www.a.test.{REMEDY}"),
+        (OVER_TLS, streams(ends), f"{ENDS}DNS over TLS without a reply to www.a.test.{REMEDY}"),
+        (OVER_TLS, streams(ends_tls), f"{ENDS}DNS over TLS without a reply to www.a.test.{REMEDY}"),
+    ],
+)  # fmt: skip
+def test_what_is_said(
+    plan: StreamPlan | None, serve: Serve, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not said.startswith("no reply") and "ignored" not in getattr(serve, "keywords", ()):
+        monkeypatch.setattr(module, "EACH", 5.0)
+    context()  # it takes a while
+    with serve() as port:
+        assert ask(plan, port) == said.format(port)
+
+
+@pytest.mark.slow
+def test_a_slow_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reply to one try arrives during the next."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as slow:
+        slow.bind(("127.0.0.1", 0))
+
+        def pause(_: float) -> None:
+            message, client = slow.recvfrom(512)
+            slow.sendto(answer(message), client)
+
+        monkeypatch.setattr("hsdns.load.send.probe.time.sleep", pause)
+        assert ask(None, slow.getsockname()[1]) == "5 10.0.0.1"
+
+
+def test_targets() -> None:
+    assert find_target("127.0.0.1", 53) == (socket.AF_INET, ("127.0.0.1", 53))
+    assert find_target("::1", 53) == (socket.AF_INET6, ("::1", 53, 0, 0))
+    with pytest.raises(LoadError, match=r'^"nowhere" is no address that this machine can send to'):
+        find_target("nowhere", 53)
+
+
+def test_no_way_to_an_address() -> None:
+    """Then no other try helps."""
+    with pytest.raises(LoadError, match=r"^255\.255\.255\.255 port 53 cannot be reached: [^;]*$"):
+        probe_server(*find_target("255.255.255.255", 53), QUERY, 0.0)
+
+
+@pytest.mark.parametrize(("plan", "serve"), [(None, server), (OVER_TCP, stream_server)])
+def test_a_server_without_the_cluster(
+    plan: StreamPlan | None, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "EACH", 5.0)
+    with serve() as port:
+        assert ask(plan, port, ready=False) == (
+            f"127.0.0.1 port {port} answers, but not with the names of this cluster (www.a.test.){REMEDY}"
+        )
+
+
+def test_this_machine_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacks(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(Links, "open", lacks)
+    assert ask(OVER_TCP, 1) == f"127.0.0.1 port 1 over TCP: this machine cannot open a connection{REMEDY}"  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,9 @@ from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.propagation import SETTLED, Propagation
 from hsdns.wire.iana import RRType
 from tests.load.verify.test_verifier import ONE, Said, reply
+from tests.support.tables import columns
 
+TABLES = Path(__file__).parents[1] / "tables.txt"
 WEB, DB = (b"shop", b"web"), (b"shop", b"db")
 COST = len(SERIES)
 Answers = list[Answer | None]
@@ -256,33 +259,22 @@ class Servers:
         return self.propagation.report(server, begin, end).events
 
 
-@pytest.mark.parametrize(
-    ("answers", "first_new", "last_old", "resolution"),
-    [
-        ([(1, 0), (1, 1), (2, 2), (2, 3)], 3, 2, 2),
-        ([(2, 0), (2, 1)], 1, 0, 1),
-        ([(1, 0), (2, 5), (1, 10), (2, 20)], 6, 11, 6),  # two replicas behind one address
-        ([(1, 0), (1, 5)], None, None, 0),
-        ([(1, 0), (2, 5), (1, 9)], 6, None, 6),
-        ([(1, 0), (9, 2), (2, 5)], 6, 1, 6),  # what was never true says nothing
-        ([(1, 0), (3, 5)], 6, 1, 6),  # a state after the next change
-    ],
-)
-def test_first_new_and_last_old(
-    answers: list[tuple[int, int]],
-    first_new: float | None,
-    last_old: float | None,
-    resolution: float,
-) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "answers at milliseconds after a change, and when the first new and the last old one came, and how finely that is known"))  # fmt: skip
+def test_first_new_and_last_old(given: str, expected: str) -> None:
     """Of two servers; times run from when the change was written, if that is known."""
+    first_new, last_old, resolution = (
+        None if each == "-" else int(each) for each in expected.split()
+    )
+    answers = [tuple(map(int, each.split("@"))) for each in given.split()]
     servers, later = Servers(servers=2), Servers(written=SEEN - 0.5)
     for address, at in answers:
         servers.say(address, at, server=1)
         servers.say(9, at, server=0)
         later.say(address, at)
     name = ONE.name.to_text()
-    expected = EventReport(SEEN, name, "A", True, True, 0, first_new, last_old, resolution)
-    assert (servers.shown(0), servers.shown(1)) == ([], [expected])
+    assert resolution is not None
+    event = EventReport(SEEN, name, "A", True, True, 0, first_new, last_old, resolution)
+    assert (servers.shown(0), servers.shown(1)) == ([], [event])
     (found,) = later.shown()
     assert (found.at_s, found.seen_ms) == (9.5, 500)
     assert found.first_new_ms == (None if first_new is None else first_new + 500)

@@ -13,7 +13,6 @@ from hsdns.fastpath import Versions
 from hsdns.plugins.cache import Cache
 from hsdns.wire.encode import MANY_RECORDS
 from hsdns.wire.message import Reply, unwritten
-from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
@@ -165,27 +164,6 @@ def test_no_hits_of_the_answer_table_make_no_line_of_hits() -> None:
     started = Started("cache", FRESH)
     started.cache.count_cache_hits("dns://:53", "denial", 0, 0)
     assert started.metrics("hits_total", "misses_total") == []
-
-
-@pytest.mark.parametrize(
-    ("text", "zone", "kind", "names"),
-    [
-        ("cache", "org.", "denial", None),
-        ("cache {\ndisable denial\n}", "org.", "denial", []),
-        ("cache {\ndisable success\n}", "org.", "denial", None),
-        ("cache {\ndisable denial org\n}", "example.org.", "denial", []),
-        ("cache {\ndisable denial example.org\n}", "org.", "denial", None),
-        ("cache 30 org", "example.org.", "denial", None),
-        ("cache 30 example.org example.net", "org.", None, ["example.org."]),
-    ],
-)
-def test_names_counted_one_by_one(
-    text: str, zone: str, kind: str | None, names: list[str] | None
-) -> None:
-    cache = set_up(Cache, text)
-    found = cache.names_answered_first(Name.from_text(zone))
-    assert (None if found is None else [name.to_text() for name in found]) == names
-    assert cache.denial_kind(Name.from_text(zone)) == kind
 
 
 @pytest.mark.parametrize(

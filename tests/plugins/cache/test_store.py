@@ -207,9 +207,9 @@ def test_of_two_entries_with_one_counter_the_later_end_counts() -> None:
 tasks: list[asyncio.Task[Any]] = []
 
 
-def spawn(coro: Coroutine[Any, Any, None], name: str) -> object:
+def spawn(coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
     tasks.append(asyncio.create_task(coro, name=name))
-    return None
+    return tasks[-1]
 
 
 async def found() -> str | None:

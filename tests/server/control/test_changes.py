@@ -88,9 +88,3 @@ async def test_names_of_a_cluster_that_is_read_are_no_changes(
         await until(lambda: seen in _seen(), "the state is read")
         server.apply(*upserts(DB))
         assert [await reader.line(), await reader.line()] == ADDED
-
-
-async def test_the_end_of_the_server_does_not_wait_for_readers() -> None:
-    async with served() as server, reading(server) as reader:
-        await reader.line()
-        await asyncio.wait_for(server.reloadable.server.close(), 3)  # http.TIMEOUT is 5

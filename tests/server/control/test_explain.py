@@ -22,11 +22,10 @@ from hsdns.server.explaining import make_explainer
 from hsdns.server.runtime import Turn
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
-from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.server.control.served import BLOCK, MORE, Beside, Served, served
 from tests.server.test_runtime import make_runtime
 from tests.support.cluster.objects import service as clustered
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import run
 from tests.support.upstreams.dns_upstream import answer, serve
 
 pytestmark = pytest.mark.sockets
@@ -99,51 +98,6 @@ async def test_it_is_none_of_the_queries_that_are_counted_and_cached() -> None:
         before = counted()
         assert (await ask(server, WEB))["outcome"] == "resolves"
         assert counted() == before
-
-
-def test_from_an_api_server() -> None:
-    """Pods and endpoints that are not ready are read when they are asked for; what may not be read is told."""
-    part = {
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": {"name": "db-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "db"}},
-        "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": False}, "targetRef": {"kind": "Pod", "name": "db-0"}}],
-    }  # fmt: skip
-    pod = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db-0", "namespace": "shop", "labels": {"app": "db"}},
-        "status": {"podIP": "10.0.0.1", "phase": "Running",
-                   "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]},
-    }  # fmt: skip
-    headless = service("db", "None")
-    headless["spec"]["selector"] = {"app": "db"}
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
-    name = "db.shop.svc.cluster.local"
-
-    with ApiThread() as api:
-        api.apply(space, headless, part, pod)
-        text = BLOCK.replace("source manifests shop.yaml", f"endpoint {api.api.url}")
-
-        async def case() -> None:
-            async with served(text) as server:
-                await until(lambda: server.block.store.synced, "synced")
-                found = await ask(server, name)
-                assert found["cause"] == (
-                    "NXDOMAIN: 0 of 1 endpoints of Service shop/db are ready (pod condition Ready is False: "
-                    "ContainersNotReady); publishNotReadyAddresses is false"
-                )
-                assert found["blind"] == []
-                api.api.cluster.revoke("pods")
-                found = await ask(server, name)
-                assert found["cause"].startswith(
-                    "NXDOMAIN: 0 of 1 endpoints of Service shop/db are ready;"
-                )
-                (told,) = found["blind"]
-                assert told.startswith("pods may not be read: ")
-                api.api.cluster.revoke("endpointslices", "list")
-                found = await ask(server, name)
-                assert found["outcome"] == "could not tell"
-                assert found["cause"].startswith("endpointslices may not be read: ")
-
-        run(case())
 
 
 async def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:

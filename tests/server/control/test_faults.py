@@ -89,21 +89,6 @@ async def test_the_door_stays_while_the_process_is_dead() -> None:
         assert json.loads(await stream.content.readline())["rule"] == "y"
 
 
-async def test_hits_are_followed() -> None:
-    """Those that happen from now on, of all rules."""
-    text = BLOCK.replace("control", "fault delay 0s type A named here\ncontrol")
-    async with served(text, faults=True) as server:
-        await add(server, "ttl 1 type A named x")
-        await server.reloadable.ask(WEB)
-        async with server.client.get("http://localhost/v1/faults/hits") as stream:
-            await server.reloadable.ask(WEB)
-            found = [json.loads(await stream.content.readline()) for _ in range(2)]
-        assert [(each["rule"], each["hit"], each["name"]) for each in found] == [
-            ("here", 2, f"{WEB}."), ("x", 2, f"{WEB}."),
-        ]  # fmt: skip
-        assert all(each["time"].endswith("+00:00") for each in found)
-
-
 @pytest.mark.parametrize(
     ("method", "page"),
     [("GET", "/v1/faults"), ("POST", "/v1/faults"), ("DELETE", "/v1/faults"), ("GET", "/v1/faults/hits")],
@@ -127,19 +112,6 @@ async def test_an_explanation_names_the_rules_and_is_no_hit() -> None:
             ("kubernetes", "answered NOERROR with 1 record"),
         ]
         assert [(each["hits"], each["queries"]) for each in (await server.get("/v1/faults")).lines] == [(0, 0)]  # fmt: skip
-
-
-async def test_an_explanation_names_rules_beside_the_chain() -> None:
-    async with served(faults=True) as server:
-        for rule in ("die 1s after 5m", "hang transport tcp", "queue-full"):
-            await add(server, f"{rule} named {rule.split()[0]}")
-        (found,) = (await server.get(f"/v1/explain?name={WEB}")).lines
-        assert [(each["plugin"], each["did"]) for each in found["plugins"]] == [
-            ("fault", 'the rule "hang" may do this to the connection of a query: hang transport tcp'),
-            ("fault", 'the rule "queue-full" may do this where the answer table has no reply: queue-full'),
-            ("fault", 'the rule "die" may do this to the process: die 1s after 5m0s'),
-            ("kubernetes", "answered NOERROR with 1 record"),
-        ]  # fmt: skip
 
 
 async def attempt(server: Served, rule: str, count: object = 1000) -> Answer:

@@ -63,18 +63,6 @@ async def test_the_last_queries() -> None:
             assert (await server.get(f"/v1/queries?last=1&{wanted}")).lines == found[3:4]
 
 
-async def test_queries_as_they_come() -> None:
-    async with served(TEXT) as server:
-        async with stream(server) as response:
-            lines = [json.loads(await response.content.readline())]
-            await ask_all(server)
-            while len(lines) < 7:
-                line = await asyncio.wait_for(response.content.readline(), 20)
-                lines.append(json.loads(line))
-        assert lines[0]["share"] == 1
-        assert [each["name"] for each in lines[1:]] == [f"{WEB}."] * 4 + [f"{GONE}."] * 2
-
-
 async def test_a_share_is_told() -> None:
     async with served(TEXT) as server, stream(server) as response:
         await response.content.readline()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import pytest
@@ -20,9 +19,8 @@ from hsdns.plugin import Plugin
 from hsdns.server import runtime
 from hsdns.server.control import cluster as watch
 from hsdns.server.control import queries, routes
-from hsdns.server.control.door import Door
 from hsdns.server.control.faults import NOT_KEPT
-from hsdns.server.control.routes import DASHBOARD, EVENTS, FILE, NO_REPLAY, ROUTES, events
+from hsdns.server.control.routes import DASHBOARD, EVENTS, FILE, NO_REPLAY, ROUTES
 from hsdns.server.http import pages as http
 from tests.server.control.served import (
     BLOCK,
@@ -281,21 +279,3 @@ async def test_all_names_are_listed() -> None:
         assert len(names) > 60
         any_pod = "A-B-C-D.NAMESPACE.pod.cluster.local. A A.B.C.D: any address (pods insecure)"
         assert last == {"open_ended": any_pod}
-
-
-async def test_each_line_is_an_event() -> None:
-    ended = []
-
-    async def lines(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
-        try:
-            yield b'{"asked":"%s"}\n' % asked.parameters["name"].encode()
-            yield b"1\n2\n"
-            yield b"never read\n"
-        finally:
-            ended.append(1)
-
-    made = events(lines)(cast("Door", None), PageRequest(parameters={"name": "a"}))
-    assert await anext(made) == b'data: {"asked":"a"}\n\n'
-    assert await anext(made) == b"data: 1\n\ndata: 2\n\n"
-    await made.aclose()
-    assert ended == [1], "the lines end with their reader"

@@ -14,7 +14,6 @@ import pytest
 
 from hsdns.cluster.objects import CHANGE_TIME, EndpointSlice, Object
 from hsdns.explanation.explain import Explainer
-from hsdns.fastpath.hit_records import SAMPLE
 from hsdns.metrics import TIME_BUCKETS
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
@@ -136,13 +135,6 @@ async def test_filters(page: str, names: list[str]) -> None:
         assert [each["name"] for each in found["failing"]] == names
 
 
-async def test_once() -> None:
-    async with served(TEXT) as server:
-        (found,) = (await server.get("/v1/top?once=1")).lines
-        assert found["rates"]["queries_per_second"] == 0
-        assert not server.reloadable.server.queries.is_open, "the reader has gone"
-
-
 async def test_readers_of_a_selection_share_its_pictures() -> None:
     """`time` and `uptime_seconds` are those of the making: equal lines are one picture."""
     async with served(TEXT) as server, AsyncExitStack() as stack:
@@ -202,21 +194,6 @@ def test_from_the_metrics() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_from_the_tap(times: int) -> None:
-    """The number of queries is exact, also where only a share of them is taken."""
-    looked = MemoryDoor()
-    with looked.queries.looking():
-        rates = Rates(looked.door)
-        looked.asked("web.shop.svc.cluster.local.", count=times * SAMPLE)
-        looked.now += 1
-        found = rates.take()
-    assert found == {
-        "queries_per_second": times * SAMPLE, "table_share": 0.0, "by_type": {"A": times * SAMPLE},
-        "by_rcode": {"NOERROR": times * SAMPLE}, "exact": times == 1,
-    }  # fmt: skip
-
-
 CAUSES = ".:PORT {\nbind 127.0.0.1\ncontrol c.sock\nkubernetes cluster.local {\nsource manifests shop.yaml more.yaml\n}\n}\n"
 FORWARD = CAUSES.replace("}\n}\n", "}\nforward . 192.0.2.1 192.0.2.2\n}\n")
 NARROW = CAUSES.replace(".:PORT", "cluster.local:PORT")
@@ -268,17 +245,6 @@ async def test_a_cause_is_found_again_when_the_cluster_changes(
         assert await found.of([gone]) == before
         monkeypatch.setattr(explain, "REFRESH", 0.0)
         assert await found.of([gone]) == ["asked from the server's own host, it has an answer now"]  # fmt: skip
-
-
-@pytest.mark.usefixtures("_more")
-async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "MOST_CAUSES", 2)
-
-    async with served(CAUSES) as server:
-        found = causes(server)
-        for number in range(4):
-            await found.of([a_failing(f"n{number}.{SHOP}"), a_failing(f"n.{SHOP}")])
-        assert len(found._known) <= 2
 
 
 @pytest.mark.usefixtures("_more")

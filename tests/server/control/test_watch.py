@@ -12,7 +12,6 @@ import aiohttp
 import pytest
 
 from hsdns.cluster.objects import ObjectMeta, Service, Synced
-from hsdns.cluster.store import Store
 from hsdns.server.control import cluster as watch
 from hsdns.server.control.cluster import EventFollower
 from tests.recording.recorded import make_store
@@ -175,39 +174,6 @@ class Case:
         self.now = 0.0
         self.store = make_store()
         self.follower = EventFollower(self.store, lambda: self.now)
-
-
-def test_of_too_many_the_first_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until it begins again."""
-    monkeypatch.setattr(watch, "MOST", 2)
-    case = Case()
-    case.follower.begin()
-    case.store.apply(upserts(WEB, DB))
-    assert case.follower.take() == (0.0, upserts(WEB, DB))
-    for _ in range(3):
-        case.store.apply(upserts(WEB))
-    case.store.apply(deletes(WEB))
-    assert (case.follower.lost, case.follower.take()) == (2, (0.0, upserts(WEB)))
-    case.store.apply(upserts(WEB))
-    assert case.follower.lost == 3  # there is room now, but what is lost is before it
-    _, state = case.follower.begin()
-    assert (case.follower.lost, case.follower.take(), len(state.services)) == (0, None, 2)
-    case.store.apply(deletes(DB))
-    assert case.follower.take() == (0.0, deletes(DB))
-
-
-def test_the_next_one_has_those_forgotten_that_have_ended() -> None:
-    """Though nothing happens in the cluster."""
-    case = Case()
-    for _ in range(3):
-        follower = EventFollower(case.store, lambda: 0.0)
-        follower.begin()
-        follower.end()
-    assert followers(case.store) == 1
-
-
-def followers(store: Store) -> int:
-    return len(store._followers)
 
 
 def test_what_a_snapshot_had_and_the_cluster_has_not() -> None:

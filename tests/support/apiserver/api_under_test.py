@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -24,45 +24,10 @@ RESOURCES: Final = (SERVICES, ENDPOINT_SLICES, NAMESPACES, PODS)
 EVERYTHING: Final = tuple(resource.plural for resource in RESOURCES)
 
 
-class ApiUnderTest(Protocol):
-    """An API server with one account; `authority` is the PEM of its TLS, b"" for plain HTTP."""
-
-    port: int
-    authority: bytes
-
-    @property
-    def token(self) -> str:
-        """The account's current token."""
-
-    async def apply(self, *manifests: Manifest) -> None:
-        """Add or replace objects."""
-
-    async def delete(self, *manifests: Manifest) -> None:
-        """Delete objects."""
-
-    async def items(self, kind: str) -> list[Any]:
-        """All objects of a kind, as JSON."""
-
-    async def restart(self) -> None:
-        """Kill the server and restart it on its port."""
-
-    async def forget_history(self) -> None:
-        """Compact the history: a watch from an older resourceVersion is refused."""
-
-    async def refuse_streams(self) -> None:
-        """Disable streaming lists."""
-
-    async def rotate_token(self) -> None:
-        """Give the account a new token; the old one is refused."""
-
-    async def grant(self, plurals: Sequence[str], namespaces: Sequence[str] = ()) -> None:
-        """Allow the account to read only these resources: everywhere, or in these namespaces."""
-
-
 class FakeUnderTest:
     """The fake API server; a context manager."""
 
-    authority = b""
+    authority = b""  # the PEM of its TLS; this one has none
 
     def __init__(self, *, protobuf: bool = False) -> None:
         self.cluster = FakeCluster(protobuf=protobuf)
@@ -191,6 +156,9 @@ class RealUnderTest:
         """Allow the account to read only these resources."""
         self._spoiled = True
         await asyncio.to_thread(self._api.grant, plurals, namespaces)
+
+
+ApiUnderTest = FakeUnderTest | RealUnderTest
 
 
 async def objects_of(api: ApiUnderTest) -> list[Object]:

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
+from multidict import CIMultiDict
+
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.resource import JSON, is_protobuf
 from hsdns.apiserver.transport import Away, Obstacles, Refusal, Unreachable, away, read_body
@@ -97,7 +99,7 @@ class MemoryAnswer:
     def __init__(self, response: Response, path: str) -> None:
         self.path = path
         self.status = response.status
-        self.headers: Mapping[str, str] = _AnyCase(response.headers)
+        self.headers: Mapping[str, str] = CIMultiDict(response.headers)
         self.is_waiting = False
         self._body = response.body
         self._injector = FaultInjector(response.fault)
@@ -151,19 +153,3 @@ class MemoryAnswer:
     def _wake(self) -> None:
         self._changed.set()
         self.is_waiting = False
-
-
-class _AnyCase(dict[str, str]):
-    """Headers with case-insensitive names."""
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        super().__init__({name.lower(): text for name, text in headers.items()})
-
-    def __getitem__(self, name: str) -> str:
-        return super().__getitem__(name.lower())
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and super().__contains__(name.lower())
-
-    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override] # a str name is all that is asked
-        return super().get(name.lower(), default)

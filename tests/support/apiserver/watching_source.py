@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 from hsdns.apiserver.access import HOST, PORT, Access, InCluster, TokenFile
 from hsdns.apiserver.client import ApiClient
@@ -26,6 +27,7 @@ from hsdns.metrics import Registry
 from hsdns.sources.api_access import WatchOptions
 from hsdns.sources.api_server import ApiServer
 from tests.support.apiserver.api_under_test import ApiUnderTest, objects_of
+from tests.support.apiserver.fixed_access import FixedAccess
 from tests.support.apiserver.tcp_proxy import TcpProxy
 from tests.support.cluster.differences import differences
 
@@ -33,32 +35,19 @@ DEADLINE: Final = 60.0  # seconds until a state is reached; the longest pause of
 ALL: Final = WatchOptions(pods=True)
 
 
-class Around:
+def around() -> Any:
     """The surroundings of a source: clocks and metrics."""
-
-    def __init__(self) -> None:
-        self.random = Random(1)
-        self.metrics = Registry()
-
-    def clock(self) -> float:
-        """Monotonic seconds."""
-        return time.monotonic()
-
-    def wall(self) -> float:
-        """Seconds since the epoch."""
-        return time.time()
+    return SimpleNamespace(
+        random=Random(1), metrics=Registry(), clock=time.monotonic, wall=time.time
+    )
 
 
-class PlainAccess:
+class PlainAccess(FixedAccess):
     """Access to a server without TLS, with a token from a file."""
 
     def __init__(self, server: str, token: TokenFile) -> None:
-        self.server = server
+        super().__init__(Access(server))
         self._token = token
-
-    def check(self) -> list[str]:
-        """Report no problems."""
-        return []
 
     async def current(self) -> Access:
         """Give the access with the token as it was read."""
@@ -119,7 +108,7 @@ class WatchingSource:
         """Start to watch; return when the store is synced."""
         source = ApiServer(self.connect, wanted, settle=lambda: None)
         source.reject = self._reject
-        self._task = asyncio.create_task(source.watch(self._deliver, self._report, Around()))
+        self._task = asyncio.create_task(source.watch(self._deliver, self._report, around()))
         await self.until(lambda: self.store.synced, "the store is synced")
 
     async def stop(self) -> None:

@@ -5,7 +5,8 @@ Path: the tests of explanation/ -> MemoryServer, Explainer.
 A row of a table is a question, and a line for each object or part of the configuration:
 `namespace NAME`, `service PATH [ADDRESS...|none] [external=NAME]`, `slice PATH OWNER [IPv6] | ADDRESS [host=H] [pod=P]
 [ready=B] [zone=Z] | ...`, `pod PATH [hostname=H] [subdomain=S] [reason=R]`, `import PATH TYPE [ips=ADDRESS]`; all with
-`[ports=NAME/PROTOCOL/NUMBER,...]`, `[labels:KEY=VALUE,...]`, a Service with `[selector:KEY=VALUE,...]`;
+`[ports=NAME/PROTOCOL/NUMBER,...]`, `[labels:KEY=VALUE,...]`, a Service with `[selector:KEY=VALUE,...]`
+and `[annotations:KEY=VALUE,...]`;
 `option NAME [VALUE]` of kubernetes, `front LINE` and `behind LINE` of the block, `multicluster [OPTION]` for a Corefile
 with clusterset.local.
 """
@@ -149,7 +150,7 @@ def _object(kind: str, path: str = "", *words: str) -> Object | None:
     plain, given = list[str](), dict[str, str]()
     maps: dict[str, dict[str, str]] = {}
     for word in head.split():
-        name, mark, value = word.partition(":" if re.match(r"\w+:\w+=", word) else "=")
+        name, mark, value = word.partition(":" if re.match(r"\w+:\w+=|annotations:", word) else "=")
         if mark == ":":
             maps[name] = dict(pair.split("=") for pair in value.split(","))
         elif mark:
@@ -164,7 +165,8 @@ def _object(kind: str, path: str = "", *words: str) -> Object | None:
         made = service(path, *addresses, ports=ports, external=external, labels=labels)
         ips = None if plain == ["none"] else made.spec.cluster_ips
         spec = structs.replace(made.spec, selector=maps.get("selector"), cluster_ips=ips)
-        return structs.replace(made, spec=spec)
+        metadata = structs.replace(made.metadata, annotations=maps.get("annotations"))
+        return structs.replace(made, spec=spec, metadata=metadata)
     if kind == "slice":
         owner, family = None if plain[0] == "-" else plain[0], "".join(plain[1:]) or "IPv4"
         return endpoint_slice(

@@ -13,6 +13,7 @@ from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.server.host import ServiceManager
 from hsdns.server.lifecycle import Server, ServerOptions
 from loadtest.ports import free_port
 from tests.support.coroutines.event_loops import DEADLINE
@@ -29,27 +30,30 @@ WAYS = (
 class ClusterServer:
     """The server of a Corefile; an asynchronous context manager.
 
-    In the Corefile PORT stands for the port, HTTP for a free one.  `objects` are in the cluster at every start.
+    In the Corefile PORT stands for the port, HTTP for a free one.  `objects` are in the cluster at every start, if
+    not None, in place of the Corefile's source.
     """
 
     def __init__(
         self,
         folder: Path,
         text: str,
-        objects: Sequence[Object],
+        objects: Sequence[Object] | None = None,
         workers: int = 1,
-        *,
-        faults: bool = False,
+        manager: ServiceManager | None = None,
+        **options: Any,
     ) -> None:
         self.path = folder / "Corefile"
         self.port = free_port()
         self.http = free_port()
-        self.objects = list(objects)
+        self.objects = list(objects or ())
+        self._has_source = objects is not None
         self.write(text)
         self.server = Server(
             lambda: parse(str(self.path), environ={}, known_directives=ORDER),
             self._build,
-            ServerOptions(workers, faults=faults),
+            ServerOptions(workers, **options),
+            manager=manager,
         )
         self._sources: list[ScriptedSource] = []
 
@@ -91,10 +95,15 @@ class ClusterServer:
         return sum(count for labels, count in found.items() if labels[1] in ("hit", "region"))
 
     def _build(self, corefile: Corefile) -> Configuration:
-        found = assemble(corefile, default_port=self.port, warn=lambda sentence: None)
+        found = assemble(
+            corefile,
+            default_port=self.port,
+            interfaces=lambda: {"lo": ["127.0.0.1", "::1"]},
+            warn=lambda sentence: None,
+        )
         self._sources = []
         for plugin in found.plugins:
-            if isinstance(plugin, Kubernetes):
+            if self._has_source and isinstance(plugin, Kubernetes):
                 plugin.watch.source = source = ScriptedSource([], synced=True)
                 source._events = [Upserted(each) for each in self.objects]
                 self._sources.append(source)

@@ -1,0 +1,123 @@
+"""Where each command looks: what flags name, the server that runs, the pod's cluster, the kubeconfig's, a nameserver.
+
+ways.txt has a row for each command and way in.  In a row all ways behind its own one are there too: each command has
+to take the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from hsdns.ask import cli as ask
+from hsdns.cli import control_path, main, offline, source
+from hsdns.explanation import cli as explanation
+from hsdns.resolver import cli as resolver
+from tests.cli.test_names import NAMESPACE, config_map, kubeconfig
+from tests.plugins.kubernetes.test_watch import ApiThread, service
+from tests.server.loopback import ReloadableServer
+from tests.support.tables import columns
+
+WAYS = ("two servers", "server", "pod", "context", "resolv.conf", "nothing")
+WEB = """
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.7.7, ports: [{name: http, protocol: TCP, port: 80}]}
+"""
+COREFILE = """cluster.local {
+    bind 127.0.0.1
+    control hsdns/1.sock
+    kubernetes {
+        source manifests web.yaml
+    }
+}
+"""
+TABLE = Path(__file__).parent / "ways.txt"
+ROWS = [
+    pytest.param(way, *each.values, id=f"{way}: {each.id}")
+    for way in WAYS
+    for each in columns(TABLE, way)
+]
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[int]:
+    """A server in a thread of its own, as commands need the main thread for their signals."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    reloadable = ReloadableServer(folder, COREFILE, faults=True)
+    server = reloadable.server
+    try:
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        yield reloadable.port
+    finally:
+        asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """A folder with a kubeconfig and a resolv.conf, a cluster and a server that runs, and its port."""
+    path, before = tmp_path_factory.mktemp("ways"), Path.cwd()
+    os.chdir(path)
+    Path("web.yaml").write_text(WEB)
+    Path("resolv.conf").write_text("nameserver 127.0.0.1\n")
+    Path("hsdns").mkdir(mode=0o700)
+    try:
+        with ApiThread() as api, serving(path) as port, ExitStack() as stack:
+            second = stack.enter_context(socket.socket(socket.AF_UNIX))
+            Path("two").mkdir(mode=0o700)
+            Path("two/1.sock").symlink_to("../hsdns/1.sock")
+            second.bind("two/2.sock")
+            second.listen()
+            api.apply(NAMESPACE, service("web", "10.96.7.7"), config_map("coredns", Corefile="cluster.local {\n    kubernetes\n}\n"))  # fmt: skip
+            Path("config").write_text(kubeconfig(api.api.url))
+            yield path, port
+    finally:
+        os.chdir(before)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(("way", "command", "said"), ROWS)
+def test_way_in(
+    way: str,
+    command: str,
+    said: str,
+    place: tuple[Path, int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The first line on standard error."""
+    folder, port = place
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(ask, "PORT", port)  # that of the nameserver
+    at = WAYS.index(way)
+    sockets = Path("two" if at == 0 else "hsdns" if at == 1 else "none")
+    monkeypatch.setattr(control_path, "own_folder", lambda: sockets)
+    monkeypatch.setattr(control_path, "SYSTEM", folder / "none")
+    monkeypatch.setenv("KUBECONFIG", "config" if at <= WAYS.index("context") else "none")
+    monkeypatch.setattr(source, "is_in_pod", lambda: at <= WAYS.index("pod"))
+    words, connect = source.cluster_tokens, offline.connect  # the account of a pod has no file here
+    monkeypatch.setattr(source, "cluster_tokens", lambda access: words(access or ("config",)))
+    monkeypatch.setattr(
+        offline, "connect", lambda access, **more: connect(access or ("config",), **more)
+    )
+    for each in (ask, explanation, resolver):
+        path = "resolv.conf" if at <= WAYS.index("resolv.conf") else "none"
+        monkeypatch.setattr(each, "RESOLV_CONF", path)
+    Path("out.rec").unlink(missing_ok=True)
+    status = main(command.split())
+    found = f"{status} {capsys.readouterr().err}".partition("\n")[0].rstrip()
+    assert re.sub(r"process ID \d+", "process ID N", found) == said

@@ -1,11 +1,13 @@
 """Manifests give the same EndpointSlices whether they are read as files or applied to a cluster with controllers.
 
 A real kube-controller-manager makes them where KUBEBUILDER_ASSETS names a folder with it, and what one made was recorded
-for all others.  The manifests are those of situations.txt and of the pages for users.
+for all others.  The manifests are those of situations.txt and of the pages for users; one of a page that has changed
+since it was recorded is left out until the next recording.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -19,7 +21,7 @@ import yaml
 from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.objects import EndpointSlice
 from hsdns.sources.manifest_file import read_manifest_file
-from tests.docs.test_examples import FENCE
+from tests.docs.test_examples import FENCE, TITLE
 from tests.support.apiserver.real_controllers import (
     PLURALS,
     RealControllers,
@@ -58,23 +60,26 @@ def written(text: str) -> Iterator[Manifest]:
 
 
 def in_docs(page: Path) -> Iterator[tuple[str, list[Manifest]]]:
-    for number, fence in enumerate(FENCE.finditer(page.read_text())):
+    for fence in FENCE.finditer(page.read_text()):
         if fence["language"] != "yaml":
             continue
         found = [each for each in yaml.safe_load_all(fence["body"]) if isinstance(each, dict)]
         flat = [one for each in found for one in each.get("items", [each])]
         flat = [each for each in flat if each.get("kind") in PLURALS]
         if any(each["kind"] in ("Service", "Pod") for each in flat):
-            yield f"{page.stem} {number}", flat
+            digest = hashlib.sha256(json.dumps(flat).encode()).hexdigest()[:8]
+            title = TITLE.search(fence["rest"])
+            yield f"{page.name} {title[1] if title else ''} {digest}", flat
 
 
-SITUATIONS: dict[str, list[Manifest]] = {
-    str(row.id): list(map(completed, written(row.values[0].given)))  # type: ignore[union-attr]
-    for row in rows(Path(__file__).with_name("situations.txt"))
-} | {
+IN_DOCS = {
     name: list(map(completed, manifests))
     for page in sorted(DOCS.glob("*.md"))
     for name, manifests in in_docs(page)
+}
+SITUATIONS = IN_DOCS | {
+    str(row.id): list(map(completed, written(row.values[0].given)))  # type: ignore[union-attr]
+    for row in rows(Path(__file__).with_name("situations.txt"))
 }
 
 
@@ -118,18 +123,20 @@ def simulated(situation: Sequence[Manifest]) -> list[str]:
 @pytest.fixture(scope="module")
 def real() -> dict[str, list[str]]:
     if missing_program():
-        return {name: CONTROLLERS.found(name).data for name in SITUATIONS}
+        return {}
     with RealControllers() as controllers:
         found = controllers.slices(SITUATIONS)
     made = {name: lines(slices, SITUATIONS[name]) for name, slices in found.items()}
     for name, each in made.items():
         if IS_RECORDING:
             CONTROLLERS.save(Entry(name, data=each))
-        else:
+        elif name not in IN_DOCS or CONTROLLERS.has(name):
             assert CONTROLLERS.found(name).data == each, CONTROLLERS.command
     return made
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_same_slices(name: str, real: dict[str, list[str]]) -> None:
-    assert simulated(SITUATIONS[name]) == real[name]
+    if name not in real and name in IN_DOCS and not CONTROLLERS.has(name):
+        pytest.skip(f"the page has changed: {CONTROLLERS.command}")
+    assert simulated(SITUATIONS[name]) == (real[name] if real else CONTROLLERS.found(name).data)

@@ -70,6 +70,10 @@ class Recording:
         assert entry is not None, f"no reply is recorded for {key}: run {self.command}"
         return entry
 
+    def has(self, key: str) -> bool:
+        """Whether something is recorded under a key."""
+        return key in self._recorded
+
     def save(self, entry: Entry) -> None:
         """Keep what the program replied, to be written when all tests have run."""
         self._saved[entry.key] = entry

@@ -401,7 +401,7 @@ async def find_pod(
     `node` is the resolv.conf of its node.
     """
     namespace, slash, name = path.partition("/")
-    if not (namespace and slash and name):
+    if not (namespace and slash and name) or "/" in name:
         raise QuestionError(f'-from needs a namespace and a pod, as in shop/web-0, found "{path}"')
     block, reading = await _read_pod(configuration, "-from", path, in_watch)
     server, told = _cluster_dns(block, given, reading)

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 BESIDE_NO_SERVER: Final = (
     "source", "conf", "context", "kubeconfig", "control", "forward", "from", "cluster-dns",
 )  # fmt: skip
-CLIENT: Final = frozenset(("from", "search", "ndots", "resolv-conf"))
 
 
 class Resolve(AskerCommand):
@@ -110,11 +109,10 @@ class Resolve(AskerCommand):
                 "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
                 "or write a Corefile with forward, and name it with -conf"
             )
-        is_typed = self.word.kind == "host" and not (CLIENT.isdisjoint(self.given) and not domain)
         if not isinstance(place, Asked):
-            name, text, lookups = self._ask_chain(asking, place, is_typed=is_typed)
+            name, text, lookups = self._ask_chain(asking, place)
         else:
-            name, text, lookups = self._ask_server(asking, place, is_typed=is_typed)
+            name, text, lookups = self._ask_server(asking, place)
         types = asking.types
         if self.o == "json":
             content = {
@@ -130,7 +128,7 @@ class Resolve(AskerCommand):
         return 0 if not errors else 2 if errors == {UNSEEN} else 1
 
     def _ask_chain(
-        self, asked: LookupQuestion, objects: tuple[Token, ...] | None, *, is_typed: bool
+        self, asked: LookupQuestion, objects: tuple[Token, ...] | None
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.cli.offline import configure
         from hsdns.server.explaining import name_of
@@ -142,7 +140,9 @@ class Resolve(AskerCommand):
 
             is_elsewhere = objects is not None and source.is_cluster(objects) and self.conf is None
             async with chain_of(configuration, is_elsewhere=is_elsewhere) as chain:
-                name = await name_of(configuration, chain.runtime, self.word, as_typed=is_typed)
+                name = await name_of(
+                    configuration, chain.runtime, self.word, as_typed=self.is_typed
+                )
                 say_meant(self.words[0], name)
                 client = await chain.client_of(asked)
                 lookups = Lookups(chain.respond, name, asked.types)
@@ -160,7 +160,7 @@ class Resolve(AskerCommand):
         return overridden(text, self.search, self.ndots_text)
 
     def _ask_server(
-        self, asked: LookupQuestion, place: Asked, *, is_typed: bool
+        self, asked: LookupQuestion, place: Asked
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.ask.lookup import Sockets
         from hsdns.ask.question import NoReply
@@ -181,7 +181,7 @@ class Resolve(AskerCommand):
         silent = OperatorError(f"no reply from {address}, so its answers are not known")
         try:
             name = self.word.name
-            if is_typed:
+            if self.is_typed:
                 say_meant(self.words[0], name)
             else:
                 name = place.name_meant(self.words[0], self.word.namespace)

@@ -125,6 +125,7 @@ def find(found: Configuration, path: str, given: str = "") -> ClientPod:
     [
         ("web", '-from needs a namespace and a pod, as in shop/web-0, found "web"'),
         ("shop/", '-from needs a namespace and a pod, as in shop/web-0, found "shop/"'),
+        ("shop/web/x", '-from needs a namespace and a pod, as in shop/web-0, found "shop/web/x"'),
         ("shop/wbe", 'the source has no pod shop/wbe; did you mean "shop/web"?'),
         ("shop/typo", 'dnsPolicy of the pod shop/typo is "Clusterfirst", which is none; did you mean "ClusterFirst"?'),
         ("shop/none", "the pod shop/none has dnsPolicy None, but no nameserver in its dnsConfig"),

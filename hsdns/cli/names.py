@@ -21,6 +21,7 @@ from hsdns.cli import source
 from hsdns.cli.command import FORMATS, complain, flag, say
 from hsdns.cli.offline import (
     CannotTell,
+    Problems,
     configure,
     kubernetes_blocks,
     started,
@@ -75,17 +76,21 @@ class Names(ClusterCommand):
             raise CannotTell(
                 f"{configuration.corefile.path}: there is no kubernetes block, so there are no names to list"
             )
-        asyncio.run(self._list(configuration, blocks, word))
+        asyncio.run(self._list(configuration, blocks, word, problems))
         return 1 if problems.errors else 0
 
     async def _list(
-        self, configuration: Configuration, blocks: Sequence[Kubernetes], word: Word | None
+        self,
+        configuration: Configuration,
+        blocks: Sequence[Kubernetes],
+        word: Word | None,
+        problems: Problems,
     ) -> None:
         """Read the clusters, then write their names; raise CannotTell."""
         from hsdns.server.explaining import name_of
 
         async with started(configuration, blocks) as runtime:
-            await wait_for_clusters(runtime, blocks)
+            await wait_for_clusters(runtime, blocks, lambda: problems.is_denied)
             for block in blocks:
                 if remark := block.remark():
                     complain(remark)

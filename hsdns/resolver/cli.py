@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -133,13 +133,17 @@ class Resolve(AskerCommand):
         from hsdns.cli.offline import configure
         from hsdns.server.explaining import name_of
 
-        configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
+        configuration, problems = configure(
+            self.conf, objects, self.forward, runs_code=self.runs_code
+        )
 
         async def ask() -> tuple[str, str, list[LookupReport]]:
             from hsdns.explanation.client import Lookups
 
             is_elsewhere = objects is not None and source.is_cluster(objects) and self.conf is None
-            async with chain_of(configuration, is_elsewhere=is_elsewhere) as chain:
+            async with chain_of(
+                configuration, is_denied=lambda: problems.is_denied, is_elsewhere=is_elsewhere
+            ) as chain:
                 name = await name_of(
                     configuration, chain.runtime, self.word, as_typed=self.is_typed
                 )
@@ -219,12 +223,16 @@ LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer 
 
 @contextlib.asynccontextmanager
 async def chain_of(
-    configuration: Configuration, client: str = "127.0.0.1", *, is_elsewhere: bool = False
+    configuration: Configuration,
+    client: str = "127.0.0.1",
+    *,
+    is_denied: Callable[[], bool] = lambda: False,
+    is_elsewhere: bool = False,
 ) -> AsyncIterator[Chain]:
     """The chain of a server with this configuration, whose plugins run; raise CannotTell.
 
-    `client` is the address of the client.  `is_elsewhere`: the server runs on another machine, which has other files
-    with nameservers.
+    `client` is the address of the client.  `is_denied`: whether the API server denies access, which waiting does not
+    change.  `is_elsewhere`: the server runs on another machine, which has other files with nameservers.
     """
     from hsdns.chain import Endpoint
     from hsdns.cli.offline import CannotTell, kubernetes_blocks, started, wait_for_clusters
@@ -262,7 +270,7 @@ async def chain_of(
             on_refused=on_refused,
         )
         runtime.processors = {name: processor}
-        await wait_for_clusters(runtime, blocks)
+        await wait_for_clusters(runtime, blocks, is_denied)
         listen = listeners[0].listen
         yield Chain(
             runtime,

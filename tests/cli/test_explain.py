@@ -47,6 +47,9 @@ def test_access_that_is_denied_is_not_a_cluster_without_endpoints(
             f"cluster.local {{\nkubernetes {{\nendpoint {running.api.url}\n}}\n}}\n"
         )
         status, lines, _ = run(f"{WEB} -conf Corefile", capsys)
+        for words in (["names"], ["resolve", WEB]):
+            assert main([*words, "-conf", "Corefile"]) in (1, 2)
+            assert "the cluster could not be read, from" in capsys.readouterr().err
     assert status == 2
     first = " ".join(lines[: lines.index("")])
     assert first.startswith("hsdns cannot see the cluster: ")

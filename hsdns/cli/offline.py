@@ -112,7 +112,7 @@ def _of_cluster(objects: tuple[Token, ...], *, runs_code: bool) -> Configuration
         mounted = next(corefiles(list(map(config_map_of, asyncio.run(read())))), None)
         if mounted is None:
             raise Unreachable("no ConfigMap has one")
-        corefile = launch.parse_corefile(mounted.source, mounted.open_file, mounted.list_files)
+        corefile = launch.parse_corefile(mounted.source, mounted)
         plugins = {each.name.text for block in corefile.blocks for each in block.directives}
         if "python" in plugins:
             raise Unreachable("it names code, in python")  # others wrote it, for another machine

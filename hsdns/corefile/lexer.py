@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from hsdns.corefile.tree import Position, Token, did_you_mean
 
@@ -177,8 +177,15 @@ MAX_FILE_IMPORTS: Final = 100_000
 # Nested imports multiply: within the two limits above, a small file could still expand to gigabytes.
 MAX_WORDS: Final = 1_000_000
 
-OpenFile = Callable[[str], str | Source]
-ListFiles = Callable[[str], Sequence[str]]
+
+class Files(Protocol):
+    """Where a Corefile and what it imports are read."""
+
+    def open_file(self, path: str) -> str | Source:
+        """Read a file; raise OSError or ValueError."""
+
+    def list_files(self, pattern: str) -> Sequence[str]:
+        """List the files that match a glob, in the order in which they are imported."""
 
 
 @dataclass(slots=True)
@@ -199,8 +206,7 @@ class Stream:
         self,
         source: Source,
         environ: Mapping[str, str],
-        open_file: OpenFile,
-        list_files: ListFiles,
+        files: Files,
         warn: Callable[[Position, str], None],
     ) -> None:
         path = source.file
@@ -213,7 +219,7 @@ class Stream:
         self._snippets: dict[str, list[Lexeme]] = {}
         self._files: dict[str, list[Lexeme]] = {}
         self._root = lexemes
-        self._open_file, self._list_files, self._warn = open_file, list_files, warn
+        self._disk, self._warn = files, warn
         self._words, self._snippet_imports, self._file_imports = len(lexemes), 0, 0
         self._check_words(source.at(1, 1))
         self._note_unclosed(lexemes)
@@ -310,7 +316,7 @@ class Stream:
         if "*" not in pattern and "?" not in pattern:
             return [pattern]
         try:
-            found = self._list_files(pattern)
+            found = self._disk.list_files(pattern)
         except (OSError, ValueError) as error:
             raise target.error(f'cannot list "{pattern}": {_reason(error)}') from error
         if not found:
@@ -324,7 +330,7 @@ class Stream:
         if path in self._files:
             return self._files[path]
         try:
-            text = self._open_file(path)
+            text = self._disk.open_file(path)
         except FileNotFoundError:
             raise target.error(self._not_found(target.text, path)) from None
         except IsADirectoryError:

@@ -313,6 +313,14 @@ def _never_asked(block: ServerBlock, zones: Sequence[Name], *, widened: bool) ->
     for at, later in enumerate(asked):
         name = later.name.text
         own = _zones_or(later, () if widened else zones)
+        if not widened:  # the block gets only names of its own zones
+            within = [
+                max(one, other, key=lambda zone: len(zone.wire))
+                for one in own
+                for other in zones
+                if overlap(one, other)
+            ]
+            own = within or own
         keeping = [
             next((each for each in asked[:at] if _keeps(each, later, zone, zones)), None)
             for zone in own

@@ -297,7 +297,14 @@ def explain_offline(
                 return found
             return await _with_servers(found, blocks, access, runs_code=runs_code)
 
-    return asyncio.run(explain()), not problems.errors
+    found = asyncio.run(explain())
+    if conf is not None:
+        from hsdns.rules.checks.corefile_hints import never_asked
+        from hsdns.wire.name import Name
+
+        hints = never_asked(configuration, found.server_block, Name.from_text(found.name))
+        complain(*(f"[HINT] {position}: {sentence}" for position, sentence in hints))
+    return found, not problems.errors
 
 
 @contextlib.asynccontextmanager

@@ -175,21 +175,3 @@ def test_the_templates_make_the_job_that_is_selected() -> None:
     assert re.search(r"\n  jobLabel: jobLabel\b", monitor)
     job = VALUES["prometheus"]["monitor"]["job"]
     check_selectors({"job": job, "instance": "10.244.0.7:9153"})
-
-
-@needs_helm
-@pytest.mark.slow
-def test_rules_and_dashboard_select_what_the_monitor_makes() -> None:
-    """With the labels that the Prometheus operator gives to the series of a pod of the chart."""
-    objects = by_kind(
-        helm("", "--set", "prometheus.service.enabled=true,prometheus.monitor.enabled=true")
-    )
-    monitor, service = objects["ServiceMonitor"]["hsdns"]["spec"], objects["Service"]["hsdns-metrics"]  # fmt: skip
-    metadata = service["metadata"]
-    assert monitor["selector"]["matchLabels"].items() <= metadata["labels"].items()
-    (port,) = service["spec"]["ports"]
-    job = metadata["labels"].get(monitor.get("jobLabel"), metadata["name"])
-    assert job == "kube-dns"
-    check_selectors(
-        {"job": job, "instance": f"10.244.0.7:{port['targetPort']}", "service": metadata["name"]}
-    )

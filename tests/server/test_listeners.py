@@ -157,19 +157,6 @@ async def test_tls_and_https_are_tcp_alone() -> None:
         assert await reloadable.ask("tcp") == 2
 
 
-async def test_what_cannot_be_opened() -> None:
-    async with serving() as reloadable:
-        await reloadable.change(BOUND)
-        wrong = reloadable.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
-        new = Listeners(reloadable.opener, wrong.listeners)
-        with pytest.raises(ListenError, match="this host has no such address"):
-            new.bind(reloadable.listeners)
-        (found,) = new._bound.values()
-        await new.release(never)
-        assert [sock.fileno() for sock in found.sockets] == [-1, -1]
-        assert await reloadable.ask() == 1
-
-
 # --- the number of workers ---
 
 

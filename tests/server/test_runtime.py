@@ -48,12 +48,6 @@ def configuration(corefile: str) -> Configuration:
     )
 
 
-# --- tasks ---
-
-
-# --- what plugins ask ---
-
-
 async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "hsdns"):
 

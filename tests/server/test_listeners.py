@@ -221,6 +221,13 @@ def test_time_limits(is_needed: bool, is_forced: bool, seconds: float) -> None:
     assert log == ["tcp stop_accepting", "udp stop_reading", "tcp end", "udp close", "tcp close"]
 
 
+def test_replaced_workers_take_what_has_arrived_meanwhile() -> None:
+    log: list[str] = []
+    udp: Any = Part(log, "udp")
+    drained(Listener(udp, None), is_needed=False)
+    assert log == ["udp stop_reading", "udp stop_reading", "udp close"]
+
+
 def test_it_closes_whatever_goes_wrong() -> None:
     log: list[str] = []
     tcp: Any = Part(log, "tcp")

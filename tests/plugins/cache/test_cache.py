@@ -160,6 +160,17 @@ def test_the_answer_table_counts_as_the_handler_does(
     assert table.metrics(*counts) == handler.metrics(*counts)
 
 
+def test_a_reply_of_the_cluster_that_takes_the_place_of_a_stale_one_has_its_mark() -> None:
+    started, found = (
+        Started("cache {\nserve_stale 1h verify\n}", reply([a()]), FRESH),
+        Dependencies(Versions()),
+    )
+    started.ask()
+    started.runtime.time += 100
+    assert started.shown(dependencies=found) == [a(20)]
+    assert found.mark == ("success", 20)
+
+
 def test_no_hits_of_the_answer_table_make_no_line_of_hits() -> None:
     started = Started("cache", FRESH)
     started.cache.count_cache_hits("dns://:53", "denial", 0, 0)

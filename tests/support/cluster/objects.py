@@ -65,7 +65,7 @@ def endpoint_slice(
     address_type: str = "IPv4",
     labels: dict[str, str] | None = None,
 ) -> EndpointSlice:
-    """Make an EndpointSlice; an endpoint is `ADDRESS[,ADDRESS] [host=H] [pod=P] [ready=B] [zone=Z]`."""
+    """Make an EndpointSlice; an endpoint is `ADDRESS[,ADDRESS]|- [host=H] [pod=P] [ready=B] [zone=Z]`."""
     own = {} if owner is None else {SERVICE_NAME_LABEL: owner}
     return EndpointSlice(
         meta(path, version, own | (labels or {})),
@@ -104,7 +104,7 @@ def _endpoint(text: str) -> Endpoint:
     addresses, *rest = text.split()
     words = dict(word.split("=") for word in rest)
     return Endpoint(
-        addresses=addresses.split(","),
+        addresses=None if addresses == "-" else addresses.split(","),
         conditions=EndpointConditions(ready=words["ready"] == "true") if "ready" in words else None,
         hostname=words.get("host"),
         target_ref=ObjectReference("Pod", words["pod"]) if "pod" in words else None,

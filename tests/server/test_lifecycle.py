@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -22,7 +23,7 @@ from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
-from hsdns.server.instance import Instance
+from hsdns.server.instance import Instance, StartError
 from hsdns.server.lifecycle import Phase
 from hsdns.upstream.exchange import Upstream
 from loadtest.ports import free_port
@@ -166,7 +167,9 @@ async def test_reload_of_a_broken_file_keeps_the_old_one(
 HTTP = ". {\nbind 127.0.0.1\nhealth 127.0.0.1:HTTP\nready 127.0.0.1:HTTP\nprometheus 127.0.0.1:HTTP\nwhoami\n}\n"
 
 
-async def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
+async def test_http_sockets_stay_open_through_a_reload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     http = free_port()
     text = HTTP.replace("HTTP", str(http))
     async with running(ReloadableServer(tmp_path, text)) as reloadable:
@@ -179,7 +182,8 @@ async def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
         reloadable.write(WHOAMI)
         assert await reloadable.server.reload()
         assert reloadable.server.http.bound == {}
-        reloadable.write(text.replace("whoami\n", "kubernetes cluster.local\n"))
+        reloadable.write(text)
+        monkeypatch.setattr(reloadable.server, "make_processors", mock.Mock(side_effect=StartError))
         assert not await reloadable.server.reload()
         assert reloadable.server.http.bound == {}
 

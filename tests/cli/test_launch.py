@@ -27,12 +27,12 @@ from hsdns.cli.launch import (
     set_up_logging,
     zone_lines,
 )
-from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Position, Token
-from hsdns.plugins import NOT_YET, ORDER, log
+from hsdns.plugins import log
 from hsdns.plugins.log import Log
 from hsdns.plugins.whoami import Whoami
 from loadtest.ports import free_port
+from tests.support.plugins.corefiles import assembled
 
 if TYPE_CHECKING:
     from hsdns.cli.launch import Addresses
@@ -321,14 +321,8 @@ def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFi
     ],
 )  # fmt: skip
 def test_table_lines(body: str, line: str) -> None:
-    corefile = parse(
-        "Corefile",
-        text=f"example.org. {{\n{body}\n}}",
-        environ={},
-        known_directives=ORDER,
-        not_yet=NOT_YET,
-    )
-    assert launch.table_lines(assemble(corefile, warn=pytest.fail)) == [line]
+    configuration = assembled(f"example.org. {{\n{body}\n}}")
+    assert launch.table_lines(configuration) == [line]
 
 
 def test_fast_path_line(monkeypatch: pytest.MonkeyPatch) -> None:

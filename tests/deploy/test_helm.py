@@ -12,12 +12,10 @@ import pytest
 import yaml
 
 from hsdns import __version__
-from hsdns.assemble import assemble
-from hsdns.corefile.parser import parse
-from hsdns.plugins import NOT_YET, ORDER
 from tests.deploy.rendered import CHART, helm, needs_helm, printed
 from tests.support.manifests.facts import by_kind
 from tests.support.manifests.known_fields import check
+from tests.support.plugins.corefiles import assembled
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((CHART / "templates").iterdir())
@@ -98,11 +96,8 @@ def test_the_default_corefile_is_valid() -> None:
 
 def check_corefile(text: str) -> None:
     """It has no error, no warning, and pages on the addresses of both families."""
-    warnings: list[str] = []
-    corefile = parse("Corefile", text=text, environ={}, known_directives=ORDER, not_yet=NOT_YET)
     assert re.search(r"^ *prometheus :9153 *$", text, re.MULTILINE)
-    assemble(corefile, default_port=53, warn=warnings.append)
-    assert warnings == []
+    assembled(text)
 
 
 @needs_helm

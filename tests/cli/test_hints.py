@@ -9,11 +9,10 @@ import pytest
 import yaml
 
 from hsdns.assemble import assemble
-from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Errors
-from hsdns.plugins import NOT_YET, ORDER
 from hsdns.rules.checks.corefile_hints import hints
 from tests.docs.test_examples import COREFILES, Fence, write_files
+from tests.support.plugins.corefiles import parsed
 from tests.support.scenarios.scenario import parse as parse_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,14 +23,7 @@ def hinted(
 ) -> list[str]:
     """The hints about a Corefile, which may have errors, too."""
     errors = Errors(collecting=True)
-    corefile = parse(
-        path,
-        text=text,
-        environ=environ or {},
-        known_directives=ORDER,
-        not_yet=NOT_YET,
-        errors=errors,
-    )
+    corefile = parsed(text, path, environ, errors=errors)
     configuration = assemble(
         corefile,
         interfaces=lambda: {"lo": ["127.0.0.1"], "eth0": ["192.0.2.9"]},

@@ -307,13 +307,27 @@ def explain_offline(
         access = [each.text for each in objects[1:]]
     explaining = _explain(configuration, word, qtype, problems, asks, is_typed=is_typed)
 
-    async def explain() -> Explanation:
+    async def explain() -> tuple[Explanation, bool]:
         async with explaining as (found, blocks):
-            if access is None:
-                return found
-            return await _with_servers(found, blocks, access, runs_code=runs_code)
+            if access is not None:
+                found = await _with_servers(found, blocks, access, runs_code=runs_code)
+            return found, problems.errors == (_unrelated(found, blocks) if asks is None else 0)
 
-    return asyncio.run(explain()), not problems.errors
+    found, is_whole = asyncio.run(explain())
+    if conf is not None:
+        from hsdns.rules.checks.corefile_hints import never_asked
+        from hsdns.wire.name import Name
+
+        hints = never_asked(configuration, found.server_block, Name.from_text(found.name))
+        complain(*(f"[HINT] {position}: {sentence}" for position, sentence in hints))
+    return found, is_whole
+
+
+def _unrelated(found: Explanation, blocks: Sequence[Kubernetes]) -> int:
+    """How many errors are about refused objects that the name of a Service does not depend on."""
+    if found.blind or found.reading.get("kind") != "svc":
+        return 0
+    return sum(len(getattr(each.source, "refusals", ())) for each in blocks)
 
 
 @contextlib.asynccontextmanager

@@ -1,7 +1,8 @@
 """The text of a file, whatever program wrote it: the one way in which commands read manifests, dumps and Corefiles.
 
 Path: a path or standard input -> here (UTF-8) -> manifest_file.py, rules/judging.py, rules/diagnosis.py.
-Rule 1: a byte order mark is left out; UTF-16, which PowerShell's `>` writes, and UTF-32 become UTF-8.
+Rule 1: a byte order mark is left out, of a file that another one was appended to also that one's; UTF-16, which
+        PowerShell's `>` writes, and UTF-32 become UTF-8.
 Rule 2: gzip is unpacked, up to the length that a file may have.
 Rule 3: what cannot be read so is an OSError, like a file that cannot be opened, and never an empty file.
 """
@@ -38,14 +39,14 @@ def as_utf8(content: bytes, path: str) -> bytes:
     if not mark and b"\0" in content[:2] and len(content) > 1:
         encoding = "utf-16-be" if content[0] == 0 else "utf-16-le"
     text = content[len(mark) :]
-    if encoding in ("", "utf-8"):
-        return text
     try:
-        return text.decode(encoding).encode()
+        if encoding not in ("", "utf-8"):
+            text = text.decode(encoding).encode()
     except UnicodeError as fault:
         raise OSError(
             0, f"it is not {encoding.upper()}, as its first octets say ({fault})", path
         ) from None
+    return text.replace(b"\n" + codecs.BOM_UTF8, b"\n")
 
 
 def _unpacked(content: bytes, path: str) -> bytes:

@@ -297,7 +297,7 @@ def _converted(item: Item, kind: type[Manifest]) -> Manifest:
         return msgspec.convert(item.value, kind)
     except msgspec.ValidationError:
         pass
-    # Rare, so tried second: `null` means absent, and keys that are not strings are converted.
+    # Rare, so tried second: `null` means absent, keys that are not strings are converted, and 8e1 is 80.
     try:
         value = (
             msgspec.json.decode(item.value) if isinstance(item.value, msgspec.Raw) else item.value
@@ -314,7 +314,7 @@ def _normalised(value: Any) -> Any:
         return {key_text(key): _normalised(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
         return [_normalised(each) for each in value]
-    return value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _display_name(head: Head) -> str:
@@ -573,7 +573,9 @@ _JSON_NAME: Final = re.compile(r"\.(json|jsonl|ndjson)(\.gz)?$")
 
 
 def _looks_like_json(content: bytes, path: str) -> bool:
-    first, is_named = content.lstrip()[:1], _JSON_NAME.search(path) is not None
+    # With "---" between them, as kubectl too takes it, values of JSON are documents of YAML.
+    first = content.lstrip()[:1]
+    is_named = _JSON_NAME.search(path) is not None and b"\n---" not in content
     # Under another name, a flow mapping of YAML is no valid JSON.
     return (first == b"{" and (is_named or is_json(content))) or (first == b"[" and is_named)
 

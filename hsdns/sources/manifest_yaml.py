@@ -9,8 +9,10 @@ Rule 3: keys become text, as in Kubernetes; numbers as keys could be chosen to h
 Rule 4: duplicate keys of a mapping are recorded with both lines, because the last one silently replaces the others.
 Rule 5: a tag of another program, such as `!Ref` or `!vault`, is recorded with its line, and its node is read as if it
         had no tag.  No Python object is ever made from a tag.
-Rule 6: a number has at most MAX_NUMBER_LEN characters: the time for those in base 60 grows with the square of their
-        length.
+Rule 6: words without quotes are numbers and truth values where kubectl takes them for that, such as `12345e7`, `08` and
+        `y`; `12:30` is text.  A number has at most MAX_NUMBER_LEN characters: the time for long ones grows with the
+        square of their length.
+Source: go-yaml v2 resolve.go, which sigs.k8s.io/yaml has a copy of.
 """
 
 from __future__ import annotations
@@ -32,7 +34,17 @@ MAX_TAGS: Final = 4096  # scalars whose tags are remembered
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _TEXT: Final = "tag:yaml.org,2002:str"
 _WORDS: Final = (_TEXT, "tag:yaml.org,2002:value")  # the second is the tag of a single "="
-_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_BOOL: Final = "tag:yaml.org,2002:bool"
+_INT: Final = "tag:yaml.org,2002:int"
+_FLOAT: Final = "tag:yaml.org,2002:float"
+# What PyYAML resolves otherwise, with the first characters.  Each word of a pattern has one way to match.
+_RESOLVED: Final = (
+    (_BOOL, r"[yYnN]$", "yYnN"),
+    (_INT, r"[-+]?(0[bB]_*[01][01_]*|0[oO]_*[0-7][0-7_]*|0[xX]_*[0-9a-fA-F][0-9a-fA-F_]*|0[0-7_]*|[1-9][0-9_]*)$",
+     "-+0123456789"),
+    (_FLOAT, r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?_*[0-9][0-9_]*)?$", "-+.0123456789"),
+    (_FLOAT, r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$", "-+."),
+)  # fmt: skip
 
 # CSafeLoader is ten times as fast, but not every build of PyYAML has it.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -65,12 +77,14 @@ class ForeignTag(NamedTuple):
 
 
 class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
-    """YAML as Kubernetes reads it: without the timestamp type, and with text as keys."""
+    """YAML as Kubernetes reads it: without the timestamp type, with its numbers, and with text as keys."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own class attribute, replaced rather than changed
-        first: [(tag, pattern) for tag, pattern in listed if tag != "tag:yaml.org,2002:timestamp"]
+    # PyYAML's own class attributes, replaced rather than changed.
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [each for each in listed if each[0] not in ("tag:yaml.org,2002:timestamp", _INT, _FLOAT)]
         for first, listed in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+    }  # fmt: skip
+    bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}  # noqa: RUF012
 
     def __init__(self, content: bytes) -> None:
         super().__init__(content)
@@ -250,14 +264,20 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
             raise TooLarge(
                 f"a number has more than {MAX_NUMBER_LEN} characters; put it in quotes", node
             )
-        return yaml.SafeLoader.yaml_constructors[node.tag](self, node)
+        text = self.construct_scalar(node).replace("_", "").lower()
+        if node.tag == _FLOAT:
+            return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+        digits = text.lstrip("-+")
+        return int(text, 8 if digits.startswith("0") and digits.isdecimal() else 0)
 
 
 # PyYAML knows the tag of a single "=", as in the enumerations of some definitions, but has no constructor for it.
 ManifestLoader.add_constructor(_WORDS[1], yaml.SafeLoader.construct_yaml_str)
 ManifestLoader.add_constructor(None, ManifestLoader.construct_foreign)
-for _tag in _NUMBERS:
+for _tag in (_INT, _FLOAT):
     ManifestLoader.add_constructor(_tag, ManifestLoader.construct_number)
+for _tag, _pattern, _first in _RESOLVED:
+    ManifestLoader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
 
 
 def key_text(key: object) -> str:

@@ -28,6 +28,7 @@ from hsdns.apiserver.connections import (
     NoResponse,
     NotHttp,
     ProxyUnreachable,
+    make_socket,
 )
 from hsdns.apiserver.transport import Away, Unreachable
 from hsdns.metrics import Registry
@@ -180,6 +181,13 @@ async def test_what_is_written() -> None:
             for each in (delete, patch)
         ]
         assert sent == [[], [media, "8"]]
+
+
+def test_a_dead_peer_is_noticed_by_the_kernel() -> None:
+    with make_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))) as made:
+        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
 
 
 class TestFaults:

@@ -23,6 +23,7 @@ from hsdns.apiserver.kubeconfig import (
     read_context,
 )
 from hsdns.apiserver.transport import Unreachable
+from tests.support.coroutines.event_loops import busy
 from tests.support.tables import Row, rows
 
 # Stands for the real process: prints the file `answer`, adds what it was given to the file `runs`.
@@ -221,6 +222,7 @@ class TestFailure:
         os.close(writer)
         with pytest.raises(ProcessLookupError):
             os.kill(setting.runs[0][2], 0)
+        await busy(lambda: None)  # the loop reads the ends of both pipes, and closes them
 
 
 async def test_token_file(tmp_path: Path) -> None:

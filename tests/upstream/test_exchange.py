@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import dns.edns
@@ -18,6 +19,7 @@ from hsdns.server.runtime import Queries
 from hsdns.upstream.connection import StreamConnection
 from hsdns.upstream.exchange import (
     HealthCheck,
+    Policy,
     Upstream,
     UpstreamError,
     UpstreamOverload,
@@ -540,3 +542,13 @@ async def test_queries_over_streams_have_a_share_of_the_process(
     replied.set()
     assert await other.ask(QUERY, "tcp", LONG) == await waiting.pop() == Reply()
     assert Upstream._streams.used == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "orders"), [("sequential", ["abc"] * 4), ("round_robin", ["bac", "cab", "abc", "bac"])]
+)
+def test_orders(name: str, orders: list[str]) -> None:
+    """That of round_robin begins with the second, and rotates nothing else."""
+    policy = Policy(name, Random(1))
+    assert ["".join(policy.order(["a", "b", "c"])) for _ in range(4)] == orders
+    assert list(policy.order(["a"])) == ["a"]

@@ -145,14 +145,18 @@ class Doctor(ReadingCommand):
 
     @property
     def target(self) -> str:
-        """NAMESPACE[/SERVICE|POD], or ""; with -n the word is [svc/]SERVICE or [pod/]POD.  Raise Contradiction."""
-        from hsdns.ask.names import KINDS
+        """NAMESPACE[/SERVICE|POD], or ""; the word may be svc/SERVICE or pod/POD, or with -n the name alone.
+
+        Raise Contradiction.
+        """
+        from hsdns.ask.names import KINDS, NAMESPACE
 
         word = "".join(self.words)
         before, slash, name = word.rpartition("/")
         if self.within and slash and before not in (self.within, *KINDS):
             raise Contradiction(f"-n {self.within} and {word} name two namespaces; leave one out")
-        return "/".join(filter(None, (self.within, name))) if self.within else word
+        within = self.within or (NAMESPACE if before in KINDS else "")
+        return "/".join(filter(None, (within, name))) if within else word
 
     @property
     def namespace(self) -> str:

@@ -4,7 +4,8 @@ Path: every step counts; server/http/pages.py serves them through the `prometheu
 Rule 1: counting is a dict update (0.2 us; prometheus-client's own objects cost 1 to 6 us per call); prometheus-client
         renders the families that collect() makes.
 Rule 2: CoreDNS's metrics have their original names; those of hsdns begin with `hsdns_`.
-Rule 3: metrics.txt has the help text of each metric, which only a scrape reads.
+Rule 3: metrics.txt has the help text of each metric, which only a scrape reads.  A handler of the plugin python, which
+        has the Registry, too, gives that of its own metric after the name.
 Rule 4: label values come from bounded sets, because otherwise a client could exhaust the memory.
 """
 
@@ -104,6 +105,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metrics] = {}
+        self._help_texts: dict[str, str] = {}  # those of handlers
         self._before: list[Callable[[], None]] = []
         # Threads defer; one at a time runs what is deferred.
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -135,19 +137,23 @@ class Registry:
         for fold in self._before:
             fold()
 
-    def counter(self, name: str, labels: Sequence[str] = ()) -> Counter:
-        """Return the counter with this name (including `_total`)."""
-        return self._add(Counter(name, labels))
+    def counter(self, name: str, *about: Sequence[str], **labels: Sequence[str]) -> Counter:
+        """Return the counter with this name (including `_total`); `about` are its labels."""
+        return self._add(Counter(name, *self._without_help(name, about), **labels))
 
-    def gauge(self, name: str, labels: Sequence[str] = ()) -> Gauge:
-        """Return the gauge with this name."""
-        return self._add(Gauge(name, labels))
+    def gauge(self, name: str, *about: Sequence[str], **labels: Sequence[str]) -> Gauge:
+        """Return the gauge with this name; `about` are its labels."""
+        return self._add(Gauge(name, *self._without_help(name, about), **labels))
 
-    def histogram(
-        self, name: str, buckets: Sequence[float], labels: Sequence[str] = ()
-    ) -> Histogram:
-        """Return the histogram with this name."""
-        return self._add(Histogram(name, buckets, labels))
+    def histogram(self, name: str, *about: Sequence[Any], **labels: Any) -> Histogram:
+        """Return the histogram with this name; `about` are its buckets and its labels."""
+        return self._add(Histogram(name, *self._without_help(name, about), **labels))
+
+    def _without_help(self, name: str, about: tuple[Sequence[Any], ...]) -> tuple[Any, ...]:
+        if about and isinstance(about[0], str):
+            self._help_texts[name] = about[0]
+            return about[1:]
+        return about
 
     def _add(self, metric: M) -> M:
         """The metric with this name, if there is one, else this one."""
@@ -166,7 +172,7 @@ class Registry:
             HistogramMetricFamily,
         )
 
-        texts = help_texts()
+        texts = self._help_texts | help_texts()
         for metric in self:
             family: Any
             about = metric.name, texts.get(metric.name, "")

@@ -55,6 +55,23 @@ def test_a_histogram_counts_up_to_and_including_its_bounds(value: float, bucket:
     assert found["x_seconds_sum", (("server", "a"),)] == value
 
 
+def test_a_handler_of_a_user_describes_its_own_metrics() -> None:
+    registry = Registry()
+    registry.counter("a_total", "Names that a gave.", ("zone",)).inc(("x",))
+    registry.gauge("b", "What b is.").set(2)
+    registry.histogram("c_seconds", "Times of c.", (1.0,), labels=("zone",)).observe(0.5, ("x",))
+    page = registry.to_text().decode()
+    for line in (
+        "# HELP a_total Names that a gave.",
+        'a_total{zone="x"} 1.0',
+        "# HELP b What b is.",
+        "b 2.0",
+        "# HELP c_seconds Times of c.",
+        'c_seconds_count{zone="x"} 1.0',
+    ):
+        assert f"{line}\n" in page
+
+
 @pytest.mark.parametrize(
     "second",
     [

@@ -6,24 +6,30 @@ Rule 1: policy.py says which replies are stored.
 Rule 2: a name that cannot exist is not stored; the first one becomes the template of its negative zone, if it has one.
 Rule 3: replies that clients query are recomputed when an event has invalidated them (recompute.py);
         server/answer_tables.py calls recompute().
-Rule 4: where compiled code can make a reply (service_replies.py), a miss becomes a hit before the chain is asked, and
+Rule 4: where compiled code can make a reply (MadeReplies), a miss becomes a hit before the chain is asked, and
         counts as one.
+
+Replies about Services that compiled code makes, without the chain:
+Rule 1: the chain answers the first query of a form: zone, type, flags, with or without an answer.  Compiled code has to
+        make the same reply, octet for octet; else replies of that form are left to the chain.
+Rule 2: only in a zone whose names all handlers up to `kubernetes` treat alike, and that has no other zone below it.
+Rule 3: it makes addresses, SRV and PTR records of Services with and without a ClusterIP and of their endpoints; all
+        else is left to the chain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones, NumerousNames
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.answer_table.recompute import RecomputedNames, compute, key_of
-from hsdns.answer_table.service_replies import Form, MadeReplies
 from hsdns.chain import BlockChoice, Endpoint, Request
-from hsdns.cluster.freshness import Dependencies
-from hsdns.fastpath import AnswerTable, ClusterNames, Tap, Terms, Versions
+from hsdns.cluster.freshness import Dependencies, versions_of
+from hsdns.fastpath import AnswerTable, ClusterNames, ServiceReplies, Tap, Terms, Versions
 from hsdns.fastpath.key import KEY_CD, KEY_DO
 from hsdns.fastpath.records import MAX_STORED_LEN
 from hsdns.wire.decode import decode
@@ -31,6 +37,94 @@ from hsdns.wire.encode import MAX_TCP_LEN, encode, reply_size
 from hsdns.wire.iana import Rcode, RRClass, RRType
 from hsdns.wire.message import AD, TC, Query, Reply
 from hsdns.wire.name import Name
+
+Note = Callable[[tuple[bytes, int, int, bool, bool], float], None]
+
+
+class Form(NamedTuple):
+    """What the replies of a form have in common: their terms, and what notes one in a cache.
+
+    `note` takes the key of `cache` and the time in monotonic seconds.
+    """
+
+    terms: Terms
+    note: Note | None
+
+
+# The key of a stored reply (recompute.key_of), the counters that it depends on, and the note of its form.
+Stored = tuple[bytes, tuple[int, ...], Note | None]
+
+
+class MadeReplies:
+    """Makes replies for the blocks of one listener, which serve `zones`."""
+
+    def __init__(
+        self, versions: Versions, blocks: BlockChoice[BlockPolicy], zones: Iterable[Name]
+    ) -> None:
+        self._versions = versions
+        self._blocks = blocks
+        self._zones = tuple(zones)
+        # A ServiceReplies for each block with a usable zone, None for others.
+        self._makers: dict[BlockPolicy, Any] = {}
+        # Replaced, never changed: store() is called in two threads.
+        self._usable: tuple[Any, ...] = ()
+
+    def store(self, wire: bytes, table: AnswerTable) -> Stored | None:
+        """Make the reply to a query and store it; None if the chain has to."""
+        for maker in self._usable:
+            stored: Stored | None = maker.store(wire, table)
+            if stored is not None:
+                return stored
+        return None
+
+    def lacks(self, policy: BlockPolicy, wire: bytes) -> bool:
+        """Whether it could make the reply to a query if its form were known."""
+        if policy not in self._makers:
+            maker = self._makers[policy] = self._maker(policy)
+            self._usable += () if maker is None else (maker,)
+        maker = self._makers[policy]
+        return maker is not None and maker.lacks(wire)
+
+    def add_form(
+        self, policy: BlockPolicy, wire: bytes, reply: Reply, out: bytes, form: Form
+    ) -> None:
+        """Add the form of a reply of the chain, `out` in octets, whose records are as `kubernetes` made them."""
+        maker = self._makers.get(policy)
+        if maker is None:
+            return
+        if reply.answer:
+            maker.add_form(wire, out, reply.answer[0].ttl, b"", form.note, form.terms)
+        elif len(reply.authority) == 1 and reply.authority[0].rrtype == RRType.SOA:
+            soa = reply.authority[0]
+            maker.add_form(wire, out, soa.ttl, soa.rdata, form.note, form.terms)
+
+    def _maker(self, policy: BlockPolicy) -> object:
+        source = policy.source
+        values = source.plain_values() if source is not None else None
+        versions = versions_of(self._versions)  # None for those of the twin in Python
+        if ServiceReplies is None or versions is None or source is None or values is None:
+            return None
+        zones = [zone.lower for zone in source.zones if self._is_usable(zone, policy)]
+        if not zones:
+            return None
+        return ServiceReplies(
+            values.services,
+            values.namespaces,
+            values.cluster_ips,
+            values.endpoint_ips,
+            versions,
+            zones,
+            values.primary_zone.lower,
+        )
+
+    def _is_usable(self, zone: Name, policy: BlockPolicy) -> bool:
+        source = policy.source
+        found = self._blocks.match(zone, RRType.A)
+        if source is None or found is None or found.block is not policy or not zone.labels:
+            return False
+        others = [each for each in (*self._zones, *source.zones) if each != zone]
+        return policy.treats_alike(zone) and not any(each.is_at_or_below(zone) for each in others)
+
 
 CAPACITY: Final = (
     64 * 1024 * 1024

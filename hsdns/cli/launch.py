@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from hsdns import memory
 from hsdns.cli.command import complain, say
-from hsdns.corefile.lexer import OpenFile, Source
+from hsdns.corefile.lexer import Files, Source
 from hsdns.corefile.parser import parse, read_text
 from hsdns.corefile.tree import Corefile, CorefileError, Errors, Token
 from hsdns.metrics import Registry
@@ -86,7 +86,7 @@ class CorefileSource(NamedTuple):
     def _parse(
         self, text: str | None, files: CorefileFiles, errors: Errors | None = None
     ) -> Corefile:
-        content = str(read_text(self.path, files.open_file)) if text is None else text
+        content = str(read_text(self.path, files)) if text is None else text
         if text is None and content[:1] in _ENCODED:
             from hsdns.sources.file_text import read_file
 
@@ -94,20 +94,15 @@ class CorefileSource(NamedTuple):
             content = decoded if _MANIFEST.match(decoded) else content
         if not _MANIFEST.match(content):
             source = Source(content, self.path)
-            return parse_corefile(source, files.open_file, files.list_files, errors)
+            return parse_corefile(source, files, errors)
         from hsdns.rules.judging import corefile_in
 
         mounted = corefile_in(self.path, content.encode("utf-8", "surrogatepass"))
-        found = mounted.or_(files.open_file)
-        return parse_corefile(mounted.source, found, mounted.list_files, errors)
+        mounted.beside = files
+        return parse_corefile(mounted.source, mounted, errors)
 
 
-def parse_corefile(
-    source: Source,
-    open_file: OpenFile,
-    list_files: Callable[[str], Sequence[str]],
-    errors: Errors | None = None,
-) -> Corefile:
+def parse_corefile(source: Source, files: Files, errors: Errors | None = None) -> Corefile:
     """Parse a Corefile with the environment and the plugins of this process; raise CorefileError."""
     return parse(
         source.file,
@@ -115,8 +110,7 @@ def parse_corefile(
         environ=os.environ,
         known_directives=ORDER,
         not_yet=NOT_YET,
-        open_file=open_file,
-        list_files=list_files,
+        files=files,
         errors=errors,
     )
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from hsdns.corefile.tree import Position, Token, did_you_mean
 
@@ -43,8 +43,9 @@ class Lexeme(NamedTuple):
 class Source(NamedTuple):
     """A text, and where it stands in a file: from which line on, and how far to the right of the margin.
 
-    With `is_moved` the file does not have it verbatim, so that all of it is at that line and column.  `owner` is the
-    object that has it, if any.
+    If the file does not have it verbatim, as in a string of JSON, `words` has the line and column of each word in the
+    file by those in the text, so far as they are known; others are where the text begins.  `owner` is the object that
+    has it, if any.
     """
 
     text: str
@@ -52,18 +53,23 @@ class Source(NamedTuple):
     line: int = 1
     indent: int = 0
     owner: str = ""
-    is_moved: bool = False
+    words: Mapping[tuple[int, int], tuple[int, int]] | None = None
 
     def at(self, line: int, column: int) -> Position:
         """The position in the file of a place in the text."""
-        if self.is_moved:
-            return Position(self.file, self.line, self.indent + 1)
+        if self.words is not None:
+            place = self.words.get((line, column), (self.line, self.indent + 1))
+            return Position(self.file, *place)
         return Position(self.file, line + self.line - 1, column + self.indent)
 
     def has(self, position: Position) -> bool:
         """Whether a position in the file is in this text."""
-        last = self.line + (0 if self.is_moved else self.text.count("\n"))
-        return position.file == self.file and self.line <= position.line <= last
+        if self.words is None:
+            last = self.line + self.text.count("\n")
+            return position.file == self.file and self.line <= position.line <= last
+        first = self.line, self.indent + 1
+        last_word = max(self.words.values(), default=first)
+        return position.file == self.file and first <= position[1:] <= last_word
 
 
 def tokenize(source: Source) -> list[Lexeme]:
@@ -177,8 +183,15 @@ MAX_FILE_IMPORTS: Final = 100_000
 # Nested imports multiply: within the two limits above, a small file could still expand to gigabytes.
 MAX_WORDS: Final = 1_000_000
 
-OpenFile = Callable[[str], str | Source]
-ListFiles = Callable[[str], Sequence[str]]
+
+class Files(Protocol):
+    """Where a Corefile and what it imports are read."""
+
+    def open_file(self, path: str) -> str | Source:
+        """Read a file; raise OSError or ValueError."""
+
+    def list_files(self, pattern: str) -> Sequence[str]:
+        """List the files that match a glob, in the order in which they are imported."""
 
 
 @dataclass(slots=True)
@@ -199,8 +212,7 @@ class Stream:
         self,
         source: Source,
         environ: Mapping[str, str],
-        open_file: OpenFile,
-        list_files: ListFiles,
+        files: Files,
         warn: Callable[[Position, str], None],
     ) -> None:
         path = source.file
@@ -213,7 +225,7 @@ class Stream:
         self._snippets: dict[str, list[Lexeme]] = {}
         self._files: dict[str, list[Lexeme]] = {}
         self._root = lexemes
-        self._open_file, self._list_files, self._warn = open_file, list_files, warn
+        self._disk, self._warn = files, warn
         self._words, self._snippet_imports, self._file_imports = len(lexemes), 0, 0
         self._check_words(source.at(1, 1))
         self._note_unclosed(lexemes)
@@ -310,7 +322,7 @@ class Stream:
         if "*" not in pattern and "?" not in pattern:
             return [pattern]
         try:
-            found = self._list_files(pattern)
+            found = self._disk.list_files(pattern)
         except (OSError, ValueError) as error:
             raise target.error(f'cannot list "{pattern}": {_reason(error)}') from error
         if not found:
@@ -324,7 +336,7 @@ class Stream:
         if path in self._files:
             return self._files[path]
         try:
-            text = self._open_file(path)
+            text = self._disk.open_file(path)
         except FileNotFoundError:
             raise target.error(self._not_found(target.text, path)) from None
         except IsADirectoryError:

@@ -13,7 +13,7 @@ import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from hsdns.corefile.lexer import OpenFile, Source
+from hsdns.corefile.lexer import Files, Source
 
 COREFILE: Final = "Corefile"
 
@@ -26,7 +26,7 @@ class ConfigMap(NamedTuple):
     values: Mapping[str, Source]
 
 
-class Mounted:
+class Mounted(Files):
     """The Corefile of a ConfigMap, and the files that it may import."""
 
     def __init__(
@@ -37,34 +37,28 @@ class Mounted:
         self.source = main.values[COREFILE]
         self.used: list[Source] = []
         self.unknown: set[str] = set()
+        self.beside: Files | None = None  # where other files are read
         self._files, self._folder = files, folder
 
-    def open_file(self, path: str) -> Source:
-        """Read a file for the parser; raise FileNotFoundError."""
+    def open_file(self, path: str) -> str | Source:
+        """Read a file; raise OSError or ValueError."""
         found = self._files.get(self._key(path))
         if found is None:
             self.unknown.add(path)
+            if self.beside is not None:
+                return self.beside.open_file(path)
             raise FileNotFoundError(path)
         self.used.append(found)
         return found
 
-    def or_(self, open_file: OpenFile) -> OpenFile:
-        """Read files of ConfigMaps, and others in another way."""
-
-        def read(path: str) -> str | Source:
-            try:
-                return self.open_file(path)
-            except FileNotFoundError:
-                return open_file(path)
-
-        return read
-
     def list_files(self, pattern: str) -> Sequence[str]:
-        """List the files of a glob for the parser."""
+        """List the files that match a glob."""
         wanted = self._key(pattern)
         found = sorted(each for each in self._files if fnmatch.fnmatchcase(each, wanted))
         if not found:
             self.unknown.add(pattern)
+            if self.beside is not None:
+                return self.beside.list_files(pattern)
         return [os.path.join(os.path.dirname(pattern), os.path.basename(each)) for each in found]
 
     def _key(self, path: str) -> str:

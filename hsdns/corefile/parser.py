@@ -4,7 +4,7 @@ Path: stream -> [parser] -> tree, for assemble and the plugins' setup.
 Rule 1: every Corefile that CoreDNS accepts is accepted, with a warning if it is misleading.  Exceptions, which are
         errors: words after a body's `}`, a body's `{` on a line of its own, and braces within a body.
 Rule 2: `{`, `}` and `import` are recognised as written, quoted or not, before environment variables are substituted.
-Rule 3: the caller passes environment, plugin names and file access; only read_file and match_files use the disk.
+Rule 3: the caller passes environment, plugin names and file access; only Disk uses the disk.
 Rule 4: a `}` on the line of a property is the last word of that line too, as for Caddy's Dispenser: a plugin that reads
         all words of the line takes it for an argument (Property in properties.py).
 Source: caddyfile/parse.go of the fork that CoreDNS 1.14.7 uses.
@@ -17,9 +17,10 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from hsdns.corefile.keys import parse_key, zone_warning
-from hsdns.corefile.lexer import Lexeme, OpenFile, Source, Stream
+from hsdns.corefile.lexer import Files, Lexeme, Source, Stream
 from hsdns.corefile.tree import (
     Corefile,
     CorefileError,
@@ -33,14 +34,19 @@ from hsdns.corefile.tree import (
 )
 
 
-def read_file(path: str) -> str:
-    """Read a file; bytes that are not UTF-8 become replacement characters, as in CoreDNS."""
-    return Path(path).read_bytes().decode("utf-8", "replace")
+class Disk(Files):
+    """The files of this machine."""
+
+    def open_file(self, path: str) -> str:
+        """Read a file; bytes that are not UTF-8 become replacement characters, as in CoreDNS."""
+        return Path(path).read_bytes().decode("utf-8", "replace")
+
+    def list_files(self, pattern: str) -> Sequence[str]:
+        """List the files that match a glob, hidden ones too, sorted by path component."""
+        return sorted(glob.glob(pattern, include_hidden=True), key=lambda path: path.split(os.sep))
 
 
-def match_files(pattern: str) -> Sequence[str]:
-    """List the files that match a glob, hidden ones too, sorted by path component."""
-    return sorted(glob.glob(pattern, include_hidden=True), key=lambda path: path.split(os.sep))
+DISK: Final = Disk()
 
 
 def parse(
@@ -50,8 +56,7 @@ def parse(
     environ: Mapping[str, str],
     known_directives: Collection[str],
     not_yet: Collection[str] = (),
-    open_file: OpenFile = read_file,
-    list_files: Callable[[str], Sequence[str]] = match_files,
+    files: Files = DISK,
     errors: Errors | None = None,
     keeps_unknown: bool = False,
 ) -> Corefile:
@@ -63,14 +68,14 @@ def parse(
     """
     errors = errors if errors is not None else Errors()
     if text is None:
-        text = read_text(path, open_file)
+        text = read_text(path, files)
     warnings: list[str] = []
 
     def warn(position: Position, message: str) -> None:
         warnings.append(f"{position}: {message}")
 
     source = text if isinstance(text, Source) else Source(text, path)
-    stream = Stream(source, environ, open_file, list_files, warn)
+    stream = Stream(source, environ, files, warn)
     blocks = tuple(_Parser(stream, known_directives, not_yet, warn, errors, keeps_unknown).blocks())
     for block in blocks:
         for token in block.keys:
@@ -82,10 +87,10 @@ def parse(
     return Corefile(path, blocks, tuple(warnings), digest(blocks))
 
 
-def read_text(path: str, open_file: OpenFile) -> str | Source:
+def read_text(path: str, files: Files) -> str | Source:
     """The text of a Corefile; raise CorefileError if it cannot be read."""
     try:
-        return open_file(path)
+        return files.open_file(path)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise Position(path, 1, 1).error(f"cannot read the Corefile: {reason}") from error

@@ -18,7 +18,7 @@ from hsdns.fastpath.versions import ClusterNames, Versions
 if TYPE_CHECKING or IS_AVAILABLE:
     from hsdns.fastpath.batch import Batch
 else:
-    from hsdns.fastpath.portable_batch import PortableBatch as Batch
+    from hsdns.fastpath.batch import PortableBatch as Batch
 
 __all__ = [
     "AnswerTable",

@@ -1,7 +1,7 @@
 """Batches of datagrams on 64-bit Linux: receives with recvmmsg, sends the hits with sendmmsg, and returns the misses.
 
 Path: steps 1, 2 and 7 for UDP; server/transport/udp.py calls serve() when the socket is readable and answers the
-misses. Twin of native/src/batch.rs; portable_batch.py is used if the platform lacks these system calls. The Sender is
+misses. Twin of native/src/batch.rs; PortableBatch is used if the platform lacks these system calls. The Sender is
 the twin of native/src/system/sender.rs, without its UDP segmentation.
 Rule 1: the structures that the kernel reads and writes are in memory at fixed addresses that is allocated once.  Each
         batch reads and writes words of eight octets through a few strided views, without touching a ctypes object for
@@ -10,6 +10,9 @@ Rule 2: the replies are joined into one block of octets, which the kernel reads.
 Rule 3: a datagram that cannot be sent is dropped and counted by errno, as if the network had dropped it.
 Rule 4: a reply is sent from the address that the query was sent to: on wildcard sockets it has the control data of the
         query (control.py).
+
+Datagrams one by one, for platforms without recvmmsg or with structures of another layout:
+Rule: PortableBatch has the same arguments and results as Batch, so that callers do not depend on which they use.
 """
 
 from __future__ import annotations
@@ -33,8 +36,11 @@ from hsdns.fastpath.control import (
     SOCKADDR_IN_LEN,
     family_of,
     fragments_allowed,
+    is_ipv6,
     lent,
+    read_address,
     reply_messages,
+    write_address,
     write_messages,
 )
 from hsdns.fastpath.hit_counts import IPV6
@@ -117,7 +123,7 @@ class Sender:
     """Sends at most `batch_len` replies at a time through a socket that it does not own, to addresses of `name_len`."""
 
     def __init__(self, fd: int, batch_len: int, name_len: int) -> None:
-        assert CALLS is not None, "Sender needs sendmmsg; portable_batch.py does without"
+        assert CALLS is not None, "Sender needs sendmmsg; PortableBatch does without"
         _, self._send = CALLS
         self._fd = fd
         self._vectors = Memory(batch_len * _VECTOR_LEN)
@@ -231,7 +237,7 @@ class Batch:
     """One bound UDP socket, which the caller keeps open; `wildcard`: datagrams have control data."""
 
     def __init__(self, fd: int, wildcard: bool) -> None:
-        assert CALLS is not None, "Batch needs recvmmsg; portable_batch.py does without"
+        assert CALLS is not None, "Batch needs recvmmsg; PortableBatch does without"
         self._receive, _ = CALLS
         self._fd = fd
         self._wildcard = wildcard
@@ -354,3 +360,96 @@ class Batch:
             else to_words([addresses[index] for index in hits]),
             controls,
         )
+
+
+_ANCILLARY_LEN: Final = socket.CMSG_SPACE(32) * 2
+
+
+class PortableBatch:
+    """One bound UDP socket, which the caller keeps open; `wildcard`: datagrams have control data."""
+
+    def __init__(self, fd: int, wildcard: bool) -> None:
+        self._family = family_of(fd)
+        self._sock = socket.socket(fileno=fd)
+        self._wildcard = wildcard
+        self._received = self._sent = self._batches = 0
+        self._send_errors: dict[int, int] = {}
+
+    def __del__(self) -> None:
+        sock = getattr(self, "_sock", None)  # absent if the constructor raised an error
+        if sock is not None:
+            sock.detach()
+
+    def serve(self, table: AnswerTable | None) -> list[Miss]:
+        """Receive the waiting datagrams, send the hits of the table, and return the misses.
+
+        Raise OSError if the socket is closed.
+        """
+        received = self._receive()
+        if not received:
+            return []
+        self._received += len(received)
+        self._batches += 1
+        if table is None:
+            return received
+        begin = time.monotonic_ns()
+        misses: list[Miss] = []
+        replies: list[tuple[bytes, bytes, bytes]] = []
+        kinds: list[int] = []
+        hits: list[tuple[bytes, bytes, bytes]] = []
+        for miss in received:
+            found = table.answer(miss.query, None, begin / 1_000_000_000)
+            if found is None:
+                misses.append(miss)
+                continue
+            reply, kind = found
+            replies.append((reply, miss.address, miss.control))
+            kinds.append(kind | IPV6 if is_ipv6(miss.address) else kind)
+            hits.append((miss.query, miss.address, reply))
+        if kinds:
+            duration = time.monotonic_ns() - begin
+            table.hit_counts.add(kinds, duration)
+            self.send(replies)
+            table.note_hits(hits, kinds, time.monotonic_ns(), duration)
+        return misses
+
+    def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:
+        """Send replies to misses: (reply, address, control data) each, the last two as received with the query."""
+        for wire, address, control in replies:
+            try:
+                self._send(wire, control, address)
+            except OSError as error:
+                number = error.errno or 0
+                self._send_errors[number] = self._send_errors.get(number, 0) + 1
+            else:
+                self._sent += 1
+
+    def _send(self, wire: bytes, control: bytes, address: bytes) -> None:
+        message = (wire,), reply_messages(control), socket.MSG_DONTWAIT, read_address(address)
+        try:
+            self._sock.sendmsg(*message)
+        except OSError as error:
+            if error.errno != errno.EMSGSIZE or sys.platform != "linux":
+                raise
+            with fragments_allowed(self._sock):
+                self._sock.sendmsg(*message)
+
+    def statistics(self) -> BatchStatistics:
+        """The number of datagrams received and sent so far."""
+        return BatchStatistics(self._received, self._sent, self._batches, dict(self._send_errors))
+
+    def _receive(self) -> list[Miss]:
+        found: list[Miss] = []
+        size = _ANCILLARY_LEN if self._wildcard else 0
+        for _ in range(BATCH_LEN):
+            try:
+                wire, ancillary, _, address = self._sock.recvmsg(
+                    SLOT_LEN, size, socket.MSG_DONTWAIT
+                )
+            except OSError as error:
+                if error.errno in NOT_A_SOCKET:
+                    raise
+                break  # nothing has arrived, or the kernel reports an error of an earlier send
+            control = write_messages(ancillary)
+            found.append(Miss(wire, write_address(self._family, address), control))
+        return found

@@ -1,6 +1,6 @@
 """Socket addresses and control data in the kernel's layout; with control data, a reply gets the right source address.
 
-Path: batch.py and portable_batch.py use it, and server/transport/sockets.py for misses.
+Path: batch.py uses it, and server/transport/sockets.py for misses.
 Rule 1: the layout is that of 64-bit Linux on every platform: sockaddr_in and sockaddr_in6 with the family in two octets
         of the machine's byte order, control messages with an eight-octet length and aligned to eight.
 Rule 2: a reply is sent from the address that the query was sent to, through the interface that routing chooses: the

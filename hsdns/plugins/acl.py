@@ -75,21 +75,23 @@ class Rule(NamedTuple):
 
 
 def read_policy(line: Line) -> Policy:
-    """Parse `ACTION [type TYPE...] [net NETWORK...]`; `*` means any."""
+    """Parse `ACTION [type TYPE...] [net NETWORK...]`; `*` means any, and ends its list, as in CoreDNS."""
     found: dict[str, list[Token]] = {}
     section: Token | None = None
+    is_any = False
     for at, token in enumerate(line.args):
         word = token.text.lower()
         if word in _SECTIONS:
             if at + 1 == len(line.args) or line.args[at + 1].text.lower() in _SECTIONS:
                 raise token.error(f'"{word}" needs at least one argument; * means any')
-            section = token
+            section, is_any = token, False
         elif section is None:
             raise token.error(
                 f'expected "type" or "net" before "{token.text}"{did_you_mean(word, _SECTIONS)}'
             )
-        else:
+        elif not is_any:
             found.setdefault(section.text.lower(), []).append(token)
+            is_any = token.text == "*"
     types = _read(found.get("type", ()), lambda token: token.parse(type_from_text))
     networks = _read(found.get("net", ()), _network)
     return Policy(line.name.text, frozenset(types) if types else None, networks)

@@ -84,7 +84,7 @@ def _read_required(known: Any) -> Any:
     return read
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Tsig(Plugin):
     """Verifies queries and signs replies."""
 

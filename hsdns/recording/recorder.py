@@ -26,7 +26,7 @@ from hsdns.recording.entry import (
     read_line,
     to_line,
 )
-from hsdns.recording.frames import FrameWriter
+from hsdns.recording.reader import FrameWriter
 
 # Writes a recording.
 #

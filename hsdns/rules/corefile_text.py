@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from hsdns.assemble import AssembledBlock, assemble
 from hsdns.corefile.history import EXTERNAL, about_directive
 from hsdns.corefile.keys import parse_key, split_ip_port
-from hsdns.corefile.lexer import Source, tokenize
+from hsdns.corefile.lexer import Files, Source, tokenize
 from hsdns.corefile.mounted import Mounted
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import (
@@ -68,7 +68,7 @@ class SetUp(NamedTuple):
     assembled: AssembledBlock
 
 
-class CorefileText:
+class CorefileText(Files):
     """The text of a Corefile; `mounted` has what a ConfigMap has beside it."""
 
     def __init__(self, source: Source, mounted: Mounted | None = None) -> None:
@@ -90,8 +90,7 @@ class CorefileText:
                 text=self.source,
                 environ={},
                 known_directives=_NAMES,
-                open_file=self._open_file,
-                list_files=self._list_files,
+                files=self,
                 errors=self._errors,
                 keeps_unknown=True,
             )
@@ -99,7 +98,8 @@ class CorefileText:
             self._errors.add(error)
             return Corefile(self.source.file, (), (), "")
 
-    def _open_file(self, path: str) -> str | Source:
+    def open_file(self, path: str) -> str | Source:
+        """Read a file of a ConfigMap; what is not known counts as empty."""
         try:
             if self.mounted is not None:
                 return self.mounted.open_file(path)
@@ -111,7 +111,8 @@ class CorefileText:
         self._unknown.add(path)
         return ""
 
-    def _list_files(self, pattern: str) -> Sequence[str]:
+    def list_files(self, pattern: str) -> Sequence[str]:
+        """List the files of ConfigMaps that match a glob."""
         found = self.mounted.list_files(pattern) if self.mounted is not None else ()
         if not found:
             self._unknown.add(pattern)
@@ -213,7 +214,7 @@ class CorefileText:
     def replaced(self, token: Token, text: str) -> Edit | None:
         """The edit that replaces a token by another word; None if the file does not contain the text verbatim."""
         start = token.position
-        if self._source_of(start).is_moved:
+        if self._source_of(start).words is not None:
             return None
         return Edit(start, start._replace(column=start.column + len(token.text)), text)
 

@@ -8,22 +8,18 @@ Rule 1: changes are detected in what the parser received: the octets of each fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 
-from hsdns.corefile.parser import match_files, read_file
+from hsdns.corefile.lexer import Files, Source
+from hsdns.corefile.parser import DISK
 
 
-class CorefileFiles:
+class CorefileFiles(Files):
     """Remembers a digest of each file and glob that was read since start() was called."""
 
-    def __init__(
-        self,
-        open_file: Callable[[str], str] = read_file,
-        list_files: Callable[[str], Sequence[str]] = match_files,
-    ) -> None:
-        self._open_file = open_file
-        self._list_files = list_files
+    def __init__(self, disk: Files = DISK) -> None:
+        self._disk = disk
         self._files: dict[str, bytes] = {}
         self._globs: dict[str, Sequence[str]] = {}
 
@@ -31,10 +27,10 @@ class CorefileFiles:
         """Forget the files of the previous parse."""
         self._files, self._globs = {}, {}
 
-    def open_file(self, path: str) -> str:
+    def open_file(self, path: str) -> str | Source:
         """Read a file for the parser; raise OSError or ValueError."""
         try:
-            text = self._open_file(path)
+            text = self._disk.open_file(path)
         except (OSError, ValueError) as error:
             self._files[path] = str(error).encode()
             raise
@@ -43,21 +39,22 @@ class CorefileFiles:
 
     def list_files(self, pattern: str) -> Sequence[str]:
         """List the files of a glob for the parser."""
-        found = self._globs[pattern] = self._list_files(pattern)
+        found = self._globs[pattern] = self._disk.list_files(pattern)
         return found
 
     def have_changed(self) -> bool:
         """Read all files again; return whether the parser would receive anything else."""
         return any(
-            list(self._list_files(pattern)) != list(found) for pattern, found in self._globs.items()
+            list(self._disk.list_files(pattern)) != list(found)
+            for pattern, found in self._globs.items()
         ) or any(self._digest_of(path) != digest for path, digest in self._files.items())
 
     def _digest_of(self, path: str) -> bytes:
         try:
-            return _digest(self._open_file(path))
+            return _digest(self._disk.open_file(path))
         except (OSError, ValueError) as error:
             return str(error).encode()
 
 
-def _digest(text: str) -> bytes:
-    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+def _digest(text: str | Source) -> bytes:
+    return sha256(str(text).encode("utf-8", "surrogatepass")).digest()

@@ -201,13 +201,15 @@ def test_an_address_that_is_shared_is_listed_once() -> None:
     cluster = Cluster(
         *(pod(f"testns/p{number}", "172.16.0.9") for number in range(2)), namespace("testns"),
         service("testns/web", "172.16.0.9"), service("testns/db"), endpoint_slice("testns/db-1", "db", "172.16.0.9"),
-        zones="cluster.local in-addr.arpa", pods="verified",
+        zones="cluster.local in-addr.arpa", pods="verified", local=["10.1.0.1"],
     )  # fmt: skip
     owners = [(rrset[0].owner.to_text(), rrset[0].rrtype) for rrset in listed(cluster.plugin)]
     assert len(owners) == len(set(owners))
     assert {
         ("9.0.16.172.in-addr.arpa.", RRType.PTR),
         ("172-16-0-9.testns.pod.cluster.local.", RRType.A),
+        ("cluster.local.", RRType.NS),
+        ("ns.dns.cluster.local.", RRType.A),
         ("dns-version.cluster.local.", RRType.TXT),
     } <= set(owners)
 

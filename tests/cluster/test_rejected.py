@@ -67,6 +67,10 @@ def test_memory_is_bounded_and_that_is_logged_once() -> None:
     rejected.finish("EndpointSlice", ("ns", "web-0"), gone=True)
     read(rejected, "web-9", "address")
     assert said[-1] == "EndpointSlice ns/web-9: bad address"
+    assert rejected.is_pending
+    for name in ("web-1", "web-9"):
+        rejected.finish("EndpointSlice", ("ns", name), gone=True)
+    assert not rejected.is_pending
 
 
 def test_a_source_rejects_what_it_cannot_deliver() -> None:

@@ -20,8 +20,9 @@ from hsdns.corefile.lexer import (
     substitute,
     tokenize,
 )
-from hsdns.corefile.parser import match_files, parse
+from hsdns.corefile.parser import DISK, parse
 from hsdns.corefile.tree import Corefile, CorefileError, Position, ServerBlock
+from tests.support.disk import Disk
 from tests.support.tables import Row, columns, rows
 
 HERE = Path(__file__).parent
@@ -32,28 +33,6 @@ ENVIRON = {
 }  # fmt: skip
 
 
-class Disk:
-    """Files by path, and the paths that were opened."""
-
-    def __init__(self, files: Mapping[str, str]) -> None:
-        self.files = files
-        self.opened: list[str] = []
-
-    def open(self, path: str) -> str:
-        self.opened.append(path)
-        if path.endswith("/"):
-            raise IsADirectoryError(21, "Is a directory", path)
-        if "secret" in path:
-            raise PermissionError(13, "Permission denied", path)
-        if path not in self.files:
-            raise FileNotFoundError(2, "No such file or directory", path)
-        return self.files[path]
-
-    def list(self, pattern: str) -> Sequence[str]:
-        start, _, end = pattern.partition("*")
-        return sorted(path for path in self.files if path.startswith(start) and path.endswith(end))
-
-
 def read(text: str, disk: Disk | None = None, path: str = "Corefile") -> Corefile:
     disk = disk or Disk({})
     return parse(
@@ -62,8 +41,7 @@ def read(text: str, disk: Disk | None = None, path: str = "Corefile") -> Corefil
         environ=ENVIRON,
         known_directives=KNOWN,
         not_yet=NOT_YET,
-        open_file=disk.open,
-        list_files=disk.list,
+        files=disk,
     )
 
 
@@ -126,7 +104,7 @@ def test_files_are_listed_folder_by_folder(tmp_path: Path) -> None:
     for name in ("a-b/x", "a/y", "a/x", "b/x"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    found = match_files(f"{tmp_path}/*/?")
+    found = DISK.list_files(f"{tmp_path}/*/?")
     assert [path.removeprefix(f"{tmp_path}/") for path in found] == ["a/x", "a/y", "a-b/x", "b/x"]
 
 
@@ -313,8 +291,7 @@ def test_any_text_gives_a_tree_or_an_error_with_its_position(text: str) -> None:
             "Corefile",
             environ=ENVIRON,
             known_directives=KNOWN,
-            open_file=Disk(files).open,
-            list_files=lambda _: ["g", "g2"],
+            files=Disk(files),
         )
     except CorefileError as caught:
         error = caught

@@ -13,6 +13,7 @@ from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Errors, Position, Token, each_error
 from hsdns.plugins import NOT_YET, ORDER
+from tests.support.disk import Disk
 from tests.support.tables import Row, rows
 
 PLACE = Position("conf/Corefile", 12, 5)
@@ -24,18 +25,8 @@ def test_parse() -> None:
         Token("x", PLACE).parse(int)
 
 
-def no_file(path: str) -> str:
-    raise FileNotFoundError(path)
-
-
 def errors_of(text: str, **files: str) -> list[str]:
     """All errors of a Corefile in order, each `LINE:COLUMN message` or, in an imported file, with its name."""
-
-    def open_file(path: str) -> str:
-        if path not in files:
-            raise FileNotFoundError(path)
-        return files[path]
-
     errors = Errors(collecting=True)
     corefile = parse(
         "Corefile",
@@ -43,7 +34,7 @@ def errors_of(text: str, **files: str) -> list[str]:
         environ={},
         known_directives=ORDER,
         not_yet=NOT_YET,
-        open_file=open_file,
+        files=Disk(files),
         errors=errors,
     )
     assemble(
@@ -82,7 +73,7 @@ def test_the_error_that_ends_a_start_is_among_them(data: st.DataObject) -> None:
             environ={},
             known_directives=ORDER,
             not_yet=NOT_YET,
-            open_file=no_file,
+            files=Disk({}),
         )
         assemble(
             corefile,

@@ -15,8 +15,7 @@ import pytest
 
 from hsdns import cli
 from hsdns.recording.entry import ObjectEvent
-from hsdns.recording.frames import read_lines
-from hsdns.recording.reader import BadRecording, Recording
+from hsdns.recording.reader import BadRecording, Recording, read_lines
 from loadtest.ports import free_port
 from tests.docs.test_examples import ROOT, Fence, as_pattern, fences
 from tests.support.clients.command import ENVIRON, HSDNS, run_command, serving

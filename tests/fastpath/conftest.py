@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from hsdns.fastpath.portable_batch import PortableBatch
+from hsdns.fastpath.batch import PortableBatch
 from tests.fastpath.servers import KINDS, PORTABLE, Server
 from tests.fastpath.twins import BOTH, PYTHON
 

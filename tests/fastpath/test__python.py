@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 
 from hsdns.fastpath import _python
-from hsdns.fastpath.portable_batch import PortableBatch
+from hsdns.fastpath.batch import PortableBatch
 from hsdns.fastpath.table import MAX_ROUNDS
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import AD, CD, RD, Reply, nodata, nxdomain, unwritten

@@ -11,9 +11,8 @@ import socket
 
 import pytest
 
-from hsdns.fastpath.batch import MAX_CONTROLS, Batch, Sender, to_words
+from hsdns.fastpath.batch import MAX_CONTROLS, Batch, PortableBatch, Sender, to_words
 from hsdns.fastpath.control import write_address
-from hsdns.fastpath.portable_batch import PortableBatch
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import TC
 from tests.fastpath.servers import DEADLINE, Server

@@ -25,7 +25,7 @@ pytestmark = [
 
 BATCHES = {
     "python": ("hsdns.fastpath._python", "hsdns.fastpath._python.Batch"),
-    "portable": ("hsdns.fastpath._python", "hsdns.fastpath.portable_batch.PortableBatch"),
+    "portable": ("hsdns.fastpath._python", "hsdns.fastpath.batch.PortableBatch"),
     "rust": ("hsdns.fastpath._native", "hsdns.fastpath._native.Batch"),
 }
 UNSHARE = ("unshare", "--user", "--map-root-user", "--net")

@@ -14,8 +14,16 @@ from unittest import mock
 import pytest
 
 from hsdns.corefile.tree import CorefileError, Position
-from hsdns.plugins.loadbalance import MANY, Loadbalance, prefer, shuffle, weights
-from hsdns.plugins.loadbalance.weights import BadWeights, Weights, WeightsFile
+from hsdns.plugins import loadbalance
+from hsdns.plugins.loadbalance import (
+    MANY,
+    BadWeights,
+    Loadbalance,
+    Weights,
+    WeightsFile,
+    prefer,
+    shuffle,
+)
 from hsdns.turns import AT_ONCE
 from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish, turns
@@ -136,7 +144,7 @@ def test_a_changed_file_is_read_and_an_invalid_one_is_not_used(
             counts.append(len(file.weights))
             await looks.get()
 
-        monkeypatch.setattr(weights, "sleep", sleep)
+        monkeypatch.setattr(loadbalance, "sleep", sleep)
         await file.start(runtime)
 
         async def look(number: int) -> None:

@@ -12,8 +12,14 @@ from hsdns import __version__
 from hsdns.answer_table.capabilities import HitCounts, HitLabels
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.metrics import Registry
-from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable, panics, show_runtime
-from hsdns.plugins.prometheus.web import read_web_config
+from hsdns.plugins.prometheus import (
+    Prometheus,
+    QueryCounts,
+    enable,
+    panics,
+    read_web_config,
+    show_runtime,
+)
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import unwritten

@@ -45,8 +45,8 @@ from hsdns.recording.entry import (
     State,
     to_raw,
 )
-from hsdns.recording.frames import read_lines
 from hsdns.recording.playback import Playback
+from hsdns.recording.reader import read_lines
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from tests import strategies

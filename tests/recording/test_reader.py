@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hsdns.cluster.objects import Deleted, Event, Object, ObjectMeta, Synced
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.recording import frames
+from hsdns.recording import reader
 from hsdns.recording.entry import (
     Entry,
     Gap,
@@ -24,9 +24,19 @@ from hsdns.recording.entry import (
     to_line,
     to_raw,
 )
-from hsdns.recording.frames import FRAME, MAGIC, Damaged, FrameWriter, read_lines, zstd
 from hsdns.recording.playback import Playback
-from hsdns.recording.reader import BadRecording, Summary, read_queries, summarise
+from hsdns.recording.reader import (
+    FRAME,
+    MAGIC,
+    BadRecording,
+    Damaged,
+    FrameWriter,
+    Summary,
+    read_lines,
+    read_queries,
+    summarise,
+    zstd,
+)
 from tests import strategies
 from tests.recording.recorded import (
     END,
@@ -216,7 +226,7 @@ def test_one_long_frame_is_given_out_as_it_is_read() -> None:
 
 def test_a_line_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file may stand for a line that no memory has room for."""
-    monkeypatch.setattr(frames, "MAX_LINE", 1_000_000)
+    monkeypatch.setattr(reader, "MAX_LINE", 1_000_000)
     octets = zstd.ZstdCompressor().compress(b"x" * 50_000_000, mode=zstd.ZstdCompressor.FLUSH_FRAME)
     assert len(octets) < 10_000
     found, problem = read(octets)

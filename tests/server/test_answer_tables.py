@@ -14,7 +14,7 @@ import pytest
 
 from hsdns.answer_table.recompute import RecomputedNames, key_of
 from hsdns.answer_table.writer import AnswerTableWriter
-from hsdns.cluster.freshness import ANYTHING
+from hsdns.cluster.freshness import ANYTHING, PATIENCE, Dependencies
 from hsdns.cluster.objects import Upserted
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
@@ -318,6 +318,13 @@ async def test_what_an_event_has_ended_is_made_once_after_it() -> None:
     bench.recomputation.bump(2)
     bench.writer.used[bench.writer.queries[0]] = 3
     assert await bench.turns() == [], "so they have been forgotten"
+
+
+def test_a_reply_waits_until_the_events_of_other_threads_are_shown() -> None:
+    waits: list[float] = []
+    counters: Any = SimpleNamespace(settle=waits.append)
+    Dependencies(Recomputation(counters, lambda: 0.0)).settle()
+    assert waits == [PATIENCE]
 
 
 async def test_replies_that_cannot_be_recomputed_are_left_to_the_next_query(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from hsdns.corefile.parser import parse
@@ -11,40 +9,25 @@ from hsdns.corefile.tree import Corefile, CorefileError, Position
 from hsdns.plugin import Plugin
 from hsdns.server.corefile_files import CorefileFiles
 from hsdns.server.lifecycle import CorefileReader
+from tests.support.disk import Disk
 
 COREFILE = ". {\n    import part\n    import *.more\n}\n"
 
-
-class Disk:
-    """Files in memory."""
-
-    def __init__(self) -> None:
-        self.files = {"Corefile": COREFILE, "part": "whoami\n", "one.more": "errors\n"}
-        self.parsed = 0
-
-    def open_file(self, path: str) -> str:
-        if path not in self.files:
-            raise FileNotFoundError(2, "No such file or directory")
-        return self.files[path]
-
-    def list_files(self, pattern: str) -> Sequence[str]:
-        if "*" not in pattern:
-            return [pattern] if pattern in self.files else []
-        return sorted(path for path in self.files if path.endswith(pattern[1:]))
+PARSED = "(parsed)"
+FILES = {"Corefile": COREFILE, "part": "whoami\n", "one.more": "errors\n"}
 
 
 def reader_of(disk: Disk) -> CorefileReader:
-    files = CorefileFiles(disk.open_file, disk.list_files)
+    files = CorefileFiles(disk)
 
     def load() -> object:
-        disk.parsed += 1
+        disk.opened.append(PARSED)
         files.start()
         return parse(
             "Corefile",
             environ={},
             known_directives=("whoami", "errors", "log"),
-            open_file=files.open_file,
-            list_files=files.list_files,
+            files=files,
         )
 
     return CorefileReader(load, files.have_changed)  # type: ignore[arg-type]  # a Corefile
@@ -65,7 +48,7 @@ def reader_of(disk: Disk) -> CorefileReader:
 def test_only_a_change_is_parsed(
     changed: dict[str, str | None], is_parsed: bool, is_new: bool
 ) -> None:
-    disk = Disk()
+    disk = Disk(FILES)
     reader = reader_of(disk)
     assert reader.read() is not None
     for path, text in changed.items():
@@ -74,20 +57,20 @@ def test_only_a_change_is_parsed(
         else:
             disk.files[path] = text
     assert (reader.read(only_if_changed=True) is not None) is is_new
-    assert disk.parsed == 1 + is_parsed
+    assert disk.opened.count(PARSED) == 1 + is_parsed
     assert reader.read(only_if_changed=True) is None
-    assert disk.parsed == 1 + is_parsed
+    assert disk.opened.count(PARSED) == 1 + is_parsed
 
 
 def test_a_broken_file_is_parsed_once_and_again_when_it_is_mended() -> None:
-    disk = Disk()
+    disk = Disk(FILES)
     reader = reader_of(disk)
     reader.read()
     text = disk.files.pop("Corefile")
     with pytest.raises(CorefileError):
         reader.read(only_if_changed=True)
     assert reader.read(only_if_changed=True) is None
-    assert disk.parsed == 2
+    assert disk.opened.count(PARSED) == 2
     disk.files["Corefile"] = text + "# mended\n"
     assert reader.read(only_if_changed=True) is not None
 

@@ -20,6 +20,7 @@ from hsdns.server.http.pages import HEADERS, HttpError, HttpListeners, HttpPages
 from hsdns.server.transport.admission import Places
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import busy, until
+from tests.support.servers.stream_serving import backlog
 from tests.support.tables import columns
 
 pytestmark = pytest.mark.sockets
@@ -144,6 +145,8 @@ def test_connections_are_accepted_some_in_a_turn() -> None:
         places = Places(64)
         listeners = HttpListeners(places)
         await listeners.open(pages(health=page("OK")))
+        (door, *_) = listeners._open[LOCAL].accepting
+        waiting = backlog(door.sockets[0])
         made = [socket.create_connection(listeners.bound[LOCAL]) for _ in range(40)]
         turns = 0
         while len(places) < 40:
@@ -153,6 +156,7 @@ def test_connections_are_accepted_some_in_a_turn() -> None:
             each.close()
         await listeners.close()
         assert turns <= 20
+        assert waiting == 128
 
     event_loops.run(case(), "uvloop")
 

@@ -13,7 +13,7 @@ import pytest
 
 from hsdns.chain import Request
 from hsdns.server.transport import tcp as tcp_listener
-from hsdns.server.transport.admission import MAX_CREDIT_WAIT, SECONDS, STEPS
+from hsdns.server.transport.admission import MAX_CREDIT_WAIT, SECONDS, STEPS, Places
 from hsdns.server.transport.sockets import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.transport.tcp import KNOWN, MAX_IN_WORK, TcpConnection
 from hsdns.wire.framing import frame
@@ -26,6 +26,7 @@ from tests.support.servers.stream_serving import (
     MemoryServing,
     MemoryTransport,
     Serving,
+    backlog,
     started,
 )
 
@@ -272,6 +273,18 @@ def test_client_without_credit_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- on loopback ---
+
+
+@over_sockets
+@pytest.mark.parametrize(("most", "expected"), [(3, 1), (40, 10), (8192, 1024)])
+async def test_new_connections_that_wait_are_a_quarter_of_all(
+    most: int, expected: int, loop: str
+) -> None:
+    """Before it accepts, as while a server starts, many may wait."""
+    opened = Serving(places=Places(most))
+    assert backlog(opened.server.sock) == 1024
+    async with started(opened):
+        assert backlog(opened.server.sock) == expected
 
 
 async def large(request: Request) -> Reply:

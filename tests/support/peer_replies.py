@@ -24,7 +24,7 @@ import dns.rcode
 import msgspec
 import pytest
 
-from hsdns.recording.frames import zstd
+from hsdns.recording.reader import zstd
 
 FOLDER: Final = Path(__file__).parents[1] / "peer_replies"
 PEER: Final = os.environ.get("HSDNS_PEER", "")

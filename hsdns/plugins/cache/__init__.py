@@ -16,15 +16,20 @@ Rule 6: the answer table also stores replies from entries (they are lent), until
 Entries that are lent:
 Rule: they are identified by their counter only.  Entries with the same counter are invalidated together, which costs
       a lookup.
+
+The wait for a refresh, under `serve_stale ... verify TIMEOUT`:
+Rule: the waiting side needs no task, so that it works in the chain of any query; the refresh runs in a task and goes
+      on after the timeout.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
 from hsdns.chain import Next, Request
 from hsdns.cluster.freshness import COUNT, CachedReply, cached_counter
@@ -42,7 +47,6 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.plugin import Block, Plugin, Runtime, catch_up
-from hsdns.plugins.cache.refresh import wait_for
 from hsdns.plugins.cache.store import (
     DENIAL,
     MIN_TTL,
@@ -612,3 +616,19 @@ class Cache(Plugin):
             entry.last_good = self._last_good(key)
         elif self.stale.up_to or self.prefetch.amount:
             self.denial.store.remove(key)  # a stale denial would hide the new entry
+
+
+T = TypeVar("T")
+
+
+async def wait_for(
+    work: Coroutine[Any, Any, T | None],
+    seconds: float,
+    spawn: Callable[[Coroutine[Any, Any, Any], str], Awaitable[Any]],
+    name: str,
+) -> T | None:
+    """Spawn a coroutine and wait for its result; return None after the timeout, or if it fails."""
+    running = asyncio.ensure_future(spawn(work, name))
+    done, _ = await asyncio.wait([running], timeout=seconds)
+    is_found = done and not running.cancelled() and running.exception() is None
+    return running.result() if is_found else None

@@ -14,7 +14,7 @@ Rule 3: misses wait in a queue that is bounded and fair between clients (fastpat
 Rule 4: a miss that has waited is looked up in the answer table again: after a change, all clients that query a name
         miss until the first query is answered, so the chain answers only once for all of them.  A query that is found
         in the table then does not use up its client's turn in the queue.
-Rule 5: replies about Services that compiled code makes (answer_table/service_replies.py) need no chain.
+Rule 5: replies about Services that compiled code makes (answer_table/writer.py) need no chain.
 
 On the loop:
 Rule 1: each iteration of the loop reads datagrams, for READING seconds at most, and answers at once those that the

@@ -68,14 +68,15 @@ def test_evictions() -> None:
     ]
 
 
-def test_a_copy_is_not_used_before_a_late_watch_has_caught_up() -> None:
+@pytest.mark.parametrize(("is_news", "last"), [(True, 2), (False, 1)])
+def test_a_copy_is_not_used_before_a_late_watch_has_caught_up(is_news: bool, last: int) -> None:
     """Only one that depends on the cluster waits for it."""
     known, waits = list[bool](), list[float]()
     passed_on = reply([a(300)]).replace(still_holds=lambda: not known)
     started = Started("cache", passed_on, reply([a(300, last=2)]))
 
     async def catch_up() -> None:
-        known.append(True)
+        known[:] = [True] * is_news
 
     def late(now: float) -> Awaitable[None]:
         waits.append(now)
@@ -84,8 +85,8 @@ def test_a_copy_is_not_used_before_a_late_watch_has_caught_up() -> None:
     started.runtime.late = late
     started.ask()
     assert waits == []
-    assert [started.shown(), started.shown()] == [[a(300, last=2)]] * 2
-    assert waits == [1000.0]
+    assert [started.shown(), started.shown()] == [[a(300, last)]] * 2
+    assert waits == [1000.0] * (1 if is_news else 2)
 
 
 def test_a_copy_that_depends_on_the_newest_state_is_not_for_an_earlier_one() -> None:
@@ -158,6 +159,17 @@ def test_the_answer_table_counts_as_the_handler_does(
         table.cache.count_cache_hits("dns://:53", kind, 1 if seconds else 0, 2 if seconds else 3)
     counts = ("requests_total", "hits_total", "misses_total")
     assert table.metrics(*counts) == handler.metrics(*counts)
+
+
+def test_a_reply_of_the_cluster_that_takes_the_place_of_a_stale_one_has_its_mark() -> None:
+    started, found = (
+        Started("cache {\nserve_stale 1h verify\n}", reply([a()]), FRESH),
+        Dependencies(Versions()),
+    )
+    started.ask()
+    started.runtime.time += 100
+    assert started.shown(dependencies=found) == [a(20)]
+    assert found.mark == ("success", 20)
 
 
 def test_no_hits_of_the_answer_table_make_no_line_of_hits() -> None:

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.cluster.freshness import COUNT
-from hsdns.plugins.cache import LentEntries
-from hsdns.plugins.cache.refresh import wait_for
+from hsdns.plugins.cache import LentEntries, wait_for
 from hsdns.plugins.cache.store import BIG, OCTETS_PER_ENTRY, SMALL, Entry, Key, Store
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply

@@ -3,7 +3,7 @@
 Path: the tests of explanation/ -> MemoryServer, Explainer.
 
 A row of a table is a question, and a line for each object or part of the configuration:
-`namespace NAME`, `service PATH [ADDRESS...|none] [external=NAME]`, `slice PATH OWNER [IPv6] | ADDRESS [host=H] [pod=P]
+`namespace NAME`, `service PATH [ADDRESS...|none] [external=NAME]`, `slice PATH OWNER [IPv6] | ADDRESS|- [host=H] [pod=P]
 [ready=B] [zone=Z] | ...`, `pod PATH [hostname=H] [subdomain=S] [reason=R]`, `import PATH TYPE [ips=ADDRESS]`; all with
 `[ports=NAME/PROTOCOL/NUMBER,...]`, `[labels:KEY=VALUE,...]`, a Service with `[selector:KEY=VALUE,...]`
 and `[annotations:KEY=VALUE,...]`;

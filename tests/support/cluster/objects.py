@@ -65,12 +65,12 @@ def endpoint_slice(
     address_type: str = "IPv4",
     labels: dict[str, str] | None = None,
 ) -> EndpointSlice:
-    """Make an EndpointSlice; an endpoint is `ADDRESS[,ADDRESS] [host=H] [pod=P] [ready=B] [zone=Z]`."""
+    """Make an EndpointSlice; an endpoint is `ADDRESS[,ADDRESS]|- [host=H] [pod=P] [ready=B] [zone=Z]`."""
     own = {} if owner is None else {SERVICE_NAME_LABEL: owner}
     return EndpointSlice(
         meta(path, version, own | (labels or {})),
         address_type,
-        [_endpoint(text) for text in endpoints],
+        [_endpoint(text) for text in endpoints] or None,
         [EndpointPort(*_words(port), _number(port)) for port in ports],
     )
 
@@ -104,7 +104,7 @@ def _endpoint(text: str) -> Endpoint:
     addresses, *rest = text.split()
     words = dict(word.split("=") for word in rest)
     return Endpoint(
-        addresses=addresses.split(","),
+        addresses=None if addresses == "-" else addresses.split(","),
         conditions=EndpointConditions(ready=words["ready"] == "true") if "ready" in words else None,
         hostname=words.get("host"),
         target_ref=ObjectReference("Pod", words["pod"]) if "pod" in words else None,

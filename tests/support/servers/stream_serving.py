@@ -6,8 +6,10 @@ Path: tests only.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
+import struct
 import types
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
@@ -30,6 +32,15 @@ from tests.support.servers.function_processor import Answer, asked_address, proc
 
 DATA: Final = Path(__file__).parents[2] / "data" / "tls"
 ADDRESS: Final = "127.0.0.1"
+
+
+def backlog(sock: socket.socket) -> int:
+    """How many connections may wait until a listening socket accepts them (tcp_info.tcpi_sacked of Linux)."""
+    with socket.socket(fileno=os.dup(sock.fileno())) as own:
+        found: int = struct.unpack_from(
+            "I", own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32), 28
+        )[0]
+        return found
 
 
 def server_context(name: str = "server", clients: bool = False) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""Valid parts of a manifest that are probably mistakes: a misspelt kind, apiVersion or field; values of a wrong type.
+"""Valid parts of a manifest that are probably mistakes: a misspelt kind, apiVersion or field; a field without effect.
 
 Path: manifest_file.py, for each object -> here -> warnings.
 Rule 1: no warning is about what an API server knows.  An object with a resource version or a uid comes from one, which
@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.kinds import KINDS
+from hsdns.cluster.controllers.workload import MAX_SET_NAME
 from hsdns.corefile.tree import did_you_mean
 from hsdns.sources.manifest_yaml import MAX_SHOWN_LEN, shown
 
@@ -90,6 +91,28 @@ def check_object(kind: str, api_version: str, name: str, value: Any) -> Iterator
             yield remark
     elif kind in FIELDS and version == "v1" and value and is_written_by_hand(value.get("metadata")):
         yield from _check_fields(kind, name, value)
+        yield from _check_effect(kind, name, value)
+
+
+def _check_effect(kind: str, name: str, value: Any) -> Iterator[Remark]:
+    """Fields that the API server takes, and no controller does what they say."""
+    if kind == "EndpointSlice" and value.get("addressType") == "FQDN":
+        sentence = "addressType FQDN has no defined meaning, and kube-proxy skips the slice"
+        yield Remark("", "addressType", f"{name}: {sentence}; write a Service of type ExternalName")
+    if kind != "StatefulSet":
+        return
+    length = len(str(_inside(value, "metadata").get("name")))
+    if length > MAX_SET_NAME:
+        sentence = (
+            f"it has no pods: its name has {length} characters, and with its revision, a label of its pods, "
+            f"{MAX_SET_NAME} are possible; choose a shorter name"
+        )
+        yield Remark("metadata", "name", f"{name}: {sentence}")
+    if _inside(value, "spec", "template", "spec").get("hostname"):
+        sentence = "each pod of a StatefulSet has its own name as hostname instead; leave it out"
+        yield Remark(
+            "spec.template.spec", "hostname", f"{name}: spec.template.spec.hostname: {sentence}"
+        )
 
 
 def _check_kind(kind: str, group: str, api_version: str) -> Remark | None:
@@ -124,6 +147,13 @@ def _check_fields(kind: str, name: str, value: Any) -> Iterator[Remark]:
             f'{where} has no field "{shown(field)}"'
             + (hint or f" in Kubernetes {VERSION}; it is ignored"),
         )
+
+
+def _inside(value: Any, *path: str) -> Mapping[str, Any]:
+    """A mapping within a decoded object; empty if there is none."""
+    for field in path:
+        value = value.get(field) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 def is_written_by_hand(metadata: Any) -> bool:

@@ -73,7 +73,8 @@ class RefusedObject(NamedTuple):
 class ManifestFile(NamedTuple):
     """The contents of a file; `problems` and `warnings` are sentences with file and line.
 
-    `refused` are the objects of problems, as far as they can be named; `is_broken` says that a part is no YAML or JSON.
+    `refused` are the objects of problems, as far as they can be named; `is_broken` says that a part is no YAML or JSON,
+    or is not read.
     """
 
     documents: list[Document]
@@ -104,6 +105,7 @@ def read_manifest_file(content: bytes, path: str) -> ManifestFile:
                 problems.append(
                     f"{path}:{found.line}: the rest of the file is not read; correct these errors first"
                 )
+                is_broken = True
                 break
         elif found.document is not None:
             documents.append(found.document)
@@ -129,9 +131,9 @@ def _refused(found: ObjectRead, sentence: str) -> Iterator[RefusedObject]:
     kind, metadata, spec = str(head.kind), _mapping(value, "metadata"), _mapping(value, "spec")
     namespace = "" if kind in CLUSTER_SCOPED else str(metadata.get("namespace") or "default")
     of_pods = metadata if kind == "Pod" else _mapping(_mapping(spec, "template"), "metadata")
-    names = {_mapping(metadata, "labels").get(SERVICE_NAME_LABEL), spec.get("serviceName")}
+    names = [_mapping(metadata, "labels").get(SERVICE_NAME_LABEL), spec.get("serviceName")]
     if kind in ("Service", "Endpoints", "ServiceImport"):
-        names.add(metadata.get("name"))
+        names.append(metadata.get("name"))
     services = frozenset(each for each in names if isinstance(each, str))
     key = (kind, namespace, str(metadata.get("name") or ""))
     yield RefusedObject(key, sentence, services, _mapping(of_pods, "labels"))

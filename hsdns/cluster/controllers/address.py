@@ -134,7 +134,9 @@ def with_cluster_ips(service: Service, pools: Mapping[str, AddressPool]) -> Serv
     else:
         given = {family_of(address): address for address in given_cluster_ips(service)}
         owner = f"{service.metadata.namespace}/{service.metadata.name}"
-        found = (given.get(family) or pools[family].allocate(owner) for family in families)
+        # An object of an API server may have a family that is none.
+        known = [family for family in families if family in pools]
+        found = (given.get(family) or pools[family].allocate(owner) for family in known)
         addresses = [address for address in found if address is not None]
     filled = msgspec.structs.replace(
         spec,

@@ -31,10 +31,8 @@ from hsdns.cluster.controllers.endpointslice import (
 )
 from hsdns.cluster.controllers.kinds import Endpoints, Node, PodManifest, Workload
 from hsdns.cluster.controllers.workload import (
-    MAX_SET_NAME,
     TERMINAL,
     RunningPod,
-    is_too_long,
     run_pod,
     status_addresses,
     workload_pods,
@@ -118,12 +116,6 @@ def _run_pods(
         (each.kind, each.object) for each in documents if isinstance(each.object, Workload)
     ]
     simulated = workload_pods(workloads, manifests, nodes)
-    for each in documents:
-        if isinstance(each.object, Workload) and is_too_long(each.kind, each.object):
-            warn(
-                f"{each.where}: {each} has no pods: its name has {len(each.name)} characters, and with its revision, "
-                f"a label of its pods, {MAX_SET_NAME} are possible; choose a shorter name"
-            )
     named = {(each.metadata.namespace, each.metadata.name) for each in manifests}
     todo = [(each, is_ready_by_annotation(each.metadata)) for each in manifests]
     # A pod in the input replaces the one of that name that its workload would make.

@@ -119,11 +119,6 @@ def workload_pods(
     return made
 
 
-def is_too_long(kind: str, workload: Workload) -> bool:
-    """Whether no pod of a workload is ever created, because of the length of its name (Rule 4)."""
-    return kind == "StatefulSet" and len(workload.metadata.name) > MAX_SET_NAME
-
-
 def run_pod(
     manifest: PodManifest, ready: bool, pools: Mapping[str, AddressPool], nodes: Mapping[str, Node]
 ) -> RunningPod:
@@ -194,7 +189,7 @@ def _identities(
     spec, base = workload.spec, workload.metadata.name
     replicas = spec.replicas or 0
     if kind == "StatefulSet":
-        replicas = 0 if is_too_long(kind, workload) else replicas
+        replicas = 0 if len(base) > MAX_SET_NAME else replicas
         for ordinal in range(spec.ordinals.start, spec.ordinals.start + replicas):
             name = f"{base}-{ordinal}"
             labels = {

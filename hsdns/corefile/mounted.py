@@ -54,12 +54,16 @@ class Mounted(Files):
     def list_files(self, pattern: str) -> Sequence[str]:
         """List the files that match a glob."""
         wanted = self._key(pattern)
-        found = sorted(each for each in self._files if fnmatch.fnmatchcase(each, wanted))
+        found = sorted(
+            each
+            for each in self._files
+            if each.count("/") == wanted.count("/") and fnmatch.fnmatchcase(each, wanted)
+        )
         if not found:
             self.unknown.add(pattern)
             if self.beside is not None:
                 return self.beside.list_files(pattern)
-        return [os.path.join(os.path.dirname(pattern), os.path.basename(each)) for each in found]
+        return [os.path.join(os.path.dirname(pattern), each) for each in found]
 
     def _key(self, path: str) -> str:
         """The path of a file in the Pod, or its name."""
@@ -103,11 +107,14 @@ def _mounts(
     for container in _mappings(spec, "containers"):
         files, folder = dict[str, Source](), None
         for mount in _mappings(container, "volumeMounts"):
-            path = mount.get("mountPath")
+            path, only = mount.get("mountPath"), mount.get("subPath")
             for name, source in volumes.get(mount.get("name"), ()) if isinstance(path, str) else ():
-                files[os.path.normpath(os.path.join(str(path), name))] = source
+                if only and only != name:
+                    continue
+                file = os.path.normpath(str(path) if only else os.path.join(str(path), name))
+                files[file] = source
                 if source is main.values[COREFILE]:
-                    folder = os.path.normpath(os.path.dirname(os.path.join(str(path), name)))
+                    folder = os.path.dirname(file)
         if folder is not None:
             return files, folder
     return None

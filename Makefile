@@ -24,7 +24,6 @@ NATIVE := $(if $(CARGO),native/Cargo.toml native/Cargo.lock $(shell find native/
 HSDNS_ARGS ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
-LOAD_ARGS ?=
 FUZZ_SECONDS ?= 20
 EXPLANATIONS ?= 5000
 QUESTIONS ?= 12
@@ -155,8 +154,8 @@ bench-load: $(VENV)/test $(VENV)/compiled  ## Compare what `hsdns load` costs wi
 bench-verdicts: $(VENV)/test $(VENV)/compiled  ## Verify 10,000,000 answers of hsdns under 1,000 changes a second (BENCH_ARGS)
 	$(BIN)/python -m loadtest.verdicts $(BENCH_ARGS)
 
-load-demo: $(VENV)/test $(VENV)/compiled  ## Load servers under a cluster that changes, with reports as pages (LOAD_ARGS)
-	$(BIN)/python -m loadtest.demo $(LOAD_ARGS)
+load-demo: $(VENV)/test $(VENV)/compiled  ## Load servers under a cluster that changes, with reports as pages
+	$(BIN)/python -m loadtest.demo
 
 dist: $(VENV)/test  ## Build sdist and wheels into dist/, and check them on each Python found
 	$(BIN)/python deploy/distribution/build.py

@@ -8,7 +8,6 @@ Rule 2: every answer of hsdns must be right, and the report must show the stale 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -28,6 +27,9 @@ from loadtest.server import start
 
 # Seconds by which the age of the stalest answer may be lower than the duration of the run.
 MARGIN: Final = 3.0
+RATE: Final = "1000"  # queries a second to each server
+SECONDS: Final = 32  # so that `cache 30` shows 30 s
+CHURN: Final = 50  # changes a second
 BAD: Final = ("stale", "early", "missing", "extra", "wrong")
 
 
@@ -82,8 +84,8 @@ def judged(subject: Subject, report: dict[str, Any]) -> Checked:
     return Checked(line, is_good and counts["right"] > 0)
 
 
-def run(folder: Path, options: argparse.Namespace) -> list[Checked]:
-    """Load the servers; return a line about each, and whether its result is as expected."""
+def run(folder: Path, rate: str, seconds: int, churn: int) -> list[Checked]:
+    """Load the servers under `churn` changes a second; return a line about each, and whether it is as expected."""
     servers = subjects(os.environ.get("HSDNS_PEER") or which("coredns"))
     ports, api = [free_port() for _ in servers], free_port()
     with tempfile.TemporaryDirectory(prefix="load-demo-") as logs, ExitStack() as stack:
@@ -92,8 +94,8 @@ def run(folder: Path, options: argparse.Namespace) -> list[Checked]:
             stack.enter_context(start(Path(logs), server.name, text, words=server.words))
         titled = dict(zip((each.title for each in servers), ports, strict=True))
         load = churn_words(
-            titled, api, "services=100 endpoints=5", float(options.rate), options.churn,
-            "-time", options.time, "-probes", "400", "-wait", "30s",
+            titled, api, "services=100 endpoints=5", rate, churn,
+            "-time", f"{seconds}s", "-probes", "400", "-wait", "30s",
             "-json", str(folder / "report.json"), "-html", str(folder / "report.html"),
         )  # fmt: skip
         done = subprocess.run(load, cwd=ROOT, check=False)
@@ -105,17 +107,9 @@ def run(folder: Path, options: argparse.Namespace) -> list[Checked]:
 
 def main() -> int:
     """Load all servers; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m loadtest.demo")
-    parser.add_argument("--rate", default="1000", help="queries a second to each (default 1000)")
-    parser.add_argument(
-        "--time", default="32s", help="how long (default 32s, so that `cache 30` shows 30 s)"
-    )
-    parser.add_argument("--churn", type=int, default=50, help="changes a second (default 50)")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "load-demo", help="folder")
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    folder: Path = options.out.resolve()
-    found = run(folder, options)
+    folder = ROOT / "build" / "load-demo"
+    folder.mkdir(parents=True, exist_ok=True)
+    found = run(folder, RATE, SECONDS, CHURN)
     print(f"\nthe report is in {folder}")
     print("\n".join(each.said for each in found))
     return 0 if all(each.holds for each in found) else 1

@@ -43,11 +43,8 @@ def service_name(namespace: str, service: str) -> str:
 
 def query_of(name: str, rrtype: str, *, edns: bool = False) -> bytes:
     """Write a query, as dnsperf does."""
-    query = Query.ask(Name.from_text(name), _TYPES[rrtype])
-    written = encode_query(query, 0)
-    if not edns:
-        return written
-    return written[:10] + b"\0\1" + query.question_wire + Edns(PAYLOAD_SIZE).to_wire()
+    asked = Edns(PAYLOAD_SIZE) if edns else None
+    return encode_query(Query.ask(Name.from_text(name), _TYPES[rrtype], edns=asked), 0)
 
 
 def question(name: str) -> bytes:

@@ -133,7 +133,7 @@ def explain(control: str, name: str) -> bytes:
     return response
 
 
-def measure(folder: Path, turns: int, seconds: float) -> Figures:
+def measure(folder: Path, turns: int) -> Figures:
     """Run the benchmark once; raise BenchmarkError."""
     tools = compile_tools(folder, "")
     control = str(folder / "c.sock")
@@ -157,8 +157,8 @@ def measure(folder: Path, turns: int, seconds: float) -> Figures:
             """The counts of a round, and CPU microseconds for each reply."""
             port, process = server
             before = process.cpu()
-            words = (str(tools.asker), str(port), str(RATE), str(seconds), str(names))
-            with Client(words, seconds, honest=True) as client:
+            words = (str(tools.asker), str(port), str(RATE), str(SECONDS), str(names))
+            with Client(words, SECONDS, honest=True) as client:
                 counts = client.counts()
             if not counts.answered:
                 raise BenchmarkError(f"the server answers nothing:\n{process.printed()}")
@@ -190,12 +190,9 @@ def main() -> int:
     """Run the benchmark; return the exit status, 2 without a verdict."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.door", description=__doc__)
     parser.add_argument("--turns", type=int, default=TURNS, help=f"default: {TURNS}")
-    parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help=f"of a round; default: {SECONDS:g}"
-    )
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-door-") as folder:
-        found = measure(Path(folder), chosen.turns, chosen.seconds)
+        found = measure(Path(folder), chosen.turns)
     print(found.table())
     if found.holds is None:
         print(

@@ -96,12 +96,12 @@ def load_words(port: int, names: Path, rate: float, seconds: float, *more: str) 
 
 
 def churn_words(
-    ports: Mapping[str, int], api: int, cluster: str, rate: float, churn: int, *more: str
+    ports: Mapping[str, int], api: int, cluster: str, rate: str, churn: int, *more: str
 ) -> tuple[str, ...]:
     """The command that verifies servers, by their titles, while the cluster that it serves to them changes."""
     servers = [f"{title}=127.0.0.1:{port}" for title, port in ports.items()]
     return (
-        *HSDNS, "load", *(word for each in servers for word in ("-server", each)), "-rate", f"{rate:g}", "-seed", "1",
+        *HSDNS, "load", *(word for each in servers for word in ("-server", each)), "-rate", rate, "-seed", "1",
         "-source", "synthetic", *cluster.split(), "-api", f"127.0.0.1:{api}", "-churn", str(churn),
         "-churn-kinds", "scale=3,rollout=1,ready=4,kill=1,renumber=1", "-verify", *more,
     )  # fmt: skip

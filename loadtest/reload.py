@@ -10,10 +10,8 @@ Rule 3: SIGTERM is sent while both dnsperfs run; they end within the lameduck pe
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,8 +25,8 @@ from typing import Final, NamedTuple
 from loadtest.generators import counted, dnsperf_words, write_names
 from loadtest.ports import free_port
 from loadtest.pressure.run import Probes
-from loadtest.process import run_benchmark
-from loadtest.programs import ROOT, configuration
+from loadtest.process import BenchmarkError, run_benchmark
+from loadtest.programs import ROOT, configuration, which
 from loadtest.server import start, status_of
 
 RELOADS: Final = 20
@@ -124,16 +122,13 @@ def reconnections(text: str) -> int:
 
 def main() -> int:
     """Print the result; return 1 if anything was lost."""
-    parser = argparse.ArgumentParser(prog="python -m loadtest.reload", description=__doc__)
-    parser.add_argument("--dnsperf", default=shutil.which("dnsperf"), help="the program")
-    options = parser.parse_args()
-    if not options.dnsperf:
-        print(
-            "dnsperf is not on PATH; on Debian and Ubuntu: apt-get install dnsperf", file=sys.stderr
+    dnsperf = which("dnsperf")
+    if dnsperf is None:
+        raise BenchmarkError(
+            "dnsperf is not on PATH; on Debian and Ubuntu: apt-get install dnsperf"
         )
-        return 1
     with tempfile.TemporaryDirectory(prefix="reload-") as folder:
-        found = measure(options.dnsperf, Path(folder))
+        found = measure(dnsperf, Path(folder))
     print(
         f"{found.sent} queries at {RATE} a second over UDP and over {CONNECTIONS} TCP connections, "
         f"{RELOADS} reloads (one broken), 1 SIGTERM:\n"

@@ -43,9 +43,9 @@ class Ports(NamedTuple):
         """Ports that nobody has."""
         return cls(*(free_port() for _ in cls._fields))
 
-    def corefile(self, access: str, bind: str = "bind 127.0.0.1", outside: str = "") -> str:
+    def corefile(self, access: str, outside: str = "") -> str:
         """Kubeadm's Corefile; `access` is the body of the kubernetes directive."""
-        words = {**self._asdict(), "access": access, "bind": bind, "outside": outside}
+        words = {**self._asdict(), "access": access, "outside": outside}
         return configuration("kubeadm.Corefile", **words)
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import Configuration, ListenAddress, assemble, plugin_class
-from hsdns.corefile.parser import parse
+from hsdns.assemble import Configuration, ListenAddress, plugin_class
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.plugin import Block
-from hsdns.plugins import NOT_YET, ORDER
+from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
+from tests.support.plugins.corefiles import assembled
 from tests.support.tables import Row, rows
 
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
@@ -26,9 +26,7 @@ LISTENERS = Path(__file__).with_name("assemble_listeners.txt")
 
 
 def build(text: str, path: str = "Corefile", **options: Any) -> Configuration:
-    corefile = parse(path, text=text, environ={}, known_directives=ORDER, not_yet=NOT_YET)
-    settings: dict[str, Any] = {"interfaces": lambda: INTERFACES, "warn": pytest.fail, **options}
-    return assemble(corefile, **settings)
+    return assembled(text, path, **{"interfaces": lambda: INTERFACES, **options})
 
 
 def listeners(configuration: Configuration) -> dict[str, list[str]]:

@@ -8,7 +8,6 @@ Rule: nothing on the picture is typed in by hand: it is the report of a run that
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import sys
@@ -27,8 +26,7 @@ END: Final = "document.querySelector('section:has(figure)').getBoundingClientRec
 
 def report(folder: Path, seconds: int = 20) -> Path:
     """The page of a run of so many seconds; raise AssertionError if it is not what is expected."""
-    options = argparse.Namespace(rate="500..2000", time=f"{seconds}s", churn=30)
-    for line, is_good in run(folder, options):
+    for line, is_good in run(folder, "500..2000", seconds, 30):
         assert is_good, line
     return folder / "report.html"
 

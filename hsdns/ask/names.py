@@ -49,12 +49,16 @@ class Word(NamedTuple):
 
 def read_word(text: str, namespace: str = "") -> Word:
     """Read a word; raise BadWord."""
+    if not text:
+        raise BadWord('the name is empty; the root is "."')
     resource, slash, rest = text.partition("/")
     kind = KINDS.get(resource.lower(), "")
     if kind:
         if not rest or not set(rest).isdisjoint("/:"):
             raise BadWord(f'{resource}/NAME names a {kind.capitalize()}, found "{text}"')
-        return Word(kind, rest.lower(), namespace)
+        # svc/web.shop: a Service has no dot in its name.
+        is_host = kind == "service" and "." in rest
+        return Word("host" if is_host else kind, rest.lower(), namespace)
     scheme, marker, url = text.partition("://")
     if not marker and scheme.startswith("dns:"):  # gRPC: dns:HOST:PORT
         marker, url = ":", scheme.removeprefix("dns:")

@@ -91,11 +91,14 @@ def parse_flags(
     *,
     command: str = "hsdns",
     commands: Iterable[str] = (),
+    plain: list[str] | None = None,
+    most: int = 0,
 ) -> dict[str, str | int | bool | list[str]]:
     """Parse flags; raise FlagError for unknown flags, missing or invalid values and words without a flag.
 
     The last occurrence of a flag wins, unless it adds; an alias is stored under the name of its flag.  Error
-    messages refer to `command`; `commands` are suggested for a misspelt first word.
+    messages refer to `command`; `commands` are suggested for a misspelt first word.  Words without a flag are added to
+    `plain` while it has fewer than `most`.
     """
     found: dict[str, str | int | bool | list[str]] = {}
     at = 0
@@ -103,6 +106,9 @@ def parse_flags(
         word = words[at]
         at += 1
         name = word.removeprefix("-").removeprefix("-")
+        if plain is not None and len(plain) < most and not word.startswith("-"):
+            plain.append(word)
+            continue
         if not word.startswith("-") or not name or word == "--":
             near = (
                 [*commands, *(f"-{each}" for each in known)] if at == 1 and word[:1] != "-" else []
@@ -246,7 +252,7 @@ IN_NAMESPACE: Final = flag(
 
 
 class Command(msgspec.Struct, kw_only=True):
-    """One command with the values of its flags; `given` are the flags on the command line, `words` those before them.
+    """One command with the values of its flags; `given` are the flags on the command line, `words` all other words.
 
     The docstring of a subclass is its headline.
     """
@@ -304,7 +310,14 @@ class Command(msgspec.Struct, kw_only=True):
         """The command of these words, None if they ask for help; raise FlagError."""
         plain, rest = cls.split(words)
         flags = cls.flags()
-        found = parse_flags(rest, flags, command=cls.program(), commands=cls.suggested)
+        found = parse_flags(
+            rest,
+            flags,
+            command=cls.program(),
+            commands=cls.suggested,
+            plain=plain,
+            most=cls.most_words,
+        )
         if found.get("h"):
             return None
         values: dict[str, Any] = {}

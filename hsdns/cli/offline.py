@@ -15,6 +15,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,7 +75,7 @@ def configure(
     *,
     runs_code: bool = True,
 ) -> tuple[Configuration, Problems]:
-    """Set up the Corefile of -conf, or the built-in one; raise CorefileError or OSError.
+    """Set up the Corefile of -conf, or the built-in one, and keep its tree; raise CorefileError or OSError.
 
     `objects` are the words of -source, `forward` those of -forward; `text` replaces the built-in Corefile.
     """
@@ -93,12 +94,15 @@ def configure(
         corefile, PORT, warn=log.warning, objects=objects, runs_code=runs_code
     )
     check_sources(configuration)
-    return configuration, problems
+    return replace(configuration, corefile=corefile), problems
 
 
 def _of_cluster(objects: tuple[Token, ...], *, runs_code: bool) -> Configuration | None:
-    """The Corefile of a cluster's DNS servers, set up; None if there is none, which standard error says."""
-    from hsdns.apiserver.transport import Unreachable
+    """The Corefile of a cluster's DNS servers, set up; None if there is none, which standard error says.
+
+    Raise CannotTell if the API server accepts no connections.
+    """
+    from hsdns.apiserver.transport import Away, Unreachable
     from hsdns.sources.cluster_dump import config_maps
 
     async def read() -> list[dict[str, Any]]:
@@ -121,6 +125,8 @@ def _of_cluster(objects: tuple[Token, ...], *, runs_code: bool) -> Configuration
         return launch.build(
             corefile, PORT, warn=lambda sentence: None, objects=objects, runs_code=runs_code
         )
+    except Away as error:
+        raise CannotTell(f"the cluster could not be read: {error}") from None
     except (Unreachable, CorefileError) as error:
         complain(f"the Corefile of the cluster's DNS is not used, but a built-in one: {error}")
     return None

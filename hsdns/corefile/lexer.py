@@ -43,8 +43,9 @@ class Lexeme(NamedTuple):
 class Source(NamedTuple):
     """A text, and where it stands in a file: from which line on, and how far to the right of the margin.
 
-    With `is_moved` the file does not have it verbatim, so that all of it is at that line and column.  `owner` is the
-    object that has it, if any.
+    If the file does not have it verbatim, as in a string of JSON, `words` has the line and column of each word in the
+    file by those in the text, so far as they are known; others are where the text begins.  `owner` is the object that
+    has it, if any.
     """
 
     text: str
@@ -52,18 +53,23 @@ class Source(NamedTuple):
     line: int = 1
     indent: int = 0
     owner: str = ""
-    is_moved: bool = False
+    words: Mapping[tuple[int, int], tuple[int, int]] | None = None
 
     def at(self, line: int, column: int) -> Position:
         """The position in the file of a place in the text."""
-        if self.is_moved:
-            return Position(self.file, self.line, self.indent + 1)
+        if self.words is not None:
+            place = self.words.get((line, column), (self.line, self.indent + 1))
+            return Position(self.file, *place)
         return Position(self.file, line + self.line - 1, column + self.indent)
 
     def has(self, position: Position) -> bool:
         """Whether a position in the file is in this text."""
-        last = self.line + (0 if self.is_moved else self.text.count("\n"))
-        return position.file == self.file and self.line <= position.line <= last
+        if self.words is None:
+            last = self.line + self.text.count("\n")
+            return position.file == self.file and self.line <= position.line <= last
+        first = self.line, self.indent + 1
+        last_word = max(self.words.values(), default=first)
+        return position.file == self.file and first <= position[1:] <= last_word
 
 
 def tokenize(source: Source) -> list[Lexeme]:

@@ -28,7 +28,6 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
 
@@ -71,6 +70,7 @@ NO_HISTORY: Final = (
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
 PODS: Final = {each for each, kind in KINDS.items() if kind == "pod"}
+CLIENT: Final = frozenset(("from", "search", "ndots", "resolv-conf"))
 FLAGS: Final = ("resolver", "search", "ndots", "resolv-conf", "from", "cluster-dns")
 
 
@@ -106,6 +106,8 @@ class AskerCommand(ClusterCommand):
 
         if "cluster-dns" in self.given and "from" not in self.given:
             raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
+        if "from" in self.given and not self.from_:
+            raise FlagError("-from needs a namespace and a pod, as in shop/web-0")
         name, types = self.name_and_types()
         return LookupQuestion(
             name,
@@ -130,6 +132,15 @@ class AskerCommand(ClusterCommand):
         if kind.lower() in PODS:
             return f"{self.namespace or NAMESPACE}/{name}"
         return f"{self.namespace}/{kind}" if kind and self.namespace and not slash else self.from_
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether a program looks the first word up as it is, not the name of the cluster that it means."""
+        from hsdns.ask.cli import domain_of
+
+        names_client = not CLIENT.isdisjoint(self.given)
+        is_client = names_client or domain_of(self.resolv_conf or RESOLV_CONF)
+        return self.word.kind == "host" and bool(is_client)
 
     @property
     def word(self) -> Word:
@@ -197,18 +208,22 @@ class Explain(AskerCommand):
         _, qtype = read_question(word.name, *self.words[1:] if asks is None else ())
         server = self._server()
         place, is_whole = self.found(), True
+        is_typed = asks is not None and self.is_typed
         if isinstance(place, RunningServer):
-            found = explain_running(place, self.words[0], qtype, word.namespace, asks)
+            text = self.words[0]
+            if asks is not None and not is_typed:
+                text = name_at(place, text, word)
+            found = explain_running(place, text, qtype, word.namespace, asks)
         elif self.history:
             raise FlagError(NO_HISTORY)
         else:
             found, is_whole = explain_offline(
-                self.conf, place, word, qtype, asks, runs_code=self.runs_code
+                self.conf, place, word, qtype, asks, is_typed=is_typed, runs_code=self.runs_code
             )
-        if asks is None and word.kind != "address":
+        if word.kind != "address":
             say_meant(self.words[0], found.name)
         if server is not None:
-            found = _compared(found, server, self.port)
+            found = _compared(found, *server)
         _write(found, self.o, with_history=self.history)
         if not is_whole and found.outcome != "resolves":
             return UNKNOWN  # what could not be read may be the missing object
@@ -226,16 +241,16 @@ class Explain(AskerCommand):
                 )
         return self.asking()
 
-    def _server(self) -> str | None:
-        """The address of -server; raise FlagError."""
+    def _server(self) -> tuple[str, int] | None:
+        """The address and the port of -server; raise FlagError."""
+        from hsdns.ask.cli import read_servers
+
         if self.server is None:
             if "p" in self.given:
                 raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
             return None
-        try:
-            return str(ip_address(self.server))
-        except ValueError:
-            raise FlagError(f'-server needs an IP address, found "{self.server}"') from None
+        [found] = read_servers([self.server], self.port)
+        return found
 
 
 def _write(found: Explanation, output: str, *, with_history: bool) -> None:
@@ -277,11 +292,12 @@ def explain_offline(
     qtype: int,
     asks: LookupQuestion | None = None,
     *,
+    is_typed: bool = False,
     runs_code: bool = True,
 ) -> tuple[Explanation, bool]:
     """Explain a question, and return whether everything was read; raise OperatorError or OSError.
 
-    `conf` is the flag, `objects` are the words of -source, `asks` is a program's lookup.
+    `conf` is the flag, `objects` are the words of -source, `asks` is a program's lookup, `is_typed` of the word itself.
     """
     from hsdns.cli.offline import configure
 
@@ -289,15 +305,29 @@ def explain_offline(
     access = None
     if objects is not None and source.is_cluster(objects):
         access = [each.text for each in objects[1:]]
-    explaining = _explain(configuration, word, qtype, problems, asks)
+    explaining = _explain(configuration, word, qtype, problems, asks, is_typed=is_typed)
 
-    async def explain() -> Explanation:
+    async def explain() -> tuple[Explanation, bool]:
         async with explaining as (found, blocks):
-            if access is None:
-                return found
-            return await _with_servers(found, blocks, access, runs_code=runs_code)
+            if access is not None:
+                found = await _with_servers(found, blocks, access, runs_code=runs_code)
+            return found, problems.errors == (_unrelated(found, blocks) if asks is None else 0)
 
-    return asyncio.run(explain()), not problems.errors
+    found, is_whole = asyncio.run(explain())
+    if conf is not None:
+        from hsdns.rules.checks.corefile_hints import never_asked
+        from hsdns.wire.name import Name
+
+        hints = never_asked(configuration, found.server_block, Name.from_text(found.name))
+        complain(*(f"[HINT] {position}: {sentence}" for position, sentence in hints))
+    return found, is_whole
+
+
+def _unrelated(found: Explanation, blocks: Sequence[Kubernetes]) -> int:
+    """How many errors are about refused objects that the name of a Service does not depend on."""
+    if found.blind or found.reading.get("kind") != "svc":
+        return 0
+    return sum(len(getattr(each.source, "refusals", ())) for each in blocks)
 
 
 @contextlib.asynccontextmanager
@@ -307,6 +337,8 @@ async def _explain(
     qtype: int,
     problems: Problems,
     asks: LookupQuestion | None,
+    *,
+    is_typed: bool,
 ) -> AsyncIterator[tuple[Explanation, list[Kubernetes]]]:
     """An explanation, with the blocks that it is about."""
     from hsdns.cli.offline import kubernetes_blocks, read_clusters, started
@@ -318,7 +350,7 @@ async def _explain(
     is_builtin = configuration.corefile.path == source.NAME
     async with started(configuration, plugins) as runtime:
         await read_clusters(runtime, blocks, lambda: problems.is_denied)
-        name = await name_of(configuration, runtime, word, as_typed=asks is not None)
+        name = await name_of(configuration, runtime, word, as_typed=is_typed)
         if asks is not None:
             asks = asks._replace(name=name)
             found = await explain_lookup(

@@ -401,7 +401,7 @@ async def find_pod(
     `node` is the resolv.conf of its node.
     """
     namespace, slash, name = path.partition("/")
-    if not (namespace and slash and name):
+    if not (namespace and slash and name) or "/" in name:
         raise QuestionError(f'-from needs a namespace and a pod, as in shop/web-0, found "{path}"')
     block, reading = await _read_pod(configuration, "-from", path, in_watch)
     server, told = _cluster_dns(block, given, reading)
@@ -470,11 +470,23 @@ async def name_meant(
         return await _name_of_pod(configuration, word, in_watch)
     zones = {zone for each in configuration.listeners for zone in each.zones}
     zones.update(zone for each in blocks for zone in each.zones)
+
+    def has_namespace(name: str) -> bool:
+        if any(name.encode() in each.store.namespaces for each in blocks):
+            return True
+        for each in blocks:
+            if not each.store.serves:
+                raise QuestionError(
+                    f"the cluster has not been read from {each.source}, so whether {word.name} is one of its names is "
+                    f"not known; end a whole name with a dot, or name the namespace with -n"
+                )
+        return False
+
     return full_name(
         word,
         _domain_of(blocks),
         [zone.to_text() for zone in zones if zone.labels],
-        lambda name: any(name.encode() in each.store.namespaces for each in blocks),
+        has_namespace,
     )
 
 

@@ -200,7 +200,11 @@ class Explainer:
             if doubt.why:
                 outcome, blind = "resolves", [*blind, doubt.why]
             else:
-                cause = f"{cause}; its target has no {type_to_text(qtype)} record"
+                cause += (
+                    "; no server block has a zone for its target, which is REFUSED"
+                    if processor.refused
+                    else f"; its target has no {type_to_text(qtype)} record"
+                )
         elif doubt.why and outcome != "could not tell":
             outcome, cause = "could not tell", doubt.why
         near = []

@@ -261,7 +261,7 @@ class ObservedProcessor(QueryProcessor):
 
     async def resolve(self, request: Request) -> Reply:
         """Answer; the targets of CNAME records come here, too."""
-        if self.is_builtin and self.blocks.choose(request) is None:
+        if self.blocks.choose(request) is None:
             self.refused.append(request)
         return await super().resolve(request.replace(resolver=self))
 
@@ -285,7 +285,8 @@ class ObservedProcessor(QueryProcessor):
             for each in self.visits
             if each.whom
         ]
-        for request, why in (*others, *((each, NO_FORWARD) for each in self.refused)):
+        refused = self.refused if self.is_builtin else ()
+        for request, why in (*others, *((each, NO_FORWARD) for each in refused)):
             asked = request.query.qname.to_text().removesuffix(".")
             return Doubt(why.format(asked), request.depth == 0)
         return Doubt()

@@ -24,8 +24,6 @@ class QuestionError(OperatorError, ValueError):
 
 def read_question(name: str, rrtype: str = "") -> tuple[Name, int]:
     """A name and a type, A if it is empty; an IP address is looked up in reverse.  Raise QuestionError."""
-    if not name:
-        raise QuestionError('the name is empty; the root is "."')
     words = rrtype.upper()
     try:
         address = ip_address(name)
@@ -123,6 +121,15 @@ def overridden(text: str, search: str, ndots: str) -> str:
 
 def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
     """A name and the types that a program looks up, A and AAAA if none is given; raise QuestionError."""
+    try:
+        ip_address(name)
+    except ValueError:
+        pass
+    else:
+        raise QuestionError(
+            f"{name} is an address, which a resolver returns without a query; "
+            f"hsdns explain {name} without flags of a resolver explains its reverse name"
+        )
     try:
         if not Name.from_text(name).labels:
             raise ValueError("it is the root")

@@ -29,23 +29,24 @@ from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, sa
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
-from hsdns.wire.iana import type_to_text
+from hsdns.wire.iana import Rcode, type_to_text
 
 if TYPE_CHECKING:
     from hsdns.ask.cli import Asked
     from hsdns.assemble import Configuration
-    from hsdns.chain import Endpoint, Request
+    from hsdns.chain import Endpoint, Next, Request
     from hsdns.corefile.tree import Token
     from hsdns.explanation.client import Client, Response, Tried
     from hsdns.explanation.question import LookupQuestion
+    from hsdns.plugins.forward import Forward
     from hsdns.query import QueryProcessor
     from hsdns.server.runtime import ServerRuntime
+    from hsdns.wire.message import Reply
 
 
 BESIDE_NO_SERVER: Final = (
     "source", "conf", "context", "kubeconfig", "control", "forward", "from", "cluster-dns",
 )  # fmt: skip
-CLIENT: Final = frozenset(("from", "search", "ndots", "resolv-conf"))
 
 
 class Resolve(AskerCommand):
@@ -108,11 +109,10 @@ class Resolve(AskerCommand):
                 "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
                 "or write a Corefile with forward, and name it with -conf"
             )
-        is_typed = self.word.kind == "host" and not (CLIENT.isdisjoint(self.given) and not domain)
         if not isinstance(place, Asked):
-            name, text, lookups = self._ask_chain(asking, place, is_typed=is_typed)
+            name, text, lookups = self._ask_chain(asking, place)
         else:
-            name, text, lookups = self._ask_server(asking, place, is_typed=is_typed)
+            name, text, lookups = self._ask_server(asking, place)
         types = asking.types
         if self.o == "json":
             content = {
@@ -128,7 +128,7 @@ class Resolve(AskerCommand):
         return 0 if not errors else 2 if errors == {UNSEEN} else 1
 
     def _ask_chain(
-        self, asked: LookupQuestion, objects: tuple[Token, ...] | None, *, is_typed: bool
+        self, asked: LookupQuestion, objects: tuple[Token, ...] | None
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.cli.offline import configure
         from hsdns.server.explaining import name_of
@@ -138,8 +138,11 @@ class Resolve(AskerCommand):
         async def ask() -> tuple[str, str, list[LookupReport]]:
             from hsdns.explanation.client import Lookups
 
-            async with chain_of(configuration) as chain:
-                name = await name_of(configuration, chain.runtime, self.word, as_typed=is_typed)
+            is_elsewhere = objects is not None and source.is_cluster(objects) and self.conf is None
+            async with chain_of(configuration, is_elsewhere=is_elsewhere) as chain:
+                name = await name_of(
+                    configuration, chain.runtime, self.word, as_typed=self.is_typed
+                )
                 say_meant(self.words[0], name)
                 client = await chain.client_of(asked)
                 lookups = Lookups(chain.respond, name, asked.types)
@@ -157,10 +160,10 @@ class Resolve(AskerCommand):
         return overridden(text, self.search, self.ndots_text)
 
     def _ask_server(
-        self, asked: LookupQuestion, place: Asked, *, is_typed: bool
+        self, asked: LookupQuestion, place: Asked
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.ask.lookup import Sockets
-        from hsdns.ask.question import NoReply
+        from hsdns.ask.question import NoReply, Refused
 
         (address, port), *_ = place.servers
         text = asked.resolv_conf
@@ -178,40 +181,55 @@ class Resolve(AskerCommand):
         silent = OperatorError(f"no reply from {address}, so its answers are not known")
         try:
             name = self.word.name
-            if is_typed:
+            if self.is_typed:
                 say_meant(self.words[0], name)
             else:
                 name = place.name_meant(self.words[0], self.word.namespace)
         except NoReply:
             raise silent from None
+        try:
+            place.exists(name, timeout=PROBE)
+        except Refused:
+            raise silent from None
+        except NoReply:
+            pass  # the real waits show it
 
         async def ask(resolver: str) -> LookupReport:
             model = MODELS[resolver](used, Random(0))
             transport = Sockets(model, (address, port), Random())
             return report_of(model, await look_up(model, name, asked.types, transport))
 
+        lookups: list[LookupReport] = []
         try:
-            lookups = [asyncio.run(ask(each)) for each in asked.resolvers]
+            for each in asked.resolvers:
+                lookups.append(asyncio.run(ask(each)))
+                if not any(each.has_reply for each in lookups):
+                    raise silent
         except ValueError as error:
             raise FlagError(BAD_SEARCH.format(error)) from None
-        if not any(each.has_reply for each in lookups):
-            raise silent
         return name, text, lookups
 
 
 BAD_SEARCH: Final = "a name of the search list cannot be looked up: {}"
 LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
+PROBE: Final = 0.3  # seconds in which a host reports that nothing listens
+OF_FILES: Final = "the nameservers in {} of its machine would answer for {{}}"
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
 
 
 @contextlib.asynccontextmanager
-async def chain_of(configuration: Configuration, client: str = "127.0.0.1") -> AsyncIterator[Chain]:
+async def chain_of(
+    configuration: Configuration, client: str = "127.0.0.1", *, is_elsewhere: bool = False
+) -> AsyncIterator[Chain]:
     """The chain of a server with this configuration, whose plugins run; raise CannotTell.
 
-    `client` is the address of the client.
+    `client` is the address of the client.  `is_elsewhere`: the server runs on another machine, which has other files
+    with nameservers.
     """
     from hsdns.chain import Endpoint
     from hsdns.cli.offline import CannotTell, kubernetes_blocks, started, wait_for_clusters
+    from hsdns.explanation.observed import NO_FORWARD
+    from hsdns.plugins.forward import Forward
     from hsdns.query import QueryProcessor
 
     listeners = [each for each in configuration.listeners if each.listen.scheme == "dns"]
@@ -222,14 +240,26 @@ async def chain_of(configuration: Configuration, client: str = "127.0.0.1") -> A
     blocks = kubernetes_blocks(configuration)
     plugins = [each for each in configuration.plugins if each.name not in LEFT_OUT]
     async with started(configuration, plugins) as runtime:
+        is_builtin = configuration.corefile.path == source.NAME
+        unknown: list[tuple[Request, str]] = []
+
+        def on_refused(request: Request, reply: Reply) -> None:
+            if is_builtin:
+                unknown.append((request, NO_FORWARD))
+
+        if is_elsewhere:
+            for block in configuration.blocks:
+                block.handlers = [
+                    ForwardElsewhere(each, unknown) if isinstance(each, Forward) else each
+                    for each in block.handlers
+                ]
         chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
         name = listeners[0].listen.server
-        refused: list[Request] = []
         processor = QueryProcessor(
             name,
             listeners[0].block_choice(chains),
             any_class=listeners[0].any_class,
-            on_refused=lambda request, reply: refused.append(request),
+            on_refused=on_refused,
         )
         runtime.processors = {name: processor}
         await wait_for_clusters(runtime, blocks)
@@ -239,12 +269,36 @@ async def chain_of(configuration: Configuration, client: str = "127.0.0.1") -> A
             processor,
             Endpoint(client, 40000),
             Endpoint(listen.host or "127.0.0.1", listen.port),
-            refused if configuration.corefile.path == source.NAME else None,
+            unknown,
         )
 
 
+class ForwardElsewhere:
+    """`forward` of a server on another machine: what the nameservers in a file of that machine answer is not known."""
+
+    name = "forward"
+    waits = True
+
+    def __init__(self, forward: Forward, unknown: list[tuple[Request, str]]) -> None:
+        self._forward, self._unknown = forward, unknown
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Note what is not known, or ask."""
+        from hsdns.wire.message import unwritten
+
+        qname = request.query.qname
+        for route in self._forward.routes:
+            if route.matches(qname):
+                if not route.files:
+                    break
+                files = " and ".join(route.files)
+                self._unknown.append((request, OF_FILES.format(files)))
+                return unwritten(Rcode.REFUSED)
+        return await self._forward.handle(request, next)
+
+
 class Chain:
-    """Answers packets like a server; `refused` has what the built-in Corefile refuses, which another may forward."""
+    """Answers packets like a server; `unknown` has what another server would answer, each with a sentence for it."""
 
     def __init__(
         self,
@@ -252,9 +306,9 @@ class Chain:
         processor: QueryProcessor,
         client: Endpoint,
         local: Endpoint,
-        refused: list[Request] | None,
+        unknown: list[tuple[Request, str]],
     ) -> None:
-        self._refused = refused
+        self._unknown = unknown
         self.runtime = runtime
         self._processor = processor
         self._client, self._local = client, local
@@ -277,7 +331,6 @@ class Chain:
     async def respond(self, packet: Packet) -> Response:
         """The seconds until the answer, and the answer, if there is one."""
         from hsdns.explanation.client import Response, response_to
-        from hsdns.explanation.observed import NO_FORWARD
         from hsdns.server.runtime import begin
 
         loop = asyncio.get_running_loop()
@@ -293,9 +346,9 @@ class Chain:
         except TimeoutError:
             return Response(None)
         why = ""
-        if self._refused:
-            first = self._refused[0]
-            why = NO_FORWARD.format(first.query.qname.to_text().removesuffix("."))
+        if self._unknown:
+            first, sentence = self._unknown[0]
+            why = sentence.format(first.query.qname.to_text().removesuffix("."))
             reply = None if first.depth else reply
-            self._refused.clear()
+            self._unknown.clear()
         return response_to(packet, reply, why, loop.time() - began if waited else 0.0)

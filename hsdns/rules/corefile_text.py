@@ -214,7 +214,7 @@ class CorefileText(Files):
     def replaced(self, token: Token, text: str) -> Edit | None:
         """The edit that replaces a token by another word; None if the file does not contain the text verbatim."""
         start = token.position
-        if self._source_of(start).is_moved:
+        if self._source_of(start).words is not None:
             return None
         return Edit(start, start._replace(column=start.column + len(token.text)), text)
 

@@ -188,16 +188,57 @@ def _source(manifest: Manifest, key: str, text: str) -> Source:
     """A value of a ConfigMap, and where its text begins."""
     node = field_node(manifest.node, f"data[{key}]")
     place = manifest.at(f"data[{key}]")
+    lines = manifest.whole.decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
     if getattr(node, "style", None) != "|":
-        return Source(
-            text, manifest.file, place.line, place.column - 1, str(manifest), is_moved=True
-        )
-    lines = manifest.whole.decode("utf-8", "replace").split("\n")
+        rest = lines[place.line : place.line + len(text)]
+        raw = "\n".join((lines[place.line - 1][place.column - 1 :], *rest))
+        words = _words(raw, getattr(node, "style", None) or "", text, place)
+        return Source(text, manifest.file, place.line, place.column - 1, str(manifest), words)
     first = next((at for at, each in enumerate(text.split("\n")) if each.strip()), 0)
     written = lines[place.line + first] if place.line + first < len(lines) else ""
     wanted = text.split("\n")[first]
     indent = len(written) - len(written.lstrip()) - (len(wanted) - len(wanted.lstrip()))
     return Source(text, manifest.file, place.line + 1, max(indent, 0), str(manifest))
+
+
+# The characters of strings by their style, and those that are white space or stand for nothing.
+_CHARACTERS: Final = {
+    '"': re.compile(r"\\(?:u[dD][89ABab]..\\u....|x..|u....|U.{8}|\r?\n|.)|[^\\]", re.DOTALL),
+    "'": re.compile(r"''|.", re.DOTALL),
+}
+_ANY: Final = re.compile(r".", re.DOTALL)
+_SPACE: Final = re.compile(
+    r"\s|\\(?:[nrtvf _NLP\t\r\n]|(?:x|u00)(?:0[9A-Da-d]|20|85|[Aa]0))|\\\r\n"
+)
+
+
+def _words(
+    raw: str, style: str, text: str, start: Position
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """Where the words of a text are in a file by where they are in the text; `raw` is the file from `start` on."""
+    _, line, column = start
+    if style == ">":
+        raw, line, column = raw.partition("\n")[2], line + 1, 1
+    elif style:
+        raw, column = raw[1:], column + 1
+    quote = style if style in _CHARACTERS else ""
+    written = (each[0] for each in _CHARACTERS.get(style, _ANY).finditer(raw))
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    row, at, is_within = 1, 1, False
+    for each in text:
+        if not each.isspace():
+            place, shown = (line, column), next(written, "")
+            while _SPACE.fullmatch(shown):
+                line, column = (line + 1, 1) if "\n" in shown else (line, column + len(shown))
+                place, shown = (line, column), next(written, "")
+            if shown in ("", quote) or (len(shown) == 1 and shown != each):
+                return {}
+            if not is_within:
+                found[row, at] = place
+            column += len(shown)
+        is_within = not each.isspace()
+        row, at = (row + 1, 1) if each == "\n" else (row, at + 1)
+    return found
 
 
 def _annotations(manifest: Manifest) -> Iterator[Silence]:

@@ -148,10 +148,8 @@ class Manifest:
     @property
     def node(self) -> Any:
         """The YAML node."""
-        if self._node is None and isinstance(self._content, msgspec.Raw):
-            self._node = json_node(bytes(self._content))
-        elif self._node is None:
-            self._node = json_node(msgspec.json.encode(self._content))
+        if self._node is None:
+            self._node = json_node(self._raw or msgspec.json.encode(self._content))
         return self._node
 
 

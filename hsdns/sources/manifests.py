@@ -144,6 +144,7 @@ class Manifests:
         self._nonempty: frozenset[str] = frozenset()
         self._documents: Mapping[Key, Document] = {}  # the state that is served
         self._refused: Sequence[RefusedObject] = ()
+        self._is_whole = False
         self._warned: frozenset[str] = frozenset()
         self._synced = False
 
@@ -233,12 +234,20 @@ class Manifests:
         """Serve a state; return the differences from the one before, and Synced once something can be served."""
         self._nonempty, self._index = reading.nonempty, reading.by_lead
         self._documents, self._refused = reading.documents, reading.refused
+        self._is_whole = reading.is_whole
         events = self._difference(reading.objects)
         is_valid = reading.is_whole and not reading.refused
         if not self._synced and (is_valid or reading.objects):
             self._synced = True
             events.append(Synced())
         return events
+
+    @property
+    def refusals(self) -> frozenset[str]:
+        """The sentences about objects with a name and a namespace; none if another part could not be read."""
+        return frozenset(
+            each.sentence for each in self._refused if self._is_whole and all(each.key)
+        )
 
     async def read(self, lead: Lead) -> Reading:
         """Find the objects for a question in the state that is served."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from loadtest import bench
 from loadtest.answering import results
 from loadtest.answering.cluster import Cluster
-from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES
+from loadtest.answering.mixes import BY_KEY, MIXES
 from loadtest.answering.run import QUICK, Effort, Run
 from loadtest.bench import Measured, Progress
 from loadtest.process import two_cores
@@ -35,11 +35,9 @@ def measure(asked: argparse.Namespace, words: list[str]) -> Measured:
     cores = two_cores()
     if cores is None:
         progress.log("one CPU only: server and generator share it; dnsperf's figures mean little")
-    cluster = Cluster(asked.services, asked.endpoints)
-    dnsperf = found.dnsperf if DNSPERF in asked.methods else None
+    cluster = Cluster()
     with tempfile.TemporaryDirectory(prefix="bench-answers-") as name:
-        run = Run(Path(name), cluster, found.programs, mixes, cores, progress, dnsperf=dnsperf,
-                  wildcard=asked.wildcard)  # fmt: skip
+        run = Run(Path(name), cluster, found.programs, mixes, cores, progress, dnsperf=found.dnsperf)  # fmt: skip
         if cores is not None:
             os.sched_setaffinity(0, {cores[1]})
         with run:
@@ -66,7 +64,7 @@ def _effort(asked: argparse.Namespace) -> Effort:
         effort = effort._replace(
             drain_rounds=asked.rounds, dnsperf_rounds=max(1, asked.rounds // 8)
         )
-    return effort if DRAIN in asked.methods else effort._replace(drain_rounds=0)
+    return effort
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -75,18 +73,17 @@ def arguments() -> argparse.ArgumentParser:
         "make bench",
         "Compare the CPU time of an answer with other servers, and with the kernel's own cost.",
     )
-    add, positive, usual = parser.add_argument, bench.number(1, 1_000_000), Cluster()
-    add("--rounds", type=positive, metavar="N", help="of drain; an eighth as many of dnsperf")
+    add = parser.add_argument
+    add(
+        "--rounds",
+        type=bench.number(1, 1_000),
+        metavar="N",
+        help="of drain; an eighth as many of dnsperf",
+    )
     add("--only", type=bench.among(BY_KEY), default=list(BY_KEY), metavar="MIX,...",
         help=f"mixes: {', '.join(BY_KEY)}")  # fmt: skip
     add("--servers", type=bench.among(TITLES), default=list(TITLES), metavar="NAME,...",
         help=f"servers: {', '.join(TITLES)}")  # fmt: skip
-    add("--methods", type=bench.among((DRAIN, DNSPERF)), default=[DRAIN, DNSPERF],
-        metavar="NAME,...", help=f"methods: {DRAIN}, {DNSPERF}")  # fmt: skip
-    add("--services", type=positive, default=usual.services, metavar="N", help="in the cluster")
-    add("--endpoints", type=positive, default=usual.endpoints, metavar="N", help="of each Service")
-    add("--wildcard", action="store_true",
-        help="hsdns and CoreDNS listen on all addresses, as kubeadm has it, not on 127.0.0.1")  # fmt: skip
     add("--no-install", action="store_true", help="install nothing by apt-get")
     return parser
 

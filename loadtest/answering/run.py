@@ -75,11 +75,10 @@ class Run:
         progress: Progress,
         *,
         dnsperf: str | None,
-        wildcard: bool = False,
     ) -> None:
         self.missing: list[str] = []
         server_core, core = cores if cores is not None else (None, None)
-        self._settings = RunSettings(folder, cluster, folder / "zone", server_core, wildcard)
+        self._settings = RunSettings(folder, cluster, folder / "zone", server_core)
         self._programs = programs
         self._mixes = mixes
         self._progress = progress

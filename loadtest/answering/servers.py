@@ -58,7 +58,6 @@ class RunSettings(NamedTuple):
     cluster: Cluster
     zone_file: Path
     core: int | None
-    wildcard: bool = False  # hsdns and CoreDNS listen on all addresses, as in kubeadm's Corefile
 
     def write_zone(self) -> None:
         """Write the zone file."""
@@ -127,9 +126,8 @@ class Server(Opened):
         """Write the configuration, and start the program."""
         key, words, settings = self.program.key, self.program.words, self._settings
         if key in (NATIVE, PURE, COREDNS):
-            bind = "" if settings.wildcard else "bind 127.0.0.1"
             access = self._api() if key == COREDNS else self._source()
-            corefile = self._ports.corefile(access, bind, settings.cluster.cached_block())
+            corefile = self._ports.corefile(access, settings.cluster.cached_block())
             environ = self.program.environ
             return start(self._folder, key, corefile, words=words, core=settings.core, environ=environ)  # fmt: skip
         if key in (ECHO, DICT):

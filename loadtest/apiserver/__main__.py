@@ -9,10 +9,9 @@ API server adds, a slice of 5 endpoints is about 2.7 KB of JSON.  With `protobuf
 
     POST /_control/load     {"services": N, "endpoints": M}     more Services, of M endpoints each
     POST /_control/changes  {"rate": R, "seconds": S,           begin a stream of changes: R a second, for S seconds
-                             "among": N}                        (0: until stopped), to the first N Services (0: all);
+                             "among": N}                        (0: to the end), to the first N Services (0: all);
                                                                 forgets the changes before it; -> {"before":
                                                                 {SERVICE: [ADDRESS, ...]}} of those N Services
-    POST /_control/stop     {}                                  end the stream; -> {"count": changes made by it}
     GET  /_control/changes?from=K                               -> {"running", "count", "changes": [[TIME, NAMESPACE,
                                                                 SERVICE, OLD, NEW], ...]} from change K; -1: the latest
     POST /_control/change   {"index": I}                        one change, of Service I; -> {"time", "namespace",
@@ -80,7 +79,6 @@ class LoadedCluster:
             web.post("/_control/load", self._load),
             web.post("/_control/changes", self._start),
             web.get("/_control/changes", self._list),
-            web.post("/_control/stop", self._stop),
             web.post("/_control/change", self._change_one),
         ]
 
@@ -165,10 +163,6 @@ class LoadedCluster:
         self.changes = []
         self._stream = asyncio.create_task(self._run(asked["rate"], asked["seconds"], among))
         return _json({"before": before})
-
-    async def _stop(self, request: web.Request) -> web.Response:
-        await self.end_stream()
-        return _json({"count": len(self.changes)})
 
     async def _list(self, request: web.Request) -> web.Response:
         changes, stream = self.changes[int(request.query["from"]) :], self._stream

@@ -18,7 +18,6 @@ from loadtest.figures import Checked, told
 from loadtest.generator.measure import (
     COMPILED,
     DNSPERF,
-    KNEE_LIMITS,
     PYTHON,
     SECONDS,
     TURNS,
@@ -36,6 +35,7 @@ UDP: Final = "udp"
 CONNECTIONS: Final = "connections"
 KNEE: Final = "knee"
 PARTS: Final = (UDP, CONNECTIONS, KNEE)
+SERVERS: Final = (ECHO, NATIVE, KNOT)  # loaded over UDP
 LATEST: Final = {(COMPILED, 100_000): 50.0, (PYTHON, 30_000): 50.0}  # microseconds
 
 
@@ -46,15 +46,9 @@ def parse() -> argparse.Namespace:
         "--parts", type=bench.among(PARTS), default=PARTS, metavar="PART,...",
         help=f"of {', '.join(PARTS)} (default: all)",
     )  # fmt: skip
-    parser.add_argument(
-        "--servers", default=f"{ECHO},{NATIVE},{KNOT}", help="loaded over UDP (default: %(default)s)"
-    )  # fmt: skip
     parser.add_argument("--turns", type=int, default=TURNS, help="default: %(default)s")
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, help="of a run (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--knee-limits", default=KNEE_LIMITS, help="of the search (default: %(default)s)"
     )
     return parser.parse_args()
 
@@ -75,11 +69,11 @@ def main() -> int:
 def _run(part: str, folder: Path, options: argparse.Namespace) -> tuple[str, list[Checked]]:
     """The figures of a part, and its limits."""
     if part == KNEE:
-        lines, found = knees_told(find_knees(folder, options.knee_limits))
+        lines, found = knees_told(find_knees(folder))
         return "\n".join(lines), [found]
     if part == CONNECTIONS:
         return table(over_connections(folder, options.turns, options.seconds), DNSPERF), []
-    rows = over_udp(folder, options.servers.split(","), options.turns, options.seconds)
+    rows = over_udp(folder, SERVERS, options.turns, options.seconds)
     return f"{table(rows, DNSPERF)}\n", lateness(rows, LATEST)
 
 

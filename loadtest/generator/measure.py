@@ -311,21 +311,21 @@ class Search(NamedTuple):
         return self.knee is not None and abs(self.knee - rate) <= WITHIN * rate
 
 
-def find_knees(folder: Path, limits: str) -> list[Search]:
+def find_knees(folder: Path) -> list[Search]:
     """Search several times; raise BenchmarkError."""
     program = compile_c(Path(__file__).with_name("paced.c"), folder)
     names, port = folder / "names", free_port()
     names.write_text("www.example.com A\n")
     words = (str(program), str(port), str(CAPACITY))
     with Process("paced", words, folder, core=(two_cores() or (None,))[0]):
-        return [_search(port, names, limits, number) for number in range(1, RUNS + 1)]
+        return [_search(port, names, number) for number in range(1, RUNS + 1)]
 
 
-def _search(port: int, names: Path, limits: str, number: int) -> Search:
+def _search(port: int, names: Path, number: int) -> Search:
     print(f"search {number}: a server with {CAPACITY} queries a second", file=sys.stderr)
     words = (
         *HSDNS, "load", "-p", str(port), "-queries", str(names), "-find-knee",
-        "-rate", str(CAPACITY // 4), "-knee-limits", limits, "-live", "none", "-o", "json",
+        "-rate", str(CAPACITY // 4), "-knee-limits", KNEE_LIMITS, "-live", "none", "-o", "json",
     )  # fmt: skip
     try:
         done = subprocess.run(

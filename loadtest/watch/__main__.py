@@ -151,15 +151,13 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--parts", type=bench.among(PARTS), help=f"some of {','.join(PARTS)} (default all)")
     add("--sizes", type=_sizes, help="numbers of Services (default 1000,10000)")
-    add("--endpoints", type=bench.number(1, 1_000), help="endpoints of a Service (default 10)")
-    add("--rounds", type=bench.number(1, 100), help="starts of each server (default 3)")
     return made
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
     """Create the plan that the options describe; other options override --quick."""
     plan = Plan().quick() if options.quick else Plan()
-    given = {name: getattr(options, name) for name in ("parts", "sizes", "endpoints", "rounds")}
+    given = {name: getattr(options, name) for name in ("parts", "sizes")}
     return plan._replace(**{name: value for name, value in given.items() if value is not None})
 
 

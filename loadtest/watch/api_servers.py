@@ -393,10 +393,6 @@ class FakeApiProcess(Opened):
         asked = {"rate": rate, "seconds": seconds, "among": among}
         return dict(self._ask("POST", "changes", asked)["before"])
 
-    def stop_changes(self) -> int:
-        """Stop the stream; return the number of changes."""
-        return int(self._ask("POST", "stop", {})["count"])
-
     def is_changing(self) -> bool:
         """Whether the stream is running."""
         return bool(self._ask("GET", "changes?from=-1")["running"])

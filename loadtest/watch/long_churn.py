@@ -32,6 +32,8 @@ from tests.support.cluster.differences import compare, empty_like
 
 GROWTH: Final = 1.1
 _BATCH: Final = 200  # events in a chunk of a watch
+_PIECE: Final = 500_000  # events between two comparisons
+_SEED: Final = 1
 _READ: Final = (Service, EndpointSlice, Namespace)
 _GONE, _SERVICE = 0.05, 0.02  # shares of events
 
@@ -39,9 +41,9 @@ _GONE, _SERVICE = 0.05, 0.02  # shares of events
 class Model:
     """The cluster: its objects as the API serves them, and how they change."""
 
-    def __init__(self, services: int, endpoints: int, seed: int) -> None:
+    def __init__(self) -> None:
         self.history = ApiHistory(2 * _BATCH)
-        made = SyntheticCluster(Shape(services, endpoints, headless=1.0, seed=seed))
+        made = SyntheticCluster(Shape(1_000, 4, headless=1.0, seed=_SEED))
         self._services: list[Service] = []
         slices: list[EndpointSlice] = []
         for each in made.objects():
@@ -50,8 +52,8 @@ class Model:
                 self._services.append(each)
             elif isinstance(each, EndpointSlice):
                 slices.append(each)
-        self._random = Random(seed)
-        self._changes = Changes(slices, dict.fromkeys(KINDS, 1), seed, made.unused_addresses())
+        self._random = Random(_SEED)
+        self._changes = Changes(slices, dict.fromkeys(KINDS, 1), _SEED, made.unused_addresses())
         self._gone: set[tuple[str, str]] = set()  # kind and name
 
     def change(self) -> None:
@@ -129,11 +131,11 @@ def resident() -> int:
 def main(words: Sequence[str]) -> int:
     """Run it; return the exit status."""
     options = _parser().parse_args(words)
-    model = Model(options.services, options.endpoints, options.seed)
+    model = Model()
     followed = Followed(model, make_store())
     began, done, first = time.monotonic(), 0, 0
     while done < options.events and time.monotonic() - began < options.seconds:
-        events = min(options.piece, options.events - done)
+        events = min(_PIECE, options.events - done)
         churn(model, followed, events)
         done += events
         wrong, memory = differences(model, followed), resident()
@@ -155,11 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="long-churn", description=(__doc__ or "").partition("\n")[0]
     )
     made.add_argument("--events", type=int, default=20_000_000, help="in all (default 20,000,000)")
-    made.add_argument("--piece", type=int, default=500_000, help="events between two comparisons")
     made.add_argument("--seconds", type=float, default=3600.0, help="begin no piece after so long")
-    made.add_argument("--services", type=int, default=1_000)
-    made.add_argument("--endpoints", type=int, default=4, help="of each Service")
-    made.add_argument("--seed", type=int, default=1, help="another one is another history")
     return made
 
 

@@ -32,3 +32,8 @@ def test_words(word: str, name: str) -> None:
 @pytest.mark.parametrize(("word", "name"), columns(TABLE, "without a cluster"))
 def test_words_without_a_cluster(word: str, name: str) -> None:
     assert meant(word, "") == name
+
+
+def test_no_word() -> None:
+    with pytest.raises(BadWord, match="the name is empty"):
+        read_word("")

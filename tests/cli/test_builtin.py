@@ -10,11 +10,10 @@ from hsdns.assemble import assemble
 from hsdns.cli import source as builtin
 from hsdns.cli.command import FlagError
 from hsdns.cli.source import source_tokens
-from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
-from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import Header
+from tests.support.plugins.corefiles import assembled, parsed
 
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
 ZONES = ["cluster.local.", "in-addr.arpa.", "ip6.arpa."]
@@ -33,8 +32,7 @@ def test_corefile(
     forward: tuple[str, ...], log: bool, zones: list[str], plugins: list[str]
 ) -> None:
     text = builtin.corefile(["127.0.0.1", "::1"], forward=forward, log=log)
-    corefile = parse("x", text=text, environ={}, known_directives=ORDER)
-    configuration = assemble(corefile, warn=pytest.fail)
+    configuration = assembled(text)
     assert [served.listen.host for served in configuration.listeners] == ["127.0.0.1", "::1"]
     assert sorted(zone.to_text() for zone in configuration.listeners[0].zones) == zones
     assert [plugin.name for plugin in configuration.plugins] == plugins
@@ -44,8 +42,8 @@ def test_the_block_of_a_recording() -> None:
     """Of its properties those that shape answers; others would have a file of somebody else read files here."""
     lines = [["pods", "verified"], ["ttl", "7"], ["kubeconfig", "/tmp/x"], ["noendpoints"], []]
     header = Header(zones=["a.test.", "10.in-addr.arpa."], kubernetes=lines)
-    corefile = parse("x", text=builtin.corefile(["::1"], header=header), environ={}, known_directives=ORDER)  # fmt: skip
-    (block,) = [each for each in assemble(corefile, warn=pytest.fail).plugins if isinstance(each, Kubernetes)]  # fmt: skip
+    plugins = assembled(builtin.corefile(["::1"], header=header)).plugins
+    (block,) = [each for each in plugins if isinstance(each, Kubernetes)]
     assert [zone.to_text() for zone in block.zones] == header.zones
     assert block.lines[:-1] == (("pods", "verified"), ("ttl", "7"), ("noendpoints",))
     text = builtin.corefile(["::1"], header=Header())
@@ -73,7 +71,7 @@ def test_a_recording_names_no_code(header: Header) -> None:
         text = builtin.corefile(["::1"], header=header)
     except CorefileError:
         return
-    (block,) = parse("x", text=text, environ={}, known_directives=ORDER).blocks
+    (block,) = parsed(text).blocks
     assert [each.name.text for each in block.directives] == ["bind", "errors", "kubernetes", "loadbalance"]  # fmt: skip
 
 
@@ -148,7 +146,7 @@ def test_upstreams_that_are_none(
 )
 def test_quoted_path_is_one_word(path: str) -> None:
     text = f". {{\nhosts {builtin.quoted(path)}\n}}"
-    corefile = parse("x", text=text, environ={}, known_directives=["hosts"])
+    corefile = parsed(text)
     assert [token.text for token in corefile.blocks[0].directives[0].args] == [path]
 
 

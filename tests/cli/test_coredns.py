@@ -239,23 +239,6 @@ def test_process_that_shows_json() -> None:
     }
 
 
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_process_without_a_corefile_serves_whoami_and_logs() -> None:
-    port = free_port()
-    with process("-dns.port", str(port)) as started:
-        assert line_of(started).startswith(
-            "[WARNING] Corefile does not exist, so the default is served"
-        )
-        assert line_of(started) == f".:{port}"
-        assert [line_of(started) for _ in range(2)] == coredns.version_text().splitlines()
-        assert ask(port).startswith("1 NOERROR qr aa rd")
-        assert line_of(started).startswith("[INFO] 127.0.0.1:")
-        started.send_signal(signal.SIGINT)
-        out, err = started.communicate(timeout=60)
-        assert (out, err, started.returncode) == ("[INFO] SIGINT: Shutting down\n", "", 0)
-
-
 def fill(writing: int) -> None:
     """Fill a pipe, and leave it blocking for the process that writes to it."""
     with contextlib.suppress(BlockingIOError), open(
@@ -320,23 +303,6 @@ def test_a_full_disk_stops_nothing() -> None:
         assert started.wait(timeout=60) == 0
         assert started.stderr is not None
         assert started.stderr.read() == ""
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_process_that_cannot_start() -> None:
-    """One sentence on standard error, status 1, no pidfile."""
-    with socket.socket(type=socket.SOCK_DGRAM) as other:
-        other.bind(("127.0.0.1", 0))
-        port = other.getsockname()[1]
-        with process("-conf", "stdin", "-pidfile", "pid") as started:
-            out, err = started.communicate(f".:{port} {{\nbind 127.0.0.1\nwhoami\n}}\n", timeout=60)
-    assert (out, started.returncode) == ("", 1)
-    assert err == (
-        f"cannot listen on UDP 127.0.0.1:{port}: another program has the port; "
-        "stop it or change the key's port (or -dns.port)\n"
-    )
-    assert not Path("pid").exists()
 
 
 @pytest.mark.sockets

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections import Counter
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -17,9 +15,7 @@ from hsdns.apiserver.transport import Unreachable
 from hsdns.rules.diagnosis import MAIN
 from hsdns.sources import cluster_dump
 from hsdns.sources.cluster_dump import ClusterDump
-from loadtest.apiserver.objects import endpoint_slice, namespaces, service
 from tests.support.apiserver.real_api import USER, RealApi, missing_assets
-from tests.support.effort import EFFORT
 
 DUMP = """{"apiVersion": "v1", "kind": "List", "metadata": {"annotations": {"hsdns.io/unread": "{}"}}, "items": [
   {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db", "namespace": "lab"},
@@ -172,53 +168,3 @@ def test_each_right_that_is_missing_is_named(
     assert capsys.readouterr().err == (
         "the cluster could not be read: the server does not accept the credentials (401)\n"
     )
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_two_real_clusters(api: RealApi, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two contexts of one kubeconfig, whose Services differ; and two of one name."""
-    with RealApi() as other:
-        for item in api.items("Service"):
-            if item["metadata"]["name"] == "web":
-                item["kind"], item["metadata"] = "Service", {"name": "web", "namespace": "default"}
-                item["spec"] = {"ports": [{"port": 81}], "selector": {"app": "web"}}
-                other.apply(item)
-        contexts = [access("west", api, api.admin), access("east", other, other.admin)]
-        (folder / "config").write_text(kubeconfig(*contexts))
-        words = ["doctor", "default/web", "-kubeconfig", "config", "-against"]
-        assert cli.main([*words, "west"]) == 0
-        capsys.readouterr()
-        assert cli.main([*words, "east"]) == 1
-        assert "spec.ports[80/TCP].port: here 80, there 81\n" in capsys.readouterr().out
-        (folder / "config").write_text(kubeconfig(contexts[0], contexts[0]))
-        assert cli.main([*words, "west"]) == 2
-        assert 'has two contexts named "west"' in capsys.readouterr().err
-
-
-MANY: Final = 10_000  # Services
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.skipif(
-    EFFORT < 10, reason="10,000 Services of a real API server are read with HSDNS_EFFORT=10"
-)
-def test_ten_thousand_real_services(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Read in pages, saved, and judged from what was saved as from the API server."""
-    if missing := missing_assets():
-        pytest.skip(missing)
-    with RealApi() as api, ThreadPoolExecutor(16) as pool:
-        list(pool.map(api.apply, [each.manifest for each in namespaces(0, MANY)]))
-        list(pool.map(api.apply, [service(index).manifest for index in range(MANY)]))
-        list(pool.map(api.apply, [endpoint_slice(index, 10).manifest for index in range(MANY)]))
-        (folder / "config").write_text(kubeconfig(access("a", api, api.admin)))
-        words = ["doctor", "-o", "json"]
-        live_words = ["-kubeconfig", "config", "-no-ask", "-save", "saved.json"]
-        assert cli.main([*words, *live_words]) == 1
-    live = json.loads(capsys.readouterr().out)
-    codes = Counter(each["code"] for each in live["findings"])
-    assert codes["HS101"] == MANY, codes
-    assert cli.main([*words, "-from", "saved.json"]) == 1
-    assert json.loads(capsys.readouterr().out)["findings"] == live["findings"]

@@ -301,45 +301,33 @@ def test_without_the_right_to_watch_nothing_is_asked(capsys: pytest.CaptureFixtu
     assert 'cannot watch resource "services"' in printed.err
 
 
+RIGHT = {"right": True, "records": 1}
+
+
+def server(role: str, **more: object) -> dict[str, Any]:
+    return {"role": role, "answers": [], "refused": False, "known": False, **more}
+
+
 @pytest.mark.parametrize(
-    ("role", "reached", "beside", "counts"),
+    ("role", "more", "beside", "counts"),
     [
-        (POD, False, (), False),
-        (POD, False, (POD,), True),
-        (POD, False, (SERVICE,), False),
-        (POD, True, (), True),
-        (SERVICE, False, (), False),
-        (SERVICE, False, (POD,), True),
-        (SERVICE, True, (), True),
-        (GIVEN, False, (), True),
+        (POD, {}, (), False),
+        (POD, {}, (POD,), True),
+        (POD, {}, (SERVICE,), False),
+        (POD, {"refused": True}, (), True),
+        (POD, {"answers": [RIGHT]}, (), True),
+        (POD, {"answers": [RIGHT | {"records": 0}]}, (), False),  # what does not exist, any server denies
+        (POD, {"answers": [RIGHT | {"right": False}]}, (), False),
+        (SERVICE, {}, (), False),
+        (SERVICE, {}, (POD,), True),
+        (SERVICE, {"refused": True}, (), True),
+        (GIVEN, {}, (), True),
     ],
-)
-def test_whose_silence_counts(
-    role: str, reached: bool, beside: tuple[str, ...], counts: bool
-) -> None:
+)  # fmt: skip
+def test_whose_silence_counts(role: str, more: dict[str, Any], beside: tuple[str, ...], counts: bool) -> None:  # fmt: skip
     """`beside` are the roles of servers that were reached."""
-
-    def server(word: str, is_reached: bool) -> dict[str, Any]:
-        return {"role": word, "answers": [], "refused": is_reached, "known": False}
-
-    found = judged([server(role, reached), *(server(each, True) for each in beside)])
+    found = judged([server(role, **more), *(server(each, refused=True) for each in beside)])
     assert found[0]["counts"] is counts
-
-
-@pytest.mark.parametrize(
-    ("answers", "counts"),
-    [
-        ([{"right": True, "records": 1}], True),
-        ([{"right": True, "records": 0}], False),  # what does not exist, any server denies
-        ([{"right": False, "records": 1}], False),
-    ],
-)
-def test_a_pod_is_reached_where_it_gives_what_is_right(
-    answers: list[dict[str, Any]], counts: bool
-) -> None:
-    reached = {"role": POD, "answers": answers, "refused": False, "known": False}
-    silent = {"role": POD, "answers": [], "refused": False, "known": False}
-    assert [each["counts"] for each in judged([silent, reached])] == [counts, counts]
 
 
 @pytest.mark.parametrize(
@@ -359,11 +347,7 @@ def test_whose_answers_are_known_to_be_of_the_cluster(
     role: str, known: bool, beside: tuple[str, ...], is_known: bool
 ) -> None:
     """`beside` are the roles of servers that have given an address of this cluster."""
-
-    def server(word: str, known: bool) -> dict[str, Any]:
-        return {"role": word, "answers": [], "refused": False, "known": known}
-
-    found = judged([server(role, known), *(server(each, True) for each in beside)])
+    found = judged([server(role, known=known), *(server(each, known=True) for each in beside)])
     assert found[0]["known"] is is_known
 
 

@@ -9,11 +9,10 @@ import pytest
 import yaml
 
 from hsdns.assemble import assemble
-from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Errors
-from hsdns.plugins import NOT_YET, ORDER
 from hsdns.rules.checks.corefile_hints import hints
 from tests.docs.test_examples import COREFILES, Fence, write_files
+from tests.support.plugins.corefiles import parsed
 from tests.support.scenarios.scenario import parse as parse_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,14 +23,7 @@ def hinted(
 ) -> list[str]:
     """The hints about a Corefile, which may have errors, too."""
     errors = Errors(collecting=True)
-    corefile = parse(
-        path,
-        text=text,
-        environ=environ or {},
-        known_directives=ORDER,
-        not_yet=NOT_YET,
-        errors=errors,
-    )
+    corefile = parsed(text, path, environ, errors=errors)
     configuration = assemble(
         corefile,
         interfaces=lambda: {"lo": ["127.0.0.1"], "eth0": ["192.0.2.9"]},
@@ -116,6 +108,8 @@ HOSTS = (
         pytest.param(". {\nlog a.org\nlog b.org\nlog\nacl {\nblock net 10.0.0.0/8\nallow\n}\nwhoami\n}", [], id="from-narrow-to-wide"),
         pytest.param(". {\nrewrite name a.org b.org\nfile /dev/null b.org {\nfallthrough\n}\nforward b.org 192.0.2.1\nerratic\n}", [], id="file-falls-through"),
         pytest.param(". {\nforward . 192.0.2.1\nwhoami\n}", ["3:1 this whoami is never asked: the forward at Corefile:2:1 has . too; remove one, or write all upstreams into one"], id="whoami-after-forward"),
+        pytest.param("a.org {\nfile /dev/null a.org\nforward . 192.0.2.1\n}", ["3:1 this forward is never asked: the file at Corefile:2:1 answers all names of a.org; give that one fallthrough, or other zones"], id="a-zone-wider-than-its-block"),
+        pytest.param("a.org b.org {\nfile /dev/null a.org\nforward . 192.0.2.1\n}", [], id="another-zone-of-the-block"),
         pytest.param(". {\nview a {\nexpr true\n}\nwhoami\n}\n. {\nwhoami\n}", [], id="view-above"),
         pytest.param(". {\nhosts {\n192.0.2.1 a.org\nfallthrough }\nwhoami\n}", ['4:13 "}" is an argument of "fallthrough" here, as in CoreDNS; put it on a line of its own'], id="brace"),
         # Beside an error.

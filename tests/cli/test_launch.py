@@ -23,18 +23,16 @@ from hsdns.cli.launch import (
     QUERY_LINES,
     QUERY_LOG,
     CorefileSource,
-    LevelFormatter,
     ServeOptions,
     set_up_logging,
     zone_lines,
 )
-from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Position, Token
-from hsdns.plugins import NOT_YET, ORDER, log
-from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins import log
 from hsdns.plugins.log import Log
 from hsdns.plugins.whoami import Whoami
 from loadtest.ports import free_port
+from tests.support.plugins.corefiles import assembled
 
 if TYPE_CHECKING:
     from hsdns.cli.launch import Addresses
@@ -114,16 +112,6 @@ def test_a_name_in_a_log_line_controls_nothing(
     first, *rest = capsys.readouterr().out.splitlines()
     assert first == "[ERROR] web\\n\\u0023#[error]x\\u001b[2J\\u202e is not read"
     assert rest[-1] == "\\u003a:error::b\\u001b"
-
-
-def test_log_line_has_the_traceback_below() -> None:
-    try:
-        raise ValueError("broken")
-    except ValueError:
-        record = logging.LogRecord("x", logging.ERROR, "", 0, "caught", (), sys.exc_info())
-    text = LevelFormatter().format(record)
-    assert text.startswith("[ERROR] caught\nTraceback")
-    assert text.endswith("ValueError: broken")
 
 
 def test_debug_is_not_shown_by_default(capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,14 +275,14 @@ def test_a_closed_standard_output_at_the_greeting(monkeypatch: pytest.MonkeyPatc
             '"hsdns serve -conf COREFILE -source manifests PATH"\n',
             id="start",
         ),
+        pytest.param("bind 192.0.2.99\nwhoami", "cannot listen on UDP 192.0.2.99:PORT: this host has no such address; change the block's bind (or -listen)\n", id="socket"),
     ],
 )  # fmt: skip
 def test_serve_that_cannot_start(body: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status = launch.serve(
-        source_of(body), ServeOptions(free_port(), pidfile="pid", banner="a banner")
-    )
+    port = free_port()
+    status = launch.serve(source_of(body), ServeOptions(port, pidfile="pid", banner="a banner"))
     assert status == 1
-    assert capsys.readouterr() == ("", error)
+    assert capsys.readouterr() == ("", error.replace("PORT", str(port)))
     assert not Path("pid").exists()
 
 
@@ -312,27 +300,6 @@ def test_a_configuration_that_fails_the_check_is_not_started(
         "",
         "not with kubernetes\n",
     )  # without the warning of two endpoints
-
-
-@pytest.mark.sockets
-def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]) -> None:
-    position = Position("-source", 0, 0)
-    words = ("synthetic", "services=3")
-    counted: list[int] = []
-
-    def greet(configuration: Configuration, addresses: Addresses) -> list[str]:
-        counted.extend(
-            len(plugin.store.services.values)
-            for plugin in configuration.plugins
-            if isinstance(plugin, Kubernetes)
-        )
-        return stop(configuration, addresses)
-
-    objects = tuple(Token(word, position) for word in words)
-    options = ServeOptions(free_port(), objects=objects, greet=greet)
-    status = launch.serve(source_of("kubernetes cluster.local"), options)
-    assert status == 0
-    assert counted == [3]
 
 
 def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -354,14 +321,8 @@ def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFi
     ],
 )  # fmt: skip
 def test_table_lines(body: str, line: str) -> None:
-    corefile = parse(
-        "Corefile",
-        text=f"example.org. {{\n{body}\n}}",
-        environ={},
-        known_directives=ORDER,
-        not_yet=NOT_YET,
-    )
-    assert launch.table_lines(assemble(corefile, warn=pytest.fail)) == [line]
+    configuration = assembled(f"example.org. {{\n{body}\n}}")
+    assert launch.table_lines(configuration) == [line]
 
 
 def test_fast_path_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cli.overview import MOST_LINES, WIDTH, Example, count, examples, overview, size
+from hsdns.cli.overview import MOST_LINES, WIDTH, Example, examples, overview, size
 from hsdns.cluster.objects import Object
 from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.cluster.objects import endpoint_slice, namespace, service
@@ -81,17 +81,6 @@ def test_examples_are_of_the_service_that_has_most_to_show() -> None:
         Example(f"_http._tcp.{home}", "SRV", [f"0 50 80 172-16-0-2.{home}.", f"0 50 80 db-0.{home}."]),
         Example(f"db-0.{home}", "A", ["172.16.0.1"]),
     ]  # fmt: skip
-
-
-def test_no_examples_without_names() -> None:
-    assert examples(Cluster(service("testns/db")).plugin.answer_set()) == []
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(0, "0 addresses"), (1, "1 address"), (2, "2 addresses")]
-)
-def test_count(number: int, text: str) -> None:
-    assert count(number, "address", "es") == text
 
 
 def test_small_namespaces_come_first() -> None:

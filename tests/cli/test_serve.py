@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -17,10 +16,8 @@ import pytest
 
 from hsdns.assemble import Configuration, assemble
 from hsdns.cli import launch, serve
-from hsdns.cli.coredns import version_text
 from hsdns.cli.launch import CorefileSource
 from hsdns.cli.serve import Serve
-from hsdns.limits import usable_cpus
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.host import interface_addresses
 from loadtest.ports import free_port
@@ -305,53 +302,6 @@ def test_a_source_that_is_not_there_ends_it(
 
 @pytest.mark.sockets
 @pytest.mark.slow
-def test_process_over_standard_input() -> None:
-    port = free_port()
-    text = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {clusterIP: 10.96.0.7}\n"
-    with subprocess.Popen(
-        [sys.executable, "-m", "hsdns", "serve", "-p", str(port), "--source", "manifests", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(text)
-            process.stdin.close()
-            assert process.stdout.readline() == f"cluster.local.:{port} on 127.0.0.1\n"
-            query = dns.message.make_query("web.default.svc.cluster.local", "A")
-            reply = dns.query.tcp(query, "127.0.0.1", timeout=30, port=port)
-            assert [rdata.to_text() for rdata in reply.answer[0]] == ["10.96.0.7"]
-        finally:
-            process.kill()
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_process() -> None:
-    """It prints what it serves, and queries with the answers that it really gives."""
-    with Process() as process:
-        printed = process.read(END)
-        zones = ("cluster.local", "in-addr.arpa", "ip6.arpa")
-        # Of the example of rule HS131, in the namespace broken.
-        assert "Service broken/address: externalName" in printed.pop(0)
-        assert printed[:3] == [f"{zone}.:{process.port} on 127.0.0.1" for zone in zones]
-        assert printed[3:5] == version_text().splitlines()
-        assert printed[5] == launch.fast_path_line(usable_cpus())
-        assert re.fullmatch(
-            r"kubernetes cluster\.local\. in-addr\.arpa\. ip6\.arpa\.: "
-            r"\d+ Services, \d+ endpoint addresses, \d+ namespaces?",
-            printed[6],
-        )
-        assert "  mail.shop.svc.cluster.local: CNAME mail.example.org." in printed
-        _check_examples(printed, process)
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
 def test_own_files(tmp_path: Path) -> None:
     """A change of them is a line; other names are REFUSED, and an ExternalName that leads outside is no error."""
     manifest = tmp_path / "shop.yaml"
@@ -379,17 +329,6 @@ def test_own_files(tmp_path: Path) -> None:
         ]
     assert process.printed[-1] == "[INFO] SIGTERM: Shutting down servers then terminating"
     assert not [line for line in process.printed if "ERROR" in line]
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_log_has_refused_names_too() -> None:
-    with Process("-log", "-source", "synthetic", "services=1") as process:
-        process.read(END)
-        assert process.ask("example.org.", "A").rcode() == dns.rcode.REFUSED
-    lines = [line for line in process.printed if '"A IN example.org. ' in line]
-    assert len(lines) == 1
-    assert " REFUSED " in lines[0]
 
 
 def _check_examples(printed: list[str], process: Process) -> None:

@@ -41,6 +41,12 @@ COREFILE = """cluster.local {
     }
 }
 """
+# Of the cluster's DNS, whose machine has another resolv.conf.
+DNS = """. {{
+    kubernetes cluster.local
+    forward . {}/resolv.conf
+}}
+"""
 TABLE = Path(__file__).parent / "ways.txt"
 ROWS = [
     pytest.param(way, *each.values, id=f"{way}: {each.id}")
@@ -82,7 +88,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]
             Path("two/1.sock").symlink_to("../hsdns/1.sock")
             second.bind("two/2.sock")
             second.listen()
-            api.apply(NAMESPACE, service("web", "10.96.7.7"), config_map("coredns", Corefile="cluster.local {\n    kubernetes\n}\n"))  # fmt: skip
+            api.apply(NAMESPACE, service("web", "10.96.7.7"), config_map("coredns", Corefile=DNS.format(path)))  # fmt: skip
             Path("config").write_text(kubeconfig(api.api.url))
             yield path, port
     finally:

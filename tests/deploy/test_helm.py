@@ -12,12 +12,10 @@ import pytest
 import yaml
 
 from hsdns import __version__
-from hsdns.assemble import assemble
-from hsdns.corefile.parser import parse
-from hsdns.plugins import NOT_YET, ORDER
 from tests.deploy.rendered import CHART, helm, needs_helm, printed
 from tests.support.manifests.facts import by_kind
 from tests.support.manifests.known_fields import check
+from tests.support.plugins.corefiles import assembled
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((CHART / "templates").iterdir())
@@ -98,11 +96,8 @@ def test_the_default_corefile_is_valid() -> None:
 
 def check_corefile(text: str) -> None:
     """It has no error, no warning, and pages on the addresses of both families."""
-    warnings: list[str] = []
-    corefile = parse("Corefile", text=text, environ={}, known_directives=ORDER, not_yet=NOT_YET)
     assert re.search(r"^ *prometheus :9153 *$", text, re.MULTILINE)
-    assemble(corefile, default_port=53, warn=warnings.append)
-    assert warnings == []
+    assembled(text)
 
 
 @needs_helm
@@ -175,21 +170,3 @@ def test_the_templates_make_the_job_that_is_selected() -> None:
     assert re.search(r"\n  jobLabel: jobLabel\b", monitor)
     job = VALUES["prometheus"]["monitor"]["job"]
     check_selectors({"job": job, "instance": "10.244.0.7:9153"})
-
-
-@needs_helm
-@pytest.mark.slow
-def test_rules_and_dashboard_select_what_the_monitor_makes() -> None:
-    """With the labels that the Prometheus operator gives to the series of a pod of the chart."""
-    objects = by_kind(
-        helm("", "--set", "prometheus.service.enabled=true,prometheus.monitor.enabled=true")
-    )
-    monitor, service = objects["ServiceMonitor"]["hsdns"]["spec"], objects["Service"]["hsdns-metrics"]  # fmt: skip
-    metadata = service["metadata"]
-    assert monitor["selector"]["matchLabels"].items() <= metadata["labels"].items()
-    (port,) = service["spec"]["ports"]
-    job = metadata["labels"].get(monitor.get("jobLabel"), metadata["name"])
-    assert job == "kube-dns"
-    check_selectors(
-        {"job": job, "instance": f"10.244.0.7:{port['targetPort']}", "service": metadata["name"]}
-    )

@@ -11,15 +11,12 @@ import pytest
 import yaml
 
 from hsdns import __version__
-from hsdns.assemble import assemble
 from hsdns.audit import cli as audit
 from hsdns.audit.report import WORDS, Gauges
 from hsdns.cli import control_path, coredns, interface
 from hsdns.cli.command import parse_flags
-from hsdns.corefile.parser import parse
 from hsdns.load.cli.load import Load
 from hsdns.load.cluster.job import LABEL
-from hsdns.plugins import NOT_YET, ORDER
 from tests.deploy.rendered import DEPLOY, containers_of, kustomize, needs_kubectl, pod_of
 from tests.deploy.watching import watching
 from tests.load.cli.test_settings import settings
@@ -28,7 +25,7 @@ from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
 from tests.support.coroutines.event_loops import run
 from tests.support.manifests.known_fields import CLUSTER_WIDE, check
-from tests.support.plugins.corefiles import KUBEADM
+from tests.support.plugins.corefiles import KUBEADM, assembled
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = "../loadtest/kubernetes"
@@ -127,17 +124,9 @@ def test_rights_are_those_of_coredns_and_no_others(path: Path) -> None:
 )
 def test_corefiles_are_valid(path: Path) -> None:
     (found,) = documents(path)
-    warnings: list[str] = []
-    corefile = parse(
-        "Corefile",
-        text=found["data"]["Corefile"],
-        environ={"POD_NAMESPACE": "shop", "CLUSTER_DNS": "10.96.0.10"},
-        known_directives=ORDER,
-        not_yet=NOT_YET,
-    )
     there = {"hsdns": ["169.254.20.10", "fd68:7364:6e73::53"]}
-    made = assemble(corefile, default_port=53, interfaces=lambda: there, warn=warnings.append)
-    assert warnings == []
+    environ = {"POD_NAMESPACE": "shop", "CLUSTER_DNS": "10.96.0.10"}
+    made = assembled(found["data"]["Corefile"], environ=environ, interfaces=lambda: there)
     if path.parent.name == "node-local":
         assert [each.listen.host for each in made.listeners] == there["hsdns"]
 

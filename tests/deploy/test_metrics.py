@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
-import subprocess
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -196,24 +194,3 @@ def test_dashboard_is_consistent() -> None:
                 assert " or vector(0)) / " in target["expr"]
     variables = {each["name"] for each in DASHBOARD["templating"]["list"]}
     assert set(re.findall(r"\$(?!__)\{?(\w+)", json.dumps(DASHBOARD))) <= variables
-
-
-@pytest.mark.skipif(
-    shutil.which("promtool") is None,
-    reason="promtool, which checks metrics and rules, is not installed",
-)
-def test_promtool(page: str, tmp_path: Path) -> None:
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(ALERTS))
-    subprocess.run(
-        ["promtool", "check", "rules", str(tmp_path / "rules.yaml")], check=True, timeout=30
-    )
-    found = subprocess.run(
-        ["promtool", "check", "metrics"],
-        input=page,
-        text=True,
-        capture_output=True,
-        check=False,
-        timeout=30,
-    )
-    # It has an opinion on names too, which are CoreDNS's; only what cannot be read is a fault.
-    assert "error while linting" not in found.stderr

@@ -19,12 +19,12 @@ from typing import NamedTuple
 import pytest
 
 from hsdns.assemble import Configuration, assemble
-from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, Directive, Line, ServerBlock, Token
-from hsdns.plugins import NOT_YET, ORDER
+from hsdns.plugins import ORDER
 from hsdns.server.lifecycle import Server
 from loadtest.ports import free_port
 from tests.support.clients.command import ENVIRON, HSDNS, run_command
+from tests.support.plugins.corefiles import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "hsdns" / "demo"
@@ -97,13 +97,7 @@ def write_files(page: Path) -> None:
 
 
 def read(fence: Fence) -> Corefile:
-    return parse(
-        fence.title or "Corefile",
-        text=fence.body,
-        environ={},
-        known_directives=ORDER,
-        not_yet=NOT_YET,
-    )
+    return parsed(fence.body, fence.title or "Corefile")
 
 
 # --- Corefiles ---

@@ -8,12 +8,21 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hsdns.ask.names import read_word
 from hsdns.assemble import Configuration
 from hsdns.cli.launch import CorefileSource, build
-from hsdns.explanation.client import Client, ClientPod, Lookups, Response, client_cause
+from hsdns.cli.offline import kubernetes_blocks, started
+from hsdns.explanation.client import (
+    Client,
+    ClientPod,
+    Lookups,
+    Response,
+    client_cause,
+)
 from hsdns.explanation.question import LookupQuestion, QuestionError
 from hsdns.resolver.cli import chain_of
 from hsdns.resolver.model import Answer, Packet
+from hsdns.server.explaining import name_of
 from hsdns.wire.iana import Rcode, RRType
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.support.coroutines.eager import turns
@@ -116,6 +125,7 @@ def find(found: Configuration, path: str, given: str = "") -> ClientPod:
     [
         ("web", '-from needs a namespace and a pod, as in shop/web-0, found "web"'),
         ("shop/", '-from needs a namespace and a pod, as in shop/web-0, found "shop/"'),
+        ("shop/web/x", '-from needs a namespace and a pod, as in shop/web-0, found "shop/web/x"'),
         ("shop/wbe", 'the source has no pod shop/wbe; did you mean "shop/web"?'),
         ("shop/typo", 'dnsPolicy of the pod shop/typo is "Clusterfirst", which is none; did you mean "ClusterFirst"?'),
         ("shop/none", "the pod shop/none has dnsPolicy None, but no nameserver in its dnsConfig"),
@@ -126,6 +136,21 @@ def test_errors(path: str, error: str, tmp_path: Path) -> None:
     with pytest.raises(QuestionError) as raised:
         find(configuration(tmp_path), path)
     assert str(raised.value) == error
+
+
+def test_a_short_name_before_the_cluster_is_read(tmp_path: Path) -> None:
+    found = configuration(tmp_path, "endpoint http://127.0.0.1:1")
+
+    async def meant(text: str, namespace: str = "") -> str:
+        async with started(found, kubernetes_blocks(found)) as runtime:
+            return await name_of(found, runtime, read_word(text, namespace))
+
+    assert asyncio.run(meant("web", "shop")) == "web.shop.svc.kube.test."
+    assert asyncio.run(meant("web.kube.test")) == "web.kube.test"
+    with pytest.raises(
+        QuestionError, match=r"so whether web\.shop is one of its names is not known"
+    ):
+        asyncio.run(meant("web.shop"))
 
 
 def test_other_sources_have_no_pods(tmp_path: Path) -> None:

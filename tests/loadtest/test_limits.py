@@ -38,7 +38,7 @@ from loadtest.pressure.soak import PRESSERS, REWRITTEN
 from loadtest.pressure.soak_result import METRIC, Scraped, between, read
 from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
 from loadtest.programs import COREDNS, NATIVE, TITLES
-from loadtest.verdicts.__main__ import Newest, Ran, Told, judge, judge_freeze
+from loadtest.verdicts.__main__ import Ran, Told, judge, judge_freeze
 from loadtest.watch import report as watch
 from loadtest.watch.report import Row
 from tests.support.tables import columns
@@ -352,17 +352,3 @@ def test_a_change_that_is_due_at_1(answers: str, expected: str) -> None:
     for asked, number in (each.split(":") for each in answers.split()):
         unseen.take(7, float(asked), frozenset({f"10.0.0.{number}"}))
     assert bool(unseen) is (expected == "not seen")
-
-
-def shown(version: int) -> bytes:
-    return b"\0\1\0\0\0\5" + b"\0\4" + bytes((172, 16, version >> 8, version & 255))
-
-
-@pytest.mark.parametrize(("answers", "back"), columns(TABLES, "answers that go back"))
-def test_answers_that_go_back(answers: str, back: str) -> None:
-    """The Service, the newest version when it was asked for, and the version of the answer."""
-    newest, listed = Newest(), answers.split(", ")
-    for service, sent, version in map(str.split, listed):
-        at = b"" if sent == "-" else bytes((172, 16, int(sent) >> 8, int(sent) & 255))
-        newest.judge(int(service), at, b"" if version == "-" else shown(int(version)), 1.0)
-    assert (newest.answers, newest.back) == (len(listed), int(back))

@@ -9,13 +9,14 @@ from random import Random
 
 import msgspec
 import pytest
+import yaml
 
 from hsdns.cluster.objects import likeness
 from hsdns.corefile.lexer import Source
 from hsdns.corefile.tree import Position
 from hsdns.rules.checks.services import PodIndex, _is_meant, is_misspelt
 from hsdns.rules.corefile_text import CorefileText, directive_of, ports_of, property_of, zones_of
-from hsdns.rules.judging import read_files
+from hsdns.rules.judging import judge, read_files
 from hsdns.rules.objects import Manifest, Objects
 from hsdns.rules.rule import Edit
 from hsdns.rules.silence import repaired
@@ -146,13 +147,58 @@ def test_errors(text: str, messages: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_moved", "at"), [(False, Position("a.yaml", 14, 9)), (True, Position("a.yaml", 10, 5))]
+    ("words", "at"),
+    [
+        (None, Position("a.yaml", 14, 9)),
+        ({}, Position("a.yaml", 10, 5)),
+        ({(5, 5): (10, 77)}, Position("a.yaml", 10, 77)),
+    ],
 )
-def test_places_in_a_config_map(is_moved: bool, at: Position) -> None:
-    corefile = CorefileText(Source(TEXT, "a.yaml", 10, 4, "ConfigMap dns", is_moved))
+def test_places_in_a_config_map(
+    words: Mapping[tuple[int, int], tuple[int, int]] | None, at: Position
+) -> None:
+    corefile = CorefileText(Source(TEXT, "a.yaml", 10, 4, "ConfigMap dns", words))
     (forward,) = corefile.directives("forward")
     remark = forward.remark("wrong")
     assert (remark.position, remark.place) == (at, "ConfigMap dns")
+
+
+UNREADABLE = (
+    '. {\n  mine "a  b"\n  cache { it\'s }\n\n  kubernetes a {\n    ttll 3\n    bär\n  }\n}\n'
+)
+MAP = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "coredns"},
+    "data": {"Corefile": UNREADABLE},
+}
+LIST = {"apiVersion": "v1", "kind": "List", "items": [MAP]}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(json.dumps(MAP), id="json"),
+        pytest.param("\ufeff" + json.dumps(LIST, ensure_ascii=False, indent=4), id="list"),
+        *(
+            pytest.param(
+                yaml.safe_dump(LIST, default_style=style, width=width, allow_unicode=is_plain),
+                id=f"yaml-{style}-{width}-{is_plain}",
+            )
+            for style in ("", "'", '"', ">", "|")
+            for width in (20, 200)
+            for is_plain in (True, False)
+        ),
+    ],
+)
+def test_what_a_corefile_has_wrong_is_where_its_words_are(written: str) -> None:
+    found = judge(read_files([("a.yaml", written.encode())]).objects, preview=True).findings
+    lines = written.removeprefix("\ufeff").split("\n")
+    places = [each.at for each in found if each.rule.code == "HS201"]
+    words = [lines[at.line - 1][at.column - 1 :] for at in places]
+    starts = ("mine", "it", "ttll", "b")
+    assert len(words) == len(starts), words
+    assert all(map(str.startswith, words, starts)), words
 
 
 # The nearest pods, beside a look at each of them.

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import Configuration, ListenAddress, assemble
-from hsdns.corefile.parser import parse
+from hsdns.assemble import Configuration, ListenAddress
 from hsdns.metrics import Registry
-from hsdns.plugins import ORDER
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
 from hsdns.server.transport.admission import Places
@@ -32,6 +30,7 @@ from loadtest.ports import free_port
 from tests.server.stand_ins import ScriptedLoop
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.plugins.corefiles import assembled
 from tests.support.servers.function_processor import Answer, processor
 from tests.support.servers.noted import Noted
 from tests.support.servers.udp_listeners import NEEDS_NATIVE, each_kind, serving_with
@@ -54,13 +53,7 @@ class ReloadableListeners:
 
     def configuration(self, text: str) -> Configuration:
         """What a Corefile says; PORT stands for the site's port."""
-        corefile = parse(
-            "Corefile",
-            text=text.replace("PORT", str(self.port)),
-            environ={},
-            known_directives=ORDER,
-        )
-        return assemble(corefile, interfaces=dict, warn=pytest.fail)
+        return assembled(text.replace("PORT", str(self.port)), interfaces=dict)
 
     async def change(self, text: str, answer: Answer | None = None) -> Listeners:
         """Serve another Corefile; return the listeners of the one before, which has to drain them."""
@@ -155,19 +148,6 @@ async def test_tls_and_https_are_tcp_alone() -> None:
         after = tcp_of(over_tls).settings
         assert (after.tls, after.limits.read) == (None, 9)
         assert await reloadable.ask("tcp") == 2
-
-
-async def test_what_cannot_be_opened() -> None:
-    async with serving() as reloadable:
-        await reloadable.change(BOUND)
-        wrong = reloadable.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
-        new = Listeners(reloadable.opener, wrong.listeners)
-        with pytest.raises(ListenError, match="this host has no such address"):
-            new.bind(reloadable.listeners)
-        (found,) = new._bound.values()
-        await new.release(never)
-        assert [sock.fileno() for sock in found.sockets] == [-1, -1]
-        assert await reloadable.ask() == 1
 
 
 # --- the number of workers ---

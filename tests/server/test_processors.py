@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 
 from hsdns import chain
-from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint, Next, Request
-from hsdns.corefile.parser import parse
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
-from hsdns.plugins import ORDER
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.whoami import Whoami
 from hsdns.server.instance import has_debug, make_processors
@@ -21,13 +18,9 @@ from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
 from tests.support.clients.messages import query, summary
 from tests.support.coroutines.eager import finish
+from tests.support.plugins.corefiles import assembled
 
 CLIENT, LOCAL = Endpoint("192.0.2.1", 5), Endpoint("127.0.0.1", 53)
-
-
-def configured(text: str) -> Configuration:
-    corefile = parse("Corefile", text=text, environ={}, known_directives=ORDER)
-    return assemble(corefile, warn=pytest.fail)
 
 
 class Made:
@@ -36,7 +29,7 @@ class Made:
     def __init__(self, text: str) -> None:
         self.metrics = Registry()
         self.failures: list[str] = []
-        self.configuration = configured(text)
+        self.configuration = assembled(text)
         versions = Versions()
         self.runtime = ServerRuntime(self.configuration, self.metrics, versions)
         self.runtime.fail = self.failures.append

@@ -10,13 +10,10 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import NoCounters
-from hsdns.corefile.parser import parse
 from hsdns.eager import Wait, start
 from hsdns.metrics import Registry
-from hsdns.plugins import ORDER
 from hsdns.server import runtime
 from hsdns.server import runtime as module
 from hsdns.server.runtime import (
@@ -32,26 +29,17 @@ from hsdns.server.runtime import (
 )
 from hsdns.wire.message import Reply
 from tests.support.coroutines.event_loops import until
+from tests.support.plugins.corefiles import assembled
 from tests.support.plugins.requests import make_request
 from tests.support.servers.function_processor import processor
 
 
 def make_runtime(corefile: str = "") -> ServerRuntime:
-    return ServerRuntime(configuration(corefile), Registry(), NoCounters())
-
-
-def configuration(corefile: str) -> Configuration:
-    return assemble(
-        parse("Corefile", text=corefile, environ={}, known_directives=ORDER),
-        interfaces=lambda: {"lo": ["127.0.0.1", "::1"]},
-        warn=pytest.fail,
+    return ServerRuntime(
+        assembled(corefile, interfaces=lambda: {"lo": ["127.0.0.1", "::1"]}),
+        Registry(),
+        NoCounters(),
     )
-
-
-# --- tasks ---
-
-
-# --- what plugins ask ---
 
 
 async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.assemble import ListenAddress, assemble
+from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
-from hsdns.corefile.parser import parse
 from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO
-from hsdns.plugins import ORDER
 from hsdns.server.transport import sockets
 from hsdns.server.transport.sockets import (
     BoundSockets,
@@ -30,6 +28,7 @@ from hsdns.server.transport.sockets import (
     settings_of,
 )
 from loadtest.ports import free_port
+from tests.support.plugins.corefiles import assembled
 
 pytestmark = pytest.mark.sockets
 
@@ -244,11 +243,6 @@ def test_worker_that_gets_no_socket_leaves_nothing(monkeypatch: pytest.MonkeyPat
             sock.close()
 
 
-def read(text: str) -> list[Settings]:
-    corefile = parse("Corefile", text=text, environ={}, known_directives=ORDER)
-    return [settings_of(listener) for listener in assemble(corefile, warn=pytest.fail).listeners]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -275,7 +269,7 @@ def read(text: str) -> list[Settings]:
 )  # fmt: skip
 def test_settings(text: str, expected: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "usable_cpus", lambda: 2)
-    assert read(text) == [expected]
+    assert [settings_of(each) for each in assembled(text).listeners] == [expected]
 
 
 LOCAL = Endpoint("0.0.0.0", 53)

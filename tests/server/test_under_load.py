@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
-import socket
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -46,37 +44,6 @@ WEB = "web.default.svc.cluster.local."
 
 
 OBJECTS = cluster_objects(service("default/web", "10.96.0.1"))
-
-
-@each_kind
-async def test_sigterm_while_busy(kind: str, tmp_path: Path) -> None:
-    """All threads end, whatever arrives meanwhile."""
-
-    def flood(address: tuple[str, int], over: threading.Event) -> None:
-        wires = [ask(WEB), ask("nope.cluster.local."), ask("www.example.org.")]
-        with socket.socket(type=socket.SOCK_DGRAM) as sock:
-            while not over.is_set():
-                for wire in wires:
-                    with contextlib.suppress(OSError):  # nobody listens any more
-                        sock.sendto(wire, address)
-
-    over = threading.Event()
-    reloadable = ClusterServer(tmp_path, KEPT, OBJECTS, workers=2)
-    with default_signals(reloadable.server):
-        await reloadable.server.start()
-        served = asyncio.create_task(reloadable.server.run())
-        flooding = asyncio.create_task(asyncio.to_thread(flood, reloadable.address, over))
-        try:
-            await until(lambda: reloadable.hits() > 200, "queries answered")
-            os.kill(os.getpid(), signal.SIGTERM)
-            async with asyncio.timeout(10):
-                assert await served == 0
-        finally:
-            over.set()
-            await flooding
-    names = [thread.name for thread in threading.enumerate()]
-    assert [name for name in names if name.startswith("udp worker")] == []
-    assert is_free(reloadable.port)
 
 
 @each_kind
@@ -208,6 +175,10 @@ async def test_reloads_and_one_sigterm_lose_nothing(kind: str, tmp_path: Path) -
                 assert not served.done()
                 asked.over = True
             assert await served == 0
+            assert not [
+                each for each in threading.enumerate() if each.name.startswith("udp worker")
+            ]
+            assert is_free(reloadable.port)
         finally:
             await reloadable.server.close()
     assert reloadable.total("coredns_reload_failed_total") == 1

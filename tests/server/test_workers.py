@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from hsdns.assemble import ListenAddress
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
 from hsdns.server.transport.sockets import open_all
-from tests.support.clients.messages import query, summary
+from tests.support.clients.messages import query
 from tests.support.clients.sockets import UdpClient
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import DEADLINE
@@ -94,25 +93,6 @@ async def test_threads_answer_while_the_loop_is_busy(workers: ModuleType) -> Non
         for number in range(100):  # not one turn of the loop in here
             client.sock.sendto(ask(WEB, query_id=number), address_of(server))
             assert client.sock.recv(512)[1] == number
-
-
-async def test_every_worker_answers_and_sends_its_own(workers: ModuleType) -> None:
-    """With 64 clients the kernel spreads them over the sockets; each reply comes from the port that was asked."""
-    memory_server = make_memory_server()
-
-    answering = memory_server.runtime.processors[memory_server.server]
-    with serving(workers, answering, 3) as server, contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(UdpClient()) for _ in range(64)]
-        for _ in range(2):
-            for client in clients:
-                wire, came_from = await client.ask(ask(WEB), address_of(server))
-                assert came_from == "127.0.0.1"
-                assert summary(wire).startswith("7 NOERROR")
-        counts = received(server)
-        assert len(counts) == 3
-        assert sum(counts) == 128
-        assert all(counts)
-        assert [sock.getsockname()[1] for sock in server.sockets] == [server.local.port] * 3
 
 
 async def test_queue_that_is_full_drops_and_counts(

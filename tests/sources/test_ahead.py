@@ -14,13 +14,12 @@ from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import SERVICES, Scope, accepted
 from hsdns.apiserver.transport import read_body
 from hsdns.apiserver.watch_event import IS_READ
-from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
-from hsdns.plugins import ORDER
 from hsdns.sources.ahead import STREAM, WATCH_SECONDS, Ahead, is_compiled, wanted_of
 from hsdns.sources.api_access import ApiAccess, ConnectionOptions, WatchOptions
 from tests.support.apiserver.scripted_http import Said, ScriptedServer, chunked
 from tests.support.coroutines.event_loops import until
+from tests.support.plugins.corefiles import parsed
 from tests.support.plugins.runtime import FakeRuntime
 
 HTTP = ConnectionOptions(endpoint=("http://10.0.0.1:8001",))
@@ -28,7 +27,7 @@ TLS = ConnectionOptions(endpoint=("https://10.0.0.1",), tls=("c.pem", "k.pem", "
 
 
 def read(text: str) -> dict[ApiAccess, WatchOptions]:
-    return wanted_of(parse("Corefile", text=text, environ={}, known_directives=ORDER))
+    return wanted_of(parsed(text))
 
 
 @pytest.mark.parametrize(

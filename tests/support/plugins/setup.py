@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.plugin import Block, Plugin
-from hsdns.plugins import ORDER
 from hsdns.wire.name import Name
+from tests.support.plugins.corefiles import parsed
 
 P = TypeVar("P", bound=Plugin)
 
 
 def directives(text: str) -> list[Directive]:
     """Parse the inside of a server block; its first line is line 2 of `Corefile`."""
-    corefile = parse(
-        "Corefile", text=f". {{\n{text}\n}}\n", environ={}, known_directives=frozenset(ORDER)
-    )
-    return list(corefile.blocks[0].directives)
+    return list(parsed(f". {{\n{text}\n}}\n").blocks[0].directives)
 
 
 def make_block(

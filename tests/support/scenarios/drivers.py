@@ -7,13 +7,12 @@ Rule 2: the time of MemoryDriver moves only when the scenario says so.
 
 from __future__ import annotations
 
-from hsdns.assemble import Configuration, assemble
+from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint
-from hsdns.corefile.parser import parse as parse_corefile
-from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.lifecycle import Server
 from loadtest.ports import free_port
+from tests.support.plugins.corefiles import assembled
 from tests.support.scenarios.peer import prepare_corefile
 from tests.support.scenarios.scenario import Event, Scenario
 from tests.support.servers.scripted_runtime import ScriptedRuntime
@@ -100,12 +99,7 @@ def _assemble(
     scenario: Scenario, text: str, port: int = 53
 ) -> tuple[Configuration, list[ScriptedSource]]:
     """Set up a scenario's Corefile with a FedSource in each kubernetes block."""
-    warnings: list[str] = []
-    corefile = parse_corefile(
-        str(scenario.path), text=text, environ={}, known_directives=frozenset(ORDER)
-    )
-    configuration = assemble(corefile, default_port=port, warn=warnings.append)
-    assert not warnings, warnings
+    configuration = assembled(text, str(scenario.path), default_port=port)
     sources = []
     for plugin in configuration.plugins:
         if isinstance(plugin, Kubernetes):

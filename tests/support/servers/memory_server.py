@@ -13,10 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from hsdns.answer_table.writer import AnswerTableWriter
-from hsdns.assemble import Configuration, assemble
+from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint
 from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta, Synced, Upserted
-from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.transport.sockets import socket_address
@@ -26,6 +25,7 @@ from hsdns.wire.iana import type_from_text
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
+from tests.support.plugins.corefiles import assembled
 from tests.support.plugins.runtime import Spawned
 from tests.support.servers.scripted_runtime import ScriptedRuntime
 from tests.support.servers.scripted_source import ScriptedSource
@@ -76,9 +76,7 @@ class MemoryServer:
         *,
         synced: bool = True,
     ) -> None:
-        tree = parse("Corefile", text=corefile, environ={}, known_directives=frozenset(ORDER))
-        warnings: list[str] = []
-        self.configuration = assemble(tree, default_port=53, warn=warnings.append)
+        self.configuration = assembled(corefile, warn=lambda sentence: None)
         self.runtime = MemoryRuntime(self.configuration, twin)
         self.plugins = [each for each in self.configuration.plugins if isinstance(each, Kubernetes)]
         for plugin in self.plugins:

@@ -72,16 +72,23 @@ def test_a_service_that_becomes_headless_while_it_is_read_depends_on_its_slices(
 
 
 @pytest.mark.parametrize(
-    ("name", "counter"),
-    [("web", SPEC), ("_http._tcp.web", SPEC), ("x.web", SLICES), ("a.pin._zone.web", SLICES)],
+    ("name", "options", "counter"),
+    [
+        ("web", {}, SPEC),
+        ("_http._tcp.web", {}, SPEC),
+        ("x.web", {}, SLICES),
+        ("a.pin._zone.web", {}, SLICES),
+        ("web", {"ignore_empty": True}, SLICES),
+        ("nope", {}, service_counter(b"ns", b"nope")),
+    ],
 )
 def test_only_names_of_endpoints_depend_on_the_slices_of_a_cluster_ip(
-    name: str, counter: int
+    name: str, options: dict[str, bool], counter: int
 ) -> None:
     dependencies = Dependencies(NoCounters())
     with contextlib.suppress(NoSuchName):
         qname = Name.from_text(f"{name}.ns.svc.cluster.local")
-        make_lookup(zonal=True).find(qname, ZONE, dependencies)
+        make_lookup(zonal=True, **options).find(qname, ZONE, dependencies)
     assert dependencies.counters == (namespace_counter(b"ns"), counter)
 
 

@@ -343,6 +343,8 @@ ADDRESSES = tuple(RR(QUERY.qname, RRType.A, 30, n.to_bytes(4, "big")) for n in r
     st.sampled_from([12 + len(QUERY.question_wire), 512, 1232, 1233, 1234, MAX_TCP_LEN]),
     st.sampled_from([QUERY.qname, name("db.default.svc.cluster.local"), name("other.org"), name(".")]),
 )  # fmt: skip
+@example(RRType.SRV, 200, None, MAX_TCP_LEN, QUERY.qname)
+@example(RRType.A, 200, None, MAX_TCP_LEN, name("other.org"))
 @example(RRType.A, 200, (70, "ttl", 9), MAX_TCP_LEN, QUERY.qname)
 @example(RRType.A, 200, (70, "rrclass", 3), MAX_TCP_LEN, QUERY.qname)
 @example(RRType.A, 200, (70, "rrtype", 65280), MAX_TCP_LEN, QUERY.qname)
@@ -355,7 +357,8 @@ def test_records_that_differ_in_rdata_only_are_written_as_all_others(
     records = [RR(owner, rrtype, 30, rdata) for _ in range(count)]
     if change is not None and change[0] < count:
         records[change[0]] = records[change[0]]._replace(**{change[1]: change[2]})
-    reply = Reply(answer=tuple(records), additional=ADDRESSES[:3])
+    target = RR(name("a."), RRType.A, 30, bytes(4))
+    reply = Reply(answer=tuple(records), additional=(*ADDRESSES[:3], target))
     with mock.patch("hsdns.wire.encode._MANY", 100_000):
         one_by_one = encode(QUERY, reply, limit)
     assert encode(QUERY, reply, limit) == one_by_one

@@ -40,6 +40,10 @@ def make_lookup(**options: Any) -> NameLookup:
             endpoint_slice(
                 "ns/odd-1", "odd", "0.11.11.0 host=x", "0.11.11.0 host=y", "11.11.0.0 host=z"
             ),
+            endpoint_slice("ns/ones-1", "ones", "9.9.9.1 host=x", "1.1.1.1 host=y"),
+            endpoint_slice(
+                "ns/six-1", "six", "fd00::5 host=x", "fd00:0::5 host=y", address_type="IPv6"
+            ),
             service("ns/" + "x" * 63, "10.0.0.3"),
             pod("ns/p", "10.5.0.1"),
             pod("ns/q", "10.5.0.1"),
@@ -115,6 +119,10 @@ class Moving(NoCounters):
         pytest.param(bytes((10, 0, 0, 2)), frozenset(), ["web.lost"], id="any namespace"),
         pytest.param(
             bytes((11, 11, 0, 0)), frozenset(), ["z.odd.ns"], id="not across two packed addresses"
+        ),
+        pytest.param(bytes((1, 1, 1, 1)), frozenset(), ["y.ones.ns"], id="from one octet further"),
+        pytest.param(
+            b"\xfd" + bytes(14) + b"\5", frozenset(), ["x.six.ns"], id="as it is written usually"
         ),
     ],
 )

@@ -17,6 +17,7 @@ from hsdns.cluster.history import Need, Replaced
 from hsdns.cluster.lookup import NameLookup
 from hsdns.cluster.objects import Event, Synced, Upserted
 from hsdns.cluster.store import ClusterView, EarlierStore, Store, StoreSettings
+from hsdns.fastpath import Versions
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.strategies import histories
@@ -38,7 +39,13 @@ class Applied:
         self.replaced = Replaced()
         self.replaced.clock = self._clock
         self.replaced.keep(self, needs)
-        self.store = Store(SETTINGS, wall=self._clock, warn=_ignore, replaced=self.replaced)
+        self.store = Store(
+            SETTINGS,
+            wall=self._clock,
+            warn=_ignore,
+            counters=Versions(),
+            replaced=self.replaced,
+        )
         self.store.apply([Synced()])
 
     def apply(self, *events: Event) -> Applied:

@@ -40,6 +40,10 @@ def make_lookup(**options: Any) -> NameLookup:
             endpoint_slice(
                 "ns/odd-1", "odd", "0.11.11.0 host=x", "0.11.11.0 host=y", "11.11.0.0 host=z"
             ),
+            endpoint_slice("ns/ones-1", "ones", "9.9.9.1 host=x", "1.1.1.1 host=y"),
+            endpoint_slice(
+                "ns/six-1", "six", "fd00::5 host=x", "fd00:0::5 host=y", address_type="IPv6"
+            ),
             service("ns/" + "x" * 63, "10.0.0.3"),
             pod("ns/p", "10.5.0.1"),
             pod("ns/q", "10.5.0.1"),
@@ -72,16 +76,23 @@ def test_a_service_that_becomes_headless_while_it_is_read_depends_on_its_slices(
 
 
 @pytest.mark.parametrize(
-    ("name", "counter"),
-    [("web", SPEC), ("_http._tcp.web", SPEC), ("x.web", SLICES), ("a.pin._zone.web", SLICES)],
+    ("name", "options", "counter"),
+    [
+        ("web", {}, SPEC),
+        ("_http._tcp.web", {}, SPEC),
+        ("x.web", {}, SLICES),
+        ("a.pin._zone.web", {}, SLICES),
+        ("web", {"ignore_empty": True}, SLICES),
+        ("nope", {}, service_counter(b"ns", b"nope")),
+    ],
 )
 def test_only_names_of_endpoints_depend_on_the_slices_of_a_cluster_ip(
-    name: str, counter: int
+    name: str, options: dict[str, bool], counter: int
 ) -> None:
     dependencies = Dependencies(NoCounters())
     with contextlib.suppress(NoSuchName):
         qname = Name.from_text(f"{name}.ns.svc.cluster.local")
-        make_lookup(zonal=True).find(qname, ZONE, dependencies)
+        make_lookup(zonal=True, **options).find(qname, ZONE, dependencies)
     assert dependencies.counters == (namespace_counter(b"ns"), counter)
 
 
@@ -108,6 +119,10 @@ class Moving(NoCounters):
         pytest.param(bytes((10, 0, 0, 2)), frozenset(), ["web.lost"], id="any namespace"),
         pytest.param(
             bytes((11, 11, 0, 0)), frozenset(), ["z.odd.ns"], id="not across two packed addresses"
+        ),
+        pytest.param(bytes((1, 1, 1, 1)), frozenset(), ["y.ones.ns"], id="from one octet further"),
+        pytest.param(
+            b"\xfd" + bytes(14) + b"\5", frozenset(), ["x.six.ns"], id="as it is written usually"
         ),
     ],
 )

@@ -10,7 +10,7 @@ import dns.name
 import dns.rdata
 import dns.rdatatype
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from hsdns.wire import rdata
@@ -267,6 +267,17 @@ def test_the_root_as_question_and_as_owner() -> None:
     wire = encode(query, reply, 512)
     assert seen(read(wire)) == given_records(reply)
     assert len(wire) == 12 + 5 + 1 + 10 + 15, "the root is shorter than a pointer"
+    many = Reply(answer=(RR(name("."), RRType.TXT, 5, b"\1a"),) * 200)
+    assert len(encode(query, many, MAX_TCP_LEN)) == 12 + 5 + 200 * (1 + 10 + 2)
+
+
+def test_no_name_points_behind_a_pointer() -> None:
+    answer = (RR(QUERY.qname, RRType.NS, 5, name("ns.a.b.").wire),)
+    owners = map(name, ("x.a.b.", "y.b.", "z.x.a.b."))
+    reply = Reply(
+        answer=answer, additional=tuple(RR(each, RRType.A, 5, bytes(4)) for each in owners)
+    )
+    assert seen(read(encode(QUERY, reply, 512))) == given_records(reply)
 
 
 @pytest.mark.parametrize(
@@ -332,6 +343,13 @@ ADDRESSES = tuple(RR(QUERY.qname, RRType.A, 30, n.to_bytes(4, "big")) for n in r
     st.sampled_from([12 + len(QUERY.question_wire), 512, 1232, 1233, 1234, MAX_TCP_LEN]),
     st.sampled_from([QUERY.qname, name("db.default.svc.cluster.local"), name("other.org"), name(".")]),
 )  # fmt: skip
+@example(RRType.SRV, 200, None, MAX_TCP_LEN, QUERY.qname)
+@example(RRType.A, 200, None, MAX_TCP_LEN, name("other.org"))
+@example(RRType.A, 200, (70, "ttl", 9), MAX_TCP_LEN, QUERY.qname)
+@example(RRType.A, 200, (70, "rrclass", 3), MAX_TCP_LEN, QUERY.qname)
+@example(RRType.A, 200, (70, "rrtype", 65280), MAX_TCP_LEN, QUERY.qname)
+@example(RRType.A, 200, (70, "rdata", b"abc"), MAX_TCP_LEN, QUERY.qname)
+@example(RRType.A, 200, (70, "owner", name("x.")), MAX_TCP_LEN, QUERY.qname)
 def test_records_that_differ_in_rdata_only_are_written_as_all_others(
     rrtype: int, count: int, change: tuple[int, str, Any] | None, limit: int, owner: Name
 ) -> None:
@@ -339,7 +357,8 @@ def test_records_that_differ_in_rdata_only_are_written_as_all_others(
     records = [RR(owner, rrtype, 30, rdata) for _ in range(count)]
     if change is not None and change[0] < count:
         records[change[0]] = records[change[0]]._replace(**{change[1]: change[2]})
-    reply = Reply(answer=tuple(records), additional=ADDRESSES[:3])
+    target = RR(name("a."), RRType.A, 30, bytes(4))
+    reply = Reply(answer=tuple(records), additional=(*ADDRESSES[:3], target))
     with mock.patch("hsdns.wire.encode._MANY", 100_000):
         one_by_one = encode(QUERY, reply, limit)
     assert encode(QUERY, reply, limit) == one_by_one

@@ -230,6 +230,25 @@ def test_the_wildcard_of_a_kept_reply_is_told_again() -> None:
     assert second["zone/wildcard"]() == "*.example.org."
 
 
+def test_a_prefetched_reply_has_its_wildcard() -> None:
+    async def below(request: Request) -> Reply:
+        assert request.metadata is not None
+        request.metadata["zone/wildcard"] = lambda: f"*.{request.protocol}.org."
+        return reply([a()])
+
+    started, found = (
+        Started("cache {\nprefetch 1\n}", reply(), below=below),
+        dict[str, Callable[[], str]](),
+    )
+    for number in range(2):
+        started.runtime.time += 55 * number
+        started.ask(metadata=dict[str, Callable[[], str]]())
+    (refresh,) = started.runtime.spawned.values()
+    finish(refresh)
+    started.ask(metadata=found)
+    assert found["zone/wildcard"]() == "*.tcp.org."
+
+
 def test_a_big_reply_of_an_upstream_is_stored_in_another_turn() -> None:
     """It has just been decoded, which takes milliseconds too; a hit does not wait."""
     started, request = (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns import memory
-from hsdns.cli.command import FORMATS, FlagError, complain, flag, say, say_json
+from hsdns.cli.command import CONTROL, FORMATS, FlagError, complain, flag, say, say_json
 from hsdns.cli.source import SourceCommand, is_cluster
 from hsdns.corefile.tree import CorefileError, Token
 from hsdns.errors import OperatorError
@@ -50,6 +50,7 @@ class Audit(SourceCommand):
     service: Annotated[
         list[str], flag("Services each of whose ready endpoints is asked", "NAMESPACE/NAME...")
     ] = []
+    control: Annotated[str | None, CONTROL] = None
     conf: Annotated[
         str | None,
         flag("Corefile whose kubernetes block says the cluster, as the servers' does", "FILE"),
@@ -198,14 +199,14 @@ class Audit(SourceCommand):
         if found:
             return found
         servers = read_targets(self.server, PORT, owned)
-        if not servers and not services and is_cluster(objects):
+        if not servers and not services and self.control is None and is_cluster(objects):
             services = (KUBE_DNS,)
             complain(f"asking the endpoints of Service {'/'.join(KUBE_DNS)}")
         elif not servers and not services:
             from hsdns.cli.running_server import NotRunning, looking_at
 
             try:
-                host, port = looking_at(None).dns_address()
+                host, port = looking_at(self.control).dns_address()
             except NotRunning:
                 raise FlagError(
                     "which servers? none runs here; add -server ADDRESS..., or -service NAMESPACE/NAME"
@@ -214,8 +215,9 @@ class Audit(SourceCommand):
         return [Asked("", servers, services)]
 
     def _check_together(self) -> None:
-        for one in ("server", "source", "conf", "context"):
+        for one in ("server", "source", "conf", "context", "control"):
             self.exclusive(one, "contexts")
+        self.exclusive("control", "server", "service")
         for one, other, is_given in (
             ("zone", "contexts", self.contexts),
             ("every", "watch", self.watch),

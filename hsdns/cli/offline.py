@@ -15,6 +15,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,7 +75,7 @@ def configure(
     *,
     runs_code: bool = True,
 ) -> tuple[Configuration, Problems]:
-    """Set up the Corefile of -conf, or the built-in one; raise CorefileError or OSError.
+    """Set up the Corefile of -conf, or the built-in one, and keep its tree; raise CorefileError or OSError.
 
     `objects` are the words of -source, `forward` those of -forward; `text` replaces the built-in Corefile.
     """
@@ -93,7 +94,7 @@ def configure(
         corefile, PORT, warn=log.warning, objects=objects, runs_code=runs_code
     )
     check_sources(configuration)
-    return configuration, problems
+    return replace(configuration, corefile=corefile), problems
 
 
 def _of_cluster(objects: tuple[Token, ...], *, runs_code: bool) -> Configuration | None:

@@ -149,18 +149,21 @@ class Wait(SourceCommand):
         asked = servers_to_ask(self.server or [], port, self.control)
         objects = self.objects()
         has_objects = self.conf is not None or objects is not None
-        left, cluster = self.timeout, None
+        left, cluster, spent = self.timeout, None, 0.0
         if has_objects:
             name = self._explained(objects, word).name if not word.is_whole else word.name
             say_meant(text, name)
             qname, qtype = read_question(name, rrtype)
             cluster = expecting(self.conf, objects, qname, qtype, runs_code=self.runs_code)
         else:
-            deadline = time.monotonic() + self.timeout
+            began = time.monotonic()
+            deadline = began + self.timeout
             name = asked.name_meant(text, self.namespace, partial(_exists, asked, deadline))
             qname, qtype = read_question(name, rrtype)
-            left = max(0.0, deadline - time.monotonic())
+            spent = time.monotonic() - began
+            left = max(PAUSE, self.timeout - spent)
         seen, seconds = _wait(Query.ask(qname, qtype), asked.servers, count, left, cluster)
+        seconds += spent
         met = all(each.is_right for each in seen)
         why = "" if met else self._why(objects, asked, qname, qtype)
         if count is not None:

@@ -185,11 +185,13 @@ def no_arguments(directive: Directive) -> None:
         raise extra.error(f'"{directive.name.text}" takes no argument, found "{extra.text}"')
 
 
-def no_body(directive: Directive) -> None:
-    """Raise CorefileError if a directive has properties."""
+def no_body(directive: Directive, *, may_be_empty: bool = False) -> None:
+    """Raise CorefileError if a directive has properties, or braces; CoreDNS ignores empty ones of some plugins."""
     if directive.lines:
         extra = directive.lines[0].name
         raise extra.error(f'"{directive.name.text}" has no properties, found "{extra.text}"')
+    if directive.body is not None and not may_be_empty:
+        raise directive.name.error(f'"{directive.name.text}" has no properties; remove its braces')
 
 
 # Readers: each takes the whole line, so that errors can name the property and the position of the word.

@@ -313,7 +313,14 @@ def explain_offline(
                 found = await _with_servers(found, blocks, access, runs_code=runs_code)
             return found, problems.errors == (_unrelated(found, blocks) if asks is None else 0)
 
-    return asyncio.run(explain())
+    found, is_whole = asyncio.run(explain())
+    if conf is not None:
+        from hsdns.rules.checks.corefile_hints import never_asked
+        from hsdns.wire.name import Name
+
+        hints = never_asked(configuration, found.server_block, Name.from_text(found.name))
+        complain(*(f"[HINT] {position}: {sentence}" for position, sentence in hints))
+    return found, is_whole
 
 
 def _unrelated(found: Explanation, blocks: Sequence[Kubernetes]) -> int:

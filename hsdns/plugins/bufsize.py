@@ -37,7 +37,7 @@ class Bufsize(Plugin):
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Parse `bufsize [SIZE]`."""
         directive = one_of(directives, block.warn)
-        no_body(directive)
+        no_body(directive, may_be_empty=True)
         token = optional_argument(directive)
         return cls(integer(MIN_UDP_LEN, MAX_SIZE)(token) if token else DEFAULT_SIZE)
 

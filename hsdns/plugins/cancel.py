@@ -39,7 +39,7 @@ class Cancel(Plugin):
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Parse `cancel [TIMEOUT]`."""
         directive = one_of(directives, block.warn, last=True)
-        no_body(directive)
+        no_body(directive, may_be_empty=True)
         token = optional_argument(directive)
         if token is None:
             return cls()

@@ -48,7 +48,7 @@ class Chaos(Plugin):
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Parse `chaos [VERSION [AUTHORS...]]`; an author who is listed twice counts once."""
         directive = one_of(directives, block.warn)
-        no_body(directive)
+        no_body(directive, may_be_empty=True)
         words = [token.text for token in directive.args]
         version = words[0] if words else DEFAULT_VERSION
         return cls(version, sorted(set(words[1:])) or DEFAULT_AUTHORS)

@@ -61,7 +61,7 @@ class Fault(Plugin):
         zones = [Zone(server, zone, ()) for server in block.servers for zone in block.zones]
         found = []
         for directive in directives:
-            no_body(directive)
+            no_body(directive, may_be_empty=True)
             try:
                 wanted = read_rule([token.text for token in directive.args], block.servers)
             except RuleError as error:

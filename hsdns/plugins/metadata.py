@@ -42,7 +42,7 @@ class Metadata(Plugin):
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `metadata [ZONES...]`."""
         directive = only_once(directives)
-        no_body(directive)
+        no_body(directive, may_be_empty=True)
         return cls(zones_from_args(directive.args) or block.zones)
 
     def find_handlers(self, handlers: Sequence[Handler]) -> None:

@@ -40,7 +40,7 @@ class Reload(Plugin):
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `reload [INTERVAL] [JITTER]`."""
         directive = one_of(directives, block.warn)
-        no_body(directive)
+        no_body(directive, may_be_empty=True)
         if len(directive.args) > 2:
             raise directive.args[2].error(
                 f'"reload" takes at most 2 arguments, INTERVAL and JITTER, found {len(directive.args)}'

@@ -150,9 +150,10 @@ def _words(directive: Directive) -> list[Token]:
     if len(words) < 2:
         for line in directive.lines:
             words += [line.name, *line.without_brace.args]
-    elif directive.lines:
-        extra = directive.lines[0].name
+    elif directive.body is not None:
+        extra = directive.lines[0].name if directive.lines else directive.name
         raise extra.error(
-            f'a rule of rewrite is written on one line or in a body, not both; found "{extra.text}" in the body'
+            "a rule of rewrite is written on one line or in a body, not both; "
+            + (f'found "{extra.text}" in the body' if directive.lines else "remove its braces")
         )
     return words

@@ -26,7 +26,7 @@ class Shed(Plugin):
         """Accept neither arguments nor properties, and plain DNS only, because other schemes have no UDP."""
         directive = only_once(directives)
         no_arguments(directive)
-        no_body(directive)
+        no_body(directive, may_be_empty=True)
         for server in block.servers:
             if not server.startswith("dns://"):
                 raise directive.error(

@@ -163,7 +163,7 @@ class Resolve(AskerCommand):
         self, asked: LookupQuestion, place: Asked
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.ask.lookup import Sockets
-        from hsdns.ask.question import NoReply
+        from hsdns.ask.question import NoReply, Refused
 
         (address, port), *_ = place.servers
         text = asked.resolv_conf
@@ -187,23 +187,32 @@ class Resolve(AskerCommand):
                 name = place.name_meant(self.words[0], self.word.namespace)
         except NoReply:
             raise silent from None
+        try:
+            place.exists(name, timeout=PROBE)
+        except Refused:
+            raise silent from None
+        except NoReply:
+            pass  # the real waits show it
 
         async def ask(resolver: str) -> LookupReport:
             model = MODELS[resolver](used, Random(0))
             transport = Sockets(model, (address, port), Random())
             return report_of(model, await look_up(model, name, asked.types, transport))
 
+        lookups: list[LookupReport] = []
         try:
-            lookups = [asyncio.run(ask(each)) for each in asked.resolvers]
+            for each in asked.resolvers:
+                lookups.append(asyncio.run(ask(each)))
+                if not any(each.has_reply for each in lookups):
+                    raise silent
         except ValueError as error:
             raise FlagError(BAD_SEARCH.format(error)) from None
-        if not any(each.has_reply for each in lookups):
-            raise silent
         return name, text, lookups
 
 
 BAD_SEARCH: Final = "a name of the search list cannot be looked up: {}"
 LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
+PROBE: Final = 0.3  # seconds in which a host reports that nothing listens
 OF_FILES: Final = "the nameservers in {} of its machine would answer for {{}}"
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
 

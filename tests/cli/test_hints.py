@@ -108,6 +108,8 @@ HOSTS = (
         pytest.param(". {\nlog a.org\nlog b.org\nlog\nacl {\nblock net 10.0.0.0/8\nallow\n}\nwhoami\n}", [], id="from-narrow-to-wide"),
         pytest.param(". {\nrewrite name a.org b.org\nfile /dev/null b.org {\nfallthrough\n}\nforward b.org 192.0.2.1\nerratic\n}", [], id="file-falls-through"),
         pytest.param(". {\nforward . 192.0.2.1\nwhoami\n}", ["3:1 this whoami is never asked: the forward at Corefile:2:1 has . too; remove one, or write all upstreams into one"], id="whoami-after-forward"),
+        pytest.param("a.org {\nfile /dev/null a.org\nforward . 192.0.2.1\n}", ["3:1 this forward is never asked: the file at Corefile:2:1 answers all names of a.org; give that one fallthrough, or other zones"], id="a-zone-wider-than-its-block"),
+        pytest.param("a.org b.org {\nfile /dev/null a.org\nforward . 192.0.2.1\n}", [], id="another-zone-of-the-block"),
         pytest.param(". {\nview a {\nexpr true\n}\nwhoami\n}\n. {\nwhoami\n}", [], id="view-above"),
         pytest.param(". {\nhosts {\n192.0.2.1 a.org\nfallthrough }\nwhoami\n}", ['4:13 "}" is an argument of "fallthrough" here, as in CoreDNS; put it on a line of its own'], id="brace"),
         # Beside an error.

@@ -187,8 +187,9 @@ def test_over_tcp(server: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.sockets
-def test_nothing_listens(no_server: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["web", "web.shop"])
+def test_nothing_listens(name: str, no_server: Path, capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
-    words = ["wait", "web", "-server", "127.0.0.1", "-p", str(port), "-timeout", "10ms"]
+    words = ["wait", name, "-server", "127.0.0.1", "-p", str(port), "-timeout", "10ms"]
     assert cli.main(words) == 1
     assert f"nothing listens on UDP at 127.0.0.1 port {port}, wanted 1 or more" in capsys.readouterr().out  # fmt: skip

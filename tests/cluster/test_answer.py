@@ -233,14 +233,14 @@ def test_a_port_whose_name_is_too_long_has_no_name_of_its_own() -> None:
 def test_each_port_of_a_cluster_ip_has_a_name() -> None:
     """Also before the Service has an address."""
     cluster = Cluster(service("testns/web", "10.0.0.1", ports=["http/TCP/80", "dns/UDP/53"]))
-    names = ("_http._tcp", "_dns._udp", "_http._udp")
+    names = ("_http._tcp", "_dns._udp", "_http._udp", "http")
     found = [cluster.ask(f"{name}.web.testns.svc.cluster.local. A") for name in names]
-    assert [(reply.rcode, len(reply.answer)) for reply in found] == [(0, 1), (0, 1), (3, 0)]
+    assert [(reply.rcode, len(reply.answer)) for reply in found] == [(0, 1), (0, 1), (3, 0), (3, 0)]
     cluster.apply(
         *upserts(service("testns/web", "", ports=["http/TCP/80", "dns/UDP/53"], version="2"))
     )
     found = [cluster.ask(f"{name}.web.testns.svc.cluster.local. A") for name in names]
-    assert [(reply.rcode, len(reply.answer)) for reply in found] == [(0, 0), (0, 0), (3, 0)]
+    assert [(reply.rcode, len(reply.answer)) for reply in found] == [(0, 0), (0, 0), (3, 0), (3, 0)]
 
 
 def test_an_endpoint_whose_name_is_too_long_has_no_srv_record() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from hsdns.cluster.freshness import (
     service_counter,
     spec_counter,
 )
-from hsdns.cluster.lookup import NameLookup
+from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.name import Name
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
@@ -68,6 +69,20 @@ def test_a_service_that_becomes_headless_while_it_is_read_depends_on_its_slices(
     assert isinstance(found, tuple)
     assert [each.rdata for each in found[0].a] == [ONE]
     assert dependencies.counters == (namespace_counter(b"ns"), SPEC, SLICES)
+
+
+@pytest.mark.parametrize(
+    ("name", "counter"),
+    [("web", SPEC), ("_http._tcp.web", SPEC), ("x.web", SLICES), ("a.pin._zone.web", SLICES)],
+)
+def test_only_names_of_endpoints_depend_on_the_slices_of_a_cluster_ip(
+    name: str, counter: int
+) -> None:
+    dependencies = Dependencies(NoCounters())
+    with contextlib.suppress(NoSuchName):
+        qname = Name.from_text(f"{name}.ns.svc.cluster.local")
+        make_lookup(zonal=True).find(qname, ZONE, dependencies)
+    assert dependencies.counters == (namespace_counter(b"ns"), counter)
 
 
 class Moving(NoCounters):

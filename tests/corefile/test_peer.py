@@ -34,7 +34,7 @@ RECORDING: Final = Recording(
 STARTED: Final = re.compile(rb"^CoreDNS-|waiting for Kubernetes", re.MULTILINE | re.IGNORECASE)
 # Messages of hsdns about what CoreDNS starts with; docs/corefile.md has a line for each.
 REFUSED: Final = re.compile(
-    r'has no properties, found|the "\{" of .* must be at the end of the same line|expected the end of the line after the '
+    r'has no properties[,;] |the "\{" of .* must be at the end of the same line|expected the end of the line after the '
     r'"\}"|has no braces within its braces|takes (no|1|2|at least 1) arguments?, found|takes CAPACITY|may occur only once|'
     r'exists in CoreDNS but not in hsdns yet|of pprof is not supported|needs "directory"|needs a master file|'
     r"is not an IP address, a file or a host name|names no zone|CoreDNS reads no properties of dns64|"

@@ -1,6 +1,6 @@
 """HS249: valid parts of a Corefile that are probably mistakes.
 
-Path: judging.py, and cli/validate.py for `-validate` -> here.
+Path: judging.py, cli/validate.py for `-validate`, explanation/cli.py for a name -> here.
 Rule 1: hints are few and precise: only for parts without effect, or without the effect that must have been intended.
 Rule 2: a zone with a final dot is assumed to be intended.  So the user can resolve every hint about a word read as a
         zone.
@@ -93,6 +93,22 @@ def hints(corefile: Corefile, configuration: Configuration) -> list[Hint]:
     for block, assembled in blocks:
         found.update(_of_block(block, assembled, _names_of(block)))
     return sorted(found)
+
+
+def never_asked(configuration: Configuration, server_block: str, name: Name) -> Iterator[Hint]:
+    """The plugins that have the zone of a name in a block, such as `.:53`, but never get the name."""
+    for block, assembled in zip(configuration.corefile.blocks, configuration.blocks, strict=True):
+        if all(f"{key.zone.to_text()}:{key.port}" != server_block for key in assembled.keys):
+            continue
+        zones = [key.zone for key in assembled.keys]
+        having = {
+            each.name.position
+            for each in block.directives
+            if any(name.is_at_or_below(zone) for zone in _zones_or(each, zones))
+        }
+        widened = bool(_names_of(block) & WIDENING)
+        found = _never_asked(block, zones, widened=widened)
+        yield from (hint for hint in found if hint[0] in having)
 
 
 def _names_of(block: ServerBlock) -> frozenset[str]:
@@ -313,6 +329,14 @@ def _never_asked(block: ServerBlock, zones: Sequence[Name], *, widened: bool) ->
     for at, later in enumerate(asked):
         name = later.name.text
         own = _zones_or(later, () if widened else zones)
+        if not widened:  # the block gets only names of its own zones
+            within = [
+                max(one, other, key=lambda zone: len(zone.wire))
+                for one in own
+                for other in zones
+                if overlap(one, other)
+            ]
+            own = within or own
         keeping = [
             next((each for each in asked[:at] if _keeps(each, later, zone, zones)), None)
             for zone in own

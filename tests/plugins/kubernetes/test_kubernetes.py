@@ -80,6 +80,13 @@ def test_a_reply_from_below_holds_until_the_cluster_has_the_name() -> None:
     ]
 
 
+def test_addresses_lead_to_names_in_the_first_forward_zone() -> None:
+    cluster = Cluster(WEB, zones="10.in-addr.arpa cluster.local a.test")
+    assert section(cluster.ask("1.0.0.10.in-addr.arpa. PTR").answer) == [
+        f"1.0.0.10.in-addr.arpa. 5 IN PTR web.{ZONE}"
+    ]
+
+
 def test_a_lookup_of_an_external_name_that_is_dropped_leaves_no_cname() -> None:
     cluster = Cluster(service("testns/ext", external="www.example.org"))
     cluster.runtime.resolver = lambda request: Reply(dropped=True)

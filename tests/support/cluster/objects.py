@@ -70,7 +70,7 @@ def endpoint_slice(
     return EndpointSlice(
         meta(path, version, own | (labels or {})),
         address_type,
-        [_endpoint(text) for text in endpoints],
+        [_endpoint(text) for text in endpoints] or None,
         [EndpointPort(*_words(port), _number(port)) for port in ports],
     )
 

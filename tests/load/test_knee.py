@@ -154,15 +154,6 @@ def test_ends(given: str, expected: str) -> None:
     assert found.found is found.sentence.startswith("the knee is at")
 
 
-def test_what_is_known_before_the_end() -> None:
-    search = search_of()
-    assert search.knee() == (False, None, None, "the search did not end")
-    search.step_ended(HELD)
-    assert search.knee() == (
-        False, 1000, None, "the search did not end; the limits hold at 1000 queries a second",
-    )  # fmt: skip
-
-
 def test_a_server_that_does_as_it_likes() -> None:
     """It holds what it broke, and breaks what it held, for as long as it is asked."""
     random, search = Random(1), search_of()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.errors import LoadError
-from hsdns.load.plan import DOH, DOT, TCP, Plan, StreamPlan, authority, transport_words
+from hsdns.load.plan import Plan, StreamPlan, authority, transport_words
 from hsdns.load.pods import FORMS, RESOLVERS, Pods, Target, check_lengths
 from hsdns.load.questions import ABSENT, Question, Questions, Recorded, order, read_queries, zipf
 from hsdns.load.schedule import BURST, EVEN, POISSON, SECOND, Portion, Schedule, Stage, read_start
@@ -136,19 +136,8 @@ def test_a_portion_of_what_was_recorded() -> None:
     assert (list(second.times()), list(second.order())) == ([5, 10**12], [0, 1])
 
 
-@pytest.mark.parametrize(
-    ("streams", "words", "is_encrypted"),
-    [
-        (None, "UDP", False),
-        (StreamPlan(TCP), "TCP", False),
-        (StreamPlan(DOT), "DNS over TLS", True),
-        (StreamPlan(DOH), "DNS over HTTPS", True),
-        (StreamPlan(for_truncated=True), "UDP (TCP for what is truncated)", False),
-    ],
-)
-def test_words(streams: StreamPlan | None, words: str, is_encrypted: bool) -> None:
-    assert transport_words(streams) == words
-    assert (streams is not None and streams.is_encrypted) is is_encrypted
+def test_words_of_what_is_truncated() -> None:
+    assert transport_words(StreamPlan(for_truncated=True)) == "UDP (TCP for what is truncated)"
 
 
 @pytest.mark.parametrize(("place", "text"), columns(TABLES, "authorities"))
@@ -225,11 +214,6 @@ def test_forms(given: str, expected: str) -> None:
     wanted = next(Pods(plan(targets=[Target(*target)], forms={form: 1})).lookups())
     assert (f"{wanted.name} {wanted.meant}", wanted.form) == (expected, form)
     assert wanted.kind == target[2]
-
-
-def test_a_name_outside_has_no_short_form() -> None:
-    wanted = next(Pods(plan(targets=[OUTSIDE])).lookups())
-    assert (wanted.name, wanted.form) == ("www.example.com", "full")
 
 
 def test_only_pods_of_the_namespace_use_the_short_form() -> None:

@@ -70,17 +70,6 @@ def test_watch_delivers_changes_until_it_is_cancelled() -> None:
     )
 
 
-async def test_watch_without_changes_waits() -> None:
-    watching = asyncio.create_task(
-        Synthetic(Shape()).watch(lambda _: None, no_report, FakeRuntime())
-    )
-    await asyncio.wait([watching], timeout=0.01)
-    assert not watching.done()
-    watching.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await watching
-
-
 # The generated cluster: names, shares, addresses, changes.
 
 

@@ -85,6 +85,7 @@ def test_a_service_that_becomes_headless_while_it_is_read_depends_on_its_slices(
         ("web", {"ignore_empty": True}, SLICES),
         ("nope", {}, service_counter(b"ns", b"nope")),
     ],
+    ids=("cluster IP", "port", "endpoint", "zone", "with ignore", "none"),  # counters are hashes
 )
 def test_only_names_of_endpoints_depend_on_the_slices_of_a_cluster_ip(
     name: str, options: dict[str, bool], counter: int

@@ -224,14 +224,13 @@ LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer 
 @contextlib.asynccontextmanager
 async def chain_of(
     configuration: Configuration,
-    client: str = "127.0.0.1",
     *,
     is_denied: Callable[[], bool] = lambda: False,
     is_elsewhere: bool = False,
 ) -> AsyncIterator[Chain]:
     """The chain of a server with this configuration, whose plugins run; raise CannotTell.
 
-    `client` is the address of the client.  `is_denied`: whether the API server denies access, which waiting does not
+    `is_denied`: whether the API server denies access, which waiting does not
     change.  `is_elsewhere`: the server runs on another machine, which has other files with nameservers.
     """
     from hsdns.chain import Endpoint
@@ -275,7 +274,7 @@ async def chain_of(
         yield Chain(
             runtime,
             processor,
-            Endpoint(client, 40000),
+            Endpoint("127.0.0.1", 40000),
             Endpoint(listen.host or "127.0.0.1", listen.port),
             unknown,
         )

@@ -136,7 +136,7 @@ def test_replies_are_as_described(corefile: str) -> None:
                 assert found
                 for line in found:
                     check(line, path)
-            for name in ("web.shop.svc.cluster.local", "wbe.shop.svc.cluster.local", "a.test"):
+            for name in ("web.shop.svc.cluster.local", "wbe.shop.svc.cluster.local", "a.test."):
                 (line,) = (await server.get(f"/v1/explain?name={name}")).lines
                 convert(line, Explanation)  # tests/explanation/test_report.py has its schema
             assert schema_of("/v1/explain") == {"$ref": "explain.schema.json"}

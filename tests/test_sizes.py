@@ -40,7 +40,7 @@ CODE_LINES = {
     "hsdns/load": 7_885,
     "hsdns/plugins": 7_187,
     "hsdns/recording": 1_130,
-    "hsdns/resolver": 1_436,
+    "hsdns/resolver": 1_435,
     "hsdns/rewriting": 582,
     "hsdns/rules": 4_155,
     "hsdns/server": 6_871,
@@ -49,7 +49,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_697,
     "hsdns/wire": 1_647,
     "loadtest": 6_949,
-    "tests": 60_771,
+    "tests": 60_772,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -133,12 +133,6 @@ def test_the_first_one_who_asks_counts_as_if_the_chain_had_answered(twin: Module
             id="leads-out",
         ),
         pytest.param(
-            f"cache 30\n{KUBERNETES}",
-            WEB,
-            Upserted(service("default/web", external="www.example.org", version="2")),
-            id="leads-out-cached",
-        ),
-        pytest.param(
             f"rewrite ttl {WEB} 9\n{KUBERNETES}",
             WEB,
             CHANGES["another-address"],

@@ -42,7 +42,13 @@ def make_lookup(**options: Any) -> NameLookup:
             ),
             endpoint_slice("ns/ones-1", "ones", "9.9.9.1 host=x", "1.1.1.1 host=y"),
             endpoint_slice(
-                "ns/six-1", "six", "fd00::5 host=x", "fd00:0::5 host=y", address_type="IPv6"
+                "ns/six-1",
+                "six",
+                "fd00::5 host=x",
+                "fd00:0::5 host=y",
+                "101:102:: host=z",
+                "1.1.1.2 host=w",
+                address_type="IPv6",
             ),
             service("ns/" + "x" * 63, "10.0.0.3"),
             pod("ns/p", "10.5.0.1"),
@@ -122,6 +128,9 @@ class Moving(NoCounters):
             bytes((11, 11, 0, 0)), frozenset(), ["z.odd.ns"], id="not across two packed addresses"
         ),
         pytest.param(bytes((1, 1, 1, 1)), frozenset(), ["y.ones.ns"], id="from one octet further"),
+        pytest.param(
+            bytes((1, 1, 1, 2)), frozenset(), ["w.six.ns"], id="not the beginning of another"
+        ),
         pytest.param(
             b"\xfd" + bytes(14) + b"\5", frozenset(), ["x.six.ns"], id="as it is written usually"
         ),

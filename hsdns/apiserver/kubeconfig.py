@@ -96,6 +96,7 @@ class Context:
     name: str
     cluster: Entry = field(repr=False)
     user: Entry = field(repr=False)
+    namespace: str = ""
 
     @property
     def missing_files(self) -> list[str]:
@@ -144,7 +145,10 @@ def read_context(path: str, name: str = "") -> Context:
         raise KubeconfigError(f'cluster "{cluster}" of kubeconfig {path} has no server')
     folder = Path(path).absolute().parent
     return Context(
-        name, _with_paths(clusters[cluster], folder), _with_paths(users.get(user, {}), folder)
+        name,
+        _with_paths(clusters[cluster], folder),
+        _with_paths(users.get(user, {}), folder),
+        str(context.get("namespace") or ""),
     )
 
 

@@ -4,7 +4,7 @@ Path: the word of a command, or `name` of /v1/explain -> read_word() -> full_nam
 Rule 1: a name with a dot at its end, or in a zone of the server, is that name, and so is the name that a program looks
         up by a search list: there only the host of a URL or a target is taken.
 Rule 2: else a short name is one of the cluster.  Its last label is `svc` or `pod`, or a namespace that exists, or it
-        is in the namespace that is given; a single label is a Service, in the namespace `default` if none is given.
+        is in the namespace that is given; a single label is a Service, in the default namespace if none is given.
 Source: https://github.com/grpc/grpc/blob/master/doc/naming.md, and kubectl's TYPE/NAME.
 """
 
@@ -31,11 +31,15 @@ class BadWord(OperatorError, ValueError):
 
 
 class Word(NamedTuple):
-    """What a word names: `kind` is host, service, pod, or address; `namespace` is "" if none is given."""
+    """What a word names: `kind` is host, service, pod, or address; `namespace` is "" if none is given.
+
+    `default` is the namespace of a single label then.
+    """
 
     kind: str
     name: str
     namespace: str
+    default: str = NAMESPACE
 
     @property
     def is_whole(self) -> bool:
@@ -104,7 +108,7 @@ def full_name(
     if word.kind == "service":
         if not domain:
             raise BadWord("no zone of a cluster is served, so a Service has no name")
-        return f"{name}.{namespace or NAMESPACE}.svc.{domain}."
+        return f"{name}.{namespace or word.default}.svc.{domain}."
     labels = name.lower().split(".")
     last = labels[-1]
     if (
@@ -121,7 +125,7 @@ def full_name(
     if len(labels) > 1 and (last == namespace or (not namespace and has_namespace(last))):
         return f"{name}.svc.{domain}."
     if namespace or len(labels) == 1:
-        return f"{name}.{namespace or NAMESPACE}.svc.{domain}."
+        return f"{name}.{namespace or word.default}.svc.{domain}."
     return name
 
 

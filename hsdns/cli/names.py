@@ -70,6 +70,8 @@ class Names(ClusterCommand):
         if isinstance(place, RunningServer):
             name = "" if word is None else name_at(place, self.words[0], word)
             return _list_running(place, partial(self._write, name))
+        if word is not None:
+            word = word._replace(default=source.default_namespace(place))
         configuration, problems = configure(self.conf, place, runs_code=self.runs_code)
         blocks = kubernetes_blocks(configuration)
         if not blocks:

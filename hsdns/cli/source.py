@@ -298,6 +298,21 @@ def cluster_text(access: Sequence[str]) -> str:
     return f"the cluster of the current context{context} of {file}"
 
 
+def default_namespace(objects: Sequence[Token] | None) -> str:
+    """The namespace of this pod or of the context, if these words of a source are an API server's; else `default`."""
+    from hsdns.apiserver.access import SERVICE_ACCOUNT
+    from hsdns.apiserver.kubeconfig import KubeconfigError, read_context
+    from hsdns.ask.names import NAMESPACE
+
+    found = ""
+    if objects is not None and is_cluster(objects):
+        access = [each.text for each in objects[1:]]
+        with contextlib.suppress(KubeconfigError, OSError):  # connecting says why
+            path = Path(SERVICE_ACCOUNT, "namespace")
+            found = read_context(*access).namespace if access else path.read_text().strip()
+    return found or NAMESPACE
+
+
 def options_of(access: Sequence[str]) -> list[str]:
     """The options of kubectl and istioctl for that API server."""
     return [

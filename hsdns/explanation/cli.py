@@ -217,6 +217,7 @@ class Explain(AskerCommand):
         elif self.history:
             raise FlagError(NO_HISTORY)
         else:
+            word = word._replace(default=source.default_namespace(place))
             found, is_whole = explain_offline(
                 self.conf, place, word, qtype, asks, is_typed=is_typed, runs_code=self.runs_code
             )

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from hsdns.ask.names import NAMESPACE, Word, full_name
+from hsdns.ask.names import Word, full_name
 from hsdns.assemble import Configuration
 from hsdns.cluster.address import dashed_text, is_reverse
 from hsdns.cluster.controllers.kinds import PodSpec
@@ -492,7 +492,7 @@ async def name_meant(
 
 async def _name_of_pod(configuration: Configuration, word: Word, in_watch: InWatch) -> str:
     """The name with its hostname and its Service, else with its address."""
-    path = f"{word.namespace or NAMESPACE}/{word.name}"
+    path = f"{word.namespace or word.default}/{word.name}"
     block, reading = await _read_pod(configuration, f"pod/{word.name}", path, in_watch)
     namespace, domain, spec = path.partition("/")[0], _domain_of([block]), reading.spec
     if spec.hostname and spec.subdomain:

@@ -137,6 +137,8 @@ class Resolve(AskerCommand):
             self.conf, objects, self.forward, runs_code=self.runs_code
         )
 
+        word = self.word._replace(default=source.default_namespace(objects))
+
         async def ask() -> tuple[str, str, list[LookupReport]]:
             from hsdns.explanation.client import Lookups
 
@@ -144,9 +146,7 @@ class Resolve(AskerCommand):
             async with chain_of(
                 configuration, is_denied=lambda: problems.is_denied, is_elsewhere=is_elsewhere
             ) as chain:
-                name = await name_of(
-                    configuration, chain.runtime, self.word, as_typed=self.is_typed
-                )
+                name = await name_of(configuration, chain.runtime, word, as_typed=self.is_typed)
                 say_meant(self.words[0], name)
                 client = await chain.client_of(asked)
                 lookups = Lookups(chain.respond, name, asked.types)

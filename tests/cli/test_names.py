@@ -24,7 +24,10 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 def kubeconfig(server: str) -> str:
     return json.dumps({
         "current-context": "lab",
-        "contexts": [{"name": each, "context": {"cluster": each, "user": "u"}} for each in ("lab", "gone")],
+        "contexts": [
+            *({"name": each, "context": {"cluster": each, "user": "u"}} for each in ("lab", "gone")),
+            {"name": "shop", "context": {"cluster": "lab", "user": "u", "namespace": "shop"}},
+        ],
         "clusters": [
             {"name": "lab", "cluster": {"server": server}},
             {"name": "gone", "cluster": {"server": "http://127.0.0.1:1"}},

@@ -127,3 +127,11 @@ def test_way_in(
     status = main(command.split())
     found = f"{status} {capsys.readouterr().err}".partition("\n")[0].rstrip()
     assert re.sub(r"process ID \d+", "process ID N", found) == said
+
+
+def test_the_namespace_of_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hsdns.apiserver.access.SERVICE_ACCOUNT", str(tmp_path))
+    assert source.default_namespace(source.cluster_tokens(())) == "default"
+    (tmp_path / "namespace").write_text("shop\n")
+    assert source.default_namespace(source.cluster_tokens(())) == "shop"
+    assert source.default_namespace(source.source_tokens(["demo"], None)) == "default"

@@ -43,7 +43,7 @@ class Asked(NamedTuple):
     domain: str
     running: RunningServer | None = None
 
-    def exists(self, name: str, *, is_tcp: bool = False, timeout: float = TIMEOUT) -> bool:
+    def exists(self, name: str, *, is_tcp: bool = False) -> bool:
         """Whether the first server has a domain name; raise NoReply."""
         from random import Random
 
@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 
         (host, port), *_ = self.servers
         query = Query.ask(*read_question(name))
-        return not ask(host, port, query, timeout, Random(), is_tcp=is_tcp).rcode
+        return not ask(host, port, query, TIMEOUT, Random(), is_tcp=is_tcp).rcode
 
     def name_meant(
         self, text: str, namespace: str, exists: Callable[[str], bool] | None = None

@@ -167,7 +167,7 @@ class Resolve(AskerCommand):
         self, asked: LookupQuestion, place: Asked
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.ask.lookup import Sockets
-        from hsdns.ask.question import NoReply, Refused
+        from hsdns.ask.question import NoReply
 
         (address, port), *_ = place.servers
         text = asked.resolv_conf
@@ -191,12 +191,6 @@ class Resolve(AskerCommand):
                 name = place.name_meant(self.words[0], self.word.namespace)
         except NoReply:
             raise silent from None
-        try:
-            place.exists(name, timeout=PROBE)
-        except Refused:
-            raise silent from None
-        except NoReply:
-            pass  # the real waits show it
 
         async def ask(resolver: str) -> LookupReport:
             model = MODELS[resolver](used, Random(0))
@@ -216,7 +210,6 @@ class Resolve(AskerCommand):
 
 BAD_SEARCH: Final = "a name of the search list cannot be looked up: {}"
 LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
-PROBE: Final = 0.3  # seconds in which a host reports that nothing listens
 OF_FILES: Final = "the nameservers in {} of its machine would answer for {{}}"
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
 

@@ -40,7 +40,7 @@ CODE_LINES = {
     "hsdns/load": 7_885,
     "hsdns/plugins": 7_187,
     "hsdns/recording": 1_130,
-    "hsdns/resolver": 1_434,
+    "hsdns/resolver": 1_427,
     "hsdns/rewriting": 582,
     "hsdns/rules": 4_155,
     "hsdns/server": 6_871,

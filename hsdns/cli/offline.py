@@ -84,7 +84,7 @@ def configure(
     log.handlers, log.propagate = [problems], False
     log.setLevel(logging.WARNING)
     header = recorded_header(objects)
-    if conf is None and text is None and objects is not None and is_cluster(objects):
+    if conf is None and text is None and is_cluster(objects):
         found = _of_cluster(objects, runs_code=runs_code)
         if found is not None:
             return found, problems

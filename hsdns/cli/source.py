@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeGuard
 
 from hsdns.cli.command import CONTROL, NO_CODE, Command, FlagError, complain, flag
 from hsdns.corefile.lexer import Source, tokenize
@@ -279,7 +279,7 @@ def cluster_tokens(access: Sequence[str]) -> tuple[Token, ...]:
     return tuple(Token(word, position) for word in ("kubeconfig", *access))
 
 
-def is_cluster(objects: Sequence[Token] | None) -> bool:
+def is_cluster(objects: tuple[Token, ...] | None) -> TypeGuard[tuple[Token, ...]]:
     """Whether the words of a source are those of an API server, whose cluster has a Corefile of its own."""
     return objects is not None and objects[0].text == "kubeconfig"
 
@@ -298,14 +298,14 @@ def cluster_text(access: Sequence[str]) -> str:
     return f"the cluster of the current context{context} of {file}"
 
 
-def default_namespace(objects: Sequence[Token] | None) -> str:
+def default_namespace(objects: tuple[Token, ...] | None) -> str:
     """The namespace of this pod or of the context, if these words of a source are an API server's; else `default`."""
     from hsdns.apiserver.access import SERVICE_ACCOUNT
     from hsdns.apiserver.kubeconfig import KubeconfigError, read_context
     from hsdns.ask.names import NAMESPACE
 
     found = ""
-    if objects is not None and is_cluster(objects):
+    if is_cluster(objects):
         access = [each.text for each in objects[1:]]
         with contextlib.suppress(KubeconfigError, OSError):  # connecting says why
             path = Path(SERVICE_ACCOUNT, "namespace")

@@ -33,7 +33,7 @@ from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.ask.cli import read_servers
@@ -81,6 +81,7 @@ SERVICE: Final = "service"
 GIVEN: Final = "given"
 EACH: Final = 1.0  # seconds for a reply
 TRIES: Final = 2  # a datagram may be lost
+T = TypeVar("T")
 LOOKS: Final = 6  # queries for an answer that is not right
 PAUSE: Final = 0.2  # seconds between two of them
 AT_ONCE: Final = 16  # servers
@@ -379,16 +380,28 @@ def _answer(
     sleep: Callable[[float], None],
 ) -> dict[str, Any]:
     """A right answer, or the last one; raise NoReply."""
-    looks = LOOKS
-    while True:
+
+    def ask_once() -> tuple[Answer, Answer | None, bool]:
         before = expected()
         reply = ask(server.host, server.port, question.query(), EACH, drawn, TRIES)
         right = expected()
-        said, looks = answer_of(reply.rcode, reply.answer), looks - 1
-        found = is_right(said, (before if right is not None else None, right))
-        if found or not looks:
-            return answer_object(question, said, right, is_right=found)
+        said = answer_of(reply.rcode, reply.answer)
+        return said, right, is_right(said, (before if right is not None else None, right))
+
+    said, right, found = settled(ask_once, lambda looked: looked[2], sleep)
+    return answer_object(question, said, right, is_right=found)
+
+
+def settled(
+    look: Callable[[], T], is_settled: Callable[[T], bool], sleep: Callable[[float], None]
+) -> T:
+    """The first look that is settled, or the last of LOOKS: a change takes a moment to reach a server."""
+    for _ in range(LOOKS - 1):
+        found = look()
+        if is_settled(found):
+            return found
         sleep(PAUSE)
+    return look()
 
 
 def _is_reached(found: Mapping[str, Any]) -> bool:

@@ -304,7 +304,7 @@ def explain_offline(
 
     configuration, problems = configure(conf, objects, runs_code=runs_code)
     access = None
-    if objects is not None and source.is_cluster(objects):
+    if source.is_cluster(objects):
         access = [each.text for each in objects[1:]]
     explaining = _explain(configuration, word, qtype, problems, asks, is_typed=is_typed)
 
@@ -398,14 +398,13 @@ async def _with_servers(
     proofs = [proof for each in blocks for proof in dns.witnesses(each.answer_set())]
 
     def look(server: dns.DnsServer) -> tuple[ServerReport, bool]:
-        looks = dns.LOOKS
-        while True:
+        def ask_once() -> tuple[ServerAnswer, ServerReport]:
             answer = ask_server(server.host, server.port, *question, timeout=dns.EACH)
-            report = compare(found, f"{server.about} at {server}", answer)
-            looks -= 1
-            if answer.error or not report.differences or not looks:
-                break
-            time.sleep(dns.PAUSE)  # a change takes a moment to reach a server
+            return answer, compare(found, f"{server.about} at {server}", answer)
+
+        answer, report = dns.settled(
+            ask_once, lambda looked: bool(looked[0].error) or not looked[1].differences, time.sleep
+        )
         return report, not answer.error and any(map(partial(_knows, server), proofs))
 
     with ThreadPoolExecutor(dns.AT_ONCE) as pool:

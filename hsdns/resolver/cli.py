@@ -142,7 +142,7 @@ class Resolve(AskerCommand):
         async def ask() -> tuple[str, str, list[LookupReport]]:
             from hsdns.explanation.client import Lookups
 
-            is_elsewhere = objects is not None and source.is_cluster(objects) and self.conf is None
+            is_elsewhere = source.is_cluster(objects) and self.conf is None
             async with chain_of(
                 configuration, is_denied=lambda: problems.is_denied, is_elsewhere=is_elsewhere
             ) as chain:
@@ -201,7 +201,7 @@ class Resolve(AskerCommand):
         try:
             for each in asked.resolvers:
                 lookups.append(asyncio.run(ask(each)))
-                if not any(each.has_reply for each in lookups):
+                if not lookups[0].has_reply:
                     raise silent
         except ValueError as error:
             raise FlagError(BAD_SEARCH.format(error)) from None

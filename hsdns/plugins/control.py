@@ -30,7 +30,6 @@ SYNTAX: Final = 'write "control PATH", or "control 127.0.0.1:PORT TOKENFILE"'
 class Control(Plugin):
     """One address of the control door; `address` is as in Runtime.serve_control()."""
 
-    name: ClassVar[str] = "control"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
     def __init__(self, addresses: Sequence[tuple[str, str | None]]) -> None:

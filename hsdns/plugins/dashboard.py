@@ -18,7 +18,6 @@ from hsdns.plugin import Block, Plugin, Runtime
 class Dashboard(Plugin):
     """The page at `addresses`, each `host:port`."""
 
-    name: ClassVar[str] = "dashboard"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
     def __init__(self, addresses: Sequence[str]) -> None:

@@ -37,7 +37,6 @@ NO_POD: Final = (
 class Fault(Plugin):
     """The rules of a block; `wanted` has them with their directives, `zones` are the zones of its listeners."""
 
-    name: ClassVar[str] = "fault"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
     def __init__(

@@ -209,7 +209,6 @@ def read_apex(token: Token) -> Name:
 class K8sExternal(Plugin):
     """Answers A, AAAA, SRV and PTR for external addresses of Services."""
 
-    name: ClassVar[str] = "k8s_external"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "apex": Property(one(read_apex), default=Name(b"\3dns\0"), syntax="NAME", reads=1),

@@ -34,7 +34,6 @@ _ADDRESSES: Final = {
 class Local(Plugin):
     """Answers queries for localhost and its reverse zones."""
 
-    name: ClassVar[str] = "local"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "localhost_prefix": Property(one(choice("on", "off")), default="on", syntax="on|off"),

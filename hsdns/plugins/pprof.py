@@ -208,7 +208,6 @@ _missing: Final[Page] = (404, TEXT, b"Unknown profile\n")
 class Pprof(Plugin):
     """Serves the pages below /debug/pprof/."""
 
-    name: ClassVar[str] = "pprof"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
     def __init__(self, address: str = DEFAULT_ADDRESS) -> None:

@@ -255,7 +255,6 @@ def _line(line: Line) -> Line:
 class Template(Plugin):
     """Answers with rendered templates."""
 
-    name: ClassVar[str] = "template"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "match": Property(many(read_pattern), syntax="REGEXP...", repeat="extend"),
         "var": Property(_line, syntax="NAME EXPRESSION", repeat="collect"),

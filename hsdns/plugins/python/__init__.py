@@ -181,7 +181,6 @@ def record(request: Request, ttl: int, rrtype: str, rdata: str) -> RR:
 class Python(Plugin):
     """The handlers of a block's `python` directives, as one plugin of its chain."""
 
-    name: ClassVar[str] = "python"
     waits: ClassVar[bool] = True
 
     def __init__(self, handlers: Sequence[_Wrapper]) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Self
 
-from hsdns.chain import Next, Request
+from hsdns.chain import Next, Request, all_names
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin
 from hsdns.rewriting.option import RewriteOption, reverted
@@ -51,13 +51,7 @@ class Rewrite(Plugin):
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Return the names that any rule may match."""
-        found: list[Name] = []
-        for rule in self.rules:
-            names = rule.affected_names(zone)
-            if names is None:
-                return None
-            found += names
-        return tuple(found)
+        return all_names(rule.affected_names(zone) for rule in self.rules)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Rewrite the query, pass it on, and rewrite the reply."""

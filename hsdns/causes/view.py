@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from hsdns.causes.labels import Labelled
 from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Service
 
@@ -50,6 +51,7 @@ class View:
         self._slices: defaultdict[Key, list[EndpointSlice]] = defaultdict(list)
         self._pods: defaultdict[str, list[PodManifest]] = defaultdict(list)
         self._workloads: defaultdict[str, list[Controlled]] = defaultdict(list)
+        self._labelled: dict[str, list[Labelled]] = {}
         self._policies: defaultdict[str, list[NetworkPolicy]] = defaultdict(list)
         for kind, each in objects:
             if isinstance(each, Service):
@@ -105,6 +107,28 @@ class View:
             owners = each.workload.metadata.owner_references
             if selector.items() <= each.labels.items() and not owners:
                 yield each
+
+    def workload(self, namespace: str, kind: str, name: str) -> Controlled | None:
+        """The workload of that kind and name."""
+        return self._by_kind.get((namespace, kind, name))
+
+    def labelled(self, namespace: str) -> list[Labelled]:
+        """What a selector may mean: the workloads of a namespace, and its pods that belong to none of them."""
+        if namespace not in self._labelled:
+            found = [
+                Labelled(str(each), each.name, each.labels)
+                for each in self.workloads(namespace)
+                if not each.workload.metadata.owner_references
+            ]
+            found += [
+                Labelled(
+                    f"pod {each.metadata.name}", each.metadata.name, each.metadata.labels or {}
+                )
+                for each in self.pods(namespace)
+                if self.owner(each) is None
+            ]
+            self._labelled[namespace] = found
+        return self._labelled[namespace]
 
     def owner(self, pod: PodManifest) -> Controlled | None:
         """The workload that a pod belongs to: of a ReplicaSet the Deployment."""

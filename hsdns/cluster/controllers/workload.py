@@ -84,7 +84,11 @@ class RunningPod(msgspec.Struct, frozen=True):
             status=PodStatus(
                 pod_ip=self.addresses[0] if self.addresses else None,
                 phase=self.manifest.status.phase or "Running",
-                conditions=self.manifest.status.conditions or made,
+                conditions=[
+                    PodCondition(each.type, each.status, each.reason)
+                    for each in self.manifest.status.conditions or ()
+                ]
+                or made,
             ),
             spec=PodNames(spec.hostname, spec.subdomain),
         )

@@ -14,6 +14,7 @@ import msgspec
 from hsdns.cluster.controllers.simulation import running_pods, simulate
 from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.objects import EndpointSlice, Namespace, Service
+from hsdns.sources.cluster_dump import ClusterDump
 from hsdns.sources.manifest_file import read_manifest_file
 from tests.support.manifests.documents import documents
 
@@ -26,7 +27,7 @@ _VERSIONS: Final[Mapping[type, str]] = {
 
 
 def dump_of(text: str) -> bytes:
-    """The objects of a cluster with these manifests, as `kubectl get -o json` prints them."""
+    """The objects of a cluster with these manifests, as `hsdns doctor -save` writes them."""
     found = read_manifest_file(text.encode(), "a.yaml").documents
     items: list[Item] = [each for each in documents(text) if each]
     own = {_key(each): each for each in items}
@@ -46,7 +47,7 @@ def dump_of(text: str) -> bytes:
             item = _made_by(pod, workloads)
             items.append(item)
         item.setdefault("status", _status(pod))
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
+    return ClusterDump(items, {}).encode()
 
 
 def _key(item: Item) -> tuple[str, str, str]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from types import MappingProxyType
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 # Labels of pods that no template has.
 MADE_LABELS: Final = frozenset(
@@ -47,7 +47,15 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _EXACT, _NEAR = 4, 3
 
 
-class Labelled(Protocol):
+class Labelled(NamedTuple):
+    """Pods with the same labels: those of a workload, or one pod; `place` is "Deployment web" or "pod web-1"."""
+
+    place: str
+    name: str
+    labels: Mapping[str, str]
+
+
+class HasLabels(Protocol):
     """Pods with the same labels: those of a workload, whose name it is, or one pod."""
 
     @property
@@ -59,7 +67,7 @@ class Labelled(Protocol):
         """The labels of the pods."""
 
 
-L = TypeVar("L", bound=Labelled)
+L = TypeVar("L", bound=HasLabels)
 
 
 def nearest(
@@ -75,7 +83,7 @@ def nearest(
 
 
 def nearness(
-    name: str, selector: Mapping[str, str], pods: Labelled, labels: Mapping[str, str] = _NONE
+    name: str, selector: Mapping[str, str], pods: HasLabels, labels: Mapping[str, str] = _NONE
 ) -> int:
     """How near pods are to the selector of Service `name`; 0 if they are not meant by it."""
     has = pods.labels

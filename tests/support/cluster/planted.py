@@ -67,7 +67,7 @@ def applications(random: Random, count: int) -> list[App]:
     """Applications whose names resolve and lead somewhere."""
     found: list[App] = []
     for name in random.sample(_NAMES, count):
-        made = random.choice((_deployment, _deployment, _stateful_set, _stateful_set, _pod, _slice))
+        made = random.choice((_deployment, _deployment, _stateful_set, _stateful_set, _pod, _slice, _others))
         namespace = random.choice(_SPACES)
         key = random.choice(("app", "app", "app.kubernetes.io/name"))
         found.append(made(random, namespace, name, {key: name}))
@@ -85,6 +85,10 @@ def _service(random: Random, namespace: str, name: str, labels: dict[str, str]) 
     if random.random() < 0.5:
         port["targetPort"] = "serve"
     spec: Item = {"ports": [port], **({"selector": dict(labels)} if labels else {})}
+    if labels and random.random() < 0.2:
+        spec["ports"].append({"name": "metrics", "port": 9090})
+    if random.random() < 0.1:
+        spec["publishNotReadyAddresses"] = True
     if random.random() < 0.5:
         spec["clusterIP"] = "None"
     else:
@@ -123,6 +127,19 @@ def _stateful_set(random: Random, namespace: str, name: str, labels: dict[str, s
         "template": _template(labels),
     }
     source = _object("apps/v1", "StatefulSet", namespace, name, spec=spec)
+    return App(service, source, [service, source])
+
+
+def _others(random: Random, namespace: str, name: str, labels: dict[str, str]) -> App:
+    """A Job that runs, or a DaemonSet."""
+    kind, version, spec = random.choice((("Job", "batch/v1", {"parallelism": 1, "completions": 1}), ("DaemonSet", "apps/v1", {})))  # fmt: skip
+    template = _template(labels)
+    if kind == "Job":
+        template["spec"]["restartPolicy"] = "Never"
+    else:
+        spec["selector"] = {"matchLabels": dict(labels)}
+    source = _object(version, kind, namespace, name, spec={**spec, "template": template})
+    service = _service(random, namespace, name, labels)
     return App(service, source, [service, source])
 
 
@@ -401,6 +418,7 @@ def _external_name_is_itself(random: Random, app: App) -> tuple[str, ...] | None
 
 def _pods_with(random: Random, app: App, **status: Any) -> list[str] | None:
     """Give the pods of an application a status; their names, None if it has none."""
+    app.service["spec"].pop("publishNotReadyAddresses", None)
     if app.kind == "Pod":
         assert app.source is not None
         app.source["status"] |= status
@@ -467,6 +485,37 @@ def _unschedulable(random: Random, app: App) -> tuple[str, ...] | None:
         random, app, phase="Pending", podIP="", podIPs=[], conditions=[condition]
     )
     return ("Insufficient cpu", "|".join(names)) if names else None
+
+
+@_mistake
+def _one_pod_of_several(random: Random, app: App) -> tuple[str, ...] | None:
+    if app.kind != "StatefulSet" or app.service["spec"].get("publishNotReadyAddresses"):
+        return None
+    names = _pods_with(random, app)
+    if not names:
+        return None
+    status = app.items[-1]["status"]
+    status |= {"conditions": _UNREADY, "containerStatuses": _waiting("CrashLoopBackOff", exitCode=4)}
+    return "CrashLoopBackOff", names[-1], "4"
+
+
+@_mistake
+def _terminating(random: Random, app: App) -> tuple[str, ...] | None:
+    if app.kind not in ("StatefulSet", "Pod"):
+        return None
+    names = _pods_with(random, app) or []
+    for each in app.items:
+        if each["kind"] == "Pod":
+            each["metadata"]["deletionTimestamp"] = "2026-05-04T12:00:00Z"
+    return "terminating", "|".join(names)
+
+
+@_mistake
+def _protocol(random: Random, app: App) -> tuple[str, ...] | None:
+    if app.kind in ("ExternalName", "EndpointSlice") or app.ports[0].get("targetPort") != "serve":
+        return None
+    app.ports[0]["protocol"] = "UDP"
+    return "UDP", "TCP", "serve"
 
 
 @_mistake
@@ -560,7 +609,8 @@ def failing_names(items: list[Item]) -> Iterator[str]:
             yield own
         for port in filter(None, ports):
             if not reaches((namespace, name), port):
-                yield f"_{port}._tcp.{own}"
+                protocol = next(each.get("protocol", "TCP") for each in spec["ports"] if each.get("name") == port)
+                yield f"_{port}._{protocol.lower()}.{own}"
     hostnames = {
         f"{endpoint['hostname']}.{name}.{namespace}.svc"
         for namespace, name in services

@@ -194,6 +194,14 @@ class Kubernetes(Plugin):
         """The source of the cluster's objects."""
         return self.watch.source
 
+    def unread(self, namespace: str = "") -> str:
+        """Why the content of a namespace, or else of the cluster, is not known; "" if it is."""
+        source = self.source
+        found = source.unread(namespace) if isinstance(source, ApiServer) else ""
+        return found or (
+            "" if self.store.serves else f"the cluster has not been read from {source}"
+        )
+
     @property
     def knows_pods(self) -> bool:
         """Whether the store has the pods of addresses."""

@@ -65,8 +65,8 @@ class Credentials(Access, omit_defaults=True):
 
     error: str = ""
     token_file: str = ""
-    remembered: dict[str, str] = {}
-    warnings: list[str] = []
+    remembered: dict[str, str] = msgspec.field(default_factory=dict)
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

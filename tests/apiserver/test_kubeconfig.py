@@ -24,7 +24,9 @@ from hsdns.apiserver.kubeconfig import (
 )
 from hsdns.apiserver.transport import Unreachable
 from tests.support.coroutines.event_loops import until
-from tests.support.tables import Row, rows
+from tests.support.tables import Row, columns, rows
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 # Stands for the real process: prints the file `answer`, adds what it was given to the file `runs`.
 STAND_IN = """
@@ -367,16 +369,7 @@ def test_context(tmp_path: Path, name: str, expected: str) -> None:
     assert "hunter2" not in repr(found)
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        pytest.param("prodution", 'has no context "prodution"; did you mean "production"? (it has: empty, lab, lost, production, stranger)', id="typing-error"),
-        pytest.param("xyz", 'has no context "xyz" (it has: empty, lab, lost, production, stranger)', id="unknown"),
-        pytest.param("lost", 'refers to cluster "nowhere", which does not exist', id="cluster"),
-        pytest.param("stranger", 'refers to user "nobody", which does not exist', id="user"),
-        pytest.param("empty", 'cluster "bare" of kubeconfig', id="server"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "sentence"), columns(TABLES, "contexts with a missing entry"))
 def test_context_with_a_missing_entry(tmp_path: Path, name: str, sentence: str) -> None:
     with pytest.raises(KubeconfigError) as caught:
         read_context(write(tmp_path, GOOD), name)

@@ -26,7 +26,7 @@ from hsdns.cluster.value import Node
 from hsdns.explanation.candidates import Candidates, of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import LiveObjects, Seen
-from hsdns.explanation.nearest import nearest
+from hsdns.explanation.nearest import ITSELF, nearest
 from hsdns.explanation.observed import (
     Edges,
     ObservedProcessor,
@@ -49,10 +49,12 @@ from hsdns.explanation.report import (
     ChangeReport,
     EndpointReport,
     Explanation,
+    NearName,
     NeededChange,
     Outcome,
     PluginStep,
     ServiceReport,
+    to_be_done,
 )
 from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest, text
 from hsdns.plugins.kubernetes import Kubernetes
@@ -210,7 +212,7 @@ class Explainer:
                 )
         elif doubt.why and outcome != "could not tell":
             outcome, cause = "could not tell", doubt.why
-        near = []
+        near: list[NearName] = []
         if outcome != "resolves" and reply.rcode:
             every = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
             asked = query if cluster is None else cluster.query
@@ -234,7 +236,7 @@ class Explainer:
             table = table_text(use, state)
         todo = ""
         if outcome in ("leads nowhere", "does not resolve") and cluster is not None:
-            todo = cluster.todo(needed)
+            todo = cluster.todo(needed, near)
         explanation = Explanation(
             VERSION,
             qname.to_text(),
@@ -525,11 +527,14 @@ class _Cluster:
         elif owner is not None:
             self.cause = cause_behind(view, owner, port)
 
-    def todo(self, needed: Sequence[Change]) -> str:
+    def todo(self, needed: Sequence[Change], near: Sequence[NearName]) -> str:
         """What to do for the name to lead to something."""
-        if needed:
-            return "; ".join(each.todo or each.needed for each in needed)
-        return self.cause.todo if self.cause is not None else ""
+        if not needed:
+            return self.cause.todo if self.cause is not None else ""
+        is_elsewhere = bool(near) and near[0].why != ITSELF and self.cause is None
+        if is_elsewhere and needed[-1].place != "Corefile":
+            return f"use {near[0].name}"
+        return "; ".join(each.todo or to_be_done(each.needed, each.place) for each in needed)
 
     def lacks(self, needed: Sequence[Change]) -> str:
         """Explain why the cluster does not have the name."""

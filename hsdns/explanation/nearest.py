@@ -31,6 +31,7 @@ from hsdns.wire.name import Name
 #         are compared by their sets of letters, and the FEW with the most letters in common are compared exactly.
 
 
+ITSELF: Final = "the Service itself"  # how the name of a Service differs from one below it
 FIRST: Final = 20_000
 MOST_COMPARED: Final = 600
 FEW: Final = 30
@@ -226,7 +227,7 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
         why = f'Service "{text(name)}" is misspelt'
         yield None if match is None else ((*before, match.encode(), namespace, SVC), why)
     if before:
-        yield (name, namespace, SVC), "the Service itself"
+        yield (name, namespace, SVC), ITSELF
 
 
 def _has_label(value: ServiceValue, label: bytes) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from hsdns.causes.behind import SLICES, cause_behind, cause_of_pod, place
+from hsdns.causes.behind import cause_behind, cause_of_pod, place
 from hsdns.causes.cause import Cause
 from hsdns.causes.intended import Intended, intended
-from hsdns.causes.view import Key, View
+from hsdns.causes.view import SLICES, Key, View
 
 # Whether the server has a record for a name without its zone, such as "db-0.db.shop.svc".
 Answers = Callable[[str], bool]

@@ -104,16 +104,18 @@ def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
 
 def view_of(documents: Sequence[Document], namespace: str = "") -> View:
     """The pods and workloads of the documents, of one namespace if it is given; pods are those that would run."""
-    from hsdns.causes.view import View  # noqa: PLC0415 - explanations' only
+    from hsdns.causes.view import ENDPOINTS, PODS, SLICES, View  # noqa: PLC0415 - explanations' only
 
     objects = [each.object for each in documents]
-    found = (
-        ("pods", Workload | PodManifest),
-        ("endpointslices", Workload | PodManifest | EndpointSlice | Endpoints),
+    written = EndpointSlice | Endpoints
+    needs = (
+        (PODS, Workload | PodManifest),
+        (SLICES, Workload | PodManifest | written),
+        (ENDPOINTS, written),
     )
     unknown = {
         plural: "there are none in the files"
-        for plural, kinds in found
+        for plural, kinds in needs
         if not any(isinstance(each, kinds) for each in objects)
     }
     near = [each for each in documents if each.namespace in ("", namespace) or not namespace]

@@ -208,9 +208,10 @@ def _of_workload(view: View, found: Controlled) -> _Why:
     where, kubectl = f"{found.kind} {meta.namespace}/{meta.name}", f"kubectl -n {meta.namespace}"
     named = f"{found.kind.lower()}/{meta.name}"
     if spec.replicas == 0 and found.kind != "DaemonSet":
-        return _Why(
-            "", where, f": {found} has replicas: 0", f"{kubectl} scale {named} --replicas=1"
-        )
+        todo = f"set spec.replicas of {where}"
+        if view.is_live:
+            todo = f"{kubectl} scale {named} --replicas=1"
+        return _Why("", where, f": {found} has replicas: 0", todo)
     if found.kind == "StatefulSet" and len(meta.name) > MAX_SET_NAME:
         return _Why(
             "",
@@ -223,7 +224,7 @@ def _of_workload(view: View, found: Controlled) -> _Why:
             "",
             where,
             f": {found} is suspended",
-            f'{kubectl} patch {named} -p \'{{"spec":{{"suspend":false}}}}\'',
+            f"set spec.suspend of {where} to false",
         )
     conditions = [*(found.workload.status.conditions or ())]
     for each in view.workloads(meta.namespace):
@@ -267,19 +268,22 @@ def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _
         return _Why("HS101", place(service), f"{says}{why}", todo)
     has = meant_labels(selector, near.labels) or dict(sorted(near.labels.items())[:2])
     sentence = f"{says}; {near.place} has {labels_text(has) or 'no labels'}"
-    return _Why("HS101", place(service), sentence, _corrected(service, selector, near))
+    return _Why("HS101", place(service), sentence, _corrected(view, service, selector, near))
 
 
-def _corrected(service: Service, selector: Mapping[str, str], near: Labelled) -> str:
+def _corrected(view: View, service: Service, selector: Mapping[str, str], near: Labelled) -> str:
     """The change of a selector with which it matches the pods that it means."""
     namespace, name = service.key
-    has = meant_labels(selector, near.labels)
-    change: dict[str, str | None] = {key: None for key in selector if key not in near.labels}
-    change |= {key: value for key, value in has.items() if selector.get(key) != value}
-    if all(each is None for each in change.values()) and len(change) == len(selector):
-        change |= dict(sorted(near.labels.items())[:2])
-    if len([each for each in change.values() if each]) == 0 and not change:
-        return f"kubectl -n {namespace} get pods --show-labels"
+    kept = selector.items() & near.labels.items()
+    right = {**meant_labels(selector, near.labels), **dict(kept)}
+    right = right or dict(sorted(near.labels.items())[:2])
+    if not right:
+        return f"give the pods of {near.place} the labels {labels_text(selector)}"
+    if not view.is_live:
+        return f"set spec.selector of {place(service)} to {labels_text(right)}"
+    change = {key: None for key in selector if key not in right} | {
+        key: each for key, each in right.items() if selector.get(key) != each
+    }
     patch = json.dumps({"spec": {"selector": change}}, separators=(",", ":"))
     return f"kubectl -n {namespace} patch service {name} --type=merge -p '{patch}'"
 
@@ -408,7 +412,7 @@ def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> C
         shown = f", which has {labels_text(has)}" if has else ""
         sentence = f"the selector of {place(service)}, {labels_text(selector)}, does not match pod {name}{shown}"
         near = Labelled(f"pod {name}", name, pod.metadata.labels or {})
-        return Cause("HS102", place(service), sentence, _corrected(service, selector, near))
+        return Cause("HS102", place(service), sentence, _corrected(view, service, selector, near))
     return None
 
 

@@ -14,8 +14,16 @@ from functools import cached_property
 from typing import NamedTuple
 
 from hsdns.causes.labels import Labelled
-from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
-from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Service
+from hsdns.cluster.controllers.kinds import (
+    Condition,
+    NetworkPolicy,
+    OwnedMeta,
+    PodManifest,
+    PodSpec,
+    PodState,
+    Workload,
+)
+from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Pod, Service
 
 Key = tuple[str, str]  # namespace and name
 
@@ -41,18 +49,29 @@ class Controlled(NamedTuple):
 
 
 class View:
-    """Objects, each with its kind; those of other kinds are passed over."""
+    """Objects, each with its kind; those of other kinds are passed over.
+
+    `is_live` if they are those of a cluster, which kubectl can change.
+    """
 
     def __init__(
-        self, objects: Iterable[tuple[str, object]], unknown: Mapping[str, str] | None = None
+        self,
+        objects: Iterable[tuple[str, object]] = (),
+        unknown: Mapping[str, str] | None = None,
+        *,
+        is_live: bool = False,
     ) -> None:
-        self.unknown: Mapping[str, str] = unknown or {}
+        self.unknown, self.is_live = dict(unknown or {}), is_live
         self.services: dict[Key, Service] = {}
         self._slices: defaultdict[Key, list[EndpointSlice]] = defaultdict(list)
         self._pods: defaultdict[str, list[PodManifest]] = defaultdict(list)
         self._workloads: defaultdict[str, list[Controlled]] = defaultdict(list)
         self._labelled: dict[str, list[Labelled]] = {}
         self._policies: defaultdict[str, list[NetworkPolicy]] = defaultdict(list)
+        self.add(objects)
+
+    def add(self, objects: Iterable[tuple[str, object]]) -> None:
+        """Add objects, before any cause is looked for."""
         for kind, each in objects:
             if isinstance(each, Service):
                 self.services[each.key] = each
@@ -62,6 +81,8 @@ class View:
                     self._slices[each.metadata.namespace, owner].append(each)
             elif isinstance(each, PodManifest):
                 self._pods[each.metadata.namespace].append(each)
+            elif isinstance(each, Pod):
+                self._pods[each.metadata.namespace].append(_manifest_of(each))
             elif isinstance(each, Workload):
                 self._workloads[each.metadata.namespace].append(Controlled(kind, each))
             elif isinstance(each, NetworkPolicy):
@@ -169,3 +190,22 @@ class View:
             for namespace, listed in self._workloads.items()
             for each in listed
         }
+
+
+def _manifest_of(pod: Pod) -> PodManifest:
+    """A pod of which only what DNS needs is known."""
+    meta, status = pod.metadata, pod.status
+    conditions = [
+        Condition(each.type, each.status, each.reason) for each in status.conditions or ()
+    ]
+    return PodManifest(
+        OwnedMeta(
+            meta.name,
+            meta.namespace,
+            labels=meta.labels,
+            annotations=meta.annotations,
+            deletion_timestamp=meta.deletion_timestamp,
+        ),
+        PodSpec(pod.spec.hostname, pod.spec.subdomain),
+        PodState(status.phase, pod_ip=status.pod_ip, conditions=conditions),
+    )

@@ -7,7 +7,6 @@ Rule 2: a name of a Service exists if the Service does; what stands behind that 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Final
 
@@ -52,11 +51,15 @@ def cause_of_alias(service: Service, find: Find, domain: str = DOMAIN) -> Cause 
     if following == key:
         names = " to ".join(f"{name}.{space}.svc.{domain}" for space, name in (*ways[1:], key))
         sentence = f"{named} leads to {names}, which is itself, and so it never resolves"
-        return Cause("HS133", where, sentence, "write the name of the host that it stands for")
+        return Cause(
+            "HS133", where, sentence, _set(where, "the name of the host that it stands for")
+        )
     whole = _completed(target, key, find, domain)
     if whole:
-        sentence = f"{named} is a whole name, to which no search domain is added, so it does not resolve"
-        return Cause("HS134", where, sentence, patch(key, whole))
+        sentence = (
+            f"{named} is a whole name, to which no search domain is added, so it does not resolve"
+        )
+        return Cause("HS134", where, sentence, _set(where, whole))
     return None
 
 
@@ -90,11 +93,9 @@ def cause_of_missing(service: Service, services: list[Key], domain: str = DOMAIN
     sentence = f'externalName "{target}" of {where} does not exist: there is no Service {space}/{name}{hint}'
     todo = f"add Service {space}/{name}, or write another externalName"
     if near:
-        todo = patch(service.key, f"{near[0][1]}.{near[0][0]}.svc.{domain}")
+        todo = _set(where, f"{near[0][1]}.{near[0][0]}.svc.{domain}")
     return Cause("", where, sentence, todo)
 
 
-def patch(key: Key, target: str) -> str:
-    """The command that changes the target."""
-    change = json.dumps({"spec": {"externalName": target}}, separators=(",", ":"))
-    return f"kubectl -n {key[0] or 'NAMESPACE'} patch service {key[1]} -p '{change}'"
+def _set(where: str, target: str) -> str:
+    return f"set externalName of {where} to {target}"

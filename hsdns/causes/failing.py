@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from hsdns.causes.alias import cause_of_missing
 from hsdns.causes.behind import SLICES, cause_behind, cause_of_pod, place
 from hsdns.causes.cause import Cause
 from hsdns.causes.intended import Intended, intended
@@ -24,6 +25,7 @@ def failing(view: View, answers: Answers | None = None) -> Iterator[tuple[str, C
     if SLICES in view.unknown:
         return
     behind: dict[Key, Cause | None] = {}
+    names = [*view.services]
     for each in intended(view):
         key = each.namespace, each.service
         service = view.services.get(key)
@@ -31,7 +33,7 @@ def failing(view: View, answers: Answers | None = None) -> Iterator[tuple[str, C
             cause = cause_of_pod(view, *key, each.name.partition(".")[0])
         elif service is not None:
             if key not in behind:
-                behind[key] = cause_behind(view, service)
+                behind[key] = cause_behind(view, service) or cause_of_missing(service, names)
             cause = behind[key] or (cause_behind(view, service, each.port) if each.port else None)
         else:
             cause = None

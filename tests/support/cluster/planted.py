@@ -46,7 +46,8 @@ class App(NamedTuple):
         """The labels of its pods."""
         assert self.source is not None
         meta = self.source["spec"]["template"]["metadata"] if "template" in self.source.get("spec", {}) else self.source["metadata"]  # fmt: skip
-        return meta.setdefault("labels", {})
+        found: dict[str, str] = meta.setdefault("labels", {})
+        return found
 
     @property
     def ports(self) -> list[Item]:
@@ -67,7 +68,9 @@ def applications(random: Random, count: int) -> list[App]:
     """Applications whose names resolve and lead somewhere."""
     found: list[App] = []
     for name in random.sample(_NAMES, count):
-        made = random.choice((_deployment, _deployment, _stateful_set, _stateful_set, _pod, _slice, _others))
+        made = random.choice(
+            (_deployment, _deployment, _stateful_set, _stateful_set, _pod, _slice, _others)
+        )
         namespace = random.choice(_SPACES)
         key = random.choice(("app", "app", "app.kubernetes.io/name"))
         found.append(made(random, namespace, name, {key: name}))
@@ -132,7 +135,8 @@ def _stateful_set(random: Random, namespace: str, name: str, labels: dict[str, s
 
 def _others(random: Random, namespace: str, name: str, labels: dict[str, str]) -> App:
     """A Job that runs, or a DaemonSet."""
-    kind, version, spec = random.choice((("Job", "batch/v1", {"parallelism": 1, "completions": 1}), ("DaemonSet", "apps/v1", {})))  # fmt: skip
+    kind, version = random.choice((("Job", "batch/v1"), ("DaemonSet", "apps/v1")))
+    spec: Item = {"parallelism": 1, "completions": 1} if kind == "Job" else {}
     template = _template(labels)
     if kind == "Job":
         template["spec"]["restartPolicy"] = "Never"
@@ -447,7 +451,7 @@ def _pods_with(random: Random, app: App, **status: Any) -> list[str] | None:
 
 
 def _waiting(why: str, message: str = "", **last: Any) -> list[Item]:
-    state = {"waiting": {"reason": why, **({"message": message} if message else {})}}
+    state: Item = {"waiting": {"reason": why, **({"message": message} if message else {})}}
     status: Item = {"name": "main", "image": "registry.example.org/main:1", "ready": False, "state": state}  # fmt: skip
     if last:
         status |= {"restartCount": 4, "lastState": {"terminated": last}}
@@ -471,9 +475,7 @@ def _crash_loop(random: Random, app: App) -> tuple[str, ...] | None:
 @_mistake
 def _image(random: Random, app: App) -> tuple[str, ...] | None:
     states = _waiting("ImagePullBackOff", "Back-off pulling image")
-    names = _pods_with(
-        random, app, phase="Pending", conditions=_UNREADY, containerStatuses=states
-    )
+    names = _pods_with(random, app, phase="Pending", conditions=_UNREADY, containerStatuses=states)
     return ("ImagePullBackOff", "registry.example.org/main:1", "|".join(names)) if names else None
 
 
@@ -481,9 +483,7 @@ def _image(random: Random, app: App) -> tuple[str, ...] | None:
 def _unschedulable(random: Random, app: App) -> tuple[str, ...] | None:
     message = "0/3 nodes are available: 3 Insufficient cpu."
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}  # fmt: skip
-    names = _pods_with(
-        random, app, phase="Pending", podIP="", podIPs=[], conditions=[condition]
-    )
+    names = _pods_with(random, app, phase="Pending", podIP="", podIPs=[], conditions=[condition])
     return ("Insufficient cpu", "|".join(names)) if names else None
 
 
@@ -495,7 +495,10 @@ def _one_pod_of_several(random: Random, app: App) -> tuple[str, ...] | None:
     if not names:
         return None
     status = app.items[-1]["status"]
-    status |= {"conditions": _UNREADY, "containerStatuses": _waiting("CrashLoopBackOff", exitCode=4)}
+    status |= {
+        "conditions": _UNREADY,
+        "containerStatuses": _waiting("CrashLoopBackOff", exitCode=4),
+    }
     return "CrashLoopBackOff", names[-1], "4"
 
 
@@ -584,7 +587,9 @@ def failing_names(items: list[Item]) -> Iterator[str]:
 
     def reaches(key: tuple[str, str], port: str) -> bool:
         return any(
-            (found.get("name") or "") == port for part, _ in behind(key) for found in part.get("ports") or ()
+            (found.get("name") or "") == port
+            for part, _ in behind(key)
+            for found in part.get("ports") or ()
         )
 
     def is_alias_of_something(target: str) -> bool:
@@ -609,7 +614,11 @@ def failing_names(items: list[Item]) -> Iterator[str]:
             yield own
         for port in filter(None, ports):
             if not reaches((namespace, name), port):
-                protocol = next(each.get("protocol", "TCP") for each in spec["ports"] if each.get("name") == port)
+                protocol = next(
+                    each.get("protocol", "TCP")
+                    for each in spec["ports"]
+                    if each.get("name") == port
+                )
                 yield f"_{port}._{protocol.lower()}.{own}"
     hostnames = {
         f"{endpoint['hostname']}.{name}.{namespace}.svc"

@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 
 from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.cause import Cause
-from hsdns.causes.labels import Labelled, meant_labels, nearest
+from hsdns.causes.labels import meant_labels, nearest
 from hsdns.causes.pod import Trouble, trouble_of
-from hsdns.causes.view import Controlled, View
+from hsdns.causes.view import Candidate, Controlled, View
 from hsdns.cluster.controllers.kinds import ContainerPort, PodManifest, is_ready
 from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
 from hsdns.cluster.objects import (
@@ -260,10 +260,10 @@ def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _
     namespace, name = service.key
     says = f": selector {labels_text(selector)} matches no pod"
     candidates = list(view.labelled(namespace))
-    near = nearest(name, selector, candidates)
+    near = nearest(name, selector, candidates, service.metadata.labels or {})
     if near is None:
         why = (
-            ", and no labels are like it"
+            ", and no pod has labels like it"
             if candidates
             else f": there is none in namespace {namespace}"
         )
@@ -274,7 +274,7 @@ def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _
     return _Why("HS101", place(service), sentence, _corrected(view, service, selector, near))
 
 
-def _corrected(view: View, service: Service, selector: Mapping[str, str], near: Labelled) -> str:
+def _corrected(view: View, service: Service, selector: Mapping[str, str], near: Candidate) -> str:
     """The change of a selector with which it matches the pods that it means."""
     namespace, name = service.key
     kept = selector.items() & near.labels.items()
@@ -414,7 +414,7 @@ def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> C
         has = meant_labels(selector, pod.metadata.labels or {})
         shown = f", which has {labels_text(has)}" if has else ""
         sentence = f"the selector of {place(service)}, {labels_text(selector)}, does not match pod {name}{shown}"
-        near = Labelled(f"pod {name}", name, pod.metadata.labels or {})
+        near = Candidate(f"pod {name}", name, pod.metadata.labels or {})
         return Cause("HS102", place(service), sentence, _corrected(view, service, selector, near))
     return None
 

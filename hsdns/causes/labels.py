@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 # Labels of pods that no template has.
 MADE_LABELS: Final = frozenset(
@@ -47,15 +47,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _EXACT, _NEAR = 4, 3
 
 
-class Labelled(NamedTuple):
-    """Pods with the same labels: those of a workload, or one pod; `place` is "Deployment web" or "pod web-1"."""
-
-    place: str
-    name: str
-    labels: Mapping[str, str]
-
-
-class HasLabels(Protocol):
+class Labelled(Protocol):
     """Pods with the same labels: those of a workload, whose name it is, or one pod."""
 
     @property
@@ -67,7 +59,7 @@ class HasLabels(Protocol):
         """The labels of the pods."""
 
 
-L = TypeVar("L", bound=HasLabels)
+L = TypeVar("L", bound=Labelled)
 
 
 def nearest(
@@ -83,7 +75,7 @@ def nearest(
 
 
 def nearness(
-    name: str, selector: Mapping[str, str], pods: HasLabels, labels: Mapping[str, str] = _NONE
+    name: str, selector: Mapping[str, str], pods: Labelled, labels: Mapping[str, str] = _NONE
 ) -> int:
     """How near pods are to the selector of Service `name`; 0 if they are not meant by it."""
     has = pods.labels
@@ -185,7 +177,11 @@ def _is_one_edit(left: str, right: str) -> bool:
 
 
 def meant_labels(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels of pods that stand for those of a selector: the same keys, and other keys with the same values."""
-    keys = [key for key, value in selector.items() if labels.get(key) not in (None, value)]
-    keys += [key for key, value in labels.items() if value in selector.values()]
-    return {key: labels[key] for key in dict.fromkeys(keys)}
+    """The labels of pods that stand for those of a selector: the same keys, or other keys with the same values."""
+    found: dict[str, str] = {}
+    for key, value in selector.items():
+        if key in labels:
+            found[key] = labels[key]
+        else:
+            found |= {other: each for other, each in labels.items() if each == value}
+    return found

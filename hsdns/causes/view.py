@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from hsdns.causes.labels import Labelled
 from hsdns.cluster.controllers.kinds import (
     Condition,
     NetworkPolicy,
@@ -48,6 +47,14 @@ class Controlled(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
+class Candidate(NamedTuple):
+    """What a selector may mean, with its labels: "Deployment web", or "pod web-1" that belongs to no workload."""
+
+    place: str
+    name: str
+    labels: Mapping[str, str]
+
+
 class View:
     """Objects, each with its kind; those of other kinds are passed over.
 
@@ -66,7 +73,7 @@ class View:
         self._slices: defaultdict[Key, list[EndpointSlice]] = defaultdict(list)
         self._pods: defaultdict[str, list[PodManifest]] = defaultdict(list)
         self._workloads: defaultdict[str, list[Controlled]] = defaultdict(list)
-        self._labelled: dict[str, list[Labelled]] = {}
+        self._labelled: dict[str, list[Candidate]] = {}
         self._policies: defaultdict[str, list[NetworkPolicy]] = defaultdict(list)
         self.add(objects)
 
@@ -133,16 +140,16 @@ class View:
         """The workload of that kind and name."""
         return self._by_kind.get((namespace, kind, name))
 
-    def labelled(self, namespace: str) -> list[Labelled]:
+    def labelled(self, namespace: str) -> list[Candidate]:
         """What a selector may mean: the workloads of a namespace, and its pods that belong to none of them."""
         if namespace not in self._labelled:
             found = [
-                Labelled(str(each), each.name, each.labels)
+                Candidate(str(each), each.name, each.labels)
                 for each in self.workloads(namespace)
                 if not each.workload.metadata.owner_references
             ]
             found += [
-                Labelled(
+                Candidate(
                     f"pod {each.metadata.name}", each.metadata.name, each.metadata.labels or {}
                 )
                 for each in self.pods(namespace)

@@ -348,15 +348,12 @@ async def _explain(
     is_typed: bool,
 ) -> AsyncIterator[tuple[Explanation, list[Kubernetes]]]:
     """An explanation, with the blocks that it is about."""
-    from hsdns.cli.offline import kubernetes_blocks, read_clusters, started
+    from hsdns.cli.offline import reading
     from hsdns.explanation.question import read_question
     from hsdns.server.explaining import explain_lookup, make_explainer, name_of
 
-    blocks = kubernetes_blocks(configuration)
-    plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
     is_builtin = configuration.corefile.path == source.NAME
-    async with started(configuration, plugins) as runtime:
-        await read_clusters(runtime, blocks, lambda: problems.is_denied)
+    async with reading(configuration, word.namespaces, NOT_STARTED) as (runtime, blocks):
         name = await name_of(configuration, runtime, word, as_typed=is_typed)
         if asks is not None:
             asks = asks._replace(name=name)

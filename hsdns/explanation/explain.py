@@ -33,9 +33,11 @@ from hsdns.explanation.observed import (
     Pause,
     Visit,
     cluster_visit,
+    not_known,
     observed_chain,
     summary,
 )
+from hsdns.explanation.question import QuestionError
 from hsdns.explanation.records import (
     keep_seconds,
     past,
@@ -149,6 +151,7 @@ def _listed(words: Sequence[str]) -> str:
     return ", ".join(words) or "none"
 
 
+NO_PLAIN: Final = "{}: no server block answers plain DNS, so no resolver can ask it"
 CLIENT: Final = Endpoint("127.0.0.1", 0)
 
 
@@ -194,7 +197,7 @@ class Explainer:
             cluster = await _Cluster.read(visit, self._seeing, problems, pause)
             service = await cluster.service(pause)
             await cluster.trace(self._seeing[id(cluster.block)])
-            if cluster.is_missing and cluster.block.store.serves:
+            if cluster.is_missing and not not_known(cluster.block, cluster.query):
                 needed = await cluster.needed(pause)
         await pause()
         outcome, cause = _outcome(reply, visits, cluster, needed, service, doubt.why)
@@ -208,8 +211,9 @@ class Explainer:
                     if processor.refused
                     else f"; its target has no {type_to_text(qtype)} record"
                 )
-        elif doubt.why and outcome != "could not tell":
+        elif doubt.why and (outcome != "could not tell" or doubt.is_unread):
             outcome, cause = "could not tell", doubt.why
+            blind = [] if doubt.is_unread else blind
         near = []
         if outcome != "resolves" and reply.rcode:
             every = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
@@ -268,7 +272,9 @@ class Explainer:
         address for plain DNS; `now` in monotonic seconds.
         """
         listeners = self._configuration.listeners
-        listener = next(each for each in listeners if each.listen.scheme == "dns")
+        listener = next((each for each in listeners if each.listen.scheme == "dns"), None)
+        if listener is None:
+            raise QuestionError(NO_PLAIN.format(self._configuration.corefile.path))
         processor = await self._processor(listener, [])
         reply = await processor.answer(wire, client, client, transport, now)
         doubt = processor.doubt()
@@ -464,7 +470,7 @@ class _Cluster:
         """What could not be read."""
         if not self.block.store.serves:
             reasons = [each.removeprefix("plugin/kubernetes: ") for each in self._problems]
-            return [*reasons, f"the cluster has not been read from {self.block.source}"]
+            return [*reasons, self.block.unread()]
         found = [*self.seen.remarks, *self.seen.behind, *self.seen.refused]
         if remark := self.block.remark():
             found.insert(0, f"{remark}; a snapshot has no endpoint that was not ready")

@@ -64,7 +64,12 @@ class LiveObjects:
             spaces = dict.fromkeys((*lead.namespaces, *(key[0] for key in services)))
             lead = lead._replace(services=services, namespaces=tuple(spaces))
         reading = await self._read(lead)
-        remarks = [each.sentence for each in reading.faults]
+        is_assumed = isinstance(source, ApiServer) and source.within is not None
+        remarks = [
+            each.sentence
+            for each in reading.faults
+            if not (is_assumed and each.kind == "Namespace")
+        ]
         unread = {each.kind for each in reading.faults}
         stored = stored_objects(store, lead)
         versions = {

@@ -221,6 +221,8 @@ def _own_cause(
             cause = f"{who} takes {len(fewest.addresses)} of {total} addresses; {cause}"
     elif shown.error == UNSEEN and explained[0].is_answered:  # an alias of a name elsewhere
         cause = f"{cause}; {shown.why}"
+    elif shown.error == UNSEEN and shown.why.endswith(cause):
+        cause = shown.why
     if asked != question.name.removesuffix("."):
         return f"{cause}; asked as {asked}, which the search list makes of {question.name}"
     names = list(dict.fromkeys(each.name for each in shown.queries))

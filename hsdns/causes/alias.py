@@ -2,12 +2,12 @@
 
 Path: behind.py, failing.py, rules/checks/services.py -> here -> Cause.
 Rule 1: no resolver adds a search domain to the target.
-Rule 2: a name of a Service exists if the Service does; what stands behind that is its own cause.
+Rule 2: of a target that is a Service, the cause is that of the Service.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from hsdns.causes.cause import Cause
@@ -49,8 +49,9 @@ def cause_of_alias(service: Service, find: Find, domain: str = DOMAIN) -> Cause 
         else:
             following = service_of(other.spec.external_name or "", domain)
     if following == key:
-        names = " to ".join(f"{name}.{space}.svc.{domain}" for space, name in (*ways[1:], key))
-        sentence = f"{named} leads to {names}, which is itself, and so it never resolves"
+        between = " and ".join(f"Service {space}/{name}" for space, name in ways[1:])
+        back = f"leads back to it by {between}" if between else "is its own name"
+        sentence = f"{named} {back}, so it never resolves"
         return Cause(
             "HS133", where, sentence, _set(where, "the name of the host that it stands for")
         )
@@ -77,11 +78,22 @@ def _completed(target: str, key: Key, find: Find, domain: str) -> str:
     return ""
 
 
-def cause_of_missing(service: Service, services: list[Key], domain: str = DOMAIN) -> Cause | None:
+def through(service: Service, cause: Cause | None) -> Cause | None:
+    """The cause of a Service whose target is the name of another one, which has this cause."""
+    if cause is None:
+        return None
+    target = service.spec.external_name
+    where = f"Service {service.metadata.namespace}/{service.metadata.name}"
+    return cause._replace(sentence=f"{where} is an alias of {target}: {cause.sentence}")
+
+
+def cause_of_missing(
+    service: Service, services: Collection[Key], domain: str = DOMAIN
+) -> Cause | None:
     """Why the target of a Service is no name of the cluster; `services` are all of it."""
     target = service.spec.external_name or ""
     wanted = service_of(target, domain)
-    if wanted is None or wanted in services:
+    if service.spec.type != "ExternalName" or wanted is None or wanted in services:
         return None
     space, name = wanted
     where = f"Service {service.metadata.namespace}/{service.metadata.name}"

@@ -18,7 +18,7 @@ from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.cause import Cause
 from hsdns.causes.labels import meant_labels, nearest
 from hsdns.causes.pod import Trouble, trouble_of
-from hsdns.causes.view import Candidate, Controlled, View
+from hsdns.causes.view import ENDPOINTS, PODS, SLICES, Candidate, Controlled, View
 from hsdns.cluster.controllers.kinds import ContainerPort, PodManifest, is_ready
 from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
 from hsdns.cluster.objects import (
@@ -32,8 +32,6 @@ from hsdns.cluster.objects import (
 )
 from hsdns.corefile.tree import did_you_mean
 
-PODS: Final = "pods"
-SLICES: Final = "endpointslices"
 _FAILURE: Final = "ReplicaFailure"  # a condition of Deployments and ReplicaSets
 Listed = Sequence[tuple[EndpointSlice, Endpoint]]
 
@@ -80,6 +78,8 @@ def cause_behind(view: View, service: Service, port: ServicePort | None = None) 
         return None
     slices = view.slices(service.key)
     if leads_somewhere(service, slices, port):
+        return None
+    if not slices and not service.spec.selector and ENDPOINTS in view.unknown:
         return None
     listed = [(part, each) for part in slices for each in part.endpoints or ()]
     used = [each for _, each in listed if _is_used(service, each, slices)]
@@ -384,7 +384,12 @@ def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> C
         return None
     found = _meaning(view, namespace, service_name, label)
     pod = view.pod(namespace, label) or next(
-        (each for each in view.pods(namespace) if each.spec.hostname == label), None
+        (
+            each
+            for each in view.pods(namespace)
+            if (each.spec.hostname, each.spec.subdomain) == (label, service_name)
+        ),
+        None,
     )
     service = view.services.get((namespace, service_name))
     if service is None:

@@ -175,13 +175,13 @@ class Candidates:
     def _of_external_name(self, given: str) -> Changes:
         place = self._place
         if pack_target(given) is None:
-            what = "is an IP address" if pack_address(given) else "is not a host name"
+            sentence = f'externalName "{given}" of {place} is not a host name, and a CNAME record needs one'
             yield self._with_spec(
-                f'externalName "{given}" of {place} {what}, and a CNAME record needs a host name',
+                sentence if self._why is None else self._why.sentence,
                 "externalName is a host name, or the Service has no selector and an EndpointSlice "
                 "with the address",
                 external_name="name.invalid",
-            )
+            )._replace(todo="" if self._why is None else self._why.todo)
         yield self._as_headless(
             f"{place} is of type ExternalName, which has a name of its own only"
         )
@@ -296,11 +296,15 @@ class Candidates:
                 else self._without_port()
             )
             has = _port_names(filled[0].ports or ())
+            why = self._why if named else None
             yield Change(
-                _slice_place(filled[0]),
-                f"{calls}; EndpointSlice {filled[0].metadata.name} has {has}",
+                _slice_place(filled[0]) if why is None else why.place,
+                f"{calls}; EndpointSlice {filled[0].metadata.name} has {has}"
+                if why is None
+                else why.sentence,
                 f"a port of the EndpointSlice is a {self._asked_port}",
                 self._with_ports,
+                "" if why is None else why.todo,
             )
         if asked:
             near = yield from self._near_labels(known)

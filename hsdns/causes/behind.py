@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.cause import Cause
 from hsdns.causes.labels import meant_labels, nearest
 from hsdns.causes.pod import Trouble, trouble_of
@@ -71,7 +72,9 @@ def leads_somewhere(
 
 def cause_behind(view: View, service: Service, port: ServicePort | None = None) -> Cause | None:
     """Why nothing stands behind a Service, or behind one port of it; None if something does, or it is not known."""
-    if service.spec.type == "ExternalName" or SLICES in view.unknown:
+    if service.spec.type == "ExternalName":
+        return cause_of_alias(service, view.services.get)
+    if SLICES in view.unknown:
         return None
     slices = view.slices(service.key)
     if leads_somewhere(service, slices, port):
@@ -381,7 +384,12 @@ def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> C
         return None
     found = _meaning(view, namespace, service_name, label)
     pod = view.pod(namespace, label) or next(
-        (each for each in view.pods(namespace) if each.spec.hostname == label), None
+        (
+            each
+            for each in view.pods(namespace)
+            if (each.spec.hostname, each.spec.subdomain) == (label, service_name)
+        ),
+        None,
     )
     service = view.services.get((namespace, service_name))
     if service is None:

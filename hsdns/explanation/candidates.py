@@ -176,12 +176,12 @@ class Candidates:
     def _of_external_name(self, given: str) -> Changes:
         place = self._place
         if pack_target(given) is None:
-            what = "is an IP address" if pack_address(given) else "is not a host name"
+            sentence = f'externalName "{given}" of {place} is not a host name, and a CNAME record needs one'
             yield self._with_spec(
-                f'externalName "{given}" of {place} {what}, and a CNAME record needs a host name',
+                sentence if self._why is None else self._why.sentence,
                 "externalName is a host name, or the Service has no selector and an EndpointSlice "
                 "with the address",
-                f"set spec.externalName of {place} to a host name, or write an EndpointSlice with the address",
+                "" if self._why is None else self._why.todo,
                 external_name="name.invalid",
             )
         yield self._as_headless(
@@ -294,7 +294,7 @@ class Candidates:
             yield Change(
                 _slice_place(filled[0]),
                 self._why.sentence
-                if self._why is not None and self._why.code in ("HS111", "HS113", "HS152")
+                if self._why is not None
                 else f"{self._without_port()}; EndpointSlice {filled[0].metadata.name} has {has}",
                 f"the EndpointSlice has {self._asked_port}",
                 self._with_ports,

@@ -12,13 +12,15 @@ from contextlib import suppress
 from typing import Final
 
 from hsdns.assemble import Configuration, ServedAddress
+from hsdns.causes.alias import cause_of_missing, service_of, through
 from hsdns.causes.behind import cause_behind, cause_of_pod, leads_somewhere
 from hsdns.causes.cause import Cause
+from hsdns.causes.failing import MOST_ALIASES
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import address_of, is_reverse, pack_address
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NoSuchName
-from hsdns.cluster.objects import Object, Pod
+from hsdns.cluster.objects import Object, Pod, Service
 from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import address_in
@@ -391,7 +393,8 @@ def _outcome(
         assert made.reply is not None, "it did not raise"
         qtype = cluster.query.qtype
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
-        if outcome == "resolves" and cluster.cause is not None:
+        is_alias = service is not None and service.kind == "ExternalName"
+        if cluster.cause is not None and (outcome == "resolves" or is_alias):
             return "leads nowhere", cluster.cause.sentence
         return outcome, cause
     if made.told:
@@ -569,13 +572,31 @@ class _Cluster:
         if parsed.endpoint:
             self.cause = cause_of_pod(view, namespace, name, text(parsed.endpoint))
         elif owner is not None:
-            self.cause = cause_behind(view, owner, port)
+            self.cause = cause_behind(view, owner, port) or await self._of_target(owner, live)
+
+    async def _of_target(self, alias: Service, live: LiveObjects, depth: int = 0) -> Cause | None:
+        """Why the target of an ExternalName Service leads nowhere, if it is a name of this cluster."""
+        domain = self.replay.zone.to_text().removesuffix(".")
+        known = {(text(one), text(other)) for one, other in [*self.block.store.services.values]}
+        cause = cause_of_missing(alias, known, domain)
+        key = service_of(alias.spec.external_name or "", domain)
+        if cause is not None or key is None or depth >= MOST_ALIASES:
+            return cause
+        place = key[0].encode(), key[1].encode()
+        seen = await live.see(Lead((place[0],), services=(place,)))
+        for service in seen.objects:
+            if isinstance(service, Service) and service.key == key:
+                view = await live.view(seen, key[0], service.spec.selector or {})
+                found = cause_behind(view, service)
+                return through(alias, found or await self._of_target(service, live, depth + 1))
+        return None
 
     def todo(self, needed: Sequence[Change]) -> str:
         """What to do for the name to lead to something."""
         if not needed:
             return self.cause.todo if self.cause is not None else ""
-        return "; ".join(each.todo or to_be_done(each.needed, each.place) for each in needed)
+        every = (each.todo or to_be_done(each.needed, each.place) for each in needed)
+        return "; ".join(dict.fromkeys(every))
 
     def lacks(self, needed: Sequence[Change]) -> str:
         """Explain why the cluster does not have the name."""
@@ -585,7 +606,7 @@ class _Cluster:
         if self.seen.refused:
             return self.seen.refused[0]
         if needed:
-            return "; and ".join(each.cause for each in needed)
+            return "; and ".join(dict.fromkeys(each.cause for each in needed))
         if self._is_reverse:
             if self._address is None:
                 return "names of the zone are those of whole addresses, and this is none"

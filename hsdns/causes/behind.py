@@ -332,7 +332,7 @@ def _of_ports(
     return _Why(
         "HS113",
         where,
-        f"{place(service)}: {differing_ports(port, shown, where)}",
+        differing_ports(port, place(service), shown, where),
         f"name the port of {where} {_quoted(port.name or '')}",
     )
 
@@ -355,11 +355,11 @@ def without_ports(service: str, where: str) -> str:
     return f"{where} has no ports and {service} has, so it has no SRV records, and a cluster IP leads nowhere"
 
 
-def differing_ports(port: ServicePort, shown: str, where: str) -> str:
+def differing_ports(port: ServicePort, service: str, shown: str, where: str) -> str:
     """What follows from other names of the ports."""
     return (
-        f"the port is {_quoted(port.name or '')} here and {shown} in {where}; they must be the same, or "
-        "neither connections nor SRV records lead to it"
+        f"the port is {_quoted(port.name or '')} in {service} and {shown} in {where}; "
+        "they must have the same name"
     )
 
 

@@ -24,7 +24,7 @@ from hsdns.explanation.client import (
 )
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import TYPES, LookupQuestion
-from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
+from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome, to_be_done
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import UNSEEN, Packet, candidates, wire_of
 from hsdns.resolver.report import AnswerReport, LookupReport, QueryReport
@@ -78,7 +78,7 @@ async def explain_for_client(
             if shown.error == UNSEEN:
                 cause = f"{who}: {found.cause}"
             needed = [NeededChange(_place(asker), found.cause, found.needed)]
-            todo = found.needed
+            todo = to_be_done(found.needed)
             if found.found:
                 name, rrtype = Name.from_text(found.found), question.types[0]
                 decisive = await explainer.explain(name, rrtype, now, problems)

@@ -20,168 +20,46 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from multiprocessing import Event, Process
 from pathlib import Path
 from statistics import median
+from string import Template
 from typing import Any, Final, NamedTuple
 
+import yaml
 from aiohttp import web
 
-from loadtest.apiserver.objects import SERVICES_PER_NAMESPACE, namespace_of
+from loadtest.apiserver.objects import namespace_of
 from loadtest.bench import markdown
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, run_benchmark
+from loadtest.programs import ROOT
 
 OBJECTS: Final = 20_000
 TURNS: Final = 5
-PODS: Final = 3  # of an application
-OF_ONE: Final = 5 + PODS  # objects of an application
-_TIME: Final = "2026-01-01T00:00:00Z"
-_IMAGE: Final = "registry.example.org/team/web:1.27.3@sha256:" + "0" * 64
-
-Manifest = dict[str, Any]
-
-
-def metadata(name: str, namespace: str, labels: Mapping[str, str], **more: Any) -> Manifest:
-    """Metadata as an API server stores it."""
-    fields = {
-        f"f:{each}": {"f:type": dict[str, Any](), "f:status": {}} for each in "abcdefghijklmnop"
-    }
-    managed = {
-        "manager": "kube-controller-manager",
-        "operation": "Update",
-        "apiVersion": "v1",
-        "time": _TIME,
-    }
-    return {
-        "name": name, "namespace": namespace, "uid": f"{abs(hash((name, namespace))):032x}", "resourceVersion": "1",
-        "creationTimestamp": _TIME, "labels": dict(labels), "generation": 1,
-        "managedFields": [{**managed, "fieldsV1": {"f:status": {each: fields}}} for each in ("f:spec", "f:metadata")],
-        **more,
-    }  # fmt: skip
-
-
-def application(index: int) -> Iterator[tuple[str, Manifest]]:
-    """The objects of an application by the plural of their kind."""
-    name, namespace = f"web-{index}", namespace_of(index)
-    labels = {
-        "app.kubernetes.io/name": name,
-        "app.kubernetes.io/instance": f"team-{index}",
-        "app": name,
-    }
-    selector = labels if index % 100 else {**labels, "app": f"wbe-{index}"}
-    ports = [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": "http"}]
-    spec = {
-        "clusterIP": f"10.96.{index // 256}.{index % 256}",
-        "selector": selector,
-        "ports": ports,
-    }
-    yield (
-        "services",
-        {"metadata": metadata(name, namespace, labels), "spec": {"type": "ClusterIP", **spec}},
-    )
-    pods = [f"{name}-5d9c-{number}" for number in range(PODS)]
-    yield "endpointslices", {
-        "metadata": metadata(f"{name}-x", namespace, {"kubernetes.io/service-name": name}),
-        "addressType": "IPv4",
-        "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
-        "endpoints": [
-            {
-                "addresses": [_address(index, number)],
-                "conditions": {"ready": True, "serving": True, "terminating": False},
-                "nodeName": "node-1",
-                "targetRef": {"kind": "Pod", "name": pod, "namespace": namespace},
-            }
-            for number, pod in enumerate(pods if index % 100 else ())
-        ],
-    }  # fmt: skip
-    template = {"metadata": {"labels": labels}, "spec": pod_spec()}
-    of_pods = {"replicas": PODS, "selector": {"matchLabels": labels}, "template": template}
-    yield "deployments", {"metadata": metadata(name, namespace, labels), "spec": of_pods}
-    own = [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": name,
-            "uid": "1",
-            "controller": True,
-        }
-    ]
-    for revision, replicas in (("5d9c", PODS), ("4c8b", 0)):
-        made = metadata(f"{name}-{revision}", namespace, labels, ownerReferences=own)
-        yield "replicasets", {"metadata": made, "spec": {**of_pods, "replicas": replicas}}
-    own = [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "name": f"{name}-5d9c",
-            "uid": "2",
-            "controller": True,
-        }
-    ]
-    for number, pod in enumerate(pods):
-        made = metadata(
-            pod, namespace, {**labels, "pod-template-hash": "5d9c"}, ownerReferences=own
-        )
-        yield (
-            "pods",
-            {"metadata": made, "spec": pod_spec(), "status": pod_status(_address(index, number))},
-        )
-
-
-def pod_spec() -> Manifest:
-    """The spec of a Pod, as an API server completes it."""
-    probe = {
-        "httpGet": {"path": "/ready", "port": "http", "scheme": "HTTP"},
-        "periodSeconds": 10,
-        "timeoutSeconds": 1,
-    }
-    mount = {
-        "name": "kube-api-access",
-        "readOnly": True,
-        "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
-    }
-    container = {
-        "name": "web", "image": _IMAGE, "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
-        "env": [{"name": f"SETTING_{number}", "value": "x" * 40} for number in range(20)],
-        "resources": {"limits": {"cpu": "1", "memory": "512Mi"}}, "volumeMounts": [mount],
-        "readinessProbe": probe, "livenessProbe": probe, "imagePullPolicy": "IfNotPresent",
-    }  # fmt: skip
-    return {
-        "containers": [container], "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "nodeName": "node-1",
-        "volumes": [{"name": "kube-api-access", "projected": {"defaultMode": 420, "sources": [{}, {}, {}]}}],
-        "tolerations": [{"key": f"node.kubernetes.io/{each}", "operator": "Exists"} for each in ("not-ready", "lost")],
-    }  # fmt: skip
-
-
-def pod_status(address: str) -> Manifest:
-    """The status of a Pod that runs and is ready."""
-    kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
-    return {
-        "phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "hostIP": "192.0.2.1", "startTime": _TIME,
-        "conditions": [{"type": each, "status": "True", "lastTransitionTime": _TIME} for each in kinds],
-        "containerStatuses": [
-            {"name": "web", "ready": True, "restartCount": 0, "image": _IMAGE, "imageID": _IMAGE,
-             "state": {"running": {"startedAt": _TIME}}, "lastState": {}}
-        ],
-    }  # fmt: skip
-
-
-def _address(index: int, number: int) -> str:
-    rest = index * PODS + number
-    return f"10.{rest >> 16}.{rest >> 8 & 255}.{rest & 255}"
+OF_ONE: Final = 8  # objects of an application
 
 
 def lists(objects: int) -> dict[str, list[bytes]]:
     """The objects in JSON, by the plural of their kind."""
-    found: dict[str, list[bytes]] = {}
+    text = (ROOT / "loadtest" / "configurations" / "application.yaml").read_text()
+    written = yaml.safe_load(text)
+    del written["made"]
+    templates = [
+        (key, Template(json.dumps(each))) for key, some in written.items() for each in some
+    ]
+    found: defaultdict[str, list[bytes]] = defaultdict(list)
     for index in range(objects // OF_ONE):
-        for plural, manifest in application(index):
-            found.setdefault(plural, []).append(json.dumps(manifest).encode())
-        if index % SERVICES_PER_NAMESPACE == 0:
-            space = {"metadata": {"name": namespace_of(index)}}
-            found.setdefault("namespaces", []).append(json.dumps(space).encode())
+        words = {
+            "index": index,
+            "namespace": namespace_of(index),
+            "address": f"{index >> 8}.{index & 255}",
+            "selected": f"web-{index}" if index % 100 else f"wbe-{index}",
+        }
+        for plural, each in templates:
+            found[plural].append(each.substitute(words).encode())
     return found
 
 

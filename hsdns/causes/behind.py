@@ -14,10 +14,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.cause import Cause
-from hsdns.causes.labels import meant_labels, nearest
+from hsdns.causes.labels import corrected, different, mismatch, nearest
 from hsdns.causes.pod import Trouble, trouble_of
-from hsdns.causes.view import Candidate, Controlled, View
+from hsdns.causes.view import ENDPOINTS, PODS, SLICES, Controlled, View
 from hsdns.cluster.controllers.kinds import ContainerPort, PodManifest, is_ready
 from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
 from hsdns.cluster.objects import (
@@ -31,8 +32,6 @@ from hsdns.cluster.objects import (
 )
 from hsdns.corefile.tree import did_you_mean
 
-PODS: Final = "pods"
-SLICES: Final = "endpointslices"
 _FAILURE: Final = "ReplicaFailure"  # a condition of Deployments and ReplicaSets
 Listed = Sequence[tuple[EndpointSlice, Endpoint]]
 
@@ -73,10 +72,14 @@ def leads_somewhere(
 
 def cause_behind(view: View, service: Service, port: ServicePort | None = None) -> Cause | None:
     """Why nothing stands behind a Service, or behind one port of it; None if something does, or it is not known."""
-    if service.spec.type == "ExternalName" or SLICES in view.unknown:
+    if service.spec.type == "ExternalName":
+        return cause_of_alias(service, view.services.get)
+    if SLICES in view.unknown:
         return None
     slices = view.slices(service.key)
     if leads_somewhere(service, slices, port):
+        return None
+    if not slices and not service.spec.selector and ENDPOINTS in view.unknown:
         return None
     listed = [(part, each) for part in slices for each in part.endpoints or ()]
     used = [each for _, each in listed if _is_used(service, each, slices)]
@@ -266,19 +269,18 @@ def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _
         )
         todo = f"kubectl -n {namespace} get pods --show-labels"
         return _Why("HS101", place(service), f"{says}{why}", todo)
-    has = meant_labels(selector, near.labels) or dict(sorted(near.labels.items())[:2])
-    sentence = f"{says}; {near.place} has {labels_text(has) or 'no labels'}"
-    return _Why("HS101", place(service), sentence, _corrected(view, service, selector, near))
+    sentence = f": selector {mismatch(selector, near.place, near.labels)}"
+    return _Why("HS101", place(service), sentence, _patch(view, service, selector, near.labels))
 
 
-def _corrected(view: View, service: Service, selector: Mapping[str, str], near: Candidate) -> str:
+def _patch(
+    view: View, service: Service, selector: Mapping[str, str], labels: Mapping[str, str]
+) -> str:
     """The change of a selector with which it matches the pods that it means."""
     namespace, name = service.key
-    kept = selector.items() & near.labels.items()
-    right = {**meant_labels(selector, near.labels), **dict(kept)}
-    right = right or dict(sorted(near.labels.items())[:2])
+    right = corrected(selector, labels)
     if not right:
-        return f"give the pods of {near.place} the labels {labels_text(selector)}"
+        return f"give the pods the labels {labels_text(selector)}, or {place(service)} their labels"
     if not view.is_live:
         return f"set spec.selector of {place(service)} to {labels_text(right)}"
     change = {key: None for key in selector if key not in right} | {
@@ -329,7 +331,7 @@ def _of_ports(
     return _Why(
         "HS113",
         where,
-        f"{place(service)}: {differing_ports(port, shown, where)}",
+        differing_ports(port, place(service), shown, where),
         f"name the port of {where} {_quoted(port.name or '')}",
     )
 
@@ -352,11 +354,11 @@ def without_ports(service: str, where: str) -> str:
     return f"{where} has no ports and {service} has, so it has no SRV records, and a cluster IP leads nowhere"
 
 
-def differing_ports(port: ServicePort, shown: str, where: str) -> str:
+def differing_ports(port: ServicePort, service: str, shown: str, where: str) -> str:
     """What follows from other names of the ports."""
     return (
-        f"the port is {_quoted(port.name or '')} here and {shown} in {where}; they must be the same, or "
-        "neither connections nor SRV records lead to it"
+        f"the port is {_quoted(port.name or '')} in {service} and {shown} in {where}; "
+        "they must have the same name"
     )
 
 
@@ -381,7 +383,12 @@ def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> C
         return None
     found = _meaning(view, namespace, service_name, label)
     pod = view.pod(namespace, label) or next(
-        (each for each in view.pods(namespace) if each.spec.hostname == label), None
+        (
+            each
+            for each in view.pods(namespace)
+            if (each.spec.hostname, each.spec.subdomain) == (label, service_name)
+        ),
+        None,
     )
     service = view.services.get((namespace, service_name))
     if service is None:
@@ -408,11 +415,11 @@ def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> C
         )
     selector = service.spec.selector or {}
     if own is None and not selector.items() <= (pod.metadata.labels or {}).items():
-        has = meant_labels(selector, pod.metadata.labels or {})
+        labels = pod.metadata.labels or {}
+        has = {key: labels[key] for key in different(selector, labels) if key in labels}
         shown = f", which has {labels_text(has)}" if has else ""
         sentence = f"the selector of {place(service)}, {labels_text(selector)}, does not match pod {name}{shown}"
-        near = Candidate(f"pod {name}", name, pod.metadata.labels or {})
-        return Cause("HS102", place(service), sentence, _corrected(view, service, selector, near))
+        return Cause("HS102", place(service), sentence, _patch(view, service, selector, labels))
     return None
 
 

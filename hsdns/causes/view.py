@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import (
     Condition,
@@ -24,6 +24,9 @@ from hsdns.cluster.controllers.kinds import (
 )
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Pod, Service
 
+PODS: Final = "pods"
+SLICES: Final = "endpointslices"
+ENDPOINTS: Final = "endpoints"  # used like a plural: the slices of Services without selector, which no controller makes
 Key = tuple[str, str]  # namespace and name
 
 

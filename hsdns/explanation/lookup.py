@@ -24,7 +24,7 @@ from hsdns.explanation.client import (
 )
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import TYPES, LookupQuestion
-from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
+from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome, to_be_done
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import UNSEEN, Packet, candidates, wire_of
 from hsdns.resolver.report import AnswerReport, LookupReport, QueryReport
@@ -66,7 +66,7 @@ async def explain_for_client(
     shown = failed[0] if failed else reports[0]
     explained = await _explained(explainer, shown, question, now, problems)
     decisive = _decisive(shown, explained)
-    cause, needed = "", list(decisive.needed)
+    cause, needed, todo = "", list(decisive.needed), decisive.todo
     is_blind = bool(decisive.blind) and decisive.outcome == "could not tell"
     if shown.error and not is_blind:
         setting = asker.settings[reports.index(shown)]
@@ -78,6 +78,7 @@ async def explain_for_client(
             if shown.error == UNSEEN:
                 cause = f"{who}: {found.cause}"
             needed = [NeededChange(_place(asker), found.cause, found.needed)]
+            todo = to_be_done(found.needed)
             if found.found:
                 name, rrtype = Name.from_text(found.found), question.types[0]
                 decisive = await explainer.explain(name, rrtype, now, problems)
@@ -93,6 +94,7 @@ async def explain_for_client(
         blind=decisive.blind if shown.error else _taken(shown),
         cause=printable(cause or _own_cause(asker, shown, totals, question, reports)),
         needed=needed,
+        todo=todo,
         asker=_report(asker, question, decisive.name, cause, reports),
     )
 
@@ -163,6 +165,7 @@ async def _explain_walk(
         outcome="could not tell" if is_blind else "does not resolve" if cause else last.outcome,
         cause=printable(cause or own),
         needed=[] if cause else last.needed,
+        todo="" if cause else last.todo,
         asker=_report(asker, question, last.name, cause, [lookup]),
     )
 

@@ -21,7 +21,7 @@ from hsdns.ask import cli as ask
 from hsdns.cli import control_path, main, offline, source
 from hsdns.explanation import cli as explanation
 from hsdns.resolver import cli as resolver
-from tests.cli.test_names import NAMESPACE, config_map, kubeconfig
+from tests.cli.test_names import BEHIND, NAMESPACE, config_map, kubeconfig
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.server.loopback import ReloadableServer
 from tests.support.tables import columns
@@ -89,7 +89,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int,
             Path("two/1.sock").symlink_to("../hsdns/1.sock")
             second.bind("two/2.sock")
             second.listen()
-            api.apply(NAMESPACE, service("web", "10.96.7.7"), config_map("coredns", Corefile=DNS.format(path)))  # fmt: skip
+            api.apply(NAMESPACE, service("web", "10.96.7.7"), BEHIND, config_map("coredns", Corefile=DNS.format(path)))  # fmt: skip
             Path("config").write_text(kubeconfig(api.api.url))
             yield path, port, api
     finally:

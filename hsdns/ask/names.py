@@ -24,6 +24,7 @@ KINDS: Final = {
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
 }
 _PORT: Final = re.compile(r":\d{1,5}$")
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class BadWord(OperatorError, ValueError):
@@ -40,6 +41,17 @@ class Word(NamedTuple):
     name: str
     namespace: str
     default: str = NAMESPACE
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """The namespaces in which it may be."""
+        labels = self.name.lower().removesuffix(".").split(".")
+        at = next(
+            (number for number, each in enumerate(labels) if each in ("svc", "pod")), len(labels)
+        )
+        last = labels[at - 1 : at] if self.kind == "host" and at > 1 else []
+        own = self.namespace or self.default
+        return tuple(dict.fromkeys([own, *(each for each in last if _LABEL.fullmatch(each))]))
 
     @property
     def is_whole(self) -> bool:

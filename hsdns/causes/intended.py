@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from hsdns.causes.view import Controlled, View
 from hsdns.cluster.controllers.kinds import PodManifest
+from hsdns.cluster.controllers.workload import TERMINAL
 from hsdns.cluster.objects import Service, ServicePort
 
 
 class Intended(NamedTuple):
     """A name without its zone, such as "db-0.db.shop.svc".
 
-    `service` is the one that it is below, by name; `port` is that of an SRV name, `pod` the name of the pod that it is
-    the name of, `workload` and `made` the object that means it.
+    `service` is the one that it is below, by name; `port` is that of an SRV name, `pod` the pod that it leads to.
     """
 
     name: str
@@ -28,8 +28,6 @@ class Intended(NamedTuple):
     service: str
     port: ServicePort | None = None
     pod: str = ""
-    workload: Controlled | None = None
-    made: PodManifest | None = None
 
 
 def of_service(service: Service) -> Iterator[Intended]:
@@ -53,24 +51,26 @@ def of_workload(found: Controlled) -> Iterator[Intended]:
     for ordinal in range(spec.ordinals.start, spec.ordinals.start + (spec.replicas or 0)):
         pod = f"{meta.name}-{ordinal}"
         name = f"{pod}.{spec.service_name}.{meta.namespace}.svc"
-        yield Intended(name, meta.namespace, spec.service_name, None, pod, found)
+        yield Intended(name, meta.namespace, spec.service_name, None, pod)
 
 
 def of_pod(pod: PodManifest) -> Iterator[Intended]:
-    """The name of a pod with a hostname and a subdomain that no StatefulSet gives it."""
+    """The name of a pod with a hostname and a subdomain."""
     meta, spec = pod.metadata, pod.spec
-    is_own = not any(each.kind == "StatefulSet" for each in meta.owner_references or ())
-    if spec.hostname and spec.subdomain and is_own:
+    if spec.hostname and spec.subdomain:
         name = f"{spec.hostname}.{spec.subdomain}.{meta.namespace}.svc"
-        yield Intended(name, meta.namespace, spec.subdomain, None, meta.name, None, pod)
+        yield Intended(name, meta.namespace, spec.subdomain, None, meta.name)
 
 
 def intended(view: View) -> Iterator[Intended]:
-    """All names that the objects mean to exist."""
+    """All names that the objects mean to exist, each once."""
     for service in view.services.values():
         yield from of_service(service)
     for namespace in sorted(view.namespaces):
-        for found in view.workloads(namespace):
-            yield from of_workload(found)
+        found: dict[str, Intended] = {}
+        for workload in view.workloads(namespace):
+            found |= {each.name: each for each in of_workload(workload)}
         for pod in view.pods(namespace):
-            yield from of_pod(pod)
+            if pod.status.phase not in TERMINAL:
+                found |= {each.name: each for each in of_pod(pod) if each.name not in found}
+        yield from found.values()

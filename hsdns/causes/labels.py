@@ -202,3 +202,14 @@ def different(selector: Mapping[str, str], labels: Mapping[str, str]) -> list[st
         for key, value in selector.items()
         if labels.get(key) != value and key not in MADE_LABELS
     ]
+
+
+def meant_labels(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of pods that stand for those of a selector: the same keys, or other keys with the same values."""
+    found: dict[str, str] = {}
+    for key, value in selector.items():
+        if key in labels:
+            found[key] = labels[key]
+        else:
+            found |= {other: each for other, each in labels.items() if each == value}
+    return found

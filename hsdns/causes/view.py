@@ -13,8 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
-from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Service
+from hsdns.cluster.controllers.kinds import (
+    Condition,
+    NetworkPolicy,
+    OwnedMeta,
+    PodManifest,
+    PodSpec,
+    PodState,
+    Workload,
+)
+from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Pod, Service
 
 Key = tuple[str, str]  # namespace and name
 
@@ -39,18 +47,38 @@ class Controlled(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
+class Candidate(NamedTuple):
+    """What a selector may mean, with its labels: "Deployment web", or "pod web-1" that belongs to no workload."""
+
+    place: str
+    name: str
+    labels: Mapping[str, str]
+
+
 class View:
-    """Objects, each with its kind; those of other kinds are passed over."""
+    """Objects, each with its kind; those of other kinds are passed over.
+
+    `is_live` if they are those of a cluster, which kubectl can change.
+    """
 
     def __init__(
-        self, objects: Iterable[tuple[str, object]], unknown: Mapping[str, str] | None = None
+        self,
+        objects: Iterable[tuple[str, object]] = (),
+        unknown: Mapping[str, str] | None = None,
+        *,
+        is_live: bool = False,
     ) -> None:
-        self.unknown: Mapping[str, str] = unknown or {}
+        self.unknown, self.is_live = dict(unknown or {}), is_live
         self.services: dict[Key, Service] = {}
         self._slices: defaultdict[Key, list[EndpointSlice]] = defaultdict(list)
         self._pods: defaultdict[str, list[PodManifest]] = defaultdict(list)
         self._workloads: defaultdict[str, list[Controlled]] = defaultdict(list)
+        self._labelled: dict[str, list[Candidate]] = {}
         self._policies: defaultdict[str, list[NetworkPolicy]] = defaultdict(list)
+        self.add(objects)
+
+    def add(self, objects: Iterable[tuple[str, object]]) -> None:
+        """Add objects, before any cause is looked for."""
         for kind, each in objects:
             if isinstance(each, Service):
                 self.services[each.key] = each
@@ -60,6 +88,8 @@ class View:
                     self._slices[each.metadata.namespace, owner].append(each)
             elif isinstance(each, PodManifest):
                 self._pods[each.metadata.namespace].append(each)
+            elif isinstance(each, Pod):
+                self._pods[each.metadata.namespace].append(_manifest_of(each))
             elif isinstance(each, Workload):
                 self._workloads[each.metadata.namespace].append(Controlled(kind, each))
             elif isinstance(each, NetworkPolicy):
@@ -106,6 +136,28 @@ class View:
             if selector.items() <= each.labels.items() and not owners:
                 yield each
 
+    def workload(self, namespace: str, kind: str, name: str) -> Controlled | None:
+        """The workload of that kind and name."""
+        return self._by_kind.get((namespace, kind, name))
+
+    def labelled(self, namespace: str) -> list[Candidate]:
+        """What a selector may mean: the workloads of a namespace, and its pods that belong to none of them."""
+        if namespace not in self._labelled:
+            found = [
+                Candidate(str(each), each.name, each.labels)
+                for each in self.workloads(namespace)
+                if not each.workload.metadata.owner_references
+            ]
+            found += [
+                Candidate(
+                    f"pod {each.metadata.name}", each.metadata.name, each.metadata.labels or {}
+                )
+                for each in self.pods(namespace)
+                if self.owner(each) is None
+            ]
+            self._labelled[namespace] = found
+        return self._labelled[namespace]
+
     def owner(self, pod: PodManifest) -> Controlled | None:
         """The workload that a pod belongs to: of a ReplicaSet the Deployment."""
         kind, name, namespace = "", "", pod.metadata.namespace
@@ -145,3 +197,22 @@ class View:
             for namespace, listed in self._workloads.items()
             for each in listed
         }
+
+
+def _manifest_of(pod: Pod) -> PodManifest:
+    """A pod of which only what DNS needs is known."""
+    meta, status = pod.metadata, pod.status
+    conditions = [
+        Condition(each.type, each.status, each.reason) for each in status.conditions or ()
+    ]
+    return PodManifest(
+        OwnedMeta(
+            meta.name,
+            meta.namespace,
+            labels=meta.labels,
+            annotations=meta.annotations,
+            deletion_timestamp=meta.deletion_timestamp,
+        ),
+        PodSpec(pod.spec.hostname, pod.spec.subdomain),
+        PodState(status.phase, pod_ip=status.pod_ip, conditions=conditions),
+    )

@@ -24,6 +24,7 @@ from hsdns.cli.offline import (
     Problems,
     configure,
     kubernetes_blocks,
+    say_unread,
     started,
     wait_for_clusters,
 )
@@ -73,13 +74,15 @@ class Names(ClusterCommand):
         if word is not None:
             word = word._replace(default=source.default_namespace(place))
         configuration, problems = configure(self.conf, place, runs_code=self.runs_code)
-        blocks = kubernetes_blocks(configuration)
+        own = self.namespace or source.default_namespace(place)
+        blocks = kubernetes_blocks(configuration, (own,) if word is None else word.namespaces)
         if not blocks:
             raise CannotTell(
                 f"{configuration.corefile.path}: there is no kubernetes block, so there are no names to list"
             )
         asyncio.run(self._list(configuration, blocks, word, problems))
-        return 1 if problems.errors else 0
+        is_partial = word is None and not self.namespace and any(each.unread() for each in blocks)
+        return 1 if problems.errors or is_partial else 0
 
     async def _list(
         self,
@@ -92,7 +95,8 @@ class Names(ClusterCommand):
         from hsdns.server.explaining import name_of
 
         async with started(configuration, blocks) as runtime:
-            await wait_for_clusters(runtime, blocks, lambda: problems.is_denied)
+            await wait_for_clusters(runtime, blocks, is_whole=False)
+            say_unread(blocks)
             for block in blocks:
                 if remark := block.remark():
                     complain(remark)

@@ -14,7 +14,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +33,7 @@ from hsdns.plugin import Plugin
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.runtime import ServerRuntime
 from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+from hsdns.sources.api_server import ApiServer
 from hsdns.sources.replay import Replay
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 WAIT: Final = 10.0  # seconds for the cluster
 PORT: Final = 53  # for server blocks that specify none; nothing listens
-DENIED: Final = "the server denies access (403)"  # apiserver/reflector.py
 
 
 class CannotTell(OperatorError):
@@ -54,11 +54,6 @@ class Problems(logging.Handler):
         super().__init__()
         self.errors = 0
         self.sentences: list[str] = []
-
-    @property
-    def is_denied(self) -> bool:
-        """Whether an API server has denied access, which waiting does not change."""
-        return any(DENIED in sentence for sentence in self.sentences)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""
@@ -162,13 +157,18 @@ def connect(access: Sequence[str], *, runs_code: bool) -> Transport:
     return made(around, report)
 
 
-def kubernetes_blocks(configuration: Configuration) -> list[Kubernetes]:
-    """The kubernetes plugins, set to write no snapshots, and with recordings at their end."""
+def kubernetes_blocks(configuration: Configuration, within: Sequence[str] = ()) -> list[Kubernetes]:
+    """The kubernetes plugins, set to write no snapshots, and with recordings at their end.
+
+    `within` are the namespaces to read of a cluster whose user may not list all of it.
+    """
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
     for block in blocks:
         block.watch.reads_only = True
         if isinstance(block.source, Replay):
             block.source.at_its_end()
+        elif isinstance(block.source, ApiServer):
+            block.source.within = tuple(dict.fromkeys(within))
     return blocks
 
 
@@ -192,28 +192,49 @@ async def started(
         yield runtime
 
 
-async def read_clusters(
-    runtime: ServerRuntime, blocks: Sequence[Kubernetes], is_denied: Callable[[], bool]
-) -> bool:
+@contextlib.asynccontextmanager
+async def reading(
+    configuration: Configuration, within: Sequence[str], without: Collection[str]
+) -> AsyncIterator[tuple[ServerRuntime, list[Kubernetes]]]:
+    """Start the plugins but some, and read the clusters as far as may be; `within` as in kubernetes_blocks()."""
+    blocks = kubernetes_blocks(configuration, within)
+    plugins = [each for each in configuration.plugins if each.name not in without]
+    async with started(configuration, plugins) as runtime:
+        await read_clusters(runtime, blocks)
+        say_unread(blocks)
+        yield runtime, blocks
+
+
+async def read_clusters(runtime: ServerRuntime, blocks: Sequence[Kubernetes]) -> bool:
     """Wait until the clusters of started blocks are read, or cannot be read; return False after WAIT."""
 
-    def is_over() -> (
-        bool
-    ):  # the content of files was read when their block started; waiting does not help
+    def is_over() -> bool:
+        # The content of files was read when their block started, and a right does not come by waiting.
         unread = [each for each in blocks if not each.store.synced]
-        return is_denied() or all(each.source.silence(runtime.clock()) == 0.0 for each in unread)
+        return all(each.source.silence(runtime.clock()) == 0.0 for each in unread)
 
     return await runtime.wait_until(is_over, WAIT)
 
 
+def say_unread(blocks: Sequence[Kubernetes]) -> None:
+    """Say on standard error what is not known of clusters that have been read."""
+    complain(*dict.fromkeys(filter(None, (each.unread() for each in blocks if each.store.serves))))
+
+
 async def wait_for_clusters(
-    runtime: ServerRuntime,
-    blocks: Sequence[Kubernetes],
-    is_denied: Callable[[], bool] = lambda: False,
+    runtime: ServerRuntime, blocks: Sequence[Kubernetes], *, is_whole: bool = True
 ) -> None:
-    """Wait until the clusters of started blocks are read, or access is denied; raise CannotTell."""
-    is_over = await read_clusters(runtime, blocks, is_denied)
+    """Wait until the clusters of started blocks are read, the whole ones or what may be; raise CannotTell."""
+    check_read(
+        blocks,
+        "" if await read_clusters(runtime, blocks) else f" within {WAIT:g} seconds",
+        is_whole=is_whole,
+    )
+
+
+def check_read(blocks: Sequence[Kubernetes], limit: str = "", *, is_whole: bool = False) -> None:
+    """Raise CannotTell if a cluster has not been read, the whole one or what may be."""
     for block in blocks:
-        if not block.store.serves:
-            limit = "" if is_over else f" within {WAIT:g} seconds"
-            raise CannotTell(f"the cluster could not be read{limit}, from {block.source}")
+        if not block.store.serves or (is_whole and block.unread()):
+            why = f"{limit}, from {block.source}" if limit else f": {block.unread()}"
+            raise CannotTell(f"the cluster could not be read{why}")

@@ -45,6 +45,8 @@ from hsdns.cli.source import (
     KUBECONFIG,
     access_of,
     cluster_text,
+    cluster_tokens,
+    default_namespace,
     find_kubeconfig,
     options_of,
 )
@@ -310,27 +312,41 @@ def add_analysis(dump: ClusterDump, access: Sequence[str], namespace: str, *, ru
 async def _collect(options: Doctor) -> ClusterDump:
     from hsdns.apiserver.transport import Unreachable
     from hsdns.cli.offline import connect
-    from hsdns.sources.cluster_dump import collect
+    from hsdns.sources.cluster_dump import ClusterDump, collect
 
-    namespace = options.namespace
-    access = options.access()
+    namespace, access, progress = options.namespace, options.access(), Progress()
     transport = connect(access, runs_code=options.runs_code)
     if options.given.isdisjoint(("context", "kubeconfig")):
         complain(f"looking at {cluster_text(access)}")
-    progress = Progress()
+
+    async def read(namespace: str) -> tuple[ClusterDump, str]:
+        dump, why = ClusterDump([], {}), ""
+        try:
+            dump = await collect(
+                transport,
+                namespace,
+                lambda plural, count: progress.show(
+                    f"reading the cluster: {plural}, {count} objects"
+                ),
+            )
+        except Unreachable as error:
+            why = str(error)
+        return dump, why
+
     try:
-        return await collect(
-            transport,
-            namespace,
-            lambda plural, count: progress.show(f"reading the cluster: {plural}, {count} objects"),
-        )
-    except Unreachable as error:
-        hint = (
-            ""
-            if namespace or "(403)" not in str(error)
-            else "; for rights in one namespace, hsdns doctor NAMESPACE"
-        )
-        raise FlagError(f"the cluster could not be read: {error}{hint}") from None
+        dump, why = await read(namespace)
+        lacking, hint = why or dump.unread.get("services", ""), ""
+        if not namespace and "(403)" in lacking:
+            hint = "; for rights in one namespace, hsdns doctor NAMESPACE"
+            own = default_namespace(cluster_tokens(access))
+            part, nothing = await read(own)
+            if not nothing and "services" not in part.unread:
+                complain(f"{lacking} in the whole cluster, so only namespace {own} is looked at")
+                options.within = own
+                return part
+        if why:
+            raise FlagError(f"the cluster could not be read: {why}{hint}")
+        return dump
     finally:
         progress.show()
         await transport.close()

@@ -53,6 +53,7 @@ from hsdns.corefile.mounted import corefiles
 from hsdns.corefile.tree import CorefileError
 from hsdns.doctor.cli import NotAsked as PodNotAsked
 from hsdns.doctor.cli import PodView
+from hsdns.explanation.observed import not_known
 from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Questions
@@ -131,7 +132,8 @@ def add_answers(
     runs_code: bool = True,
 ) -> None:
     """Add the answers of the servers to a dump, also to the Pod of `view`, or why there are none; see ask_servers()."""
-    lacking = next((dump.unread[each] for each in NEEDED if each in dump.unread), "")
+    needed = NEEDED[: 2 if target else 3]  # a namespace with objects is there
+    lacking = next((dump.unread[each] for each in needed if each in dump.unread), "")
     if lacking or not asks:
         dump.unread[ANSWERS] = lacking if asks else "left out by -no-ask"
         return
@@ -171,20 +173,20 @@ def ask_servers(
             servers.extend(of_cluster(items, blocks))
         sets = [block.answer_set() for block in blocks]
         addresses = _pod_addresses(items, target)
-        return Questions(doctor_questions(sets[0], target, addresses, _labelled(items)))
+        asked = doctor_questions(sets[0], target, addresses, _labelled(items))
+        return Questions([each for each in asked if not not_known(blocks[0], each.query())])
 
+    namespace = target.partition("/")[0]
+    within = (namespace, *(each.namespace for each in KNOWN)) if namespace else ()
     try:
-        configuration, problems = configure(
+        configuration, _ = configure(
             None, cluster_tokens(access), text=corefile(items), runs_code=runs_code
         )
     except (CorefileError, OSError) as error:
         raise NotAsked(str(error)) from None
 
-    def is_denied() -> bool:
-        return problems.is_denied
-
     try:
-        with LoadCluster(configuration, choose, verifies=True, is_denied=is_denied) as cluster:
+        with LoadCluster(configuration, choose, verifies=True, within=within) as cluster:
             truth, questions = cluster.truth, cluster.questions.all
             assert truth is not None, "it verifies"
             if not questions:
@@ -198,10 +200,7 @@ def ask_servers(
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 found = list(pool.map(look, servers))
             seen, why_not = ([], "") if view is None else _seen(view, questions, truth.latest)
-    except CannotTell as error:
-        why = "; standard error says which right is missing" if is_denied() else ""
-        raise NotAsked(f"{error}{why}") from None
-    except (CorefileError, LoadError, OSError) as error:
+    except (CannotTell, CorefileError, LoadError, OSError) as error:
         raise NotAsked(str(error)) from None
     return judged([*found, *seen]), why_not
 

@@ -141,10 +141,18 @@ class Lookups:
         # No top-level domain has addresses, whichever server is queried.
         missed = [each for each in trace.packets if "." in each.name and id(each) in unseen]
         if missed and trace.result.error:
-            trace = trace._replace(result=Result((), UNSEEN, reasons[id(missed[-1])]))
+            why = [reasons[id(each)] for each in missed]
+            unread = [each for each in why if each.startswith("namespace ")]
+            trace = trace._replace(
+                result=Result((), UNSEEN, "; ".join(dict.fromkeys([*unread[:1], why[-1]])))
+            )
         return report_of(model, trace, unseen)
 
 
+UNKNOWN_NAME: Final = (
+    "{}, so whether {} is one of its names is not known; "
+    "end a whole name with a dot, or name the namespace with -n"
+)
 HOST_NETWORK: Final = "ClusterFirstWithHostNet"
 NEWER: Final = {"musl-1.2.3": "musl"}
 
@@ -389,7 +397,8 @@ InWatch = Callable[[Coroutine[Any, Any, Tried]], Awaitable[Tried]]
 UNREAD_POLICIES: Final = (
     "NetworkPolicies are not known ({}); one of them may keep the Pod from the DNS"
 )
-_KUBE_DNS: Final = (pack_label("kube-system"), pack_label("kube-dns"))
+_NAMESPACE: Final = "kube-system"
+_KUBE_DNS: Final = (pack_label(_NAMESPACE), pack_label("kube-dns"))
 
 
 async def find_pod(
@@ -475,11 +484,8 @@ async def name_meant(
         if any(name.encode() in each.store.namespaces for each in blocks):
             return True
         for each in blocks:
-            if not each.store.serves:
-                raise QuestionError(
-                    f"the cluster has not been read from {each.source}, so whether {word.name} is one of its names is "
-                    f"not known; end a whole name with a dot, or name the namespace with -n"
-                )
+            if why := each.unread("" if not each.store.serves else name):
+                raise QuestionError(UNKNOWN_NAME.format(why, word.name))
         return False
 
     return full_name(
@@ -556,12 +562,13 @@ def _cluster_dns(block: Kubernetes, given: str, reading: PodReading) -> tuple[st
     for address, where in reading.servers.items():
         if where.startswith("the cluster IP"):
             return address, where
-    if isinstance(block.source, ApiServer):
+    unread = block.unread(_NAMESPACE)
+    if isinstance(block.source, ApiServer) and not unread:
         raise QuestionError(
             "there is no Service kube-system/kube-dns with a cluster IP, so the address that the kubelet writes "
             "is not known; give it with -cluster-dns ADDRESS"
         )
-    return USUAL_DNS, "as usual: no Service kube-system/kube-dns"
+    return USUAL_DNS, f"as usual: {unread or 'no Service kube-system/kube-dns'}"
 
 
 def _dns_of(spec: PodSpec, namespace: str, path: str) -> PodDns:

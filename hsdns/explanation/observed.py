@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 from hsdns.chain import Handler, Next, Request, Spawn, WaitsInTask, has, link
+from hsdns.cluster.address import is_reverse
 from hsdns.cluster.freshness import Counters
 from hsdns.fastpath import Peeked
 from hsdns.faults.handler import FaultHandler
@@ -25,11 +26,11 @@ from hsdns.plugins.fault import Fault
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.secondary import Secondary
-from hsdns.query import QueryProcessor
+from hsdns.query import MAX_DEPTH, QueryProcessor
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire import counted
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.message import Query, Reply, unwritten
 
 # The interface of explanations to their surroundings: a command, or a running server.
 
@@ -58,7 +59,8 @@ class Edges(NamedTuple):
     monotonic seconds.  `counters` are the counters of the answer tables, None if there are none.  `peek` looks a
     query's octets up in the table of a server, as metrics name it, at a time in monotonic seconds, without changing the
     table.  `is_builtin`: the Corefile is the built-in one, and the cluster's own servers may forward what it refuses.
-    `is_elsewhere`: the server may run on another machine, which has other files with nameservers.
+    `is_elsewhere`: the server may run on another machine, which has other files with nameservers.  With `acts` the
+    plugins act as for the query of a client.
     """
 
     spawn: Spawn
@@ -70,6 +72,7 @@ class Edges(NamedTuple):
     peek: Peek = _nothing
     is_builtin: bool = False
     is_elsewhere: bool = False
+    acts: bool = False
 
 
 # They write logs and metrics, or look after the server.
@@ -174,13 +177,16 @@ class _Observer:
         handler, clock = self._handler, self._edges.clock
         visit = Visit(handler, request)
         self._visits.append(visit)
-        whom, is_loop = _server_asked(handler, request, is_elsewhere=self._edges.is_elsewhere)
-        if whom and not self._edges.asks:
+        asks, acts = self._edges.asks, self._edges.acts
+        whom, is_loop, is_elsewhere = _server_asked(handler, request)
+        if is_elsewhere and self._edges.is_elsewhere:
+            whom, is_loop, asks = is_elsewhere, False, False
+        if whom and not asks:
             visit.whom, visit.is_loop = whom, is_loop
             visit.reply = unwritten(Rcode.SERVFAIL)
             return visit.reply
 
-        if isinstance(handler, Fault | FaultHandler):
+        if isinstance(handler, Fault | FaultHandler) and not acts:
             visit.foreseen = handler.foresee(request)
             visit.passed = request
             visit.below = visit.reply = await next(request)
@@ -191,7 +197,7 @@ class _Observer:
             visit.below = await next(passed)
             return visit.below
 
-        if isinstance(handler, Cache):
+        if isinstance(handler, Cache) and not acts:
             visit.reply, visit.told = await handler.look(request, following)
         elif isinstance(handler, Forward) and whom:
             noting = request.replace(metadata={**(request.metadata or {})})
@@ -206,22 +212,22 @@ class _Observer:
         return visit.reply
 
 
-def _server_asked(handler: Handler, request: Request, *, is_elsewhere: bool) -> tuple[str, bool]:
-    """The servers that a plugin would query, if any, and whether they are all on this host."""
+def _server_asked(handler: Handler, request: Request) -> tuple[str, bool, str]:
+    """The servers that a plugin would query, if any, whether all are on this host, and what they are on another one."""
     qname = request.query.qname
     if isinstance(handler, Forward):
         for route in handler.routes:
-            if route.matches(qname) and is_elsewhere and route.files:
-                return f"the nameservers in {' and '.join(route.files)} of its machine", False
             if route.matches(qname):
                 words = [
                     f"{each.host}:{each.port}" if isinstance(each, HostTarget) else str(each)
                     for each in route.targets
                 ]
-                return " or ".join(words), all(map(_is_loopback, route.targets))
+                files = " and ".join(route.files)
+                there = f"the nameservers in {files} of its machine" if files else ""
+                return " or ".join(words), all(map(_is_loopback, route.targets)), there
     if isinstance(handler, Secondary) and qname.longest_of(handler.zones) is not None:
-        return "the primary server of its zone", False
-    return "", False
+        return "the primary server of its zone", False, ""
+    return "", False, ""
 
 
 def _is_loopback(target: Target | HostTarget) -> bool:
@@ -232,17 +238,21 @@ def observed_chain(handlers: Sequence[Handler], visits: list[Visit], edges: Edge
     """Link the handlers of a block when it is first used; each adds its visit to the visits."""
 
     def ask(request: Request) -> Awaitable[Reply]:
-        shown = (each for each in handlers if each.name not in LEFT_OUT)
+        shown = (each for each in handlers if edges.acts or each.name not in LEFT_OUT)
         return link([_Observer(each, visits, edges) for each in shown], edges.spawn)(request)
 
     return ask
 
 
 class Doubt(NamedTuple):
-    """Why a reply is not known, empty if it is; `goes_on`: a resolver asks for another name if this one is missing."""
+    """Why a reply is not known, empty if it is; `goes_on`: a resolver asks for another name if this one is missing.
+
+    `is_unread`: for want of rights, objects of the cluster are not known.
+    """
 
     why: str = ""
     goes_on: bool = False
+    is_unread: bool = False
 
 
 NO_FORWARD: Final = (
@@ -273,13 +283,11 @@ class ObservedProcessor(QueryProcessor):
                 f"plugin {raised[-1].handler.name} raised an error, which the log describes"
             )
         for each in self.visits:
-            block, name = each.handler, each.request.query.qname
-            if (
-                isinstance(block, Kubernetes)
-                and not block.store.serves
-                and name.longest_of(block.zones)
-            ):
-                return Doubt(f"the cluster has not been read from {block.source}")
+            if isinstance(each.handler, Kubernetes):
+                block = each.handler
+                is_partial = block.store.serves
+                if why := not_known(block, each.request.query):
+                    return Doubt(why, is_partial and each.request.depth == 0, is_partial)
         others = [
             (each.request, f"{each.whom} would answer for {{}}")
             for each in self.visits
@@ -290,6 +298,25 @@ class ObservedProcessor(QueryProcessor):
             asked = request.query.qname.to_text().removesuffix(".")
             return Doubt(why.format(asked), request.depth == 0)
         return Doubt()
+
+
+def not_known(block: Kubernetes, query: Query, depth: int = 0) -> str:
+    """Why it is not known whether the cluster has a name of a block; "" if it is, or is not in its zones."""
+    name = query.qname
+    zone = name.longest_of(block.zones)
+    if zone is None or not (block.unread() and depth <= MAX_DEPTH):
+        return ""
+    if not block.store.serves or is_reverse(name):
+        is_missing = not block.store.serves or block.answers.is_missing(name, query.qtype, zone)
+        return block.unread() if is_missing else ""
+    parsed = block.answers.lookup.parse(name, zone)
+    if parsed is None or not parsed.namespace:
+        return ""
+    if block.answers.is_missing(name, query.qtype, zone):
+        return block.unread(parsed.namespace.decode("utf-8", "replace"))
+    value = block.store.services.values.get((parsed.namespace, parsed.name))
+    alias = None if value is None else value.external_name
+    return "" if alias is None else not_known(block, Query.ask(alias, query.qtype), depth + 1)
 
 
 def cluster_visit(visits: Sequence[Visit]) -> Visit | None:

@@ -12,12 +12,11 @@ Rule 2: queries go to the first listen address of the Corefile, over UDP and TCP
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
@@ -29,19 +28,15 @@ from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, sa
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
-from hsdns.wire.iana import Rcode, type_to_text
+from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
     from hsdns.ask.cli import Asked
     from hsdns.assemble import Configuration
-    from hsdns.chain import Endpoint, Next, Request
     from hsdns.corefile.tree import Token
-    from hsdns.explanation.client import Client, Response, Tried
+    from hsdns.explanation.client import Client, Respond
     from hsdns.explanation.question import LookupQuestion
-    from hsdns.plugins.forward import Forward
-    from hsdns.query import QueryProcessor
     from hsdns.server.runtime import ServerRuntime
-    from hsdns.wire.message import Reply
 
 
 BESIDE_NO_SERVER: Final = (
@@ -130,26 +125,24 @@ class Resolve(AskerCommand):
     def _ask_chain(
         self, asked: LookupQuestion, objects: tuple[Token, ...] | None
     ) -> tuple[str, str, list[LookupReport]]:
-        from hsdns.cli.offline import configure
+        from hsdns.cli.offline import check_read, configure, reading
+        from hsdns.explanation.client import Lookups, client_of
         from hsdns.server.explaining import name_of
 
-        configuration, problems = configure(
-            self.conf, objects, self.forward, runs_code=self.runs_code
-        )
-
+        configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
+        is_elsewhere = source.is_cluster(objects) and self.conf is None
         word = self.word._replace(default=source.default_namespace(objects))
 
         async def ask() -> tuple[str, str, list[LookupReport]]:
-            from hsdns.explanation.client import Lookups
-
-            is_elsewhere = source.is_cluster(objects) and self.conf is None
-            async with chain_of(
-                configuration, is_denied=lambda: problems.is_denied, is_elsewhere=is_elsewhere
-            ) as chain:
-                name = await name_of(configuration, chain.runtime, word, as_typed=self.is_typed)
+            async with reading(configuration, word.namespaces, LEFT_OUT) as (runtime, blocks):
+                check_read(blocks)
+                name = await name_of(configuration, runtime, word, as_typed=self.is_typed)
                 say_meant(self.words[0], name)
-                client = await chain.client_of(asked)
-                lookups = Lookups(chain.respond, name, asked.types)
+                client = await client_of(
+                    configuration, asked, partial(runtime.in_watch, seconds=LONGEST)
+                )
+                respond = _chain(configuration, runtime, client, is_elsewhere=is_elsewhere)
+                lookups = Lookups(respond, name, asked.types)
                 try:
                     found = [await lookups.look_up(each) for each in client.settings]
                 except ValueError as error:
@@ -210,145 +203,49 @@ class Resolve(AskerCommand):
 
 BAD_SEARCH: Final = "a name of the search list cannot be looked up: {}"
 LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
-OF_FILES: Final = "the nameservers in {} of its machine would answer for {{}}"
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
 
 
-@contextlib.asynccontextmanager
-async def chain_of(
-    configuration: Configuration,
-    *,
-    is_denied: Callable[[], bool] = lambda: False,
-    is_elsewhere: bool = False,
-) -> AsyncIterator[Chain]:
-    """The chain of a server with this configuration, whose plugins run; raise CannotTell.
+def _chain(
+    configuration: Configuration, runtime: ServerRuntime, client: Client, *, is_elsewhere: bool
+) -> Respond:
+    """The answers of a server with this configuration, whose plugins run, to a client.
 
-    `is_denied`: whether the API server denies access, which waiting does not
-    change.  `is_elsewhere`: the server runs on another machine, which has other files with nameservers.
+    `is_elsewhere`: the server runs on another machine, which has other files with nameservers.
     """
     from hsdns.chain import Endpoint
-    from hsdns.cli.offline import CannotTell, kubernetes_blocks, started, wait_for_clusters
-    from hsdns.explanation.observed import NO_FORWARD
-    from hsdns.plugins.forward import Forward
-    from hsdns.query import QueryProcessor
+    from hsdns.explanation.client import Response, response_to
+    from hsdns.server.explaining import make_explainer
+    from hsdns.server.runtime import begin
 
-    listeners = [each for each in configuration.listeners if each.listen.scheme == "dns"]
-    if not listeners:
-        raise CannotTell(
-            f"{configuration.corefile.path}: no server block answers plain DNS, so no resolver can ask it"
-        )
-    blocks = kubernetes_blocks(configuration)
-    plugins = [each for each in configuration.plugins if each.name not in LEFT_OUT]
-    async with started(configuration, plugins) as runtime:
-        is_builtin = configuration.corefile.path == source.NAME
-        unknown: list[tuple[Request, str]] = []
+    async def go_on() -> None:
+        pass
 
-        def on_refused(request: Request, reply: Reply) -> None:
-            if is_builtin:
-                unknown.append((request, NO_FORWARD))
+    explainer = make_explainer(
+        configuration,
+        runtime,
+        asks=True,
+        pause=go_on,
+        is_builtin=configuration.corefile.path == source.NAME,
+        is_elsewhere=is_elsewhere,
+        acts=True,
+    )
+    address = client.pod.address if client.pod is not None else ""
+    own, first = Endpoint(address or "127.0.0.1", 40000), time.monotonic()
 
-        if is_elsewhere:
-            for block in configuration.blocks:
-                block.handlers = [
-                    ForwardElsewhere(each, unknown) if isinstance(each, Forward) else each
-                    for each in block.handlers
-                ]
-        chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
-        name = listeners[0].listen.server
-        processor = QueryProcessor(
-            name,
-            listeners[0].block_choice(chains),
-            any_class=listeners[0].any_class,
-            on_refused=on_refused,
-        )
-        runtime.processors = {name: processor}
-        await wait_for_clusters(runtime, blocks, is_denied)
-        listen = listeners[0].listen
-        yield Chain(
-            runtime,
-            processor,
-            Endpoint("127.0.0.1", 40000),
-            Endpoint(listen.host or "127.0.0.1", listen.port),
-            unknown,
-        )
-
-
-class ForwardElsewhere:
-    """`forward` of a server on another machine: what the nameservers in a file of that machine answer is not known."""
-
-    name = "forward"
-    waits = True
-
-    def __init__(self, forward: Forward, unknown: list[tuple[Request, str]]) -> None:
-        self._forward, self._unknown = forward, unknown
-
-    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Note what is not known, or ask."""
-        from hsdns.wire.message import unwritten
-
-        qname = request.query.qname
-        for route in self._forward.routes:
-            if route.matches(qname):
-                if not route.files:
-                    break
-                files = " and ".join(route.files)
-                self._unknown.append((request, OF_FILES.format(files)))
-                return unwritten(Rcode.REFUSED)
-        return await self._forward.handle(request, next)
-
-
-class Chain:
-    """Answers packets like a server; `unknown` has what another server would answer, each with a sentence for it."""
-
-    def __init__(
-        self,
-        runtime: ServerRuntime,
-        processor: QueryProcessor,
-        client: Endpoint,
-        local: Endpoint,
-        unknown: list[tuple[Request, str]],
-    ) -> None:
-        self._unknown = unknown
-        self.runtime = runtime
-        self._processor = processor
-        self._client, self._local = client, local
-        self._began = time.monotonic()
-
-    async def client_of(self, asked: LookupQuestion) -> Client:
-        """The client of a lookup, which sends the queries from now on; raise QuestionError."""
-        from hsdns.explanation.client import client_of
-
-        runtime = self.runtime
-
-        async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
-            return await runtime.in_watch(reading, LONGEST)
-
-        found = await client_of(runtime.configuration, asked, in_watch)
-        if found.pod is not None and found.pod.address:
-            self._client = self._client._replace(address=found.pod.address)
-        return found
-
-    async def respond(self, packet: Packet) -> Response:
-        """The seconds until the answer, and the answer, if there is one."""
-        from hsdns.explanation.client import Response, response_to
-        from hsdns.server.runtime import begin
-
+    async def respond(packet: Packet) -> Response:
         loop = asyncio.get_running_loop()
-        wire = wire_of(packet, packet.qid)
-        answering = self._processor.answer(
-            wire, self._client, self._local, packet.transport, self._began + packet.at
-        )
         began = loop.time()
-        done = begin(answering, self.runtime.queries.spawn)
+        wire = wire_of(packet, packet.qid)
+        done = begin(
+            explainer.ask(wire, own, packet.transport, first + packet.at), runtime.queries.spawn
+        )
         waited = not done.done()
         try:
-            reply = await asyncio.wait_for(done, LONGEST)
+            answered: tuple[bytes | None, str] | None = await asyncio.wait_for(done, LONGEST)
         except TimeoutError:
             return Response(None)
-        why = ""
-        if self._unknown:
-            first, sentence = self._unknown[0]
-            why = sentence.format(first.query.qname.to_text().removesuffix("."))
-            reply = None if first.depth else reply
-            self._unknown.clear()
+        reply, why = answered or (None, "")
         return response_to(packet, reply, why, loop.time() - began if waited else 0.0)
+
+    return respond

@@ -37,11 +37,13 @@ def make_explainer(
     asks: bool,
     pause: Callable[[], Awaitable[None]],
     is_builtin: bool | None = None,
+    is_elsewhere: bool | None = None,
+    acts: bool = False,
 ) -> Explainer:
     """Make the Explainer of a configuration; with `asks` it queries other servers; it awaits `pause` between steps.
 
     `is_builtin`: in a command, whether the Corefile is the built-in one, so that what it forwards is not known; None in
-    the server itself.
+    the server itself.  `is_elsewhere` and `acts` are those of Edges; by default a command's server may be elsewhere.
     """
     in_watch = partial(runtime.in_watch, seconds=WAIT)
     seeing = {
@@ -56,9 +58,10 @@ def make_explainer(
         pause,
         runtime.clock,
         is_builtin=bool(is_builtin),
-        is_elsewhere=is_builtin is not None,
+        is_elsewhere=is_builtin is not None if is_elsewhere is None else is_elsewhere,
+        acts=acts,
     )
-    if asks:
+    if asks and is_builtin is None:
         edges = edges._replace(counters=runtime.counters, peek=partial(_peek, runtime))
     return Explainer(configuration, seeing, edges)
 

@@ -2,7 +2,8 @@
 
 Path: plugins/kubernetes makes it if the block names no other source -> a watcher for each scope -> deliver.
 Rule 1: services, endpointslices, namespaces and, if enabled, pods and serviceimports are watched cluster-wide, as in
-        CoreDNS.  If that is forbidden and `namespaces` is given, each is watched in those namespaces instead.
+        CoreDNS.  If that is forbidden and `namespaces` is given, each is watched in those namespaces instead.  For that
+        a command gives `within`: what it may not list there either is left out, and unread() says so.
 Rule 2: an exception while an event is handled is logged and drops that event only; the watch continues.
 """
 
@@ -11,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -38,7 +39,7 @@ from hsdns.apiserver.watcher import (
     Watcher,
     WatchMetrics,
 )
-from hsdns.cluster.controllers.kinds import PodManifest
+from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
@@ -66,6 +67,9 @@ from hsdns.cluster.source import (
 )
 from hsdns.corefile.tree import did_you_mean
 from hsdns.sources.api_access import WatchOptions
+
+if TYPE_CHECKING:
+    from hsdns.causes.view import View
 
 # Reads the objects for a question from the API server: a few bounded lists.
 #
@@ -269,9 +273,79 @@ async def read_pod(
 async def _list_pods(
     transport: Transport, namespace: str, fields: str, limit: int
 ) -> list[PodManifest]:
-    query = {"limit": str(limit)}
-    if fields:
-        query["fieldSelector"] = fields
+    query = {"limit": str(limit)} | ({"fieldSelector": fields} if fields else {})
+    return await _pods_page(transport, namespace, query)
+
+
+# Reads what may stand behind the Services of a namespace: its pods, also those that have ended, and its workloads.
+#
+# Rule: bounded lists only; a kind that may not be read, or was not within the time, is not known.
+
+
+MOST_WORKLOADS: Final = 200  # of a kind
+_WORKLOADS: Final = {
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), "apps/v1"),
+    "Job": "batch/v1",
+}
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    """metav1.ListMeta."""
+
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Workloads(msgspec.Struct):
+    """Lists of apps/v1 and batch/v1."""
+
+    items: list[Workload] | None = None
+    metadata: _Meta = _Meta()
+
+
+async def read_view(
+    transport: Transport, namespace: str, selector: Mapping[str, str], seconds: float = DEADLINE
+) -> View:
+    """What may stand behind a Service with a selector: the pods that it matches, else others, and the workloads."""
+    from hsdns.causes.view import View  # noqa: PLC0415 - only explanations need it
+
+    view = View(is_live=True)
+
+    async def read(plural: str, reading: Awaitable[None]) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await reading
+        except (Unreachable, msgspec.MsgspecError) as fault:
+            view.unknown[plural] = transport.redact(str(fault))
+        except TimeoutError:
+            view.unknown[plural] = f"{transport.server} did not answer within {seconds:g} s"
+
+    async def read_pods() -> None:
+        found: list[PodManifest] = []
+        if selector:
+            labels = {"labelSelector": labels_text(selector), "limit": str(MAX_PODS)}
+            found = await _pods_page(transport, namespace, labels)
+        if not found:
+            found = await _pods_page(transport, namespace, {"limit": str(OTHER_PODS)})
+        view.add(("Pod", each) for each in found)
+
+    async def read_workloads(kind: str, group_version: str) -> None:
+        resource = Resource(kind, f"{kind.lower()}s", f"/apis/{group_version}", Service)
+        scope, query = Scope(resource, namespace), {"limit": str(MOST_WORKLOADS)}
+        page = msgspec.json.decode(await get_body(transport, scope, query), type=_Workloads)
+        view.add((kind, each) for each in page.items or ())
+        if page.metadata.continue_:
+            view.unknown[resource.plural] = f"only {MOST_WORKLOADS} were read"
+
+    kinds = (
+        read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
+    )
+    await asyncio.gather(read(PODS.plural, read_pods()), *kinds)
+    return view
+
+
+async def _pods_page(
+    transport: Transport, namespace: str, query: dict[str, str]
+) -> list[PodManifest]:
     page = await get_body(transport, Scope(PODS, namespace), query)
     return msgspec.json.decode(page, type=_Pods).items or []
 
@@ -298,7 +372,8 @@ class ApiServer:
 
     `reject` gets kind, key and error of each object that cannot be decoded, `on_lost` the time since when the server
     cannot be watched, "" once it can be watched again; `settle` is called when all scopes are synced.  `obstacles` make
-    its requests fail, for rules of `fault`.
+    its requests fail, for rules of `fault`.  `within`, of a command, are the namespaces to read in place of a cluster
+    that its user may not list.
     """
 
     def __init__(
@@ -310,12 +385,16 @@ class ApiServer:
         self.reject: Callable[[str, Key, str], None] = lambda kind, key, fault: None
         self.on_lost: Callable[[str], None] = lambda since: None
         self.obstacles = Obstacles()
+        self.within: tuple[str, ...] | None = None
         self.connect = connect
         self.options = options
         self._settle = settle or memory.keep
         self._contact: Contact | None = None
         self._transport: Transport | None = None
         self._reflectors: dict[Scope, Reflector] = {}
+        self._refused: set[tuple[Resource, str | None]] = (
+            set()
+        )  # with a namespace, or None for the whole cluster
         self._synced = False
 
     def __str__(self) -> str:
@@ -393,13 +472,58 @@ class ApiServer:
 
     def silence(self, now: float) -> float:
         """Seconds since the oldest last contact of a scope; infinite until every scope had contact."""
+        if self._refused and not self._has_services:
+            return 0.0  # waiting does not help
         return self._contact.silence(now) if self._contact is not None else float("inf")
+
+    @property
+    def _has_services(self) -> bool:
+        return any(each.resource is SERVICES for each in list(self._reflectors))
+
+    def unread(self, namespace: str = "") -> str:
+        """Why the content of a namespace, or else of the cluster, is not known, as far as that is; "" if it is."""
+        places = self._places
+        if not self._refused or (namespace and self.options.namespaces and namespace not in places):
+            return ""
+        is_tried = namespace in places
+        lacking = [
+            scope.plural
+            for scope in (SERVICES, ENDPOINT_SLICES, PODS, SERVICE_IMPORTS, NAMESPACES)
+            if (scope, namespace if is_tried else None) in self._refused
+        ]
+        if lacking[1:] or is_tried:  # a namespace with Services is there
+            lacking = [each for each in lacking if each != NAMESPACES.plural]
+        right = f"no right to list {' and '.join(lacking)}"
+        if not lacking:
+            return ""
+        if namespace:
+            where = "it" if is_tried else "the whole cluster"
+            return f"namespace {namespace} is not known: {right} in {where} (403)"
+        known = [each for each in places if not self.unread(each)]
+        if known:
+            return f"{right} in the whole cluster (403), so only {_namespaces(known)} is known"
+        where = f" or in {_namespaces(places)}" if places else ""
+        rest = ", so which names are missing is not known" if self._has_services else ""
+        return f"{right} in the whole cluster{where} (403){rest}"
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        """The namespaces to read where the whole cluster may not be."""
+        return self.options.namespaces or self.within or ()
 
     async def read(self, lead: Lead) -> Reading:
         """Read the objects for a question, on the connection of the watches."""
         if self._transport is None:
             return Reading((), (Fault("the API server has not been asked yet"),))
         return await read_objects(self._transport, lead)
+
+    async def read_view(self, namespace: str, selector: Mapping[str, str]) -> View:
+        """Read what may stand behind a Service, on the connection of the watches."""
+        if self._transport is None:
+            from hsdns.causes.view import View  # noqa: PLC0415 - as above
+
+            return View((), {PODS.plural: "the API server has not been asked yet"})
+        return await read_view(self._transport, namespace, selector)
 
     async def read_pod(self, namespace: str, name: str) -> PodReading:
         """Read a pod, on the connection of the watches; raise PodUnreadable."""
@@ -419,25 +543,46 @@ class ApiServer:
                 deliver(events)
             except Exception:
                 _deliver_singly(events, deliver)
-        if not self._synced and all(found.synced for found in self._reflectors.values()):
-            self._synced = True
-            deliver([Synced()])
-            self._settle()
+        if self._synced or not all(found.synced for found in self._reflectors.values()):
+            return
+        if self._refused:
+            if not self._has_services:
+                return
+            deliver([Upserted(Namespace(ObjectMeta(name=each))) for each in self._assumed()])
+        self._synced = True
+        deliver([Synced()])
+        self._settle()
+
+    def _assumed(self) -> set[str]:
+        """The namespaces that may not be listed, but whose Services may, or that have Services."""
+        if (NAMESPACES, None) not in self._refused:
+            return set()
+        services = [each for scope, each in self._reflectors.items() if scope.resource is SERVICES]
+        scopes = {each.scope.namespace for each in services} - {None}
+        return {*filter(None, scopes), *(key[0] for each in services for key in each.known)}
 
     def _replacements(
         self, reflector: Reflector, report: Report, deliver: Deliver
     ) -> list[Scope] | None:
         """Return the scopes to watch instead of a forbidden one; None if there is no alternative."""
-        scope, namespaces = reflector.scope, self.options.namespaces
-        if not reflector.forbidden or reflector.synced or not namespaces:
+        scope, namespaces = reflector.scope, self._places
+        if (
+            not reflector.forbidden
+            or reflector.synced
+            or not (namespaces or self.within is not None)
+        ):
             return None
-        if scope.namespace is None:
-            names = " ".join(namespaces)
+        if self.within is not None:
+            self._refused.add((scope.resource, scope.namespace))
+            if scope.namespace is not None:
+                return []
+        elif scope.namespace is None:
             report(
                 logging.INFO,
                 f"this account may not watch {scope} in the whole cluster; "
-                f"watching namespaces {names} instead",
+                f"watching namespaces {' '.join(namespaces)} instead",
             )
+        if scope.namespace is None:
             return [scope._replace(namespace=name) for name in namespaces]
         if scope.resource is not NAMESPACES:
             return None
@@ -447,6 +592,10 @@ class ApiServer:
         )
         deliver([Upserted(Namespace(ObjectMeta(name=scope.namespace)))])
         return []
+
+
+def _namespaces(names: Sequence[str]) -> str:
+    return f"namespace{'s' * (len(names) > 1)} {' and '.join(names)}"
 
 
 def _deliver_singly(events: Sequence[Event], deliver: Deliver) -> None:

@@ -87,12 +87,9 @@ STALE = OBJECTS.replace("addresses: [10.0.0.2]", "addresses: [10.0.0.7]")
 
 
 @contextmanager
-def api(*texts: str, namespaces: Sequence[str] = ()) -> Iterator[str]:
-    """Serve objects; the address.  With `namespaces` Services may be read in these only."""
+def api(*texts: str) -> Iterator[str]:
+    """Serve objects; the address."""
     loop, server = asyncio.new_event_loop(), FakeApi()
-    if namespaces:
-        server.cluster.revoke("services")
-        server.cluster.grant("services", *namespaces)
     for text in texts:
         for item in yaml.safe_load_all(text):
             if item:
@@ -285,20 +282,6 @@ def test_what_cannot_be_asked_is_told_and_is_no_finding(
             printed = run(capsys, url)
     assert of_servers(printed) == []
     assert {each["resource"]: each["reason"] for each in printed["unchecked"]}["answers"] == reason
-
-
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_without_the_right_to_watch_nothing_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    with api(OBJECTS, DNS, namespaces=["shop", "kube-system"]) as url:
-        Path("config").write_text(KUBECONFIG % url)
-        assert cli.main(["doctor", "shop/web", "-kubeconfig", "config"]) == 0
-    printed = capsys.readouterr()
-    assert (
-        "not checked: HS231, HS232: answers: the cluster could not be read, from config; standard error says which right "
-        "is missing\n" in printed.out
-    )
-    assert 'cannot watch resource "services"' in printed.err
 
 
 RIGHT = {"right": True, "records": 1}

@@ -26,7 +26,8 @@ from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.server.loopback import ReloadableServer
 from tests.support.tables import columns
 
-WAYS = ("two servers", "server", "pod", "context", "resolv.conf", "nothing")
+WAYS = ("two servers", "server", "pod", "context", "one namespace", "resolv.conf", "nothing")
+READ = ("services", "endpointslices", "namespaces", "pods")
 WEB = """
 apiVersion: v1
 kind: Service
@@ -74,8 +75,8 @@ def serving(folder: Path) -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
-    """A folder with a kubeconfig and a resolv.conf, a cluster and a server that runs, and its port."""
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int, ApiThread]]:
+    """A folder with a kubeconfig and a resolv.conf, the port of a server that runs, and a cluster."""
     path, before = tmp_path_factory.mktemp("ways"), Path.cwd()
     os.chdir(path)
     Path("web.yaml").write_text(WEB)
@@ -90,7 +91,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]
             second.listen()
             api.apply(NAMESPACE, service("web", "10.96.7.7"), config_map("coredns", Corefile=DNS.format(path)))  # fmt: skip
             Path("config").write_text(kubeconfig(api.api.url))
-            yield path, port
+            yield path, port, api
     finally:
         os.chdir(before)
 
@@ -101,28 +102,33 @@ def test_way_in(
     way: str,
     command: str,
     said: str,
-    place: tuple[Path, int],
+    place: tuple[Path, int, ApiThread],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The first line on standard error."""
-    folder, port = place
+    folder, port, api = place
     monkeypatch.chdir(folder)
     monkeypatch.setattr(ask, "PORT", port)  # that of the nameserver
     at = WAYS.index(way)
     sockets = Path("two" if at == 0 else "hsdns" if at == 1 else "none")
     monkeypatch.setattr(control_path, "own_folder", lambda: sockets)
     monkeypatch.setattr(control_path, "SYSTEM", folder / "none")
-    monkeypatch.setenv("KUBECONFIG", "config" if at <= WAYS.index("context") else "none")
+    monkeypatch.setenv("KUBECONFIG", "config" if at < WAYS.index("resolv.conf") else "none")
+    for each in READ:
+        api.api.cluster.grant(each)
+        if way == "one namespace":
+            api.api.cluster.revoke(each)
+            api.api.cluster.grant(each, "shop")
     monkeypatch.setattr(source, "is_in_pod", lambda: at <= WAYS.index("pod"))
     words, connect = source.cluster_tokens, offline.connect  # the account of a pod has no file here
     monkeypatch.setattr(source, "cluster_tokens", lambda access: words(access or ("config",)))
     monkeypatch.setattr(
         offline, "connect", lambda access, **more: connect(access or ("config",), **more)
     )
-    for each in (ask, explanation, resolver):
+    for module in (ask, explanation, resolver):
         path = "resolv.conf" if at <= WAYS.index("resolv.conf") else "none"
-        monkeypatch.setattr(each, "RESOLV_CONF", path)
+        monkeypatch.setattr(module, "RESOLV_CONF", path)
     Path("out.rec").unlink(missing_ok=True)
     status = main(command.split())
     found = f"{status} {capsys.readouterr().err}".partition("\n")[0].rstrip()

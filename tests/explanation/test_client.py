@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,17 @@ import yaml
 from hsdns.ask.names import read_word
 from hsdns.assemble import Configuration
 from hsdns.cli.launch import CorefileSource, build
-from hsdns.cli.offline import kubernetes_blocks, started
+from hsdns.cli.offline import kubernetes_blocks, reading, started
 from hsdns.explanation.client import (
     Client,
     ClientPod,
     Lookups,
     Response,
     client_cause,
+    client_of,
 )
 from hsdns.explanation.question import LookupQuestion, QuestionError
-from hsdns.resolver.cli import chain_of
+from hsdns.resolver.cli import LEFT_OUT
 from hsdns.resolver.model import Answer, Packet
 from hsdns.server.explaining import name_of
 from hsdns.wire.iana import Rcode, RRType
@@ -111,9 +113,9 @@ def configuration(
 
 def find(found: Configuration, path: str, given: str = "") -> ClientPod:
     async def read() -> ClientPod:
-        async with chain_of(found) as chain:
+        async with reading(found, (), LEFT_OUT) as (runtime, _):
             question = LookupQuestion("db", (RRType.A,), ("glibc",), path, cluster_dns=given)
-            pod = (await chain.client_of(question)).pod
+            pod = (await client_of(found, question, partial(runtime.in_watch, seconds=10))).pod
             assert pod is not None
             return pod
 

@@ -54,7 +54,7 @@ class LoadCluster:
     """The cluster of a configuration; a context manager that raises LoadError or CannotTell.
 
     `choose` makes the questions once the cluster is read.  `serves` is host and port for other servers to watch a
-    simulated cluster.  `is_denied` returns whether access to the cluster is denied, which ends the wait.
+    simulated cluster.  `within` are namespaces to read of a cluster whose user may not list all of it.
     """
 
     configuration: Configuration
@@ -65,7 +65,7 @@ class LoadCluster:
     changes_api: bool = False
     kinds: Mapping[str, int] = field(default_factory=DEFAULT.copy)
     seed: int = 1
-    is_denied: Callable[[], bool] = lambda: False
+    within: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.questions: Questions
@@ -144,7 +144,7 @@ class LoadCluster:
 
     async def _live(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        blocks = kubernetes_blocks(self.configuration)
+        blocks = kubernetes_blocks(self.configuration, self.within)
         if not blocks:
             raise CannotTell(
                 f"{self.configuration.corefile.path}: there is no kubernetes block, so there is no cluster"
@@ -152,7 +152,7 @@ class LoadCluster:
         async with started(self.configuration, blocks) as runtime:
             writer: ApiWriter | None = None
             try:
-                await wait_for_clusters(runtime, blocks, self.is_denied)
+                await wait_for_clusters(runtime, blocks, is_whole=not self.within)
                 if self.changes_api:
                     writer = _writer(_only(blocks))
                     await self._make_namespace(_only(blocks), writer)

@@ -319,6 +319,11 @@ class Objects:
         return [each for name in names for each in self._by_namespace.get(name, ())]
 
     @cached_property
+    def namespaces(self) -> set[str]:
+        """The namespaces of the Services."""
+        return {each.namespace for each, _ in self.services} - {""}
+
+    @cached_property
     def custom(self) -> list[Manifest]:
         """The custom resources: objects of a group that is not the API server's own."""
         return [
@@ -418,6 +423,19 @@ def ports_of(pods: PodSet) -> Iterator[ContainerPort]:
     for container in pods.spec.init_containers or ():
         if container.restart_policy == "Always":
             yield from container.ports or ()
+
+
+def texts_of(value: Any, field: str) -> Iterator[tuple[str, str]]:
+    """The texts in a value, with their fields."""
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            step = f"[{key}]" if "." in str(key) else f".{key}"
+            yield from texts_of(each, f"{field}{step}".removeprefix("."))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from texts_of(each, f"{field}[{at}]")
 
 
 def is_near(one: Manifest, other: Manifest) -> bool:

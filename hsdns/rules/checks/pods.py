@@ -163,6 +163,8 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
             one.manifest is manifest for one in objects.selected(each, service.spec.selector or {})
         )
     ]
+    others = [] if headless else list(objects.services_of(pods))
+    has_ip = not any(is_headless(service) for _, service in others)
     if not named:
         if headless:
             yield manifest.remark(
@@ -176,6 +178,16 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
                 f"there is no Service {name}, so the pods have no names of their own; "
                 "add a headless Service of that name",
             )
+        elif (
+            others
+            and has_ip
+            and not _is_name_of(name, [manifest.name, *(each.name for each, _ in others)])
+        ):
+            yield manifest.remark(
+                field,
+                f"there is no Service {name} here, so the pods have no names of their own; {others[0][0]} selects "
+                "them, but has a cluster IP; add a headless Service, and write its name",
+            )
         return
     for each, service in named:
         selector = service.spec.selector or {}
@@ -188,6 +200,16 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
                 f"the selector of {each}, {shown}, does not match the pods, so they have no names below it; "
                 "correct the selector or the labels",
             )
+
+
+_NO_SERVICE: Final = ("none", "dummy", "unused", "headless")
+
+
+def _is_name_of(name: str, names: list[str]) -> bool:
+    """Whether a name is made of one of others, or says that there is no Service, so that it is none misspelt."""
+    return name in _NO_SERVICE or any(
+        f"-{one}-" in f"-{other}-" for each in names for one, other in ((name, each), (each, name))
+    )
 
 
 def _has(written: re.Pattern[str], manifest: Manifest) -> bool:

@@ -17,15 +17,16 @@ from typing import Final, NamedTuple
 from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.cause import Cause
 from hsdns.causes.labels import (
+    corrected,
+    different,
     in_other_namespace,
     is_misspelt,
-    meant_labels,
     mismatch,
     nearest,
     unlike,
 )
 from hsdns.causes.pod import Trouble, trouble_of
-from hsdns.causes.view import ENDPOINTS, PODS, SLICES, Candidate, Controlled, View
+from hsdns.causes.view import ENDPOINTS, PODS, SLICES, Controlled, View
 from hsdns.cluster.controllers.endpointslice import NO_ADDRESSES
 from hsdns.cluster.controllers.kinds import ContainerPort, PodManifest, is_ready
 from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
@@ -315,7 +316,7 @@ def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _
     near = nearest(name, selector, candidates, service.metadata.labels or {})
     if near is not None:
         sentence = f": {mismatch(selector, near.place, near.labels)}"
-        return _Why("HS101", where, sentence, _corrected(view, service, selector, near))
+        return _Why("HS101", where, sentence, _patch(view, service, selector, near.labels))
     for other, found in view.elsewhere(namespace, selector):
         sentence = f": {in_other_namespace(selector, namespace, found.place, other)}"
         todo = f"create {where} in namespace {other}, or the pods in {namespace}"
@@ -324,14 +325,14 @@ def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _
     return _Why("HS101", where, sentence, f"kubectl -n {namespace} get pods --show-labels")
 
 
-def _corrected(view: View, service: Service, selector: Mapping[str, str], near: Candidate) -> str:
+def _patch(
+    view: View, service: Service, selector: Mapping[str, str], labels: Mapping[str, str]
+) -> str:
     """The change of a selector with which it matches the pods that it means."""
     namespace, name = service.key
-    kept = selector.items() & near.labels.items()
-    right = {**meant_labels(selector, near.labels), **dict(kept)}
-    right = right or dict(sorted(near.labels.items())[:2])
+    right = corrected(selector, labels)
     if not right:
-        return f"give the pods of {near.place} the labels {labels_text(selector)}"
+        return f"give the pods the labels {labels_text(selector)}, or {place(service)} their labels"
     if not view.is_live:
         return f"set spec.selector of {place(service)} to {labels_text(right)}"
     change = {key: None for key in selector if key not in right} | {
@@ -467,11 +468,11 @@ def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> C
         )
     selector = service.spec.selector or {}
     if own is None and not selector.items() <= (pod.metadata.labels or {}).items():
-        has = meant_labels(selector, pod.metadata.labels or {})
+        labels = pod.metadata.labels or {}
+        has = {key: labels[key] for key in different(selector, labels) if key in labels}
         shown = f", which has {labels_text(has)}" if has else ""
         sentence = f"the selector of {place(service)}, {labels_text(selector)}, does not match pod {name}{shown}"
-        near = Candidate(f"pod {name}", name, pod.metadata.labels or {})
-        return Cause("HS102", place(service), sentence, _corrected(view, service, selector, near))
+        return Cause("HS102", place(service), sentence, _patch(view, service, selector, labels))
     return None
 
 

@@ -183,17 +183,6 @@ def _is_one_edit(left: str, right: str) -> bool:
     return len(short) > 3 and short[at + 1 :] == long[at + 1 :]
 
 
-def meant_labels(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels of pods that stand for those of a selector: the same keys, or other keys with the same values."""
-    found: dict[str, str] = {}
-    for key, value in selector.items():
-        if key in labels:
-            found[key] = labels[key]
-        else:
-            found |= {other: each for other, each in labels.items() if each == value}
-    return found
-
-
 def mismatch(selector: Mapping[str, str], place: str, labels: Mapping[str, str]) -> str:
     """The sentence about a selector that matches no pod, with the labels of the pods that it means."""
     has, lacks = list[str](), list[str]()
@@ -225,3 +214,15 @@ def different(selector: Mapping[str, str], labels: Mapping[str, str]) -> list[st
         for key, value in selector.items()
         if labels.get(key) != value and key not in MADE_LABELS
     ]
+
+
+def corrected(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+    """The selector that matches the pods that it means; empty if they have none of the labels."""
+    found: dict[str, str] = {}
+    for key, value in selector.items():
+        other = key if key in labels else other_key(key, value, selector, labels)
+        if key in MADE_LABELS:
+            found[key] = value
+        elif other:
+            found[other] = labels[other]
+    return found

@@ -217,11 +217,12 @@ class Explainer:
         elif doubt.why and (outcome != "could not tell" or doubt.is_unread):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
-        near = Nearest()
+        near, is_meant = Nearest(), False
         if outcome != "resolves" and reply.rcode and not _is_unanswered(visits, reply):
             near = await self._nearest(query, cluster)
             is_missing = cluster is not None and cluster.is_missing
-            if near.names and (cluster is None or is_missing):
+            is_meant = cluster is not None and cluster.cause is not None
+            if near.names and (cluster is None or is_missing) and not is_meant:
                 whom = next((each.whom for each in visits if each.whom and not each.is_loop), "")
                 if cluster is not None and outcome == "could not tell" and not whom:
                     cause = f"{cause}; {near.hint}"
@@ -244,7 +245,7 @@ class Explainer:
         if ADD_FORWARD in cause:
             todo = ADD_FORWARD
         is_named = near.shown.startswith("its name is") or _are_absent(needed)
-        if near.shown and near.shown in cause and is_named and near.is_sure:
+        if near.shown and near.shown in cause and is_named and near.is_sure and not is_meant:
             todo = f"use {near.names[0].name.removesuffix('.')}"
         explanation = Explanation(
             VERSION,

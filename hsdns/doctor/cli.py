@@ -53,6 +53,7 @@ from hsdns.lint import istioctl
 from hsdns.lint.rule import FLAG, LEVEL, PREVIEW, read_silences
 
 if TYPE_CHECKING:
+    from hsdns.rules.diagnosis import Subject
     from hsdns.rules.judging import Files
     from hsdns.rules.objects import Objects
     from hsdns.sources.cluster_dump import ClusterDump
@@ -179,7 +180,7 @@ class Doctor(ReadingCommand):
             show_read,
             show_rest,
         )
-        from hsdns.rules.diagnosis import diagnose, subject_of
+        from hsdns.rules.diagnosis import diagnose
         from hsdns.rules.names import failing_names
         from hsdns.rules.rule import level_at_least
         from hsdns.sources.cluster_dump import QUERIES
@@ -190,7 +191,7 @@ class Doctor(ReadingCommand):
         screen = Screen.of_output(is_wide=is_wide)
         add = self._asking(recorded)
         read = self.read()
-        subject = subject_of(read.files, read.lacking, self.target)
+        subject = read.subject(self.target)
         complain(*subject.problems)
         names = failing_names(subject)
         if is_text:
@@ -205,7 +206,7 @@ class Doctor(ReadingCommand):
         elif recorded:
             read.add(recorded)
             read.lacking.pop(QUERIES, None)
-        subject = subject_of(read.files, read.lacking, self.target)
+        subject = read.subject(self.target)
         found = diagnose(subject, patterns, preview=self.preview)
         listed = [each for each in found.findings if level_at_least(each.level, self.level)]
         mesh = [each for each in found.mesh if level_at_least(each.level, self.level)]
@@ -242,12 +243,13 @@ class Doctor(ReadingCommand):
     def read(self, flag: str = "from") -> DumpRead:
         """Read a cluster or a dump; raise FlagError or OSError."""
         from hsdns.rules.judging import read_dump, read_files
-        from hsdns.sources.cluster_dump import FIRST_LINE, unread_kinds
+        from hsdns.sources.cluster_dump import FIRST_LINE, NOTE, unread_kinds
 
         if self.from_ is not None:
             name, content = self._file(self.from_, flag)
             files = read_files([(name, content)], has_places=False)
-            return DumpRead(name, files, unread_kinds(content))
+            is_cluster = NOTE.encode() in content
+            return DumpRead(name, files, unread_kinds(content), is_cluster=is_cluster)
         dump = asyncio.run(_collect(self))
         name = f"{CLUSTER} {self.context}" if self.context else CLUSTER
         found = DumpRead(name, read_dump(name, dump.items, FIRST_LINE), dump.lacking, dump)
@@ -333,9 +335,22 @@ class DumpRead:
     """
 
     def __init__(
-        self, name: str, files: Files, lacking: dict[str, str], dump: ClusterDump | None = None
+        self,
+        name: str,
+        files: Files,
+        lacking: dict[str, str],
+        dump: ClusterDump | None = None,
+        *,
+        is_cluster: bool = False,
     ) -> None:
         self.name, self.files, self.lacking, self.dump = name, files, lacking, dump
+        self._is_cluster = is_cluster or dump is not None
+
+    def subject(self, target: str) -> Subject:
+        """What to diagnose; raise ValueError if it has no such target."""
+        from hsdns.rules.diagnosis import subject_of
+
+        return subject_of(self.files, self.lacking, target, is_cluster=self._is_cluster)
 
     def add(self, *objects: Mapping[str, Any]) -> None:
         """Add objects of our own kinds."""

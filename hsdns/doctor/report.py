@@ -273,7 +273,9 @@ def summary(shown: Shown) -> str:
     if later:
         counts.append(f"{later if fail else counted(later, 'finding')} will fail")
     if costs:
-        counts.append(f"{costs if counts else counted(costs, 'finding')} cost queries or surprise")
+        found_costs = f"{costs}" if counts else counted(costs, "finding")
+        verbs = "costs queries or surprises" if costs == 1 else "cost queries or surprise"
+        counts.append(f"{found_costs} {verbs}")
     counts = counts or ["no findings"]
     if shown.below:
         counts.append(f"{shown.below} more below the -level")

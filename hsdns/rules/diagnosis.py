@@ -64,7 +64,8 @@ class Diagnosis(NamedTuple):
 class Subject(NamedTuple):
     """What is diagnosed: objects, their silences, what could not be read, by plural and as sentences.
 
-    `places` are the objects of the target, None without one.
+    `places` are the objects of the target, None without one.  `is_cluster` if the objects are those of a cluster, not
+    manifests that make one.
     """
 
     objects: Objects
@@ -72,14 +73,12 @@ class Subject(NamedTuple):
     reasons: Mapping[str, str]
     problems: list[str]
     places: set[str] | None
-
-    @property
-    def is_cluster(self) -> bool:
-        """Whether the objects are those of a cluster, not manifests that make one."""
-        return any("uid" in each.metadata for each in self.objects.manifests)
+    is_cluster: bool
 
 
-def subject_of(read: Files, reasons: Mapping[str, str], target: str = "") -> Subject:
+def subject_of(
+    read: Files, reasons: Mapping[str, str], target: str = "", *, is_cluster: bool = False
+) -> Subject:
     """What to diagnose; `target` is NAMESPACE or NAMESPACE/NAME.  Raise ValueError if the dump does not have it."""
     old = read.objects
     objects = Objects(old.manifests, old.corefiles, is_whole=not WHOLE & set(reasons))
@@ -87,7 +86,9 @@ def subject_of(read: Files, reasons: Mapping[str, str], target: str = "") -> Sub
         places = _places(objects, target) if target else None
     except ValueError as error:
         raise ValueError(f"{error}{_unread(reasons)}") from None
-    return Subject(objects, read.silences, reasons, [*read.unread, *read.left_out], places)
+    is_cluster = is_cluster or any("uid" in each.metadata for each in objects.manifests)
+    problems = [*read.unread, *read.left_out]
+    return Subject(objects, read.silences, reasons, problems, places, is_cluster)
 
 
 def diagnose(

@@ -35,8 +35,10 @@ DUMP = b"""
 """
 
 
-def diagnosed(dump: bytes, reasons: dict[str, str], target: str, **more: bool) -> Diagnosis:
-    return diagnose(subject_of(read_files([("dump", dump)]), reasons, target), **more)
+def diagnosed(
+    dump: bytes, reasons: dict[str, str], target: str, *, preview: bool = False
+) -> Diagnosis:
+    return diagnose(subject_of(read_files([("dump", dump)]), reasons, target), preview=preview)
 
 
 def found(target: str = "", **reasons: str) -> list[tuple[str, str]]:

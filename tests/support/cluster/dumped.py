@@ -47,7 +47,7 @@ def dump_of(text: str) -> bytes:
             item = _made_by(pod, workloads)
             items.append(item)
         item.setdefault("status", _status(pod))
-    return ClusterDump(items, {}).encode()
+    return ClusterDump([msgspec.json.encode(each) for each in items], {}).encode()
 
 
 def _key(item: Item) -> tuple[str, str, str]:

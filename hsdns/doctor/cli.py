@@ -29,7 +29,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from hsdns import __version__
 from hsdns.cli.command import (
     ANY,
+    CONTEXT,
     FORMATS,
+    KUBECONFIG,
     Contradiction,
     FlagError,
     Progress,
@@ -40,9 +42,7 @@ from hsdns.cli.command import (
     say_text,
 )
 from hsdns.cli.source import (
-    CONTEXT,
     DEMO,
-    KUBECONFIG,
     access_of,
     cluster_text,
     cluster_tokens,

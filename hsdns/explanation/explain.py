@@ -21,6 +21,7 @@ from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import address_in
 from hsdns.cluster.value import Node
+from hsdns.errors import OperatorError
 from hsdns.explanation.candidates import Candidates, of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import LiveObjects, Seen
@@ -35,7 +36,6 @@ from hsdns.explanation.observed import (
     observed_chain,
     summary,
 )
-from hsdns.explanation.question import QuestionError
 from hsdns.explanation.records import (
     keep_seconds,
     past,
@@ -267,7 +267,7 @@ class Explainer:
         listeners = self._configuration.listeners
         listener = next((each for each in listeners if each.listen.scheme == "dns"), None)
         if listener is None:
-            raise QuestionError(NO_PLAIN.format(self._configuration.corefile.path))
+            raise OperatorError(NO_PLAIN.format(self._configuration.corefile.path))
         processor = await self._processor(listener, [])
         reply = await processor.answer(wire, client, client, transport, now)
         doubt = processor.doubt()

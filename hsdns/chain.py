@@ -23,7 +23,7 @@ Rule 5: a block without handlers refuses the query; where blocks have filters, t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -180,6 +180,23 @@ def link(handlers: Sequence[Handler], spawn: Spawn) -> Next:
     for handler in reversed(handlers):
         following = _bind(handler, following, spawn)
     return following
+
+
+def all_names(found: Iterable[Sequence[Name] | None]) -> tuple[Name, ...] | None:
+    """The names that several parts of a chain answer first; None, for any name, if one of them does."""
+    names: list[Name] = []
+    for each in found:
+        if each is None:
+            return None
+        names += each
+    return tuple(names)
+
+
+def zones_within(zone: Name, own: Sequence[Name]) -> tuple[Name, ...] | None:
+    """The names in a zone that a handler with zones of its own answers first: those; None if one contains it all."""
+    if any(zone.is_at_or_below(each) for each in own):
+        return None
+    return tuple(each for each in own if each.is_at_or_below(zone))
 
 
 def _records(reply: Reply | None) -> tuple[object, ...]:

@@ -1,13 +1,15 @@
 """HTTP/2 as both ends of DNS over HTTPS need it, sans I/O: frames, header blocks, streams, windows and settings.
 
 Path: octets of the other end -> split() -> Connection.take(), frame by frame -> the end: server/http/doh_http2.py
-(requests) upstream/doh.py (replies) or load/send/http2.py; what is to be sent is in `out`.
+(requests), or Client here (replies), of upstream/https.py and load/send/http2.py; what is to be sent is in `out`.
 Source: RFC 9113; RFC 7541, whose decoder is the library hpack.  Decision 0024 says why no library does the rest.
 Rule 1: a frame that violates the protocol raises Violation, which ends the connection; an end may do that for errors of
         a stream too (RFC 9113 section 5.4).
 Rule 2: header blocks are decoded in order, as the table of HPACK requires, except that a repeated one is not decoded
         again while the table is unchanged.  Our own blocks use no table, so they depend on no earlier one.
 Rule 3: `kept` octets of bodies and what is `unsent` because of the other end's windows; limits are up to the end.
+Rule 4: a query of a client is a stream, which ends once: with a message, with the reason why there is none, or
+        unprocessed by the server, so that it may be sent on another connection (RFC 9113 sections 6.8 and 8.7).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ MAX_BLOCK_LEN: Final = 16_384
 DEFAULT_WINDOW: Final = 65_535
 MEDIA_TYPE: Final = "application/dns-message"  # RFC 8484 section 6
 LAST_STREAM: Final = (1 << 31) - 1
+MAX_REPLY: Final = 65_535
 (
     DATA,
     HEADERS,
@@ -47,6 +50,9 @@ _HEAD: Final = struct.Struct(">HBBBI")
 _SETTING: Final = struct.Struct(">HI")
 _MAX_MAX_FRAME: Final = (1 << 24) - 1
 _PRIORITY_LEN: Final = 5
+_TYPE_AT: Final = 3  # octets before the type of a frame (RFC 9113 section 4.1)
+_INTERIM: Final = "HTTP status 1"
+_NO_STATUS: Final = "no HTTP status"
 _MAX_KNOWN, _MAX_KNOWN_LEN = 32, 512  # header blocks, octets of each
 NO_TABLE: Final = b"\x20"  # the table is of size 0 from now on (RFC 7541 section 6.3)
 # Of the static table (RFC 7541 appendix A): whole fields, and names.
@@ -459,6 +465,92 @@ class Connection(Generic[Meaning]):
         self._window -= size
         stream.window -= size
         self.unsent_len -= size
+
+
+class Client(Connection[str]):
+    """The end that asks; the meaning of a header block is why no message follows it, "" if one does."""
+
+    def __init__(self, *settings: tuple[int, int]) -> None:
+        super().__init__(PREFACE, [(ENABLE_PUSH, 0), *settings])
+        self.takes = True  # the server accepts queries
+        self.broken = ""  # what is wrong with its octets
+        self._data = bytearray()
+
+    def finish(self, number: int, message: bytes | None, why: str = "") -> None:
+        """A stream has ended; without a message and a reason, the server has not processed the query."""
+        raise NotImplementedError
+
+    def receive(self, octets: bytes) -> None:
+        """Process octets of the server."""
+        self._data += octets
+        # Checked here, because "HTT" would be a frame length of 4 MB.
+        if not self.has_settings and self._data[_TYPE_AT:] and self._data[_TYPE_AT] != SETTINGS:
+            self.broken = "does not speak HTTP/2"
+        try:
+            for each in () if self.broken else split(self._data):
+                self.take(*each)
+        except Violation as violation:
+            self.go_away(violation.code, 0)
+            self.broken = f"violates the HTTP/2 protocol: {violation}"
+
+    def read_fields(self, fields: Fields) -> str:
+        """Why no message follows a header block; trailers have no status."""
+        found = dict(fields)
+        status = found.get(b":status", b"").decode("ascii", "replace")
+        if status != "200":
+            return f"HTTP status {status}" if status else _NO_STATUS
+        kind = found.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind != MEDIA_TYPE.encode():
+            return f'HTTP content type "{kind.decode("ascii", "replace")[:80]}"'
+        return ""
+
+    def take_head(self, number: int, head: str, *, ends: bool) -> None:
+        """A reply begins, or its trailers have come."""
+        stream = self.streams.get(number)
+        if stream is None or (head.startswith(_INTERIM) and not ends):  # it was cancelled
+            return
+        if stream.head is None and head:  # this is known before the body has come
+            self._fail(stream, head)
+            return
+        stream.head = head
+        if ends:
+            self._end(stream)
+
+    def take_body(self, stream: Stream[str], data: bytes, *, ends: bool) -> None:
+        """A part of a reply has come."""
+        stream.body += data
+        if stream.head is None:
+            self._fail(stream, _NO_STATUS)
+        elif len(stream.body) > MAX_REPLY:
+            self._fail(stream, f"HTTP content of more than {MAX_REPLY} octets")
+        elif ends:
+            self._end(stream)
+
+    def take_reset(self, stream: Stream[str], code: int) -> None:
+        """The server does not answer a query."""
+        is_refused = code == ErrorCode.REFUSED_STREAM
+        self.finish(stream.number, None, "" if is_refused else f"RST_STREAM ({code_to_text(code)})")
+
+    def take_goaway(self, last: int, code: int) -> None:
+        """The server accepts no more queries, and processes none after the last one."""
+        del code
+        self.takes = False
+        for number in [each for each in self.streams if each > last & LAST_STREAM]:
+            self.close(number)
+            self.finish(number, None)
+
+    def _end(self, stream: Stream[str]) -> None:
+        self.close(stream.number)
+        self.finish(stream.number, bytes(stream.body))
+
+    def _fail(self, stream: Stream[str], why: str) -> None:
+        self.reset(stream.number, ErrorCode.CANCEL)
+        self.finish(stream.number, None, why)
+
+
+def code_to_text(code: int) -> str:
+    """The name of an error code, or its number."""
+    return ErrorCode(code).name if code in list(ErrorCode) else f"code {code}"
 
 
 _TAKE: Final = (

@@ -2,7 +2,7 @@
 
 Path: assemble.py sets plugins up; server/lifecycle.py starts and stops them with a Runtime; those that have a method
 handle() are the handlers of chain.py.
-Rule 1: every plugin has setup(), start() and stop(); the base class does nothing in start() and stop().
+Rule 1: every plugin has setup(), start() and stop(); the base class only keeps the runtime.
 Rule 2: what any plugin may say of itself is an attribute or a method of the base class, with the value of a plugin that
         does not care.
 Rule 3: what only handlers have is an optional capability: a runtime-checkable protocol, declared by the module that
@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
 
 from hsdns.chain import Handler, Request
 from hsdns.cluster.freshness import Counters
@@ -31,6 +31,8 @@ from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
+
+MODULES: Final = "hsdns.plugins."  # each is named after a directive
 
 
 class Readiness(NamedTuple):
@@ -169,7 +171,8 @@ class Block(NamedTuple):
 class Plugin:
     """A directive of the Corefile.  Each subclass is in hsdns/plugins, in a module named after the directive."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # that of the module
+    _runtime: Runtime  # from start() on
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
     # The name of its block's view (CoreDNS: Viewer).
     view: str = ""
@@ -186,6 +189,12 @@ class Plugin:
     # Its store is read before the chain (`kubernetes` with Pods, in a block with `metadata`).
     is_read_by_filters: bool = False
 
+    def __init_subclass__(cls) -> None:
+        """Name it after its module."""
+        super().__init_subclass__()
+        if cls.__module__.startswith(MODULES):
+            cls.name = cls.__module__.removeprefix(MODULES)
+
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read all of a block's occurrences of the directive; raise CorefileError.  No sockets, no waiting.
@@ -199,6 +208,7 @@ class Plugin:
 
     async def start(self, runtime: Runtime) -> None:
         """Start background work; called once, in ORDER, before the block's sockets are read."""
+        self._runtime = runtime
 
     async def stop(self) -> None:
         """End background work; called once, in ORDER, also when a later plugin's start failed."""

@@ -11,7 +11,8 @@ Rule 2: when a time is over, what has arrived may not have been read, because th
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -28,6 +29,20 @@ T = TypeVar("T")
 def another_turn() -> Generator[None, None, None]:
     """Go on in the next turn of the loop."""
     yield
+
+
+@contextmanager
+def unless_cancelled() -> Iterator[None]:
+    """Ignore that something awaited was cancelled, such as a task that this has cancelled; not if this task is."""
+    import asyncio  # noqa: PLC0415 - callers without a loop do not need it
+
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        yield
+    except asyncio.CancelledError:
+        if task is not None and task.cancelling() > before:
+            raise
 
 
 async def listed(items: Iterable[T]) -> list[T]:

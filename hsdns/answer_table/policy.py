@@ -24,7 +24,7 @@ from hsdns.answer_table.capabilities import (
     TreatsAlike,
 )
 from hsdns.answer_table.recompute import link_recompute, skips_recompute
-from hsdns.chain import Handler, RequestFilter, has
+from hsdns.chain import Handler, RequestFilter, all_names, has
 from hsdns.cluster.freshness import Dependencies
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
 from hsdns.wire.iana import Rcode, RRType
@@ -101,18 +101,12 @@ class BlockPolicy:
             for each in before
         )
 
-    def names_answered_first(self, zone: Name) -> list[Name] | None:
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Names in a zone that handlers before the source may answer, or count individually; None for any name."""
-        found: list[Name] = []
-        for handler in self._handlers:
-            if handler is self.source:
-                break
-            if has(handler, AnswersFirst):
-                names = handler.names_answered_first(zone)
-                if names is None:
-                    return None
-                found += names
-        return found
+        before = takewhile(lambda each: each is not self.source, self._handlers)
+        return all_names(
+            each.names_answered_first(zone) for each in before if has(each, AnswersFirst)
+        )
 
     def _is_storable_cached(self, query: Query, reply: Reply) -> bool:
         """Whether a hit is equivalent to an answer of the chain, in the order of records and the class for `log`."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from hsdns.causes.cause import Cause
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.controllers.kinds import is_ready, why_not_ready
 from hsdns.cluster.objects import (
@@ -53,12 +54,21 @@ Changes = Iterator[Change | None]
 
 
 class Candidates:
-    """The changes for one name below `svc` or `pod`: iterate over it."""
+    """The changes for one name below `svc` or `pod`: iterate over it.
+
+    `why` nothing stands behind it, if that is known.
+    """
 
     def __init__(
-        self, parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
+        self,
+        parsed: ParsedName,
+        scene: Scene,
+        kept: ClusterObjects,
+        replay: Replay,
+        why: Cause | None = None,
     ) -> None:
         self._parsed, self._scene, self._kept, self._replay = parsed, scene, kept, replay
+        self._why = why
         self._options = replay.block.options
         self._namespace, self._name = text(parsed.namespace), text(parsed.name)
         self._endpoint = text(parsed.endpoint)
@@ -136,9 +146,10 @@ class Candidates:
                 needs += f", with a {self._asked_port}"
             yield Change(
                 place,
-                f"there is no {place}",
+                self._why.sentence if self._why is not None else f"there is no {place}",
                 f"{place} exists{needs}",
                 lambda scene: self._with_endpoint(scene.with_objects(owner)),
+                self._why.todo if self._why is not None else "",
             )
         elif options[selector] and not options[selector].matches(owner.metadata.labels):
             yield _without_labels(place, selector)
@@ -266,9 +277,12 @@ class Candidates:
             )
             yield Change(
                 _slice_place(unready[0][0]),
-                f"{count}{self._conditions(*unready[0])}; {self._published}",
+                self._why.sentence
+                if self._why is not None
+                else f"{count}{self._conditions(*unready[0])}; {self._published}",
                 f"an endpoint of {place} is ready{publishing}",
                 partial(_all_ready, [each for _, each in unready]),
+                self._why.todo if self._why is not None else "",
             )
         if asked and not meant:
             yield from self._of_hostname(listed)
@@ -294,7 +308,11 @@ class Candidates:
         else:
             cause, hostname = f"no endpoints{self._why_none()}", ""
         needed = f"{place} has a ready endpoint{hostname}"
-        yield Change(place, f"{place} has {cause}", needed, self._with_endpoint)
+        if self._why is not None:
+            why = self._why
+            yield Change(why.place, why.sentence, needed, self._with_endpoint, why.todo)
+        else:
+            yield Change(place, f"{place} has {cause}", needed, self._with_endpoint)
 
     @property
     def _published(self) -> str:

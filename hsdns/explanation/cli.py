@@ -3,7 +3,8 @@
 Path: argv -> here -> /v1/explain of a running server, or with -source or -conf the plugins of the Corefile, started
 without ports -> standard output.
 Rule 1: a running server explains what it answers; a source, a Corefile or a cluster is read here.
-Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 if that is unknown.
+Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not or that leads nowhere, 2 if that is
+        unknown.
 Rule 3: standard output has only the explanation; errors of a source go to standard error.
 
 Explains a question from a source and a Corefile, without a server:
@@ -62,7 +63,12 @@ if TYPE_CHECKING:
     from hsdns.wire.name import Name
 
 UNKNOWN: Final = 2  # the exit status if the answer is unknown, also for bad input
-STATUSES: Final = {"resolves": 0, "does not resolve": 1, "could not tell": UNKNOWN}
+STATUSES: Final = {
+    "resolves": 0,
+    "leads nowhere": 1,
+    "does not resolve": 1,
+    "could not tell": UNKNOWN,
+}
 NO_HISTORY: Final = (
     "-history is what a running server remembers; leave out -source and -conf to ask it"
 )

@@ -12,6 +12,8 @@ from contextlib import suppress
 from typing import Final
 
 from hsdns.assemble import Configuration, ServedAddress
+from hsdns.causes.behind import cause_behind, cause_of_pod, leads_somewhere
+from hsdns.causes.cause import Cause
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import address_of, is_reverse, pack_address
 from hsdns.cluster.freshness import Dependencies
@@ -194,6 +196,7 @@ class Explainer:
         if visit is not None:
             cluster = await _Cluster.read(visit, self._seeing, problems, pause)
             service = await cluster.service(pause)
+            await cluster.trace(self._seeing[id(cluster.block)])
             if cluster.is_missing and not not_known(cluster.block, cluster.query):
                 needed = await cluster.needed(pause)
         await pause()
@@ -233,6 +236,9 @@ class Explainer:
             use = table_use(listener, visits, query, reply, dependencies)
             state = table_state(edges.peek, self._servers(listener, qname), query, edges.clock())
             table = table_text(use, state)
+        todo = ""
+        if outcome in ("leads nowhere", "does not resolve") and cluster is not None:
+            todo = cluster.todo(needed)
         explanation = Explanation(
             VERSION,
             qname.to_text(),
@@ -253,6 +259,7 @@ class Explainer:
             table=table,
             keep_seconds=keep_seconds(reply),
             in_table=state,
+            todo=printable(todo),
         )
         return explanation, Lacking(Scene.of(()) if cluster is None else cluster.scene, needed)
 
@@ -364,6 +371,8 @@ def _outcome(
         assert made.reply is not None, "it did not raise"
         qtype = cluster.query.qtype
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
+        if outcome == "resolves" and cluster.cause is not None:
+            return "leads nowhere", cluster.cause.sentence
         return outcome, cause
     if made.told:
         error = f": {made.reply.error}" if made.reply is not None and made.reply.error else ""
@@ -397,6 +406,7 @@ class _Cluster:
 
     seen: Seen
     scene: Scene
+    cause: Cause | None = None
     found: tuple[Node, ParsedName] | bytes | None = None
 
     def __init__(self, visit: Visit, problems: Sequence[str]) -> None:
@@ -479,7 +489,9 @@ class _Cluster:
         if self._is_reverse:
             options = of_address(self._address or b"", self.scene, self.seen.objects)
         elif self.parsed is not None and self.parsed.name:
-            options = Candidates(self.parsed, self.scene, self.seen.objects, self.replay)
+            options = Candidates(
+                self.parsed, self.scene, self.seen.objects, self.replay, self.cause
+            )
         qname, qtype = self.query.qname, self.query.qtype
         return await smallest(self.replay, self.scene, options, qname, qtype, pause)
 
@@ -494,6 +506,36 @@ class _Cluster:
         asked = self.query.qname, self.query.qtype
         fates = Fates(self.replay, self.scene, self.seen.objects, parsed, asked, own)
         return await fates.report(owners[0], pause)
+
+    async def trace(self, live: LiveObjects) -> None:
+        """Find why nothing stands behind the name, with what its source has of pods and workloads."""
+        parsed, services = self.parsed, self.scene.services
+        if parsed is None or not parsed.name or parsed.kind == POD:
+            return
+        if self._is_reverse or self._is_shared or not (services or parsed.endpoint):
+            return
+        owner, port = services[0] if services else None, None
+        if owner is not None and parsed.port:
+            named = (each for each in owner.spec.ports or () if each.name == text(parsed.port))
+            port = next(named, None)
+            if port is None:
+                return  # it is the Service that lacks the port
+        is_led = owner is not None and leads_somewhere(owner, self.scene.slices, port)
+        if not self.is_missing and (parsed.endpoint or is_led):
+            return
+        namespace, name = text(parsed.namespace), text(parsed.name)
+        selector = owner.spec.selector if owner is not None else None
+        view = await live.view(self.seen, namespace, selector or {})
+        if parsed.endpoint:
+            self.cause = cause_of_pod(view, namespace, name, text(parsed.endpoint))
+        elif owner is not None:
+            self.cause = cause_behind(view, owner, port)
+
+    def todo(self, needed: Sequence[Change]) -> str:
+        """What to do for the name to lead to something."""
+        if needed:
+            return "; ".join(each.todo or each.needed for each in needed)
+        return self.cause.todo if self.cause is not None else ""
 
     def lacks(self, needed: Sequence[Change]) -> str:
         """Explain why the cluster does not have the name."""

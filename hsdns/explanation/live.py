@@ -8,11 +8,12 @@ Rule 3: an object whose version differs between source and store is reported, be
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Coroutine, Mapping
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
+from hsdns.causes.view import View
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import Identity, Namespace, Object, Pod, Service, identity
 from hsdns.cluster.pack import pack_key
@@ -21,10 +22,18 @@ from hsdns.cluster.source import Fault, Lead, Reading
 from hsdns.explanation.scene import ClusterObjects
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.api_server import ApiServer
+from hsdns.sources.manifests import Manifests
 
 MOST_TOLD: Final = 4  # objects that are in another version
 Versions = dict[Identity, str]
-InWatch = Callable[[Coroutine[Any, Any, Reading]], Awaitable[Reading]]
+T = TypeVar("T")
+
+
+class InWatch(Protocol):
+    """Runs a coroutine in the thread of the watch."""
+
+    def __call__(self, coro: Coroutine[Any, Any, T], /) -> Awaitable[T]:
+        """Its result; raise TimeoutError."""
 
 
 class Seen(NamedTuple):
@@ -81,6 +90,23 @@ class LiveObjects:
         behind = [] if is_partial else self._behind(objects, versions, lead)
         found = ClusterObjects(objects)
         return Seen(found, tuple(remarks), is_partial, tuple(behind), reading.refused)
+
+    async def view(self, seen: Seen, namespace: str, selector: Mapping[str, str]) -> View:
+        """What may stand behind a Service: its objects as seen, and pods and workloads as its source has them."""
+        source, view = self._block.source, View()
+        if isinstance(source, ApiServer | Manifests):
+            try:
+                view = await self._in_watch(source.read_view(namespace, selector))
+            except TimeoutError:
+                view.unknown["pods"] = "the watch is busy"
+        else:
+            view.add((type(each).__name__, each) for each in seen.objects if isinstance(each, Pod))
+            if not any(self._block.store.services.endpoint_ips.addresses()):
+                view.unknown["endpointslices"] = f"{source} has none"
+        if seen.is_partial:
+            view.unknown["endpointslices"] = seen.remarks[0]
+        view.add((type(each).__name__, each) for each in seen.objects if not isinstance(each, Pod))
+        return view
 
     async def _read(self, lead: Lead) -> Reading:
         try:

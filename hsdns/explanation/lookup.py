@@ -142,11 +142,11 @@ async def _explain_walk(
         answer = AnswerReport(0.0, each.rcode or None, False, records)
         queries.append(QueryReport(0.0, "udp", server, "", number, each.type, name, 0, answer))
         found.append(each)
-        if each.outcome == "resolves" or "udp" in reasons:
+        if each.is_answered or "udp" in reasons:
             break
-    last = found[-1] if found[-1].outcome == "resolves" else min(found, key=_lacks)
+    last = found[-1] if found[-1].is_answered else min(found, key=_lacks)
     cause = f"Pod {asker.pod.path}: {reasons['udp']}" if asker.pod and "udp" in reasons else ""
-    error = "" if last.outcome == "resolves" and not cause else f"no {last.type} record"
+    error = "" if last.is_answered and not cause else f"no {last.type} record"
     asked = last.name.removesuffix(".")
     why = cause or f"{asked} {'has' if not error else 'has no'} {last.type} records"
     lookup = LookupReport(
@@ -169,7 +169,7 @@ async def _explain_walk(
 
 def _outcome(shown: LookupReport, decisive: Explanation, *, is_blind: bool) -> Outcome:
     if not shown.error:
-        return "resolves"
+        return decisive.outcome if decisive.is_answered else "resolves"
     if is_blind:
         return "could not tell"
     # No top-level domain has addresses; and the name of a Service is not that of another server.
@@ -219,8 +219,8 @@ def _own_cause(
         if len(fewest.addresses) < total:
             who = _who(asker, fewest)
             cause = f"{who} takes {len(fewest.addresses)} of {total} addresses; {cause}"
-    elif shown.error == UNSEEN and explained[0].outcome == "resolves":
-        cause = f"{cause}; {shown.why}"  # an alias of a name elsewhere
+    elif shown.error == UNSEEN and explained[0].is_answered:  # an alias of a name elsewhere
+        cause = f"{cause}; {shown.why}"
     elif shown.error == UNSEEN and shown.why.endswith(cause):
         cause = shown.why
     if asked != question.name.removesuffix("."):

@@ -15,7 +15,8 @@ from hsdns.resolver.report import LookupReport
 from hsdns.wire import counted
 
 VERSION: Final = 1
-Outcome = Literal["resolves", "does not resolve", "could not tell"]
+# A name leads nowhere if it has an answer, but nothing stands behind it.
+Outcome = Literal["resolves", "leads nowhere", "does not resolve", "could not tell"]
 Fate = Literal["answered", "left out", "not asked for"]
 
 
@@ -155,9 +156,10 @@ class TableState(msgspec.Struct, frozen=True, rename="camel"):
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """The explanation of an answer.
 
-    `cause` is the first line; `blind` says what could not be read.  `needed` is the smallest set of changes with which
-    a missing name exists, empty if there is none.  `reading` has the parts of the name by their meaning.  `history` has
-    the last changes of the name, the newest first; only a running server has any.  `asked` is the server of `-server`.
+    `cause` is the first line, and `todo` what to do about it, "" if there is nothing to do.  `blind` says what could
+    not be read.  `needed` is the smallest set of changes with which a missing name exists, empty if there is none.
+    `reading` has the parts of the name by their meaning.  `history` has the last changes of the name, the newest first;
+    only a running server has any.  `asked` is the server of `-server`.
     `table` says whether the answer table stores the reply and has it now; empty without a server.  `inTable` has its
     entries now, null without a server.  `keepSeconds` is how long other caches may still send the reply after a change.
     `asker` is set if a program's lookup was explained; `name` is then the name that the program looked up.
@@ -186,6 +188,12 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     asker: AskerReport | None = None
     in_table: TableState | None = None
     servers: ServersReport | None = None
+    todo: str = ""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer has what is asked for, wherever it leads."""
+        return self.outcome in ("resolves", "leads nowhere")
 
 
 def schema() -> dict[str, Any]:

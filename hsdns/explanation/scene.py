@@ -216,12 +216,16 @@ MOST_TOGETHER: Final = 3  # changes; all sets up to this size are tried
 
 
 class Change(NamedTuple):
-    """One possible change: `place` is an object or the Corefile, `make` changes it in a scene."""
+    """One possible change: `place` is an object or the Corefile, `make` changes it in a scene.
+
+    `todo` says what to do where that is more than what is needed.
+    """
 
     place: str
     cause: str
     needed: str
     make: Callable[[Scene], Scene]
+    todo: str = ""
 
 
 class Lacking(NamedTuple):

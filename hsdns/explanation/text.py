@@ -1,7 +1,8 @@
 """An explanation as a tree of lines for a terminal.
 
 Path: explanation/cli.py, for an explanation -> here -> standard output.
-Rule 1: the first line is the cause; lines of more than WIDTH columns are wrapped with their own indentation.
+Rule 1: the first line is the cause; lines of more than WIDTH columns are wrapped with their own indentation, except
+        what to do, which may be a command to copy.
 Rule 2: of many endpoints the first ones are shown, for each slice first those that are left out.
 """
 
@@ -30,6 +31,7 @@ MOST_RECORDS: Final = 8
 _RED, _GREEN, _YELLOW, _DIM, _END = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 _COLOURS: Final = {
     "resolves": _GREEN,
+    "leads nowhere": _RED,
     "does not resolve": _RED,
     "could not tell": _YELLOW,
     "answered": _GREEN,
@@ -43,7 +45,9 @@ def lines(found: Explanation, *, colour: bool = False, with_history: bool = Fals
     """The lines of an explanation."""
     for line in _wrapped(found.cause, WIDTH):
         yield _coloured(line, found.outcome) if colour else line
-    for sentence in found.blind if found.outcome == "resolves" else ():
+    if found.todo:
+        yield f"to do: {found.todo}"
+    for sentence in found.blind if found.is_answered else ():
         yield from _wrapped(f"but {sentence}", WIDTH)
     if (asked := found.asked) is not None:
         for sentence in asked.differences:

@@ -29,7 +29,6 @@ from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.freshness import NoCounters
 from hsdns.cluster.objects import Deleted, Event, Identity, Object, Upserted, identity
 from hsdns.corefile.parser import parse
-from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.fault_scenarios.scenario import ScenarioError, Step
 from hsdns.faults.action import ConnectionAction
@@ -88,7 +87,6 @@ class Ahead(Plugin):
     """Queries another server; `exchange` returns its reply, None if there is none."""
 
     name: ClassVar[str] = "forward"
-    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange

@@ -125,7 +125,6 @@ def _network(token: Token) -> Network:
 class Acl(Plugin):
     """Passes on the allowed queries and answers or drops the others."""
 
-    name: ClassVar[str] = "acl"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         action: Property(read_policy, syntax="[type TYPE...] [net NETWORK...]", repeat="collect")
         for action in _METRICS

@@ -8,7 +8,7 @@ Rule 2: cacheable: it only looks at the type, and its own replies are not stored
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 from hsdns.chain import Next, Request
 from hsdns.plugin import Plugin
@@ -23,7 +23,6 @@ _HINFO: Final = txt(b"ANY obsoleted", b"See RFC 8482")  # two strings: CPU and O
 class Any(Plugin):
     """Answers ANY queries with a HINFO record."""
 
-    name: ClassVar[str] = "any"
     cacheable = True
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface

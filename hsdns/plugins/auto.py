@@ -90,7 +90,6 @@ def read_folder(line: Line) -> Folder:
 class Auto(ZonePlugin[FileZone]):
     """Answers from the zones of a directory."""
 
-    name: ClassVar[str] = "auto"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "directory": Property(read_folder, syntax="DIR [REGEXP ORIGIN_TEMPLATE]"),
         "reload": Property(one(duration()), default=DEFAULT_RELOAD, syntax="DURATION", reads=1),

@@ -13,7 +13,7 @@ Cacheable: no, the answer depends on the client.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
@@ -37,8 +37,6 @@ class SearchPaths(Protocol):
 
 class Autopath(Plugin):
     """Completes names with a search list."""
-
-    name: ClassVar[str] = "autopath"
 
     def __init__(
         self, zones: tuple[Name, ...], origin: Token, search: tuple[Name, ...] | None, block: Block

@@ -30,7 +30,6 @@ class Choice(NamedTuple):
 class Bind(Plugin):
     """Selects the addresses of its block."""
 
-    name: ClassVar[str] = "bind"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "except": Property(many(lambda token: token), default=(), syntax="ADDRESS|INTERFACE..."),
     }

@@ -10,7 +10,7 @@ Rule 2: cacheable: the size depends only on the query; the answer table limits t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import optional_argument
@@ -27,7 +27,6 @@ MAX_SIZE: Final = 4096  # RFC 6891 section 6.2.5
 class Bufsize(Plugin):
     """Limits the EDNS payload size of queries."""
 
-    name: ClassVar[str] = "bufsize"
     cacheable = True
 
     def __init__(self, size: int = DEFAULT_SIZE) -> None:

@@ -28,7 +28,6 @@ DEFAULT_TIMEOUT: Final = 5.001  # seconds; clients wait for five
 class Cancel(Plugin):
     """Cancels queries after `seconds`."""
 
-    name: ClassVar[str] = "cancel"
     waits: ClassVar[bool] = True
     cacheable = True
 

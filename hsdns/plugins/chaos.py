@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from random import Random
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from hsdns import __version__
 from hsdns.chain import Next, Request
@@ -37,7 +37,6 @@ _HOSTS: Final = (Name.from_text("hostname.bind."), Name.from_text("id.server."))
 class Chaos(Plugin):
     """Answers questions about the server itself."""
 
-    name: ClassVar[str] = "chaos"
     cacheable = True
 
     def __init__(self, version: str, authors: Sequence[str]) -> None:

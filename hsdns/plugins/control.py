@@ -13,10 +13,10 @@ import stat
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Final, Self
 
 from hsdns.corefile.keys import split_host_port
-from hsdns.corefile.properties import Property, read_properties
+from hsdns.corefile.properties import read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime
 
@@ -29,9 +29,6 @@ SYNTAX: Final = 'write "control PATH", or "control 127.0.0.1:PORT TOKENFILE"'
 
 class Control(Plugin):
     """One address of the control door; `address` is as in Runtime.serve_control()."""
-
-    name: ClassVar[str] = "control"
-    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
     def __init__(self, addresses: Sequence[tuple[str, str | None]]) -> None:
         self.addresses = tuple(addresses)

@@ -7,19 +7,16 @@ Rule: unlike `control` it may use any address and has no token, so its pages are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Self
 
 from hsdns.corefile.keys import listen_address
-from hsdns.corefile.properties import Property, read_properties
+from hsdns.corefile.properties import read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin, Runtime
 
 
 class Dashboard(Plugin):
     """The page at `addresses`, each `host:port`."""
-
-    name: ClassVar[str] = "dashboard"
-    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self.addresses = tuple(addresses)

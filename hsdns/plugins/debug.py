@@ -9,7 +9,7 @@ process.  hsdns always recovers; otherwise any client could end the server.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Self
 
 from hsdns.corefile.properties import no_arguments, no_body
 from hsdns.corefile.tree import Directive
@@ -19,7 +19,6 @@ from hsdns.plugin import Block, Plugin
 class Debug(Plugin):
     """Marks a configuration for debugging; one in any block is enough for the process."""
 
-    name: ClassVar[str] = "debug"
     debug_mode = True
 
     @classmethod

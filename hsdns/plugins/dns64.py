@@ -66,7 +66,6 @@ def _read_misread_body(directive: Directive, warn: Callable[[str], None]) -> IPv
 class Dns64(Plugin):
     """Synthesizes AAAA records."""
 
-    name: ClassVar[str] = "dns64"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "prefix": Property(one(read_prefix), syntax="PREFIX", reads=1, stops=True),
         "translate_all": Property(flag, default=False, reads=0, stops=True),

@@ -63,7 +63,6 @@ _NO_DELAY: Final = Delay(0)
 class Erratic(Plugin):
     """Answers queries, with the configured faults."""
 
-    name: ClassVar[str] = "erratic"
     waits: ClassVar[bool] = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "drop": Property(optional(_AMOUNT, 2), syntax="[AMOUNT]"),

@@ -77,7 +77,6 @@ def read_consolidation(line: Line) -> Consolidation:
 class Errors(Plugin):
     """Logs the errors of the handlers after it."""
 
-    name: ClassVar[str] = "errors"
     skips_recompute = True
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
@@ -92,7 +91,7 @@ class Errors(Plugin):
     ) -> None:
         self.stacktrace = stacktrace  # query.py logs the stacks of exceptions
         self._windows = tuple(_Window(each) for each in consolidations)
-        self._runtime: Runtime | None = None
+        self._counting: Runtime | None = None
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -105,11 +104,11 @@ class Errors(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Start to consolidate; before that and after stop() each error is logged individually."""
-        self._runtime = runtime
+        self._counting = runtime
 
     async def stop(self) -> None:
         """Log the counts of the current periods."""
-        self._runtime = None
+        self._counting = None
         for window in self._windows:
             window.flush()
 
@@ -124,7 +123,7 @@ class Errors(Plugin):
         level = logging.ERROR
         for window in self._windows:
             if window.consolidation.pattern.search(error):
-                if self._runtime is not None and window.count(self._runtime):
+                if self._counting is not None and window.count(self._counting):
                     return
                 level = window.consolidation.level
                 break

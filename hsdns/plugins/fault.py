@@ -12,10 +12,10 @@ from __future__ import annotations
 from asyncio import sleep
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
-from typing import Any, ClassVar, Final, Self
+from typing import Final, Self
 
 from hsdns.chain import Handler, Next, Request
-from hsdns.corefile.properties import Property, no_body
+from hsdns.corefile.properties import no_body
 from hsdns.corefile.tree import Directive
 from hsdns.faults.dry_run import never_matches
 from hsdns.faults.handler import NO_PODS, FaultHandler
@@ -36,9 +36,6 @@ NO_POD: Final = (
 
 class Fault(Plugin):
     """The rules of a block; `wanted` has them with their directives, `zones` are the zones of its listeners."""
-
-    name: ClassVar[str] = "fault"
-    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
     def __init__(
         self, wanted: Sequence[tuple[Directive, Wanted]], zones: Sequence[Zone] = ()

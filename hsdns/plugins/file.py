@@ -33,7 +33,6 @@ log = logging.getLogger("hsdns.plugin.file")
 class File(ZonePlugin[FileZone]):
     """Answers from the zones of master files."""
 
-    name: ClassVar[str] = "file"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "reload": Property(one(duration()), default=DEFAULT_RELOAD, syntax="DURATION", reads=1),
         "reload_by_mtime": Property(flag, default=False, reads=0, stops=True),

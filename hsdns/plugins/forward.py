@@ -296,13 +296,11 @@ ROUND_PAUSE: Final = 0.05
 class Forward(Plugin):
     """Forwards queries, with one route for each `forward` of the block."""
 
-    name: ClassVar[str] = "forward"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = PROPERTIES
 
     def __init__(self, routes: tuple[Route, ...]) -> None:
         self.routes = routes
-        self._runtime: Runtime
         self._broken: Counter
         self._rejected: Counter
 

@@ -51,7 +51,6 @@ def read_change(line: Line) -> Change:
 class Header(Plugin):
     """Changes the flags of queries and replies."""
 
-    name: ClassVar[str] = "header"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "query": Property(read_change, syntax="set|clear FLAG...", repeat="collect"),
         "response": Property(read_change, syntax="set|clear FLAG...", repeat="collect"),

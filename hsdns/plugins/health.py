@@ -32,7 +32,6 @@ _log = logging.getLogger("hsdns.plugin.health")
 class Health(Plugin):
     """Answers /health, and requests it from itself once per second."""
 
-    name: ClassVar[str] = "health"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "lameduck": Property(one(duration()), default=0.0, syntax="DURATION"),
     }

@@ -128,7 +128,6 @@ _log = logging.getLogger("hsdns.plugin.hosts")
 class Hosts(Plugin):
     """Answers A, AAAA and PTR for the names of a hosts file."""
 
-    name: ClassVar[str] = "hosts"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "ttl": Property(one(integer(1, 65535)), default=3600, syntax="SECONDS", reads=1),

@@ -26,7 +26,6 @@ DEFAULT_CONNECTIONS: Final = 200  # CoreDNS core/dnsserver server_https.go
 class Https(Plugin):
     """Holds the limit; 0 means no limit."""
 
-    name: ClassVar[str] = "https"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "max_connections": Property(
             one(integer(0)), default=DEFAULT_CONNECTIONS, syntax="N", repeat="once"

@@ -30,7 +30,7 @@ from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.authority.outgoing import ZoneTransfer
-from hsdns.chain import Handler, Next, Request
+from hsdns.chain import Handler, Next, Request, zones_within
 from hsdns.cluster.address import address_of
 from hsdns.cluster.answer import ClusterAnswers, has_records
 from hsdns.cluster.freshness import ANYTHING, Dependencies, address_counter, service_counter
@@ -209,7 +209,6 @@ def read_apex(token: Token) -> Name:
 class K8sExternal(Plugin):
     """Answers A, AAAA, SRV and PTR for external addresses of Services."""
 
-    name: ClassVar[str] = "k8s_external"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "apex": Property(one(read_apex), default=Name(b"\3dns\0"), syntax="NAME", reads=1),
@@ -255,9 +254,7 @@ class K8sExternal(Plugin):
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Its zones: the labels of a name do not tell whether it exists."""
-        if any(zone.is_at_or_below(own) for own in self.zones):
-            return None
-        return tuple(own for own in self.zones if own.is_at_or_below(zone))
+        return zones_within(zone, self.zones)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the store; pass on names outside the zones and those that fall through."""

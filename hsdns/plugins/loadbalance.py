@@ -211,7 +211,6 @@ _GROUPS: Final[dict[int, int]] = {RRType.CNAME: 0, RRType.A: 2, RRType.AAAA: 2, 
 class Loadbalance(Plugin):
     """Reorders the records of replies."""
 
-    name: ClassVar[str] = "loadbalance"
     skips_recompute = True
     cacheable = True
     rotates_addresses = True

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Next, Request
+from hsdns.chain import Next, Request, zones_within
 from hsdns.corefile.properties import Property, choice, no_arguments, one, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin, Runtime
@@ -34,7 +34,6 @@ _ADDRESSES: Final = {
 class Local(Plugin):
     """Answers queries for localhost and its reverse zones."""
 
-    name: ClassVar[str] = "local"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "localhost_prefix": Property(one(choice("on", "off")), default="on", syntax="on|off"),
@@ -58,10 +57,7 @@ class Local(Plugin):
         """Return its zones, or None with the prefix on: names of any zone may begin with `localhost`."""
         if self._prefix:
             return None
-        own = (LOCALHOST, *_REVERSE)
-        if any(zone.is_at_or_below(each) for each in own):
-            return None
-        return tuple(each for each in own if each.is_at_or_below(zone))
+        return zones_within(zone, (LOCALHOST, *_REVERSE))
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer queries for its own names, and pass on all others."""

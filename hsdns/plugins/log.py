@@ -96,7 +96,6 @@ class Rule(NamedTuple):
 class Log(Plugin):
     """Logs queries."""
 
-    name: ClassVar[str] = "log"
     skips_recompute = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "class": Property(

@@ -24,7 +24,7 @@ import secrets
 from asyncio import sleep
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import optional_argument
@@ -193,7 +193,6 @@ WATCH_AFTER_REPLY: Final = 2.0
 class Loop(Plugin):
     """Ends the process if forwarded queries come back, or with `keep` disables their upstreams."""
 
-    name: ClassVar[str] = "loop"
     cacheable = True
 
     def __init__(self, zone: Name, target: Target, *, server: str = "", keep: bool = False) -> None:
@@ -202,7 +201,6 @@ class Loop(Plugin):
         self.search = LoopSearch(zone, server) if keep else None
         self.is_watching = True
         self._seen = 0
-        self._runtime: Runtime
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:

@@ -9,7 +9,7 @@ Cacheable: yes, because it changes neither queries nor replies; plugins that rea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
@@ -31,7 +31,6 @@ class MetadataProvider(Protocol):
 class Metadata(Plugin):
     """Collects values before a query enters the chain."""
 
-    name: ClassVar[str] = "metadata"
     cacheable = True
 
     def __init__(self, zones: Sequence[Name]) -> None:

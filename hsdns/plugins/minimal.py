@@ -10,25 +10,15 @@ Cacheable: yes, because its changes depend on the reply alone, and negative repl
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hsdns.chain import Next, Request
-from hsdns.plugin import Plugin, Runtime
+from hsdns.plugin import Plugin
 from hsdns.wire.message import Outcome, Reply, outcome
 
 
 class Minimal(Plugin):
     """Removes records from positive replies."""
 
-    name: ClassVar[str] = "minimal"
     cacheable = True
-
-    def __init__(self) -> None:
-        self._runtime: Runtime
-
-    async def start(self, runtime: Runtime) -> None:
-        """Keep the runtime for its wall clock: a reply with expired signatures is not positive."""
-        self._runtime = runtime
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass the query on, and remove the records from a positive reply."""
@@ -38,6 +28,7 @@ class Minimal(Plugin):
         has_own_opt = reply.edns is not None or reply.edns_options is not None
         if not (reply.authority or reply.additional or has_own_opt):
             return reply
+        # By the wall clock: a reply with expired signatures is not positive.
         if outcome(request.query, reply, self._runtime.wall) is not Outcome.POSITIVE:
             return reply
         return reply.replace(authority=(), additional=(), edns=None, edns_options=None)

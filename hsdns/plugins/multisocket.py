@@ -8,7 +8,7 @@ Source: CoreDNS 1.14.7 plugin/multisocket.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from hsdns.corefile.keys import optional_argument
 from hsdns.corefile.properties import integer, no_body, only_once
@@ -20,8 +20,6 @@ MAX_SOCKETS: Final = 1024
 
 class Multisocket(Plugin):
     """Holds the number of sockets; None means the number of available CPUs."""
-
-    name: ClassVar[str] = "multisocket"
 
     def __init__(self, sockets: int | None = None) -> None:
         self.sockets = sockets

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_body, only_once
@@ -27,8 +27,6 @@ MAX_DATA_LEN: Final = 4096  # octets; the server drops all options of a reply if
 
 class Nsid(Plugin):
     """Adds the NSID option."""
-
-    name: ClassVar[str] = "nsid"
 
     def __init__(self, data: bytes) -> None:
         self.data = data

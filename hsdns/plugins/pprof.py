@@ -24,11 +24,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 from urllib.parse import parse_qs
 
 from hsdns.corefile.keys import listen_address
-from hsdns.corefile.properties import Property, only_once, read_properties
+from hsdns.corefile.properties import only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import TEXT, HttpPage
 from hsdns.plugin import Block, Plugin, Runtime
@@ -207,9 +207,6 @@ _missing: Final[Page] = (404, TEXT, b"Unknown profile\n")
 
 class Pprof(Plugin):
     """Serves the pages below /debug/pprof/."""
-
-    name: ClassVar[str] = "pprof"
-    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
     def __init__(self, address: str = DEFAULT_ADDRESS) -> None:
         self.address = address

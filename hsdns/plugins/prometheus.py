@@ -268,7 +268,6 @@ class QueryCounts:
 class Prometheus(Plugin):
     """Counts a block's queries and serves /metrics."""
 
-    name: ClassVar[str] = "prometheus"
     skips_recompute = True
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {

@@ -27,7 +27,6 @@ _log = logging.getLogger("hsdns.plugin.ready")
 class Ready(Plugin):
     """Answers /ready."""
 
-    name: ClassVar[str] = "ready"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "monitor": Property(
             one(choice("until-ready", "continuously")),
@@ -40,7 +39,7 @@ class Ready(Plugin):
         self.address = address
         self.continuously = continuously
         self._unready: set[str] | None = None  # at the last request
-        self._runtime: Runtime | None = None
+        self._served_by: Runtime | None = None
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -51,12 +50,12 @@ class Ready(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Serve /ready."""
-        self._runtime = runtime
+        self._served_by = runtime
         runtime.serve_http(self.address, {"/ready": HttpPage(self.answer)})
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
         """Answer a request for /ready: 200 `OK`, or 503 and the plugins that are not ready."""
-        runtime = self._runtime
+        runtime = self._served_by
         if runtime is None or runtime.stopping:
             return 503, TEXT, b"Shutting down"
         readiness = runtime.readiness()

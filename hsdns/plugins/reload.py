@@ -13,7 +13,7 @@ import logging
 from asyncio import sleep
 from collections.abc import Sequence
 from random import Random
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from hsdns.corefile.properties import duration, no_body, one_of
 from hsdns.corefile.tree import Directive
@@ -29,8 +29,6 @@ _log = logging.getLogger("hsdns.plugin.reload")
 
 class Reload(Plugin):
     """Checks the Corefile for changes periodically."""
-
-    name: ClassVar[str] = "reload"
 
     def __init__(self, interval: float = DEFAULT_INTERVAL, jitter: float = DEFAULT_JITTER) -> None:
         self.interval = interval

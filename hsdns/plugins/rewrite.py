@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import Self
 
-from hsdns.chain import Next, Request
+from hsdns.chain import Next, Request, all_names
 from hsdns.corefile.tree import Directive, Token
-from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.plugin import Block, Plugin
 from hsdns.rewriting.option import RewriteOption, reverted
 from hsdns.rewriting.rule import Draft, InvalidName, ReplyRule, Rule, TtlRule, rewrite
 from hsdns.rewriting.syntax import read_rule
@@ -32,15 +32,12 @@ from hsdns.wire.name import Name
 class Rewrite(Plugin):
     """Applies the rules."""
 
-    name: ClassVar[str] = "rewrite"
-
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
         self.cacheable = all(rule.is_pure for rule in rules)
         options = [rule for rule in rules if isinstance(rule, RewriteOption)]
         self._has_options = bool(options)
         self._echoed = ECHOED | {rule.code for rule in options if rule.echoed}
-        self._runtime: Runtime
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -52,19 +49,9 @@ class Rewrite(Plugin):
             ]
         )
 
-    async def start(self, runtime: Runtime) -> None:
-        """Keep the runtime, which resolves the targets of `cname` rules."""
-        self._runtime = runtime
-
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Return the names that any rule may match."""
-        found: list[Name] = []
-        for rule in self.rules:
-            names = rule.affected_names(zone)
-            if names is None:
-                return None
-            found += names
-        return tuple(found)
+        return all_names(rule.affected_names(zone) for rule in self.rules)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Rewrite the query, pass it on, and rewrite the reply."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Self
 
 from hsdns.corefile.properties import no_body
 from hsdns.corefile.tree import Directive
@@ -17,8 +17,6 @@ from hsdns.plugin import Block, Plugin
 
 class Root(Plugin):
     """Holds the directory."""
-
-    name: ClassVar[str] = "root"
 
     def __init__(self, root_folder: str) -> None:
         self.root_folder = root_folder

@@ -56,7 +56,6 @@ class Dynamic(NamedTuple):
 class Secondary(ZonePlugin[SecondaryZone]):
     """Answers from transferred zones."""
 
-    name: ClassVar[str] = "secondary"
     not_loaded = "has not been transferred yet"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "transfer": Property(_read_primaries, syntax="from ADDRESS...", repeat="extend"),

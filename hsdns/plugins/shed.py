@@ -8,7 +8,7 @@ this plugin: server/transport/udp.py limits the waiting queries, and drops a rep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Self
 
 from hsdns.corefile.properties import no_arguments, no_body, only_once
 from hsdns.corefile.tree import Directive
@@ -18,7 +18,6 @@ from hsdns.plugin import Block, Plugin
 class Shed(Plugin):
     """Marks the addresses of a server block."""
 
-    name: ClassVar[str] = "shed"
     counts_drops = True
 
     @classmethod

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Next, Request
+from hsdns.chain import Next, Request, zones_within
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
     Match,
@@ -255,7 +255,6 @@ def _line(line: Line) -> Line:
 class Template(Plugin):
     """Answers with rendered templates."""
 
-    name: ClassVar[str] = "template"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "match": Property(many(read_pattern), syntax="REGEXP...", repeat="extend"),
         "var": Property(_line, syntax="NAME EXPRESSION", repeat="collect"),
@@ -296,9 +295,7 @@ class Template(Plugin):
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Return its zones within a zone; None if one of them contains the whole zone."""
-        if any(zone.is_at_or_below(own) for own in self._zones):
-            return None
-        return tuple(own for own in self._zones if own.is_at_or_below(zone))
+        return zones_within(zone, self._zones)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the first rule that matches."""

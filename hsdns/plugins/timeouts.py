@@ -40,7 +40,6 @@ def _queries(token: Token) -> int:
 class Timeouts(Plugin):
     """Holds the limits of the block's connections, in seconds and queries; None if not given."""
 
-    name: ClassVar[str] = "timeouts"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "read": Property(one(_duration), syntax="DURATION"),
         "write": Property(one(_duration), syntax="DURATION"),

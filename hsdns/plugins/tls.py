@@ -53,7 +53,6 @@ def _client_auth(token: Token) -> ssl.VerifyMode:
 class Tls(Plugin):
     """Holds one certificate."""
 
-    name: ClassVar[str] = "tls"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "client_auth": Property(
             one(_client_auth), default=ssl.CERT_NONE, syntax="|".join(CLIENT_AUTH)

@@ -37,7 +37,7 @@ from hsdns.chain import Endpoint, Handler, Next, Request
 from hsdns.corefile.keys import HostPort, read_ip, split_ip_port, zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
 from hsdns.corefile.tree import Directive, Token
-from hsdns.plugin import Block, Plugin, Runtime, catch_up
+from hsdns.plugin import Block, Plugin, catch_up
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, is_notify, unwritten
 from hsdns.wire.name import Name
@@ -92,7 +92,6 @@ class Transferer(Protocol):
 class Transfer(Plugin):
     """Answers AXFR and IXFR."""
 
-    name: ClassVar[str] = "transfer"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "to": Property(many(_read_secondary), syntax="ADDRESS...", repeat="extend"),
@@ -120,10 +119,6 @@ class Transfer(Plugin):
     def find_handlers(self, handlers: Sequence[Handler]) -> None:
         """Find the handlers that have zones."""
         self._transferers = tuple(each for each in handlers if isinstance(each, Transferer))
-
-    async def start(self, runtime: Runtime) -> None:
-        """Keep the runtime; the plugins that have zones call notify()."""
-        self._runtime = runtime
 
     def notify(self, zone: Name) -> None:
         """Send a NOTIFY for a zone to all its secondaries; failures are logged."""
@@ -231,10 +226,6 @@ class ZonePlugin(Plugin, Generic[Z]):
         """Find `transfer`, and whether another handler follows."""
         self._is_last = handlers[-1] is self
         self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
-
-    async def start(self, runtime: Runtime) -> None:
-        """Keep the runtime, which resolves the targets of aliases."""
-        self._runtime = runtime
 
     def transfer(self, zone: Name) -> ZoneTransfer | None:
         """Return all records of a zone; raise LookupError before they are loaded."""

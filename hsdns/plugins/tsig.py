@@ -88,7 +88,6 @@ def _read_required(known: Any) -> Any:
 class Tsig(Plugin):
     """Verifies queries and signs replies."""
 
-    name: ClassVar[str] = "tsig"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "secret": Property(_read_secret, syntax="NAME KEY", repeat="collect"),
         "secrets": Property(lambda line: _read_file(line), syntax="FILE", repeat="extend"),

@@ -27,7 +27,6 @@ _log = logging.getLogger("hsdns.plugin.view")
 class View(Plugin):
     """Evaluates its expressions for each query."""
 
-    name: ClassVar[str] = "view"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "expr": Property(
             lambda line: read_expression(line, line.args, NAMES),

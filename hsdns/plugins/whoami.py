@@ -7,8 +7,6 @@ Cacheable: no, because the reply depends on the client's address and port.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hsdns.chain import Next, Request
 from hsdns.plugin import Plugin
 from hsdns.wire import rdata
@@ -19,8 +17,6 @@ from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
 
 class Whoami(Plugin):
     """Answers with the client's address, and an SRV record with its port, in the additional section."""
-
-    name: ClassVar[str] = "whoami"
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer a query of any type and class; the answer section is empty."""

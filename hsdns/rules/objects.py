@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 import yaml
 
+from hsdns.causes.labels import MADE_LABELS
 from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, PodSpec, PodTemplate, Workload
 from hsdns.cluster.controllers.kinds import Manifest as Kind
@@ -160,12 +161,6 @@ def _text(value: object) -> str:
 T = TypeVar("T")
 K = TypeVar("K")
 
-# Labels of pods that no template has.
-MADE_LABELS: Final = frozenset(
-    "statefulset.kubernetes.io/pod-name apps.kubernetes.io/pod-index pod-template-hash controller-revision-hash "
-    "pod-template-generation batch.kubernetes.io/job-name job-name batch.kubernetes.io/controller-uid controller-uid "
-    "batch.kubernetes.io/job-completion-index".split()
-)
 _TEMPLATES: Final = ("spec.template", "spec.jobTemplate.spec.template")
 
 

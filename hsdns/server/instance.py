@@ -32,6 +32,7 @@ from hsdns.server.query_tap import QueryTap
 from hsdns.server.runtime import ServerRuntime, Turn
 from hsdns.server.transport.listeners import DRAIN_TIMEOUT, Listeners
 from hsdns.server.transport.sockets import ListenError
+from hsdns.turns import unless_cancelled
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 
@@ -305,19 +306,14 @@ class Instance(ServerRuntime):
 
     async def _stop(self, plugins: Sequence[Plugin]) -> None:
         """Stop plugins, even if others fail to stop, and end the tasks."""
-        task = asyncio.current_task()
-        cancelled = task.cancelling() if task is not None else 0
         turn = Turn(self.clock)
         for plugin in plugins:
             try:
-                await plugin.stop()
-                await turn.end_if_long()
+                with unless_cancelled():
+                    await plugin.stop()
+                    await turn.end_if_long()
             except Exception:
                 log.exception("plugin/%s did not stop cleanly", plugin.name)
-            except asyncio.CancelledError:
-                if task is not None and task.cancelling() > cancelled:
-                    raise
-                # This task was not cancelled: a task that stop() has cancelled and awaits raises this.
         await self.tasks.cancel()
         await self.queries.cancel()
         await asyncio.sleep(0)

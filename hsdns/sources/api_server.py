@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -39,7 +39,7 @@ from hsdns.apiserver.watcher import (
     Watcher,
     WatchMetrics,
 )
-from hsdns.cluster.controllers.kinds import PodManifest
+from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
@@ -67,6 +67,9 @@ from hsdns.cluster.source import (
 )
 from hsdns.corefile.tree import did_you_mean
 from hsdns.sources.api_access import WatchOptions
+
+if TYPE_CHECKING:
+    from hsdns.causes.view import View
 
 # Reads the objects for a question from the API server: a few bounded lists.
 #
@@ -270,9 +273,79 @@ async def read_pod(
 async def _list_pods(
     transport: Transport, namespace: str, fields: str, limit: int
 ) -> list[PodManifest]:
-    query = {"limit": str(limit)}
-    if fields:
-        query["fieldSelector"] = fields
+    query = {"limit": str(limit)} | ({"fieldSelector": fields} if fields else {})
+    return await _pods_page(transport, namespace, query)
+
+
+# Reads what may stand behind the Services of a namespace: its pods, also those that have ended, and its workloads.
+#
+# Rule: bounded lists only; a kind that may not be read, or was not within the time, is not known.
+
+
+MOST_WORKLOADS: Final = 200  # of a kind
+_WORKLOADS: Final = {
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), "apps/v1"),
+    "Job": "batch/v1",
+}
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    """metav1.ListMeta."""
+
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Workloads(msgspec.Struct):
+    """Lists of apps/v1 and batch/v1."""
+
+    items: list[Workload] | None = None
+    metadata: _Meta = _Meta()
+
+
+async def read_view(
+    transport: Transport, namespace: str, selector: Mapping[str, str], seconds: float = DEADLINE
+) -> View:
+    """What may stand behind a Service with a selector: the pods that it matches, else others, and the workloads."""
+    from hsdns.causes.view import View  # noqa: PLC0415 - only explanations need it
+
+    view = View(is_live=True)
+
+    async def read(plural: str, reading: Awaitable[None]) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await reading
+        except (Unreachable, msgspec.MsgspecError) as fault:
+            view.unknown[plural] = transport.redact(str(fault))
+        except TimeoutError:
+            view.unknown[plural] = f"{transport.server} did not answer within {seconds:g} s"
+
+    async def read_pods() -> None:
+        found: list[PodManifest] = []
+        if selector:
+            labels = {"labelSelector": labels_text(selector), "limit": str(MAX_PODS)}
+            found = await _pods_page(transport, namespace, labels)
+        if not found:
+            found = await _pods_page(transport, namespace, {"limit": str(OTHER_PODS)})
+        view.add(("Pod", each) for each in found)
+
+    async def read_workloads(kind: str, group_version: str) -> None:
+        resource = Resource(kind, f"{kind.lower()}s", f"/apis/{group_version}", Service)
+        scope, query = Scope(resource, namespace), {"limit": str(MOST_WORKLOADS)}
+        page = msgspec.json.decode(await get_body(transport, scope, query), type=_Workloads)
+        view.add((kind, each) for each in page.items or ())
+        if page.metadata.continue_:
+            view.unknown[resource.plural] = f"only {MOST_WORKLOADS} were read"
+
+    kinds = (
+        read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
+    )
+    await asyncio.gather(read(PODS.plural, read_pods()), *kinds)
+    return view
+
+
+async def _pods_page(
+    transport: Transport, namespace: str, query: dict[str, str]
+) -> list[PodManifest]:
     page = await get_body(transport, Scope(PODS, namespace), query)
     return msgspec.json.decode(page, type=_Pods).items or []
 
@@ -443,6 +516,14 @@ class ApiServer:
         if self._transport is None:
             return Reading((), (Fault("the API server has not been asked yet"),))
         return await read_objects(self._transport, lead)
+
+    async def read_view(self, namespace: str, selector: Mapping[str, str]) -> View:
+        """Read what may stand behind a Service, on the connection of the watches."""
+        if self._transport is None:
+            from hsdns.causes.view import View  # noqa: PLC0415 - as above
+
+            return View((), {PODS.plural: "the API server has not been asked yet"})
+        return await read_view(self._transport, namespace, selector)
 
     async def read_pod(self, namespace: str, name: str) -> PodReading:
         """Read a pod, on the connection of the watches; raise PodUnreadable."""

@@ -18,12 +18,14 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hsdns.cluster.controllers.document import Document
+from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, Workload
 from hsdns.cluster.controllers.simulation import running_pods, simulate
 from hsdns.cluster.objects import (
     Deleted,
+    EndpointSlice,
     Event,
     Identity,
     Object,
@@ -59,6 +61,9 @@ from hsdns.sources.manifest_folder import (
     was_read,
 )
 
+if TYPE_CHECKING:
+    from hsdns.causes.view import View
+
 # A pod from manifests, or one that a workload in them would have.
 #
 # Rule: the files are read again: a source of manifests keeps only what DNS needs.
@@ -90,6 +95,38 @@ def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
         raise PodUnreadable(f"the source has no pod {path}{did_you_mean(path, pods)}")
     found = pods[path]
     return pod_reading(found.manifest, found.addresses, AroundPod(documents, "", kubelets))
+
+
+# What may stand behind the Services of a namespace, in the state that is served.
+#
+# Rule: files without pods, workloads and slices describe no endpoints, so nothing about these is known.
+
+
+def view_of(documents: Sequence[Document], namespace: str = "") -> View:
+    """The pods and workloads of the documents, of one namespace if it is given; pods are those that would run."""
+    from hsdns.causes.view import View  # noqa: PLC0415 - explanations' only
+
+    objects = [each.object for each in documents]
+    found = (
+        ("pods", Workload | PodManifest),
+        ("endpointslices", Workload | PodManifest | EndpointSlice | Endpoints),
+    )
+    unknown = {
+        plural: "there are none in the files"
+        for plural, kinds in found
+        if not any(isinstance(each, kinds) for each in objects)
+    }
+    near = [each for each in documents if each.namespace in ("", namespace) or not namespace]
+    view = View(
+        (
+            (each.kind, each.object)
+            for each in near
+            if not isinstance(each.object, PodManifest | Service | EndpointSlice)
+        ),
+        unknown,
+    )
+    view.add(("Pod", each.manifest) for each in running_pods(near))
+    return view
 
 
 POLL_SECONDS = 2.0
@@ -270,6 +307,10 @@ class Manifests:
                 is_said = f"{each} is " in each.sentence
                 reason = each.sentence.replace(f"{each}: ", "")
                 yield reason if is_said else f"{each} is refused: {reason}"
+
+    async def read_view(self, namespace: str, selector: Mapping[str, str]) -> View:
+        """Find what may stand behind a Service in the state that is served."""
+        return await asyncio.to_thread(view_of, list(self._documents.values()), namespace)
 
     async def read_pod(self, namespace: str, name: str) -> PodReading:
         """Read a pod from the current files; raise PodUnreadable."""

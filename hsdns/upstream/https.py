@@ -1,18 +1,31 @@
 """HTTP/2 connection to a DNS over HTTPS upstream, shared by all queries.
 
-Path: upstream/exchange.py sends queries; doh.py implements the protocol.
+Path: upstream/exchange.py sends queries; http2.py interprets the frames.
+Source: RFC 8484 (section 4.1: the ID is 0, so that replies to GET can be cached); CoreDNS 1.14.7 plugin/pkg/doh
+doh.go, which always requests the path /dns-query.
 Rule 1: the first query opens the connection; others wait for it meanwhile.
 Rule 2: if the connection closes during a query, or accepts no more, the query is sent over a new one.
 Rule 3: a connection that is idle for longer than `expire`, or older than `max_age`, is closed.
+Rule 4: after GOAWAY nothing is waited for: a query may always be repeated, on another connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
+from hsdns.http2 import (
+    HEADERS_SIZE,
+    LAST_STREAM,
+    MAX_BLOCK_LEN,
+    MEDIA_TYPE,
+    Client,
+    ErrorCode,
+    field,
+)
 from hsdns.upstream.connection import (
     ConnectionClosed,
     ProtocolViolation,
@@ -20,11 +33,79 @@ from hsdns.upstream.connection import (
     server_hostname,
     time_limit,
 )
-from hsdns.upstream.doh import DohSession
 from hsdns.upstream.target import Target
 
+PATH: Final = "/dns-query"
 MAX_CLOSED: Final = 3  # connections that may close during one query
 OPEN_TIMEOUT: Final = 5.0  # seconds
+
+
+class DohSession(Client):
+    """The client side of an HTTP/2 connection, sans I/O."""
+
+    def __init__(self, authority: str, method: str = "POST") -> None:
+        super().__init__((HEADERS_SIZE, MAX_BLOCK_LEN))
+        self._ended: dict[int, bytes | OSError] = {}
+        self._is_get = method == "GET"
+        self._before = b"".join(
+            field(*each)
+            for each in [(":method", method), (":scheme", "https"), (":authority", authority)]
+        )
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the server accepts another query now."""
+        return self.takes and len(self.streams) < self.max_streams and self.last < LAST_STREAM
+
+    def ask(self, message: bytes) -> int:
+        """Send a query; return the stream on which the reply will arrive; raise ConnectionClosed."""
+        if not self.has_room:
+            self.takes = self.takes and self.last < LAST_STREAM
+            raise ConnectionClosed("accepts no more queries on this connection")
+        message = b"\0\0" + message[2:]
+        path = PATH
+        if self._is_get:
+            path = f"{PATH}?dns={urlsafe_b64encode(message).rstrip(b'=').decode()}"
+        fields = self._before + field(":path", path) + field("accept", MEDIA_TYPE)
+        if not self._is_get:
+            fields += field("content-type", MEDIA_TYPE) + field("content-length", str(len(message)))
+        stream = self.open(self.last + 2 if self.last else 1)
+        self.send_head(stream.number, fields, ends=self._is_get)
+        if not self._is_get:
+            self.send_body(stream, message, 0.0)
+        return stream.number
+
+    def cancel(self, stream: int) -> None:
+        """Reset a stream whose reply is no longer needed."""
+        if stream in self.streams:
+            self.reset(stream, ErrorCode.CANCEL)
+
+    def receive_data(self, data: bytes) -> dict[int, bytes | OSError]:
+        """Process octets from the server; return the ended streams; raise ConnectionClosed if it is not HTTP/2."""
+        self.receive(data)
+        if self.broken:
+            self.takes = False
+            raise ConnectionClosed(self.broken)
+        ended, self._ended = self._ended, {}
+        return ended
+
+    def shut(self) -> None:
+        """End the connection with GOAWAY."""
+        if self.takes:
+            self.takes = False
+            self.go_away(ErrorCode.NO_ERROR, 0)
+
+    def take_goaway(self, last: int, code: int) -> None:
+        """The server accepts no more queries."""
+        del last
+        super().take_goaway(0, code)
+
+    def finish(self, number: int, message: bytes | None, why: str = "") -> None:
+        """A query has its reply, or an error."""
+        error: OSError = ConnectionClosed("refuses the query on this connection")
+        if why:
+            error = ProtocolViolation(f"answers with {why}")
+        self._ended[number] = error if message is None else message
 
 
 class HttpsConnection(asyncio.Protocol):
@@ -47,7 +128,7 @@ class HttpsConnection(asyncio.Protocol):
     @property
     def is_full(self) -> bool:
         """Whether it accepts no other query only because of the queries in progress."""
-        return self._session.is_open and not self.is_usable and not self.is_idle
+        return self._session.takes and not self.is_usable and not self.is_idle
 
     @property
     def is_idle(self) -> bool:
@@ -119,12 +200,12 @@ class HttpsConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def _close_when_done(self) -> None:
-        is_over = self._is_draining or not self._session.is_open
+        is_over = self._is_draining or not self._session.takes
         if is_over and not self._waiting and self._transport is not None:
             self._transport.close()
 
     def _drop(self, error: Exception) -> None:
-        self._session.is_open = False
+        self._session.takes = False
         if not self._ready.done():
             self._ready.set_exception(error)
             self._ready.exception()  # marks it as retrieved if nobody waits

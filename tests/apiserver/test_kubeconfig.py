@@ -261,7 +261,7 @@ class TestCheck:
         Setting(tmp_path, "plain")  # which needs no plugin, and so no package
 
 
-def test_the_real_process(tmp_path: Path) -> None:
+async def test_the_real_process(tmp_path: Path) -> None:
     """An exec plugin is run again when its token expires; the library is not loaded into this process."""
     plugin = tmp_path / "login"
     plugin.write_text(
@@ -281,16 +281,12 @@ def test_the_real_process(tmp_path: Path) -> None:
         + "apiVersion: client.authentication.k8s.io/v1}}}]"
     )
     now, wall = [0.0], [1893456000.0 - 3600]
-
-    async def main() -> None:
-        source = Kubeconfig(str(path), "c", lambda: now[0], lambda: wall[0], print)
-        assert (await source.current()).authorization == "Bearer t1"
-        now[0] += 3600
-        wall[0] += 3600
-        assert (await source.current()).authorization == "Bearer t2"
-
     before = "kubernetes_asyncio" in sys.modules
-    asyncio.run(main())
+    source = Kubeconfig(str(path), "c", lambda: now[0], lambda: wall[0], print)
+    assert (await source.current()).authorization == "Bearer t1"
+    now[0] += 3600
+    wall[0] += 3600
+    assert (await source.current()).authorization == "Bearer t2"
     assert ("kubernetes_asyncio" in sys.modules) is before
     assert COMMAND[0] == sys.executable
 

@@ -83,46 +83,42 @@ def test_refusal() -> None:
 
 
 @pytest.mark.sockets
-def test_the_client() -> None:
+async def test_the_client() -> None:
     """Requests fail as without a network, are refused, or are cut; metrics count them as such."""
+    async with ScriptedServer(lambda head: chunked(b"a", then="hang")) as server:
+        registry = Registry()
+        client = ApiClient(FixedAccess(Access(server.url)), registry, lambda: 0.0, pytest.fail)
+        wall = Wall(status=403)
+        client.obstacles.put(wall, [wall])
+        async with client.get("/api/v1/services", {}) as answer:
+            assert answer.status == 403
+        wall.status = 0
+        with pytest.raises(Unreachable) as caught:
+            async with client.get("/api/v1/services", {}):
+                pass
+        assert str(caught.value) == (
+            f'{server.url} cannot be reached: the network is unreachable, by the rule "x" of fault'
+        )
+        client.obstacles.put(wall, [])
+        found = []
 
-    async def test() -> None:
-        async with ScriptedServer(lambda head: chunked(b"a", then="hang")) as server:
-            registry = Registry()
-            client = ApiClient(FixedAccess(Access(server.url)), registry, lambda: 0.0, pytest.fail)
-            wall = Wall(status=403)
-            client.obstacles.put(wall, [wall])
+        async def read() -> None:
             async with client.get("/api/v1/services", {}) as answer:
-                assert answer.status == 403
-            wall.status = 0
-            with pytest.raises(Unreachable) as caught:
-                async with client.get("/api/v1/services", {}):
-                    pass
-            assert str(caught.value) == (
-                f'{server.url} cannot be reached: the network is unreachable, by the rule "x" of fault'
-            )
-            client.obstacles.put(wall, [])
-            found = []
 
-            async def read() -> None:
-                async with client.get("/api/v1/services", {}) as answer:
+                def take(chunk: bytes) -> bool:
+                    found.append(chunk)
+                    client.cut(lambda path: path.endswith("/pods"), OSError())
+                    error = ConnectionResetError(104, "lost")
+                    client.cut(lambda path: path.endswith("/services"), error)
+                    return True
 
-                    def take(chunk: bytes) -> bool:
-                        found.append(chunk)
-                        client.cut(lambda path: path.endswith("/pods"), OSError())
-                        error = ConnectionResetError(104, "lost")
-                        client.cut(lambda path: path.endswith("/services"), error)
-                        return True
+                await answer.feed(take, lambda: 5.0)
 
-                    await answer.feed(take, lambda: 5.0)
-
-            with pytest.raises(Unreachable) as caught:
-                await read()
-            assert (found, str(caught.value)) == ([b"a"], f"{server.url} cannot be reached: lost")
-            await client.close()
-            counter = registry.counter("coredns_kubernetes_rest_client_requests_total")
-            assert {labels[0]: count for labels, count in counter.values.items()} == {
-                "403": 1, "<error>": 1, "200": 1,
-            }  # fmt: skip
-
-    run(test())
+        with pytest.raises(Unreachable) as caught:
+            await read()
+        assert (found, str(caught.value)) == ([b"a"], f"{server.url} cannot be reached: lost")
+        await client.close()
+        counter = registry.counter("coredns_kubernetes_rest_client_requests_total")
+        assert {labels[0]: count for labels, count in counter.values.items()} == {
+            "403": 1, "<error>": 1, "200": 1,
+        }  # fmt: skip

@@ -18,7 +18,6 @@ from hsdns.resolver.model import Trace
 from hsdns.wire.iana import RRType
 from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running
-from tests.support.coroutines.event_loops import run
 
 MANY = "\n".join(f"192.0.2.{each} many.a.test" for each in range(1, 61))
 COREFILE = f"""a.test {{
@@ -67,22 +66,19 @@ def look_up(
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("resolver", MODELS)
-def test_lookups(resolver: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, COREFILE)) as server:
-            found = await asyncio.to_thread(look_up, resolver, "www", server.port)
-            assert found.result.addresses == ("192.0.2.7",)
-            names = {each.name for each in found.packets}
-            assert names == {"www.b.test", "www.a.test"}
-            missing = await asyncio.to_thread(look_up, resolver, "none", server.port)
-            assert missing.result.error
-            many = await asyncio.to_thread(look_up, resolver, "many", server.port)
-            uses_tcp = any(each.transport == "tcp" for each in many.packets)
-            count = {"musl": 48, "musl-1.2.3": 30}.get(resolver, 60)
-            assert len(many.result.addresses) == count
-            assert uses_tcp == (resolver in ("glibc", "musl"))
-
-    run(test())
+async def test_lookups(resolver: str, tmp_path: Path) -> None:
+    async with running(ReloadableServer(tmp_path, COREFILE)) as server:
+        found = await asyncio.to_thread(look_up, resolver, "www", server.port)
+        assert found.result.addresses == ("192.0.2.7",)
+        names = {each.name for each in found.packets}
+        assert names == {"www.b.test", "www.a.test"}
+        missing = await asyncio.to_thread(look_up, resolver, "none", server.port)
+        assert missing.result.error
+        many = await asyncio.to_thread(look_up, resolver, "many", server.port)
+        uses_tcp = any(each.transport == "tcp" for each in many.packets)
+        count = {"musl": 48, "musl-1.2.3": 30}.get(resolver, 60)
+        assert len(many.result.addresses) == count
+        assert uses_tcp == (resolver in ("glibc", "musl"))
 
 
 @pytest.mark.sockets
@@ -149,17 +145,13 @@ def test_a_connection_that_ends_without_a_reply(listens: bool) -> None:
 
 
 @pytest.mark.sockets
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     conf = tmp_path / "resolv.conf"
     conf.write_text("nameserver 192.0.2.99\n" + SEARCH)
-
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, COREFILE)) as server:
-            words = ["-server", "127.0.0.1", "-p", str(server.port), "-resolv-conf", str(conf)]
-            assert await asyncio.to_thread(cli.main, ["resolve", "www", *words]) == 0
-            assert await asyncio.to_thread(cli.main, ["resolve", "none", *words]) == 1
-
-    run(test())
+    async with running(ReloadableServer(tmp_path, COREFILE)) as server:
+        words = ["-server", "127.0.0.1", "-p", str(server.port), "-resolv-conf", str(conf)]
+        assert await asyncio.to_thread(cli.main, ["resolve", "www", *words]) == 0
+        assert await asyncio.to_thread(cli.main, ["resolve", "none", *words]) == 1
     assert "resolves with all: glibc, musl, go, c-ares" in capsys.readouterr().out
 
 

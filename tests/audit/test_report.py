@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -138,24 +137,20 @@ def test_schema() -> None:
 @pytest.mark.slow
 @pytest.mark.sockets
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
-def test_in_a_browser(tmp_path: Path) -> None:
+async def test_in_a_browser(tmp_path: Path) -> None:
     file = tmp_path / "audit.html"
     found = structs.replace(report(ALL_FINE, LAGGING), cluster=HOSTILE_NAME)
     file.write_text(page([found, *REPORTS["right"]]), encoding="utf-8")
-
-    async def test() -> None:
-        async with tab() as opened:
-            await opened.show(390)
-            await opened.open(file.as_uri())
-            shown = await opened.value(SHOWN)
-            assert "a.shop.svc.cluster.local. Astale by 3.0 s; lacks A 10.0.0.1, A 10.0.0.2" in shown  # fmt: skip
-            assert [each for each in shown if "</script><script>alert(1)</script>" in each]
-            bars = "[...document.querySelectorAll('.bar')].map(each => each.ariaLabel)"
-            assert await opened.value(bars) == ["3 right", "1 stale, 1 lost, 1 slow", "3 right"]
-            assert await opened.value("document.documentElement.scrollWidth") == 390
-            assert opened.complaints == []
-
-    asyncio.run(test())
+    async with tab() as opened:
+        await opened.show(390)
+        await opened.open(file.as_uri())
+        shown = await opened.value(SHOWN)
+        assert "a.shop.svc.cluster.local. Astale by 3.0 s; lacks A 10.0.0.1, A 10.0.0.2" in shown  # fmt: skip
+        assert [each for each in shown if "</script><script>alert(1)</script>" in each]
+        bars = "[...document.querySelectorAll('.bar')].map(each => each.ariaLabel)"
+        assert await opened.value(bars) == ["3 right", "1 stale, 1 lost, 1 slow", "3 right"]
+        assert await opened.value("document.documentElement.scrollWidth") == 390
+        assert opened.complaints == []
 
 
 if __name__ == "__main__":

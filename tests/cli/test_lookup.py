@@ -12,7 +12,6 @@ from hsdns.ask import cli as lookup
 from hsdns.cli.command import FlagError
 from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running
-from tests.support.coroutines.event_loops import run
 
 COREFILE = """. {
 bind 127.0.0.1
@@ -28,26 +27,23 @@ answer "{{ .Name }} 60 IN TXT hello"
 
 
 @pytest.mark.sockets
-def test_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async def test() -> None:
-        async with running(ReloadableServer(tmp_path, COREFILE)) as reloadable:
-            where = ("-server", "127.0.0.1", "-p", str(reloadable.port))
+async def test_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with running(ReloadableServer(tmp_path, COREFILE)) as reloadable:
+        where = ("-server", "127.0.0.1", "-p", str(reloadable.port))
 
-            async def ask(*words: str) -> tuple[int, str, str]:
-                status = await asyncio.to_thread(cli.main, ["lookup", *words, *where])
-                return status, *capsys.readouterr()
+        async def ask(*words: str) -> tuple[int, str, str]:
+            status = await asyncio.to_thread(cli.main, ["lookup", *words, *where])
+            return status, *capsys.readouterr()
 
-            a = "a.example.org. 3600 IN A 192.0.2.7\n"
-            assert await ask("a.example.org") == (0, a, "")
-            assert await ask("a.example.org.", "a", "-tcp") == (0, a, "")
-            assert await ask("b.example.org", "TXT") == (0, 'b.example.org. 60 IN TXT "hello"\n', "")  # fmt: skip
-            reverse = "7.2.0.192.in-addr.arpa. 3600 IN PTR a.example.org.\n"
-            assert await ask("192.0.2.7") == (0, reverse, "")
-            none = "a.example.org exists, but has no AAAA record\n"
-            assert await ask("a.example.org", "AAAA") == (1, "", none)
-            assert await ask("example.com") == (1, "", "example.com A: SERVFAIL\n")
-
-    run(test())
+        a = "a.example.org. 3600 IN A 192.0.2.7\n"
+        assert await ask("a.example.org") == (0, a, "")
+        assert await ask("a.example.org.", "a", "-tcp") == (0, a, "")
+        assert await ask("b.example.org", "TXT") == (0, 'b.example.org. 60 IN TXT "hello"\n', "")  # fmt: skip
+        reverse = "7.2.0.192.in-addr.arpa. 3600 IN PTR a.example.org.\n"
+        assert await ask("192.0.2.7") == (0, reverse, "")
+        none = "a.example.org exists, but has no AAAA record\n"
+        assert await ask("a.example.org", "AAAA") == (1, "", none)
+        assert await ask("example.com") == (1, "", "example.com A: SERVFAIL\n")
 
 
 @pytest.mark.sockets

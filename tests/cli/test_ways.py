@@ -142,9 +142,9 @@ def test_way_in(
     monkeypatch.setattr(
         offline, "connect", lambda access, **more: connect(access or ("config",), **more)
     )
-    for each in (ask, explanation, resolver):
+    for module in (ask, explanation, resolver):
         path = "resolv.conf" if at <= WAYS.index("resolv.conf") else "none"
-        monkeypatch.setattr(each, "RESOLV_CONF", path)
+        monkeypatch.setattr(module, "RESOLV_CONF", path)
     Path("out.rec").unlink(missing_ok=True)
     status = main(command.split())
     found = f"{status} {capsys.readouterr().err}".partition("\n")[0].rstrip()

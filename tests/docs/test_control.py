@@ -19,7 +19,6 @@ from tests.recording.recorded import write
 from tests.server.control.served import BLOCK, served
 from tests.server.control.test_queries import keep
 from tests.support.cluster.objects import service, upserts
-from tests.support.coroutines.event_loops import run
 from tests.support.manifests.documents import documents
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,74 +127,64 @@ def test_faults_are_found() -> None:
         pytest.param(BLOCK.replace("source manifests shop.yaml", "endpoint http://127.0.0.1:1\nstartup_timeout 0s"), id="not-read"),
     ],
 )  # fmt: skip
-def test_replies_are_as_described(corefile: str) -> None:
-    async def case() -> None:
-        async with served(corefile) as server:
-            for path in ("/version", "/v1/server", "/v1/names"):
-                found = (await server.get(path)).lines
-                assert found
-                for line in found:
-                    check(line, path)
-            for name in ("web.shop.svc.cluster.local", "wbe.shop.svc.cluster.local", "a.test."):
-                (line,) = (await server.get(f"/v1/explain?name={name}")).lines
-                convert(line, Explanation)  # tests/explanation/test_report.py has its schema
-            assert schema_of("/v1/explain") == {"$ref": "explain.schema.json"}
-            refused = await server.get("/v1/names?x")
-            check(refused.lines[0], "/v1/names", "default")
-            async with server.client.get("http://localhost/v1/changes") as response:
-                lines = [await response.content.readline()]
-                if server.block.ready():
-                    server.apply(*upserts(service("shop/db", "10.96.7.8")))
-                    lines.append(await asyncio.wait_for(response.content.readline(), 20))
-                for line in lines:
-                    check(json.loads(line), "/v1/changes")
-
-    run(case())
+async def test_replies_are_as_described(corefile: str) -> None:
+    async with served(corefile) as server:
+        for path in ("/version", "/v1/server", "/v1/names"):
+            found = (await server.get(path)).lines
+            assert found
+            for line in found:
+                check(line, path)
+        for name in ("web.shop.svc.cluster.local", "wbe.shop.svc.cluster.local", "a.test."):
+            (line,) = (await server.get(f"/v1/explain?name={name}")).lines
+            convert(line, Explanation)  # tests/explanation/test_report.py has its schema
+        assert schema_of("/v1/explain") == {"$ref": "explain.schema.json"}
+        refused = await server.get("/v1/names?x")
+        check(refused.lines[0], "/v1/names", "default")
+        async with server.client.get("http://localhost/v1/changes") as response:
+            lines = [await response.content.readline()]
+            if server.block.ready():
+                server.apply(*upserts(service("shop/db", "10.96.7.8")))
+                lines.append(await asyncio.wait_for(response.content.readline(), 20))
+            for line in lines:
+                check(json.loads(line), "/v1/changes")
 
 
 @pytest.mark.sockets
-def test_a_replay_and_what_is_recorded_are_as_described() -> None:
+async def test_a_replay_and_what_is_recorded_are_as_described() -> None:
     write(Path("shop.rec"), [*upserts(service("shop/web", "10.96.7.7")), Synced()])
     text = BLOCK.replace("manifests shop.yaml", "replay shop.rec")
-
-    async def case() -> None:
-        async with served(text) as server:
-            async with server.client.get("http://localhost/v1/watch") as response:
-                lines = [json.loads(await response.content.readline()) for _ in range(3)]
-            assert [each["entry"] for each in lines] == ["header", "object", "state"]
-            for line in lines:
-                check(line, "/v1/watch")
-            body = {"command": "step", "count": 1}
-            check(body, body_of(API["paths"]["/v1/replay"]["post"]))
-            check((await server.get("/v1/replay")).lines[0], "/v1/replay")
-            stepped = await server.get("/v1/replay", "POST", json.dumps(body).encode())
-            check(stepped.lines[0], "/v1/replay")
-
-    run(case())
+    async with served(text) as server:
+        async with server.client.get("http://localhost/v1/watch") as response:
+            lines = [json.loads(await response.content.readline()) for _ in range(3)]
+        assert [each["entry"] for each in lines] == ["header", "object", "state"]
+        for line in lines:
+            check(line, "/v1/watch")
+        body = {"command": "step", "count": 1}
+        check(body, body_of(API["paths"]["/v1/replay"]["post"]))
+        check((await server.get("/v1/replay")).lines[0], "/v1/replay")
+        stepped = await server.get("/v1/replay", "POST", json.dumps(body).encode())
+        check(stepped.lines[0], "/v1/replay")
 
 
 @pytest.mark.sockets
-def test_rules_are_as_described() -> None:
-    async def case() -> None:
-        async with served(faults=True) as server:
-            post = API["paths"]["/v1/faults"]["post"]
-            body = {"rule": "delay 0s named slow"}
-            check(body, body_of(post))
-            keep(server)
+async def test_rules_are_as_described() -> None:
+    async with served(faults=True) as server:
+        post = API["paths"]["/v1/faults"]["post"]
+        body = {"rule": "delay 0s named slow"}
+        check(body, body_of(post))
+        keep(server)
+        await server.reloadable.ask("web.shop.svc.cluster.local")
+        written = json.dumps(body).encode()
+        first, hit = (await server.get("/v1/faults?dry-run=9", "POST", written)).lines
+        one_of = post["responses"]["200"]["content"]["application/jsonl"]["schema"]
+        for line, schema in zip((first, hit), one_of["oneOf"][1:], strict=True):
+            check(line, schema)
+        (rule,) = (await server.get("/v1/faults", "POST", written)).lines
+        check(rule, one_of["oneOf"][0])
+        check(rule, "/v1/faults")
+        async with server.client.get("http://localhost/v1/faults/hits") as response:
             await server.reloadable.ask("web.shop.svc.cluster.local")
-            written = json.dumps(body).encode()
-            first, hit = (await server.get("/v1/faults?dry-run=9", "POST", written)).lines
-            one_of = post["responses"]["200"]["content"]["application/jsonl"]["schema"]
-            for line, schema in zip((first, hit), one_of["oneOf"][1:], strict=True):
-                check(line, schema)
-            (rule,) = (await server.get("/v1/faults", "POST", written)).lines
-            check(rule, one_of["oneOf"][0])
-            check(rule, "/v1/faults")
-            async with server.client.get("http://localhost/v1/faults/hits") as response:
-                await server.reloadable.ask("web.shop.svc.cluster.local")
-                line = json.loads(await response.content.readline())
-            check(line, "/v1/faults/hits")
-            (ended,) = (await server.get("/v1/faults", "DELETE")).lines
-            check(ended, "/v1/faults")
-
-    run(case())
+            line = json.loads(await response.content.readline())
+        check(line, "/v1/faults/hits")
+        (ended,) = (await server.get("/v1/faults", "DELETE")).lines
+        check(ended, "/v1/faults")

@@ -13,11 +13,15 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
 from tests.support.cluster.explained import KnownObjects, explain
-from tests.support.cluster.objects import namespace, service
+from tests.support.cluster.objects import endpoint_slice, namespace, service
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer
 
-OBJECTS: list[Object] = [namespace("shop"), service("shop/web", "10.96.0.1")]
+OBJECTS: list[Object] = [
+    namespace("shop"),
+    service("shop/web", "10.96.0.1"),
+    endpoint_slice("shop/web-1", "web", "10.0.0.1"),
+]
 WEB = "web.shop.svc.cluster.local."
 COREFILE = """cluster.local {
 kubernetes {

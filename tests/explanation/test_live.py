@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from msgspec import structs
@@ -40,7 +40,10 @@ def at(version: str, found: Object) -> Object:
     return structs.replace(found, metadata=meta)
 
 
-async def in_watch(coro: Coroutine[Any, Any, Reading]) -> Reading:
+T = TypeVar("T")
+
+
+async def in_watch(coro: Coroutine[Any, Any, T]) -> T:
     return await coro
 
 
@@ -85,7 +88,7 @@ def test_what_cannot_be_read_is_what_the_server_has() -> None:
 
 
 def test_a_watch_that_does_not_answer() -> None:
-    async def late(coro: Coroutine[Any, Any, Reading]) -> Reading:
+    async def late(coro: Coroutine[Any, Any, T]) -> T:
         coro.close()
         raise TimeoutError
 

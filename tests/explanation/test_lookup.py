@@ -27,6 +27,7 @@ OBJECTS: list[Object] = [
     namespace("shop"),
     namespace("front"),
     service("shop/web", "10.96.0.1"),
+    endpoint_slice("shop/web-1", "web", "10.0.2.1"),
     service("shop/db"),
     endpoint_slice("shop/db-1", "db", "10.0.0.1 ready=false"),
     service("shop/big"),

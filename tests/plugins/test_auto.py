@@ -132,7 +132,7 @@ def test_two_files_for_one_zone(tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) in caplog.messages
 
 
-def test_secondaries_hear_of_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_secondaries_hear_of_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []
     slept: list[float] = []
     monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
@@ -146,15 +146,12 @@ def test_secondaries_hear_of_changes(tmp_path: Path, monkeypatch: pytest.MonkeyP
             raise asyncio.CancelledError
         write(tmp_path / "db.example.org", 2)
 
-    async def main() -> None:
-        runtime = FakeRuntime()
-        monkeypatch.setattr(auto, "sleep", sleep)
-        plugin.find_handlers([Transfer(()), plugin])
-        await plugin.start(runtime)
-        with pytest.raises(asyncio.CancelledError):
-            await runtime.tasks["auto"]
-
-    asyncio.run(main())
+    runtime = FakeRuntime()
+    monkeypatch.setattr(auto, "sleep", sleep)
+    plugin.find_handlers([Transfer(()), plugin])
+    await plugin.start(runtime)
+    with pytest.raises(asyncio.CancelledError):
+        await runtime.tasks["auto"]
     assert slept == [9.0] * 3
     assert sorted(heard[:2]) == ["example.net.", "example.org."]
     assert heard[2:] == ["example.org."]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -51,29 +50,25 @@ def test_the_last_plugin_refuses(db: Path) -> None:
     assert ask(started(f"file {db}", last=True), "www.example.net.") == unwritten(Rcode.REFUSED)
 
 
-def test_a_file_that_comes_later(tmp_path: Path) -> None:
+async def test_a_file_that_comes_later(tmp_path: Path) -> None:
     warnings: list[str] = []
     path = tmp_path / "later"
     plugin = set_up(File, f"file {path}", ["example.org."], warnings)
     assert warnings == [
         f"Corefile:2:6: cannot read {path}: No such file or directory; trying again every 60s"
     ]
-
-    async def run() -> None:
-        runtime = FakeRuntime()
-        await plugin.start(runtime)
-        assert await plugin.handle(make_request("a.example.org."), next_with(BELOW)) == unwritten(
-            Rcode.SERVFAIL
-        )
-        with pytest.raises(LookupError, match=r"zone example\.org\. has not been read yet"):
-            plugin.transfer(ORG)
-        path.write_text(SOA.format(7))
-        assert await plugin.zones[ORG].reload()
-        found = await plugin.handle(make_request("a.example.org."), next_with(BELOW))
-        assert found.rcode == Rcode.NXDOMAIN
-        await runtime.stop_tasks()
-
-    asyncio.run(run())
+    runtime = FakeRuntime()
+    await plugin.start(runtime)
+    assert await plugin.handle(make_request("a.example.org."), next_with(BELOW)) == unwritten(
+        Rcode.SERVFAIL
+    )
+    with pytest.raises(LookupError, match=r"zone example\.org\. has not been read yet"):
+        plugin.transfer(ORG)
+    path.write_text(SOA.format(7))
+    assert await plugin.zones[ORG].reload()
+    found = await plugin.handle(make_request("a.example.org."), next_with(BELOW))
+    assert found.rcode == Rcode.NXDOMAIN
+    await runtime.stop_tasks()
 
 
 def test_secondaries_hear_of_changes(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,12 @@ class Forwarder:
 
 
 @pytest.fixture(autouse=True)
+def loop() -> str:
+    """The event loop whose timeouts are scripted."""
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
 def _no_timeout_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     script_timeouts(monkeypatch)
 
@@ -127,80 +133,63 @@ def silence(wire: bytes, probe_timeout: float | None = None) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("protocol", "tcp"), [("tcp", 0), ("udp", 1)])
-def test_prefer_udp_takes_what_fits_the_client(protocol: str, tcp: int) -> None:
+async def test_prefer_udp_takes_what_fits_the_client(protocol: str, tcp: int) -> None:
     """A reply of 1,200 octets over UDP is good for a client on TCP, and cut for one that takes 512."""
-
-    async def run() -> None:
-        records = [f"www.example.org. 60 IN A 192.0.2.{host}" for host in range(70)]
-        script = answer(*records)
-        async with Forwarder("forward . {0} {{\nprefer_udp\n}}", (script, script)) as found:
-            got = await found.ask(protocol)
-            assert (got.rcode, got.ra, got.tc) == (Rcode.NOERROR, True, False)
-            assert section(got.answer) == section(reply(records).answer)
-            assert (found.asked("udp"), found.asked("tcp")) == ([1], [tcp])
-
-    asyncio.run(run())
+    records = [f"www.example.org. 60 IN A 192.0.2.{host}" for host in range(70)]
+    script = answer(*records)
+    async with Forwarder("forward . {0} {{\nprefer_udp\n}}", (script, script)) as found:
+        got = await found.ask(protocol)
+        assert (got.rcode, got.ra, got.tc) == (Rcode.NOERROR, True, False)
+        assert section(got.answer) == section(reply(records).answer)
+        assert (found.asked("udp"), found.asked("tcp")) == ([1], [tcp])
 
 
-def test_probes_end_when_the_upstream_is_back() -> None:
-    async def run() -> None:
-        well = False
+async def test_probes_end_when_the_upstream_is_back() -> None:
+    well = False
 
-        def sometimes(wire: bytes) -> list[bytes]:
-            return FOUND(wire) if well else silence(wire, PROBE_TIMEOUT)
+    def sometimes(wire: bytes) -> list[bytes]:
+        return FOUND(wire) if well else silence(wire, PROBE_TIMEOUT)
 
-        text = "forward . {0} {{\nhealth_check 1ms\n}}"
-        async with Forwarder(text, (sometimes, silence), read_timeout=READ_TIMEOUT) as found:
-            assert (await found.ask()).rcode == Rcode.SERVFAIL
-            (upstream,) = found.forward.routes[0].upstreams
-            (task,) = found.runtime.tasks.values()
-            well = True
-            await task
-            assert (upstream.health.failures, upstream.health.is_probing) == (0, False)
-            assert (await found.ask()).rcode == Rcode.NOERROR
-
-    asyncio.run(run())
+    text = "forward . {0} {{\nhealth_check 1ms\n}}"
+    async with Forwarder(text, (sometimes, silence), read_timeout=READ_TIMEOUT) as found:
+        assert (await found.ask()).rcode == Rcode.SERVFAIL
+        (upstream,) = found.forward.routes[0].upstreams
+        (task,) = found.runtime.tasks.values()
+        well = True
+        await task
+        assert (upstream.health.failures, upstream.health.is_probing) == (0, False)
+        assert (await found.ask()).rcode == Rcode.NOERROR
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_max_concurrent(most: int) -> None:
-    async def run() -> None:
-        text = f"forward . {{0}} {{{{\nmax_concurrent {most}\n}}}}"
-        async with Forwarder(text, (silence, silence), read_timeout=READ_TIMEOUT) as found:
-            waiting = [asyncio.create_task(found.ask()) for _ in range(most)]
-            await asyncio.sleep(0)
-            refused = unwritten(Rcode.REFUSED, f"concurrent queries exceeded maximum {most}")
-            assert await found.ask() == refused
-            assert found.metric("coredns_forward_max_concurrent_rejects_total") == 1
-            assert [(await task).rcode for task in waiting] == [Rcode.SERVFAIL] * most
-            assert found.forward.routes[0].in_flight == 0
-            assert (await found.ask()).rcode == Rcode.SERVFAIL
-
-    asyncio.run(run())
+async def test_max_concurrent(most: int) -> None:
+    text = f"forward . {{0}} {{{{\nmax_concurrent {most}\n}}}}"
+    async with Forwarder(text, (silence, silence), read_timeout=READ_TIMEOUT) as found:
+        waiting = [asyncio.create_task(found.ask()) for _ in range(most)]
+        await asyncio.sleep(0)
+        refused = unwritten(Rcode.REFUSED, f"concurrent queries exceeded maximum {most}")
+        assert await found.ask() == refused
+        assert found.metric("coredns_forward_max_concurrent_rejects_total") == 1
+        assert [(await task).rcode for task in waiting] == [Rcode.SERVFAIL] * most
+        assert found.forward.routes[0].in_flight == 0
+        assert (await found.ask()).rcode == Rcode.SERVFAIL
 
 
-def test_stop_closes_idle_connections() -> None:
-    async def run() -> None:
-        async with Forwarder("forward . {0}", (FOUND, FOUND)) as found:
-            await found.ask("tcp")
-            (upstream,) = found.forward.routes[0].upstreams
-            assert len(upstream.pool) == 1
-            await found.forward.stop()
-            assert len(upstream.pool) == 0
-
-    asyncio.run(run())
+async def test_stop_closes_idle_connections() -> None:
+    async with Forwarder("forward . {0}", (FOUND, FOUND)) as found:
+        await found.ask("tcp")
+        (upstream,) = found.forward.routes[0].upstreams
+        assert len(upstream.pool) == 1
+        await found.forward.stop()
+        assert len(upstream.pool) == 0
 
 
-def test_over_tls(tmp_path: Path) -> None:
+async def test_over_tls(tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path, "dns.example.net")
-
-    async def run() -> None:
-        async with serve(tcp=FOUND, tls=certificate.server_context()) as server:
-            text = f"forward . tls://127.0.0.1:{server.port} {{\ntls {certificate.cert}\ntls_servername dns.example.net\n}}"
-            async with Forwarder(text.replace("{", "{{").replace("}", "}}")) as found:
-                assert section((await found.ask()).answer) == [A]
-
-    asyncio.run(run())
+    async with serve(tcp=FOUND, tls=certificate.server_context()) as server:
+        text = f"forward . tls://127.0.0.1:{server.port} {{\ntls {certificate.cert}\ntls_servername dns.example.net\n}}"
+        async with Forwarder(text.replace("{", "{{").replace("}", "}}")) as found:
+            assert section((await found.ask()).answer) == [A]
 
 
 NXDOMAIN = answer(rcode=Rcode.NXDOMAIN)
@@ -210,101 +199,84 @@ def served(*scripts: Answer) -> list[tuple[Answer, Answer]]:
     return [(script, script) for script in scripts]
 
 
-def test_without_a_limit_only_the_budget_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        pauses: list[float] = []
+async def test_without_a_limit_only_the_budget_ends_the_attempts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
 
-        async def sleep(seconds: float) -> None:
-            pauses.append(seconds)
-            found.runtime.time += 1.0
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        found.runtime.time += 1.0
 
-        monkeypatch.setattr("hsdns.plugins.forward.sleep", sleep)
-        async with Forwarder("forward . {0}", *served(FOUND)) as gone:
-            port = gone.servers[0].port
-        text = f"forward . 127.0.0.1:{port} {{{{\nmax_connect_attempts 0\nmax_fails 0\n}}}}"
-        async with Forwarder(text) as found:
-            reply = await found.ask("tcp")
-            assert (reply.rcode, reply.written) == (Rcode.SERVFAIL, False)
-            assert pauses == [0.05] * 5
-            assert "7 failures in a row, the first 5s ago" in str(reply.error)
-
-    asyncio.run(run())
-
-
-def test_an_upstream_with_too_many_queries_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        async with Forwarder("forward . {0}", *served(FOUND)) as found:
-            (upstream,) = found.forward.routes[0].upstreams
-            monkeypatch.setattr(upstream._streams, "most", 0)
-            sentence = f"{upstream} is not asked: 0 queries over streams wait"
-            assert await found.ask("tcp") == unwritten(Rcode.SERVFAIL, sentence)
-            assert found.runtime.tasks == {}
-
-    asyncio.run(run())
+    monkeypatch.setattr("hsdns.plugins.forward.sleep", sleep)
+    async with Forwarder("forward . {0}", *served(FOUND)) as gone:
+        port = gone.servers[0].port
+    text = f"forward . 127.0.0.1:{port} {{{{\nmax_connect_attempts 0\nmax_fails 0\n}}}}"
+    async with Forwarder(text) as found:
+        reply = await found.ask("tcp")
+        assert (reply.rcode, reply.written) == (Rcode.SERVFAIL, False)
+        assert pauses == [0.05] * 5
+        assert "7 failures in a row, the first 5s ago" in str(reply.error)
 
 
-def test_the_upstream_is_metadata() -> None:
-    async def run() -> None:
-        text = "forward . {0} {1} {{\npolicy sequential\n}}"
-        async with Forwarder(text, *served(silence, FOUND), read_timeout=READ_TIMEOUT) as found:
-            metadata: dict[str, Callable[[], str]] = {"a/b": str}
-            request = make_request("www.example.org.").replace(metadata=metadata)
-            await found.forward.handle(request, next_with(ELSEWHERE))
-            assert list(metadata) == ["a/b", "forward/upstream"]
-            assert metadata["forward/upstream"]() == f"127.0.0.1:{found.servers[1].port}"
+async def test_an_upstream_with_too_many_queries_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Forwarder("forward . {0}", *served(FOUND)) as found:
+        (upstream,) = found.forward.routes[0].upstreams
+        monkeypatch.setattr(upstream._streams, "most", 0)
+        sentence = f"{upstream} is not asked: 0 queries over streams wait"
+        assert await found.ask("tcp") == unwritten(Rcode.SERVFAIL, sentence)
+        assert found.runtime.tasks == {}
 
-    asyncio.run(run())
+
+async def test_the_upstream_is_metadata() -> None:
+    text = "forward . {0} {1} {{\npolicy sequential\n}}"
+    async with Forwarder(text, *served(silence, FOUND), read_timeout=READ_TIMEOUT) as found:
+        metadata: dict[str, Callable[[], str]] = {"a/b": str}
+        request = make_request("www.example.org.").replace(metadata=metadata)
+        await found.forward.handle(request, next_with(ELSEWHERE))
+        assert list(metadata) == ["a/b", "forward/upstream"]
+        assert metadata["forward/upstream"]() == f"127.0.0.1:{found.servers[1].port}"
 
 
 # --- host names and HTTPS ---
 
 
-def test_host_names_are_looked_up_at_start() -> None:
-    async def run() -> None:
-        address = answer("dns.example.net. 5 IN A 127.0.0.1")
-        async with serve(address) as resolver, serve(FOUND) as server:
-            text = f"forward . dns.example.net:{server.port} {{{{\nresolver 127.0.0.1:{resolver.port}\n}}}}"
-            async with Forwarder(text) as found:
-                assert section((await found.ask()).answer) == [A]
-                assert [str(each) for each in found.forward.routes[0].upstreams] == [
-                    f"127.0.0.1:{server.port}"
-                ]
-                assert len(resolver.udp) == 2
-
-    asyncio.run(run())
+async def test_host_names_are_looked_up_at_start() -> None:
+    address = answer("dns.example.net. 5 IN A 127.0.0.1")
+    async with serve(address) as resolver, serve(FOUND) as server:
+        text = f"forward . dns.example.net:{server.port} {{{{\nresolver 127.0.0.1:{resolver.port}\n}}}}"
+        async with Forwarder(text) as found:
+            assert section((await found.ask()).answer) == [A]
+            assert [str(each) for each in found.forward.routes[0].upstreams] == [
+                f"127.0.0.1:{server.port}"
+            ]
+            assert len(resolver.udp) == 2
 
 
-def test_an_unknown_host_ends_the_start() -> None:
-    async def run() -> None:
-        async with serve(NXDOMAIN) as resolver:
-            text = (
-                f"forward . 10.0.0.2 dns.example.net {{{{\nresolver 127.0.0.1:{resolver.port}\n}}}}"
-            )
-            with pytest.raises(CorefileError) as caught:
-                async with Forwarder(text):
-                    pass
-            assert str(caught.value) == (
-                'Corefile:2:20: cannot resolve "dns.example.net": '
-                f"127.0.0.1:{resolver.port} has no address for it (NXDOMAIN); write an address, or use another resolver"
-            )
-
-    asyncio.run(run())
+async def test_an_unknown_host_ends_the_start() -> None:
+    async with serve(NXDOMAIN) as resolver:
+        text = f"forward . 10.0.0.2 dns.example.net {{{{\nresolver 127.0.0.1:{resolver.port}\n}}}}"
+        with pytest.raises(CorefileError) as caught:
+            async with Forwarder(text):
+                pass
+        assert str(caught.value) == (
+            'Corefile:2:20: cannot resolve "dns.example.net": '
+            f"127.0.0.1:{resolver.port} has no address for it (NXDOMAIN); write an address, or use another resolver"
+        )
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_over_https(method: str, tmp_path: Path) -> None:
+async def test_over_https(method: str, tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path, "dns.example.net")
-
-    async def run() -> None:
-        async with serve_doh(FOUND, certificate) as server:
-            text = (
-                f"forward . https://127.0.0.1:{server.port} {{\ntls {certificate.cert}\n"
-                f"tls_servername dns.example.net\ndoh_method {method}\n}}"
-            )
-            async with Forwarder(text.replace("{", "{{").replace("}", "}}")) as found:
-                for protocol in ("udp", "tcp"):
-                    assert section((await found.ask(protocol)).answer) == [A]
-                assert [asked.method for asked in server.asked] == [method] * 2
-                assert len(server.connections) == 1
-
-    asyncio.run(run())
+    async with serve_doh(FOUND, certificate) as server:
+        text = (
+            f"forward . https://127.0.0.1:{server.port} {{\ntls {certificate.cert}\n"
+            f"tls_servername dns.example.net\ndoh_method {method}\n}}"
+        )
+        async with Forwarder(text.replace("{", "{{").replace("}", "}}")) as found:
+            for protocol in ("udp", "tcp"):
+                assert section((await found.ask(protocol)).answer) == [A]
+            assert [asked.method for asked in server.asked] == [method] * 2
+            assert len(server.connections) == 1

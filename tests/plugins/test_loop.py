@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
@@ -198,18 +197,15 @@ def test_probes_are_sent_until_a_reply_for_half_a_minute(
     assert setup.runtime.failures == []
 
 
-def test_a_probe_is_a_query_to_the_own_socket() -> None:
-    async def run() -> None:
-        plugin = set_up(Loop, "loop")
-        async with serve(answer(rcode=3)) as server:
-            plugin.target = Target("dns", "127.0.0.1", server.port)
-            assert await plugin._ask()
-            assert all(
-                plugin.qname.wire + RRType.HINFO.to_bytes(2, "big") in wire for wire in server.udp
-            )
-        assert not await plugin._ask(), "the socket is closed"
-
-    asyncio.run(run())
+async def test_a_probe_is_a_query_to_the_own_socket() -> None:
+    plugin = set_up(Loop, "loop")
+    async with serve(answer(rcode=3)) as server:
+        plugin.target = Target("dns", "127.0.0.1", server.port)
+        assert await plugin._ask()
+        assert all(
+            plugin.qname.wire + RRType.HINFO.to_bytes(2, "big") in wire for wire in server.udp
+        )
+    assert not await plugin._ask(), "the socket is closed"
 
 
 # --- loop keep: the search ---

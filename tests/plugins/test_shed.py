@@ -7,7 +7,6 @@ import pytest
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.shed import Shed
 from tests.support.clients.sockets import UdpClient
-from tests.support.coroutines.event_loops import run
 from tests.support.plugins.setup import directives, make_block
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import ask, cluster_objects
@@ -26,15 +25,11 @@ def test_blocks_with_keys_without_udp_are_refused(scheme: str) -> None:
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("name", ["shed", ""])
-def test_drops_of_its_server_are_a_metric(name: str, tmp_path: Path) -> None:
+async def test_drops_of_its_server_are_a_metric(name: str, tmp_path: Path) -> None:
     text = f".:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\n{name}\nwhoami\n}}\n"
-
-    async def test() -> None:
-        async with ClusterServer(tmp_path, text, cluster_objects()) as site:
-            with UdpClient() as udp:
-                assert await udp.ask(ask("a.example.org."), site.address)
-            server = f"dns://127.0.0.1:{site.address[1]}"
-            expected = {(server, "query"): 0.0, (server, "response"): 0.0} if name else {}
-            assert site.value("coredns_shed_dropped_total") == expected
-
-    run(test())
+    async with ClusterServer(tmp_path, text, cluster_objects()) as site:
+        with UdpClient() as udp:
+            assert await udp.ask(ask("a.example.org."), site.address)
+        server = f"dns://127.0.0.1:{site.address[1]}"
+        expected = {(server, "query"): 0.0, (server, "response"): 0.0} if name else {}
+        assert site.value("coredns_shed_dropped_total") == expected

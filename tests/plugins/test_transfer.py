@@ -158,7 +158,7 @@ def test_each_transfer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         pytest.param("transfer example.net {\n to 192.0.2.1\n}", [], id="other-zone"),
     ],
 )
-def test_notify(
+async def test_notify(
     text: str,
     expected: list[tuple[str, int, str | None]],
     monkeypatch: pytest.MonkeyPatch,
@@ -171,14 +171,11 @@ def test_notify(
         sent.append((*target, source))
         return "NOTIFY was not accepted" if target.port == 5300 else None
 
-    async def run() -> None:
-        monkeypatch.setattr(transfer, "send_notify", send)
-        plugin, runtime = set_up(Transfer, text), FakeRuntime()
-        await plugin.start(runtime)
-        plugin.notify(Name.from_text("example.org."))
-        await asyncio.gather(*runtime.tasks.values())
-
-    asyncio.run(run())
+    monkeypatch.setattr(transfer, "send_notify", send)
+    plugin, runtime = set_up(Transfer, text), FakeRuntime()
+    await plugin.start(runtime)
+    plugin.notify(Name.from_text("example.org."))
+    await asyncio.gather(*runtime.tasks.values())
     assert sent == expected
     failed = "plugin/transfer: Failed sending notifies: NOTIFY was not accepted"
     assert caplog.messages == [failed] * (":5300" in text)

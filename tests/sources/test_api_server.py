@@ -269,40 +269,36 @@ STATUS = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": ECHO}
         pytest.param(Said(f"Bearer {TOKEN}\r\n\r\n".encode(), "close"), id="no-http"),
     ],
 )
-def test_token_that_the_server_echoes_is_not_reported(answer: Said) -> None:
+async def test_token_that_the_server_echoes_is_not_reported(answer: Said) -> None:
     """Neither by the watches nor by a list beside them."""
+    async with ScriptedServer(lambda head: answer) as server:
+        reported = asyncio.Event()
+        lines: list[str] = []
 
-    async def test() -> None:
-        async with ScriptedServer(lambda head: answer) as server:
-            reported = asyncio.Event()
-            lines: list[str] = []
+        def report(level: int, message: str) -> None:
+            lines.append(message)
+            reported.set()
 
-            def report(level: int, message: str) -> None:
-                lines.append(message)
-                reported.set()
+        class ToServer(Connect):
+            def __init__(self) -> None:
+                pass
 
-            class ToServer(Connect):
-                def __init__(self) -> None:
-                    pass
+            def __call__(self, around: Surroundings, report: Report) -> Transport:
+                access = Access(server.url, authorization=f"Bearer {TOKEN}")
+                return ApiClient(FixedAccess(access), around.metrics, around.clock, pytest.fail)
 
-                def __call__(self, around: Surroundings, report: Report) -> Transport:
-                    access = Access(server.url, authorization=f"Bearer {TOKEN}")
-                    return ApiClient(FixedAccess(access), around.metrics, around.clock, pytest.fail)
-
-            source = ApiServer(ToServer(), WatchOptions())
-            watching = asyncio.create_task(source.watch(lambda events: None, report, around()))
-            async with asyncio.timeout(20):
-                await reported.wait()
-            outages = source.outages()
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-            text = "\n".join([*lines, *outages])
-            assert "cannot watch" in text
-            # Of what is not HTTP nothing is quoted.
-            assert (HIDDEN in text) is ("does not speak HTTP" not in text)
-            assert TOKEN[:10] not in text
-
-    asyncio.run(test())
+        source = ApiServer(ToServer(), WatchOptions())
+        watching = asyncio.create_task(source.watch(lambda events: None, report, around()))
+        async with asyncio.timeout(20):
+            await reported.wait()
+        outages = source.outages()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        text = "\n".join([*lines, *outages])
+        assert "cannot watch" in text
+        # Of what is not HTTP nothing is quoted.
+        assert (HIDDEN in text) is ("does not speak HTTP" not in text)
+        assert TOKEN[:10] not in text
 
 
 # Reading on demand from an API server in memory: what is requested, what is refused, what comes late.

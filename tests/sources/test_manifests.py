@@ -306,22 +306,18 @@ def test_a_config_map_is_swapped_by_one_link(tmp_path: Path, notifications: bool
     assert listener.batches[0] == ["+ Service default/a ClusterIP 10.96.0.2"]
 
 
-def test_an_object_that_is_refused_later_stays_as_it_was(tmp_path: Path) -> None:
+async def test_an_object_that_is_refused_later_stays_as_it_was(tmp_path: Path) -> None:
     """As `kubectl apply` would leave it; the others change, and one line is said of it."""
     file, listener = tmp_path / "a.yaml", Listener()
     file.write_text(f"{service('a')}---\n{service('b', '10.96.0.8')}")
     source = Manifests([str(file)], poll_seconds=0.01, notifications=False)
-
-    async def run() -> None:
-        source.load(listener.deliver, listener.report)
-        listener.batches.clear()
-        async with watching(source, listener):
-            for number in (1, 2):
-                replace(file, f"{service('a', f'10.96.1.{number}')}---\n{service('b', 'ten')}")
-                expected = [f"+ Service default/a ClusterIP 10.96.1.{number}"]
-                await listener.wait_until(lambda expected=expected: expected in listener.batches)  # type: ignore[misc]
-
-    asyncio.run(run())
+    source.load(listener.deliver, listener.report)
+    listener.batches.clear()
+    async with watching(source, listener):
+        for number in (1, 2):
+            replace(file, f"{service('a', f'10.96.1.{number}')}---\n{service('b', 'ten')}")
+            expected = [f"+ Service default/a ClusterIP 10.96.1.{number}"]
+            await listener.wait_until(lambda expected=expected: expected in listener.batches)  # type: ignore[misc]
     assert listener.batches == [
         [f"+ Service default/a ClusterIP 10.96.1.{number}"] for number in (1, 2)
     ]
@@ -345,24 +341,20 @@ def test_an_object_that_is_refused_later_stays_as_it_was(tmp_path: Path) -> None
         ),
     ],
 )
-def test_an_invalid_file_blocks_the_reload(tmp_path: Path, text: str, sentence: str) -> None:
+async def test_an_invalid_file_blocks_the_reload(tmp_path: Path, text: str, sentence: str) -> None:
     good, broken = tmp_path / "a.yaml", tmp_path / "b.yaml"
     good.write_text(service("a"))
     listener = Listener()
     source = Manifests([str(tmp_path)], poll_seconds=0.01, notifications=False)
-
-    async def run() -> None:
-        source.load(listener.deliver, listener.report)
-        listener.batches.clear()
-        broken.write_text(text)
-        good.write_text(service("a", "10.96.0.70"))
-        async with watching(source, listener):
-            await listener.wait_until(lambda: len(listener.sentences) == 2)
-            assert listener.batches == []
-            replace(broken, service("b", "10.96.0.8"))
-            await listener.wait_until(lambda: bool(listener.batches))
-
-    asyncio.run(run())
+    source.load(listener.deliver, listener.report)
+    listener.batches.clear()
+    broken.write_text(text)
+    good.write_text(service("a", "10.96.0.70"))
+    async with watching(source, listener):
+        await listener.wait_until(lambda: len(listener.sentences) == 2)
+        assert listener.batches == []
+        replace(broken, service("b", "10.96.0.8"))
+        await listener.wait_until(lambda: bool(listener.batches))
     assert listener.sentences == [
         (logging.ERROR, sentence.format(path=broken)),
         (
@@ -402,22 +394,20 @@ def test_a_file_that_becomes_empty_keeps_the_last_state(tmp_path: Path, blank: b
     )
 
 
-def test_files_of_which_nothing_can_be_read_are_not_in_sync_until_corrected(tmp_path: Path) -> None:
+async def test_files_of_which_nothing_can_be_read_are_not_in_sync_until_corrected(
+    tmp_path: Path,
+) -> None:
     file, listener = tmp_path / "a.yaml", Listener()
     source = Manifests([str(file)], poll_seconds=0.01, notifications=False)
-
-    async def run() -> None:
-        source.load(listener.deliver, listener.report)
-        assert listener.batches == [[]]
-        async with watching(source, listener):
-            replace(file, service("a"))
-            await listener.wait_until(lambda: len(listener.batches) == 2)
-
-    asyncio.run(run())
+    source.load(listener.deliver, listener.report)
+    assert listener.batches == [[]]
+    async with watching(source, listener):
+        replace(file, service("a"))
+        await listener.wait_until(lambda: len(listener.batches) == 2)
     assert listener.batches[1][-1] == "Synced"
 
 
-def test_without_file_notifications_polling_continues(
+async def test_without_file_notifications_polling_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: object, **options: object) -> None:
@@ -427,16 +417,12 @@ def test_without_file_notifications_polling_continues(
     (tmp_path / "a.yaml").write_text(service("a"))
     listener = Listener()
     source = Manifests([str(tmp_path)], poll_seconds=0.01)
-
-    async def run() -> None:
-        source.load(listener.deliver, listener.report)
-        listener.batches.clear()
-        async with watching(source, listener):
-            await listener.wait_until(lambda: bool(listener.sentences))
-            replace(tmp_path / "a.yaml", service("a", "10.96.0.70"))
-            await listener.wait_until(lambda: bool(listener.batches))
-
-    asyncio.run(run())
+    source.load(listener.deliver, listener.report)
+    listener.batches.clear()
+    async with watching(source, listener):
+        await listener.wait_until(lambda: bool(listener.sentences))
+        replace(tmp_path / "a.yaml", service("a", "10.96.0.70"))
+        await listener.wait_until(lambda: bool(listener.batches))
     assert listener.batches == [["+ Service default/a ClusterIP 10.96.0.70"]]
     assert listener.sentences == [
         (

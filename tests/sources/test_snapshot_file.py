@@ -279,7 +279,7 @@ def test_a_save_that_fails_leaves_the_file_as_it_was(
 
 
 @pytest.mark.parametrize("cancelled_at", range(4))
-def test_a_cancelled_save_is_completed(
+async def test_a_cancelled_save_is_completed(
     tmp_path: Path, cancelled_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, store = tmp_path / "snapshot.json", make_store()
@@ -294,14 +294,10 @@ def test_a_cancelled_save_is_completed(
         return await in_thread(function, *arguments)
 
     monkeypatch.setattr(asyncio, "to_thread", to_thread)
-
-    async def test() -> None:
-        file = SnapshotFile(str(path), sleep=Script(nothing))
-        tasks.append(asyncio.create_task(file.save_periodically(store, Listener(), FakeRuntime())))
-        await asyncio.wait(tasks)
-        assert tasks[0].cancelled()
-
-    run(test())
+    file = SnapshotFile(str(path), sleep=Script(nothing))
+    tasks.append(asyncio.create_task(file.save_periodically(store, Listener(), FakeRuntime())))
+    await asyncio.wait(tasks)
+    assert tasks[0].cancelled()
     assert next(calls) > 4
     assert "last" in names_in(path)
     assert os.listdir(tmp_path) == ["snapshot.json"]

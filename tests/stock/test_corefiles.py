@@ -18,6 +18,7 @@ import pytest
 from tests.support.namespaces.node import SERVER_ADDRESS, Node, open_node
 from tests.support.peer_replies import PEER, Replayed, asks_peer, hold
 from tests.support.scenarios.dig import Question, parse_questions
+from tests.support.tables import section, sections
 
 pytestmark = pytest.mark.sockets
 
@@ -27,76 +28,14 @@ PROGRAMS = {
     "coredns": [PEER],
 }
 
-# What every cluster is asked.  TTL is that of the cluster's records, UPSTREAM that of others behind `cache`.
-CLUSTER = """\
-dig web.default.svc.cluster.local. A
-;; NOERROR qr aa rd
-;; ANSWER
-web.default.svc.cluster.local. TTL IN A 10.96.0.80
-
-dig web.default.svc.cluster.local. AAAA
-;; NOERROR qr aa rd
-;; AUTHORITY
-cluster.local. TTL IN SOA ns.dns.cluster.local. hostmaster.cluster.local. * 7200 1800 86400 TTL
-
-dig _sql._tcp.db.default.svc.cluster.local. SRV
-;; NOERROR qr aa rd
-;; ANSWER
-_sql._tcp.db.default.svc.cluster.local. TTL IN SRV 0 50 5432 db-0.db.default.svc.cluster.local.
-_sql._tcp.db.default.svc.cluster.local. TTL IN SRV 0 50 5432 db-1.db.default.svc.cluster.local.
-;; ADDITIONAL
-db-0.db.default.svc.cluster.local. TTL IN A 10.244.1.6
-db-1.db.default.svc.cluster.local. TTL IN A 10.244.1.7
-
-dig nope.default.svc.cluster.local. A
-;; NXDOMAIN qr aa rd
-;; AUTHORITY
-cluster.local. TTL IN SOA ns.dns.cluster.local. hostmaster.cluster.local. * 7200 1800 86400 TTL
-
-dig 80.0.96.10.in-addr.arpa. PTR
-;; NOERROR qr aa rd
-;; ANSWER
-80.0.96.10.in-addr.arpa. TTL IN PTR web.default.svc.cluster.local.
-
-dig 9.2.0.192.in-addr.arpa. PTR
-;; NOERROR qr rd ra
-;; ANSWER
-9.2.0.192.in-addr.arpa. UPSTREAM IN PTR nine.example.org.
-
-dig which.example.org. TXT
-;; NOERROR qr rd ra
-;; ANSWER
-which.example.org. UPSTREAM IN TXT "192.0.2.53 udp"
-
-dig elsewhere.default.svc.cluster.local. A +tcp
-;; NOERROR qr aa rd
-;; ANSWER
-elsewhere.default.svc.cluster.local. TTL IN CNAME www.example.org.
-www.example.org. ALIASED IN A 192.0.2.80
-
-dig other.example.org. A
-;; NXDOMAIN qr rd ra
-"""
-POD = """\
-dig 10-244-1-9.default.pod.cluster.local. A
-;; NOERROR qr aa rd
-;; ANSWER
-10-244-1-9.default.pod.cluster.local. TTL IN A 10.244.1.9
-"""
-NO_POD = """\
-dig 10-244-1-9.default.pod.cluster.local. A
-;; NXDOMAIN qr aa rd
-;; AUTHORITY
-cluster.local. TTL IN SOA ns.dns.cluster.local. hostmaster.cluster.local. * 7200 1800 86400 TTL
-"""
+QUESTIONS = STOCK / "questions.txt"
 
 
 class Stock(NamedTuple):
-    """A folder, where its server is asked and what it says to what all are asked; `more` is what only it is asked."""
+    """A folder, where its server is asked, and what: sections of QUESTIONS, and that of its name if there is one."""
 
     name: str
-    questions: str = CLUSTER + "\n" + POD
-    more: str = ""
+    questions: tuple[str, ...] = ("cluster", "pod")
     ttl: int = 30
     upstream: int = 30
     aliased: int = 30  # the TTL of an address that an ExternalName leads to
@@ -120,90 +59,16 @@ ALL = (
     Stock("kind"),
     Stock(
         "minikube",
-        more="""\
-dig host.minikube.internal. A
-;; NOERROR qr aa rd
-;; ANSWER
-host.minikube.internal. 30 IN A 192.168.49.1
-
-dig 1.49.168.192.in-addr.arpa. PTR
-;; NOERROR qr aa rd
-;; ANSWER
-1.49.168.192.in-addr.arpa. 30 IN PTR host.minikube.internal.
-""",
         says=(r'^\[INFO\] 10\.244\.0\.1:\d+ - \d+ "A IN web\.default\.svc\.cluster\.local\. udp 47 false 512" NOERROR qr,aa,rd 92 ',),
     ),
-    Stock(
-        "k3s",
-        ttl=5,
-        aliased=5,
-        more="""\
-dig node-1. A
-;; NOERROR qr aa rd
-;; ANSWER
-node-1. 30 IN A 192.0.2.11
-
-dig 12.2.0.192.in-addr.arpa. PTR
-;; NOERROR qr aa rd
-;; ANSWER
-12.2.0.192.in-addr.arpa. 30 IN PTR node-2.
-""",
-        says=NO_FILES,
-    ),
-    Stock(
-        "deployment",
-        CLUSTER + "\n" + NO_POD,
-        ttl=5,
-        aliased=5,
-        more="""\
-dig which.corp.example.org. TXT
-;; NOERROR qr rd ra
-;; ANSWER
-which.corp.example.org. 30 IN TXT "10.150.0.1 udp"
-
-dig 1.2.111.10.in-addr.arpa. PTR
-;; NXDOMAIN qr rd ra
-
-dig 0.112.10.in-addr.arpa. SOA
-;; NXDOMAIN qr rd ra
-""",
-    ),
+    Stock("k3s", ttl=5, aliased=5, says=NO_FILES),
+    Stock("deployment", ("cluster", "no pod"), ttl=5, aliased=5),
     Stock("helm"),
     Stock("eks", ttl=5, aliased=5),
-    Stock(
-        "aks",
-        more="""\
-dig web.default.internal.cloudapp.net. A
-;; NXDOMAIN qr rd ra
-
-dig a.b.c.d.internal.cloudapp.net. A
-;; NXDOMAIN qr aa rd
-
-dig anything.reddog.microsoft.com. A
-;; NXDOMAIN qr aa rd
-""",
-        says=NO_FILES,
-    ),
-    Stock(
-        "aks-2023",
-        says=NO_FILES,
-    ),
+    Stock("aks", says=NO_FILES),
+    Stock("aks-2023", says=NO_FILES),
     Stock("gardener-base", port=8053, says=NO_FILES),
-    Stock(
-        "gardener",
-        port=8053,
-        more="""\
-dig web.default.svc.cluster.local.svc.cluster.local. A
-;; NOERROR qr aa rd
-;; ANSWER
-web.default.svc.cluster.local.svc.cluster.local. 30 IN A 10.96.0.80
-
-dig which.example.org.svc.cluster.local. TXT
-;; NOERROR qr aa rd ra
-;; ANSWER
-which.example.org.svc.cluster.local. 30 IN TXT "192.0.2.53 udp"
-""",
-    ),
+    Stock("gardener", port=8053),
     Stock(
         "openshift",
         ttl=5,
@@ -211,112 +76,12 @@ which.example.org.svc.cluster.local. 30 IN TXT "192.0.2.53 udp"
         aliased=5,
         port=5353,
         metrics="",  # on the Pod's loopback, for a proxy beside it
-        more="""\
-dig which.corp.example.org. TXT
-;; NOERROR qr rd ra
-;; ANSWER
-which.corp.example.org. 300 IN TXT "10.150.0.1 udp"
-
-dig which.secure.example.org. TXT
-;; NOERROR qr rd ra
-;; ANSWER
-which.secure.example.org. 300 IN TXT "192.0.2.54 tls"
-
-dig which.private.example.org. TXT +tcp
-;; NOERROR qr rd ra
-;; ANSWER
-which.private.example.org. 300 IN TXT "192.0.2.54 tls"
-
-dig web.default.svc.cluster.local. A +bufsize=4096
-;; NOERROR qr aa rd
-;; OPT size=512
-;; ANSWER
-web.default.svc.cluster.local. 5 IN A 10.96.0.80
-
-dig web.default.svc.cluster.local. A +bufsize=1232
-;; NOERROR qr aa rd
-;; OPT size=512
-;; ANSWER
-web.default.svc.cluster.local. 5 IN A 10.96.0.80
-
-dig web.default.svc.cluster.local. A +tcp +bufsize=1232
-;; NOERROR qr aa rd
-;; OPT size=512
-;; ANSWER
-web.default.svc.cluster.local. 5 IN A 10.96.0.80
-
-dig nope.default.svc.cluster.local. A +bufsize=1232
-;; NXDOMAIN qr aa rd
-;; OPT size=512
-;; AUTHORITY
-cluster.local. 5 IN SOA ns.dns.cluster.local. hostmaster.cluster.local. * 7200 1800 86400 5
-
-dig hostname.bind. CH TXT
-;; NOERROR qr rd
-;; ANSWER
-hostname.bind. 0 CH TXT "HOSTNAME"
-""",
     ),
-    Stock(
-        "kubespray",
-        ttl=5,
-        aliased=5,
-        more="""\
-dig which.corp.example.org. TXT
-;; NOERROR qr rd ra
-;; ANSWER
-which.corp.example.org. 5 IN TXT "10.150.0.1 udp"
-
-dig site.corp.example.org. A
-;; NOERROR qr rd ra
-;; ANSWER
-site.corp.example.org. 30 IN A 10.96.0.80
-
-dig api.example.org. A
-;; NOERROR qr aa rd
-;; ANSWER
-api.example.org. 30 IN A 192.0.2.100
-
-dig web.default.k8s_external.local. A
-;; NOERROR qr aa rd
-;; ANSWER
-web.default.k8s_external.local. 5 IN A 192.0.2.90
-
-dig nope.default.k8s_external.local. A
-;; NXDOMAIN qr aa rd
-;; AUTHORITY
-k8s_external.local. 5 IN SOA ns1.dns.k8s_external.local. hostmaster.dns.k8s_external.local. * 7200 1800 86400 5
-""",
-    ),
+    Stock("kubespray", ttl=5, aliased=5),
     Stock("talos"),
     Stock(
         "nodelocal",
-        """\
-dig web.default.svc.cluster.local. A
-;; NOERROR qr rd ra
-;; ANSWER
-web.default.svc.cluster.local. 30 IN A 10.96.0.80
-
-dig which.cluster.local. TXT
-;; NOERROR qr rd ra
-;; ANSWER
-which.cluster.local. 30 IN TXT "10.96.0.11 tcp"
-
-dig 80.0.96.10.in-addr.arpa. PTR +tcp
-;; NOERROR qr rd ra
-;; ANSWER
-80.0.96.10.in-addr.arpa. 30 IN PTR web.default.svc.cluster.local.
-
-dig which.ip6.arpa. TXT
-;; NOERROR qr rd ra
-;; ANSWER
-which.ip6.arpa. 30 IN TXT "10.96.0.11 tcp"
-
-dig which.example.org. TXT
-;; NOERROR qr rd ra
-;; ANSWER
-which.example.org. 30 IN TXT "192.0.2.53 udp"
-""",
+        (),
         hosts=("169.254.20.10", "10.96.0.10"),
         health="http://169.254.20.10:8080/health",
         ready="",
@@ -343,7 +108,8 @@ def files_of(name: str) -> dict[str, str]:
 
 def questions_of(stock: Stock, *, hostname: str) -> list[Question]:
     """What a folder's server is asked, and the replies that are right."""
-    text = f"{stock.questions}\n{stock.more}"
+    own = [stock.name] if stock.name in sections(QUESTIONS) else []
+    text = "\n\n".join(section(QUESTIONS, each) for each in [*stock.questions, *own])
     for word, value in (
         ("UPSTREAM", str(stock.upstream)),
         ("ALIASED", str(stock.aliased)),

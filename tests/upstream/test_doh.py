@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hsdns.http2 import MAX_REPLY
 from hsdns.upstream.connection import ConnectionClosed, ProtocolViolation
-from hsdns.upstream.doh import MAX_REPLY, DohSession
+from hsdns.upstream.https import DohSession
 from tests.support.effort import tries
 
 MESSAGE = b"\x12\x34" + b"question" * 4
@@ -101,11 +102,11 @@ def test_post() -> None:
         pytest.param([(":status", "301"), ("location", "/x")], "answers with HTTP status 301", id="elsewhere"),
         pytest.param(
             [(":status", "200"), ("content-type", "text/html; charset=utf-8")],
-            'answers with "text/html" instead of "application/dns-message"',
+            'answers with HTTP content type "text/html"',
             id="type",
         ),
         pytest.param(
-            [(":status", "200")], 'answers with "" instead of "application/dns-message"', id="no-type"
+            [(":status", "200")], 'answers with HTTP content type ""', id="no-type"
         ),
     ],
 )  # fmt: skip
@@ -129,15 +130,15 @@ def test_a_long_answer_is_dropped() -> None:
         if not any(isinstance(event, h2.events.StreamReset) for event in pair.events):
             pair.server.send_data(stream, bytes(16000))
             pair.talk()
-    assert str(pair.ended[stream]) == "sent a reply of more than 65535 octets"
+    assert str(pair.ended[stream]) == "answers with HTTP content of more than 65535 octets"
     assert any(isinstance(event, h2.events.StreamReset) for event in pair.events)
 
 
 @pytest.mark.parametrize(
     ("code", "kind", "sentence"),
     [
-        (h2.errors.ErrorCodes.INTERNAL_ERROR, ProtocolViolation, "reset the stream of the query (INTERNAL_ERROR)"),
-        (4711, ProtocolViolation, "reset the stream of the query (4711)"),
+        (h2.errors.ErrorCodes.INTERNAL_ERROR, ProtocolViolation, "answers with RST_STREAM (INTERNAL_ERROR)"),
+        (4711, ProtocolViolation, "answers with RST_STREAM (code 4711)"),
         (h2.errors.ErrorCodes.REFUSED_STREAM, ConnectionClosed, "refuses the query on this connection"),
     ],
     ids=["error", "unknown", "refused"],
@@ -150,7 +151,7 @@ def test_reset_by_the_server(code: int, kind: type[OSError], sentence: str) -> N
     error = pair.ended[stream]
     assert type(error) is kind
     assert str(error) == sentence
-    assert pair.session.is_open
+    assert pair.session.takes
 
 
 def test_a_goaway_fails_all_queries() -> None:
@@ -159,7 +160,7 @@ def test_a_goaway_fails_all_queries() -> None:
     pair.server.close_connection(last_stream_id=streams[0])
     pair.talk()
     assert [type(pair.ended[stream]) for stream in streams] == [ConnectionClosed] * 2
-    assert not pair.session.is_open
+    assert not pair.session.takes
     with pytest.raises(ConnectionClosed, match="accepts no more queries"):
         pair.session.ask(MESSAGE)
 
@@ -228,4 +229,4 @@ def test_any_bytes_end_well(noise: bytes, after_settings: bool) -> None:
     try:
         receive(noise if after_settings else b"\0\0\0\4\0\0\0\0\0" + noise)
     except ConnectionClosed:
-        assert not pair.session.is_open
+        assert not pair.session.takes

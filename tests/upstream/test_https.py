@@ -11,8 +11,7 @@ import dns.message
 import pytest
 
 from hsdns.upstream.connection import ConnectionClosed
-from hsdns.upstream.doh import DohSession
-from hsdns.upstream.https import HttpsConnection, HttpsPool, connect_https
+from hsdns.upstream.https import DohSession, HttpsConnection, HttpsPool, connect_https
 from hsdns.upstream.target import HTTP2, Target
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import LOOPS

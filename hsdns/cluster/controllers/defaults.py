@@ -258,6 +258,7 @@ DEFAULTS: Final = (
     ),
     *_of_pods(_WORKLOADS, "spec.template.spec"),
     Default(("StatefulSet", "Deployment", "ReplicaSet"), "spec.replicas", "1", 1),
+    Default(("StatefulSet",), "spec.podManagementPolicy", "`OrderedReady`", "OrderedReady"),
     Default(
         ("Job",),
         "spec.completions",

@@ -20,7 +20,6 @@ from hsdns.cluster.objects import (
     ObjectMeta,
     ObjectReference,
     Pod,
-    PodCondition,
     Service,
     ServiceImport,
 )
@@ -47,10 +46,33 @@ class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
     protocol: str | None = None
 
 
+class HttpGet(msgspec.Struct, frozen=True):
+    """core/v1 HTTPGetAction."""
+
+    path: str | None = None
+    port: int | str | None = None
+
+
+class ProbePort(msgspec.Struct, frozen=True):
+    """core/v1 TCPSocketAction and GRPCAction."""
+
+    port: int | str | None = None
+
+
+class Probe(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 Probe; one without these actions runs a command."""
+
+    http_get: HttpGet | None = None
+    tcp_socket: ProbePort | None = None
+    grpc: ProbePort | None = None
+
+
 class Container(msgspec.Struct, frozen=True, rename="camel"):
     """core/v1 Container; an init container with `restartPolicy: Always` is a sidecar, whose ports count."""
 
+    name: str = ""
     ports: list[ContainerPort] | None = None
+    readiness_probe: Probe | None = None
     restart_policy: str | None = None
     image: str | None = None
     command: list[str] | None = None
@@ -98,13 +120,56 @@ class PodIP(msgspec.Struct, frozen=True):
     ip: str = ""
 
 
+class Condition(msgspec.Struct, frozen=True, rename="camel"):
+    """metav1.Condition, and core/v1 PodCondition with the message that cluster/objects.py leaves out."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """core/v1 ContainerStateWaiting."""
+
+    reason: str | None = None
+    message: str | None = None
+
+
+class Terminated(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 ContainerStateTerminated, without the message, which is what the program wrote."""
+
+    exit_code: int | None = None
+    reason: str | None = None
+
+
+class ContainerState(msgspec.Struct, frozen=True):
+    """core/v1 ContainerState; one that runs has neither."""
+
+    waiting: Waiting | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 ContainerStatus."""
+
+    name: str = ""
+    ready: bool | None = None
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
 class PodState(msgspec.Struct, frozen=True, rename="camel"):
-    """core/v1 PodStatus, as controllers read it."""
+    """core/v1 PodStatus, as controllers and causes read it."""
 
     phase: str | None = None
+    reason: str | None = None
     pod_ip: str | None = msgspec.field(name="podIP", default=None)
     pod_ips: list[PodIP] | None = msgspec.field(name="podIPs", default=None)
-    conditions: list[PodCondition] | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
 
 
 class PodManifest(msgspec.Struct, frozen=True):
@@ -135,10 +200,17 @@ class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
     template: PodTemplate = PodTemplate()
     service_name: str | None = None
     ordinals: Ordinals = Ordinals()
+    pod_management_policy: str | None = None
     parallelism: int | None = None
     completions: int | None = None
     completion_mode: str | None = None
     suspend: bool | None = None
+
+
+class WorkloadState(msgspec.Struct, frozen=True):
+    """The statuses of apps/v1 and batch/v1 combined."""
+
+    conditions: list[Condition] | None = None
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -146,6 +218,7 @@ class Workload(msgspec.Struct, frozen=True):
 
     metadata: OwnedMeta
     spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadState = WorkloadState()
 
 
 class NodeAddress(msgspec.Struct, frozen=True):

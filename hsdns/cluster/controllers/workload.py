@@ -8,6 +8,7 @@ Rule 3: pods are named as the controllers name them (k8s.io/kubernetes pkg/contr
         Deployment NAME-HASH-XXXXX, ReplicaSet, DaemonSet and Job NAME-XXXXX, indexed Job NAME-INDEX-XXXXX; what is
         before XXXXX is cut to MAX_STEM characters.
 Rule 4: a StatefulSet whose name is longer than MAX_SET_NAME has no pods: their label of its revision would be too long.
+Rule 5: a workload whose status says that it cannot create pods, or that its Job has ended, has none.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from hsdns.cluster.controllers.kinds import (
 from hsdns.cluster.objects import ObjectMeta, Pod, PodCondition, PodNames, PodStatus
 
 TERMINAL = frozenset({"Succeeded", "Failed"})
+NO_PODS = frozenset({"ReplicaFailure", "Complete", "Failed"})  # conditions of workloads and Jobs
 MAX_STEM = 58  # characters; with five more it is a DNS label
 MAX_SET_NAME = 52  # characters; the revision has "-" and mostly ten digits, and the value of a label 63 characters
 GATES = "ReadinessGatesNotReady"  # the kubelet's reason
@@ -84,7 +86,11 @@ class RunningPod(msgspec.Struct, frozen=True):
             status=PodStatus(
                 pod_ip=self.addresses[0] if self.addresses else None,
                 phase=self.manifest.status.phase or "Running",
-                conditions=self.manifest.status.conditions or made,
+                conditions=[
+                    PodCondition(each.type, each.status, each.reason)
+                    for each in self.manifest.status.conditions or ()
+                ]
+                or made,
             ),
             spec=PodNames(spec.hostname, spec.subdomain),
         )
@@ -107,7 +113,7 @@ def workload_pods(
     made: list[tuple[PodManifest, bool]] = []
     for kind, workload in listed:
         namespace = workload.metadata.namespace
-        if (kind, namespace, workload.metadata.name) in owners:
+        if (kind, namespace, workload.metadata.name) in owners or _is_without_pods(workload):
             continue
         # A ReplicaSet of a Deployment in the input has the same pods as that Deployment.
         if any(
@@ -117,6 +123,12 @@ def workload_pods(
             continue
         made.extend(_pods_of(kind, workload, nodes))
     return made
+
+
+def _is_without_pods(workload: Workload) -> bool:
+    """Whether a status, which only a real cluster writes, says that it has none (Rule 5)."""
+    listed = workload.status.conditions or ()
+    return any(each.type in NO_PODS and each.status == "True" for each in listed)
 
 
 def run_pod(

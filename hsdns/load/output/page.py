@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import html
 import re
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from importlib.resources import files
 from math import floor, log2
 from typing import Any, Final
 
 import msgspec
 
+from hsdns.http_page import content_policy
 from hsdns.load.histogram import Percentile, highest_in
 from hsdns.load.output.words import (
     Shown,
@@ -110,23 +109,12 @@ def document(
         **{name: (folder / "uplot" / file).read_text("utf-8") for name, file in _UPLOT.items()},
     }
     template = (folder / "report.html").read_text("utf-8")
-    found = re.findall(r"<(script|style)>(.*?)</", _filled(template, parts), re.DOTALL)
-    return _filled(template, {**parts, "policy": _policy(*found)})
+    policy = content_policy(_filled(template, parts))
+    return _filled(template, {**parts, "policy": policy})
 
 
 def _filled(template: str, parts: Mapping[str, str]) -> str:
     return re.sub(r"\{\{([a-z.]+)\}\}", lambda found: parts[found[1]], template)
-
-
-def _policy(*elements: tuple[str, str]) -> str:
-    """The policy that allows the contents of elements, given with their names."""
-    allowed = {"script": "", "style": ""}
-    for name, content in elements:
-        allowed[name] += f" 'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
-    return (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
-        f"trusted-types 'none'; script-src{allowed['script']}; style-src{allowed['style']}"
-    )
 
 
 def _printable(value: Any) -> Any:

@@ -1,11 +1,9 @@
 """The client side of DNS over HTTPS on HTTP/2, sans I/O: requests that are made in advance, and their replies.
 
 Path: connection.py passes octets in both directions -> here -> hsdns/http2.py, which interprets the frames.
-Source: RFC 8484 (section 4.1: the ID is 0), RFC 9113 (sections 6.8 and 8.7: what was not processed), RFC 7541.
-Rule 1: each query is a stream.  It ends with a message, with the reason why there is none, or unprocessed by the
-        server; then it may be sent on another connection.
-Rule 2: a query is sent only if the server's windows and its number of streams leave room.
-Rule 3: the headers that all requests of a connection share enter its dynamic table with the first request, as a
+Source: RFC 8484 (section 4.1: the ID is 0), RFC 7541.
+Rule 1: a query is sent only if the server's windows and its number of streams leave room.
+Rule 2: the headers that all requests of a connection share enter its dynamic table with the first request, as a
         browser's do; the others never do.  So there are two forms of a header block, and both depend only on the query;
         for a server that requires a smaller table there is a third form, which uses none.
 """
@@ -75,23 +73,19 @@ def _without_table(fields: Fields) -> bytes:
     return Encoder().encode([NeverIndexedHeaderTuple(name, value) for name, value in fields])
 
 
-MAX_REPLY: Final = 65_535
 CREDIT: Final = 1 << 30  # octets of replies: a window that never limits the server
 MOST_QUERY: Final = 1024  # maximum octets of a query
 _USUAL_TABLE: Final = 4096  # octets
-_INTERIM: Final = "interim"
-_TRAILERS: Final = "trailers"
 
 
-class Http2Session(Session, http2.Connection[str]):
+class Http2Session(Session, http2.Client):
     """A connection; several connections may share `requests`."""
 
     def __init__(self, requests: Requests) -> None:
         Session.__init__(self)
-        http2.Connection.__init__(self, http2.PREFACE, [(http2.ENABLE_PUSH, 0)])
+        http2.Client.__init__(self)
         self._widen()
         self._requests = requests
-        self._data = bytearray()
         self._table_size = _USUAL_TABLE
         self._found: list[QueryResult] = []
 
@@ -131,15 +125,7 @@ class Http2Session(Session, http2.Connection[str]):
 
     def feed(self, octets: bytes) -> list[QueryResult]:
         """Process octets of the server."""
-        self._data += octets
-        # Checked here, because "HTT" would be a frame length of 4 MB.
-        if not self.has_settings and self._data[3:] and self._data[3] != http2.SETTINGS:
-            self.broken = "does not speak HTTP/2"
-        try:
-            for frame in () if self.broken else http2.split(self._data):
-                self.take(*frame)
-        except http2.Violation as violation:
-            self.broken = f"violates the HTTP/2 protocol: {violation}"
+        self.receive(octets)
         if self._room < CREDIT // 2:
             self._widen()
         found, self._found = self._found, []
@@ -149,73 +135,24 @@ class Http2Session(Session, http2.Connection[str]):
         self.out += http2.frame(http2.WINDOW_UPDATE, 0, 0, CREDIT.to_bytes(4, "big"))
         self._room += CREDIT
 
-    def read_fields(self, fields: http2.Fields) -> str:
-        """Why no message follows a header block; "" if one follows, _TRAILERS if it may end one."""
-        found = dict(fields)
-        status = found.get(b":status", b"").decode("ascii", "replace")
-        if status.startswith("1") and len(status) == len("100"):
-            return _INTERIM
-        if not status:
-            return _TRAILERS
-        if status != "200":
-            return f"HTTP status {status}"
-        kind = found.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind != http2.MEDIA_TYPE.encode():
-            return f'HTTP content type "{kind.decode("ascii", "replace")[:80]}"'
-        return ""
-
     def _take_setting(self, setting: int, value: int) -> None:
         super()._take_setting(setting, value)
         if setting == http2.TABLE_SIZE:
             self._table_size = value
 
     def take_head(self, number: int, head: str, *, ends: bool) -> None:
-        """A reply begins, or its trailers have come."""
-        stream = self.streams.get(number)
-        if head == _INTERIM and not ends:
-            return
-        if stream is None:
-            self._found.append(QueryResult(None, None))  # it was cancelled
-            return
-        if stream.head is None and head != _TRAILERS:
-            stream.head = head
-        if ends or stream.head:  # why there is no message is known before the body has come
-            self._end(stream)
-
-    def take_body(self, stream: http2.Stream[str], data: bytes, *, ends: bool) -> None:
-        """A part of a reply has come."""
-        stream.body += data
-        if len(stream.body) > MAX_REPLY:
-            stream.head = stream.head or f"HTTP reply of more than {MAX_REPLY} octets"
-            self.reset(stream.number, http2.ErrorCode.CANCEL)
-            self._end(stream)
-        elif ends:
-            self._end(stream)
-
-    def take_reset(self, stream: http2.Stream[str], code: int) -> None:
-        """The server does not answer a query."""
-        if code != http2.ErrorCode.REFUSED_STREAM:
-            stream.head = stream.head or f"stream reset ({_code(code)})"
-        self._found.append(QueryResult(self.in_flight.pop(stream.number), None, stream.head or ""))
+        """A reply begins, perhaps one to a query that was cancelled."""
+        if number not in self.streams:
+            self._found.append(QueryResult(None, None))
+        super().take_head(number, head, ends=ends)
 
     def take_goaway(self, last: int, code: int) -> None:
         """The server accepts no more queries."""
-        self.takes = False
-        self.leaves = f"{CLOSED} (GOAWAY{'' if not code else f', {_code(code)}'})"
-        for number in [each for each in self.in_flight if each > last & http2.LAST_STREAM]:
-            self.close(number)
-            self._found.append(QueryResult(self.in_flight.pop(number), None))
+        self.leaves = f"{CLOSED} (GOAWAY{'' if not code else f', {http2.code_to_text(code)}'})"
+        super().take_goaway(last, code)
 
-    def _end(self, stream: http2.Stream[str]) -> None:
-        self.close(stream.number)
-        query, body = self.in_flight.pop(stream.number), bytes(stream.body)
-        why = "HTTP status " if stream.head is None else stream.head
-        if not why and not body:
-            why = "HTTP reply without a message"
-        elif not why and len(body) < HEADER_LEN:
-            why = f"HTTP reply of {len(body)} octets, which is no DNS message"
-        self._found.append(QueryResult(query, None, why) if why else QueryResult(query, body))
-
-
-def _code(code: int) -> str:
-    return http2.ErrorCode(code).name if code in list(http2.ErrorCode) else f"code {code}"
+    def finish(self, number: int, message: bytes | None, why: str = "") -> None:
+        """A query has its result."""
+        if message is not None and len(message) < HEADER_LEN:
+            why, message = f"HTTP reply of {len(message)} octets, which is no DNS message", None
+        self._found.append(QueryResult(self.in_flight.pop(number), message, why))

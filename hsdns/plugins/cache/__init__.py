@@ -231,7 +231,6 @@ def _key(query: Query) -> Key:
 class Cache(Plugin):
     """Answers from stored replies and stores new ones."""
 
-    name: ClassVar[str] = "cache"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = PROPERTIES
 
@@ -253,7 +252,6 @@ class Cache(Plugin):
         self._all_zones = ROOT in zones
         self._lent = LentEntries()
         self._counts: Counts
-        self._runtime: Runtime
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:

@@ -95,7 +95,6 @@ class Kubernetes(Plugin):
     `show_changes`, set before start(), gets the DNS changes of each batch, as lines, in the watch thread.
     """
 
-    name = "kubernetes"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "source": Property(lambda line: line, syntax="NAME [ARGUMENT...]", repeat="once"),
@@ -170,7 +169,6 @@ class Kubernetes(Plugin):
         self._startup_timeout: float = options["startup_timeout"]
         self._servers = servers
         self._search: tuple[Name, ...] = ()
-        self._runtime: Runtime | None = None
         self._local_addresses: Sequence[str] = ()  # copied, as they were when it started
         self._position: Position = options.get("position", Position("", 0, 0))
 
@@ -272,7 +270,6 @@ class Kubernetes(Plugin):
             return False
         if self._max_silence is None or not self.store.synced:
             return True
-        assert self._runtime is not None, "started"
         return self.source.silence(self._runtime.clock()) <= self._max_silence
 
     def remark(self) -> str:
@@ -371,12 +368,11 @@ class Kubernetes(Plugin):
 
     async def catch_up(self, request: Request) -> None:
         """Wait, before the store is read, if the watch thread is blocked."""
-        if self._runtime is not None:
+        if self._uses_watch:
             await catch_up(self._runtime, request.now)
 
     async def look_up(self, request: Request, qname: Name, qtype: int) -> Reply:
         """Resolve a name outside the zone through this server, with the EDNS options of the client."""
-        assert self._runtime is not None, "started"
         return await self._runtime.resolve(request.nested(qname, qtype))
 
     def answers_for(self, request: Request) -> ClusterAnswers:

@@ -25,11 +25,12 @@ from pathlib import Path
 from types import CoroutineType, FrameType
 from typing import ClassVar, Final, Self, cast
 
-from hsdns.chain import Next, Request
+from hsdns.chain import Next, Request, all_names
 from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.python.module import OwnCode, SourceFile, Turns, load, place_of, source_file
+from hsdns.turns import unless_cancelled
 from hsdns.wire.decode import ADDRESS_LENGTHS
 from hsdns.wire.iana import Rcode, RRType, type_from_text, type_to_text
 from hsdns.wire.message import RR, Query, Reply, unwritten
@@ -181,7 +182,6 @@ def record(request: Request, ttl: int, rrtype: str, rdata: str) -> RR:
 class Python(Plugin):
     """The handlers of a block's `python` directives, as one plugin of its chain."""
 
-    name: ClassVar[str] = "python"
     waits: ClassVar[bool] = True
 
     def __init__(self, handlers: Sequence[_Wrapper]) -> None:
@@ -216,13 +216,7 @@ class Python(Plugin):
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Return the names that any handler may answer."""
-        found: list[Name] = []
-        for handler in self._handlers:
-            names = handler.names_answered_first(zone)
-            if names is None:
-                return None
-            found += names
-        return tuple(found)
+        return all_names(handler.names_answered_first(zone) for handler in self._handlers)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Call the first handler; its `next` is the second one, and so on."""
@@ -296,14 +290,9 @@ class _Wrapper:
         if not self._is_started:
             return
         self._is_started = False
-        task = asyncio.current_task()
-        cancelled = task.cancelling() if task is not None else 0
         try:
-            await self.user.stop()
-        except asyncio.CancelledError:
-            if task is not None and task.cancelling() > cancelled:
-                raise
-            # This task is not cancelled: the handler has cancelled and awaited a task of its own.
+            with unless_cancelled():
+                await self.user.stop()
         except (Exception, SystemExit) as error:
             self._log_error("%s failed to stop: %s", error)
 

@@ -12,11 +12,12 @@ from difflib import SequenceMatcher
 from itertools import chain
 from typing import Final
 
+from hsdns.causes.labels import MADE_LABELS
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.controllers.defaults import Refused, check_domain
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.objects import Service, labels_text, likeness
-from hsdns.rules.objects import MADE_LABELS, Manifest, Objects, PodSet, check, is_headless, value_at
+from hsdns.rules.objects import Manifest, Objects, PodSet, check, is_headless, value_at
 from hsdns.rules.rule import Remark
 
 _MISSPELT: Final = 0.75  # difflib's ratio of two words

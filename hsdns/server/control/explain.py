@@ -67,46 +67,33 @@ async def explain(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]
     name = asked.parameters.get("name", "")
     if not name:
         raise HttpRefusal(400, "no name is given; ask for /v1/explain?name=NAME&type=TYPE")
-    pause = resting(door.clock)
-    if ASKER.isdisjoint(asked.parameters):
-        yield to_line(await _question(door, asked.parameters, pause))
-    else:
-        yield to_line(await _lookup(door, asked.parameters, pause))
+    try:
+        yield to_line(await _explanation(door, asked.parameters, resting(door.clock)))
+    except (BadWord, QuestionError) as error:
+        raise HttpRefusal(400, str(error)) from None
 
 
-async def _question(door: Door, given: Mapping[str, str], pause: Pause) -> Explanation:
+async def _explanation(door: Door, given: Mapping[str, str], pause: Pause) -> Explanation:
     await import_explaining()
     from hsdns.server.explaining import (  # noqa: PLC0415 - imported for those who ask
+        explain_lookup,
         make_explainer,
         name_of,
     )
 
-    instance = door.serving()
-    try:
-        word = read_word(given["name"], given.get("namespace", ""))
-        name = await name_of(instance.configuration, instance, word)
-        qname, qtype = read_question(name, given.get("type", ""))
-    except (BadWord, QuestionError) as error:
-        raise HttpRefusal(400, str(error)) from None
-    explainer = make_explainer(instance.configuration, instance, asks=True, pause=pause)
+    instance, is_lookup = door.serving(), not ASKER.isdisjoint(given)
+    configuration = instance.configuration
+    word = read_word(given["name"], given.get("namespace", ""))
+    name = await name_of(configuration, instance, word, as_typed=is_lookup)
+    if is_lookup:
+        asking = from_parameters({**given, "name": name})
+        return await explain_lookup(configuration, instance, asking, pause=pause)
+    qname, qtype = read_question(name, given.get("type", ""))
+    explainer = make_explainer(configuration, instance, asks=True, pause=pause)
     found = await explainer.explain(qname, qtype, door.clock())
     beside = [] if door.faults is None else door.faults.beside_the_chain()
     found.plugins[:0] = [PluginStep("fault", words) for words in beside]
     return found
-
-
-async def _lookup(door: Door, given: Mapping[str, str], pause: Pause) -> Explanation:
-    await import_explaining()
-    from hsdns.server.explaining import explain_lookup, name_of  # noqa: PLC0415 - as above
-
-    instance = door.serving()
-    try:
-        word = read_word(given["name"], given.get("namespace", ""))
-        name = await name_of(instance.configuration, instance, word, as_typed=True)
-        asking = from_parameters({**given, "name": name})
-        return await explain_lookup(instance.configuration, instance, asking, pause=pause)
-    except (BadWord, QuestionError) as error:
-        raise HttpRefusal(400, str(error)) from None
 
 
 @dataclass

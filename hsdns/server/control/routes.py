@@ -30,13 +30,10 @@ Rule: when a command is answered, replies to queries already contain its changes
 from __future__ import annotations
 
 import os
-import re
-from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import cache, partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +42,14 @@ import msgspec
 from hsdns import __version__
 from hsdns.cluster.answer_set import RRset, texts, to_object
 from hsdns.corefile.tree import did_you_mean
-from hsdns.http_page import TEXT, AccessToken, HttpRefusal, HttpStream, PageRequest
+from hsdns.http_page import (
+    TEXT,
+    AccessToken,
+    HttpRefusal,
+    HttpStream,
+    PageRequest,
+    content_policy,
+)
 from hsdns.plugin import Readiness
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control.cluster import PARAMETERS as WATCH_PARAMETERS
@@ -72,31 +76,13 @@ async def page(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
 @cache
 def headers() -> Mapping[str, str]:
     """The policy for the browser."""
-    text = _content().decode()
-    allowed = {
-        "default-src": "'none'",
-        "script-src": _hash_of(text, "script"),
-        "style-src": _hash_of(text, "style"),
-        "connect-src": "'self'",
-        "img-src": "data:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "frame-ancestors": "'none'",
-        "require-trusted-types-for": "'script'",
-        "trusted-types": "'none'",
-    }
-    policy = "; ".join(f"{name} {value}" for name, value in allowed.items())
-    return {"Content-Security-Policy": policy}
+    more = {"connect_src": "'self'", "img_src": "data:", "frame_ancestors": "'none'"}
+    return {"Content-Security-Policy": content_policy(_content().decode(), **more)}
 
 
 @cache
 def _content() -> bytes:
     return FILE.read_bytes()
-
-
-def _hash_of(text: str, element: str) -> str:
-    (content,) = re.findall(rf"<{element}>(.*?)</{element}>", text, re.DOTALL)
-    return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
 
 
 async def ready(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:

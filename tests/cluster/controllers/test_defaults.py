@@ -50,17 +50,18 @@ _STRUCTS = {kind: struct for (_, kind), struct in KINDS.items()}
         *(
             pytest.param(
                 kind,
-                "spec: {template: {spec: {containers: [{ports: [{containerPort: 1}]}], initContainers: [{ports: [{containerPort: 2}]}]}}, replicas: 0, parallelism: 0, completionMode: Indexed, suspend: true}",
+                "spec: {template: {spec: {containers: [{ports: [{containerPort: 1}]}], initContainers: [{ports: [{containerPort: 2}]}]}}, replicas: 0, podManagementPolicy: Parallel, parallelism: 0, completionMode: Indexed, suspend: true}",
                 "spec: {template: {spec: {containers: [{ports: [{containerPort: 1, protocol: TCP}]}], initContainers: [{ports: [{containerPort: 2, protocol: TCP}]}]}},"
-                " replicas: 0, parallelism: 0, completionMode: Indexed, suspend: true}",
+                " replicas: 0, podManagementPolicy: Parallel, parallelism: 0, completionMode: Indexed, suspend: true}",
                 id=f"template-of-{kind}",
             )
             for kind in WORKLOADS
         ),
         *(
             pytest.param(kind, "spec: {}", "spec: {replicas: 1}", id=f"replicas-of-{kind}")
-            for kind in ("StatefulSet", "Deployment", "ReplicaSet")
+            for kind in ("Deployment", "ReplicaSet")
         ),
+        pytest.param("StatefulSet", "spec: {}", "spec: {replicas: 1, podManagementPolicy: OrderedReady}", id="StatefulSet"),
         pytest.param("DaemonSet", "spec: {}", "spec: {}", id="no-replicas-of-a-DaemonSet"),
         pytest.param("Job", "spec: {}", "spec: {completions: 1, parallelism: 1, completionMode: NonIndexed, suspend: false}", id="job"),
         pytest.param("Job", "spec: {parallelism: 3}", "spec: {parallelism: 3, completionMode: NonIndexed, suspend: false}", id="job-with-parallelism"),

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import json
 import re
@@ -313,24 +312,20 @@ TWO = [
     ],
     ids=["everything", "two", "nothing", "markup"],
 )  # fmt: skip
-def test_in_a_browser(found: Report, texts: list[str], plots: int, tmp_path: Path) -> None:
+async def test_in_a_browser(found: Report, texts: list[str], plots: int, tmp_path: Path) -> None:
     """Its script shows everything, loads nothing, and is no wider than the window, on a telephone too."""
     file = tmp_path / "report.html"
     file.write_text(page(found), encoding="utf-8")
-
-    async def test() -> None:
-        async with tab() as opened:
-            for width, dark in ((390, False), (900, True)):
-                await opened.show(width, dark=dark)
-                await opened.open(file.as_uri())
-                shown = await opened.value(f"[document.querySelector('h1').innerText, ...{SHOWN}]")
-                assert [each for each in texts if each not in shown] == []
-                assert await opened.value("document.querySelectorAll('canvas').length") == plots
-                assert await opened.value("document.documentElement.scrollWidth") == width
-            assert opened.complaints == []
-            assert {url.partition(":")[0] for url in opened.asked} == {"file"}
-
-    asyncio.run(test())
+    async with tab() as opened:
+        for width, dark in ((390, False), (900, True)):
+            await opened.show(width, dark=dark)
+            await opened.open(file.as_uri())
+            shown = await opened.value(f"[document.querySelector('h1').innerText, ...{SHOWN}]")
+            assert [each for each in texts if each not in shown] == []
+            assert await opened.value("document.querySelectorAll('canvas').length") == plots
+            assert await opened.value("document.documentElement.scrollWidth") == width
+        assert opened.complaints == []
+        assert {url.partition(":")[0] for url in opened.asked} == {"file"}
 
 
 if __name__ == "__main__":

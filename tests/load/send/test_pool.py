@@ -238,11 +238,11 @@ def resetting(code: int) -> Answers:
         (refusing((":status", "404"), ("content-type", "text/plain")), "HTTP status 404"),
         (refusing((":status", "200"), ("content-type", "text/html; charset=x")), 'HTTP content type "text/html"'),
         (refusing((":status", "200")), 'HTTP content type ""'),
-        (refusing(*OK, data=None), "HTTP reply without a message"),
+        (refusing(*OK, data=None), "HTTP reply of 0 octets, which is no DNS message"),
         (refusing(*OK, data=b"short"), "HTTP reply of 5 octets, which is no DNS message"),
         (resetting(ErrorCodes.REFUSED_STREAM), ""),
-        (resetting(ErrorCodes.INTERNAL_ERROR), "stream reset (INTERNAL_ERROR)"),
-        (resetting(99), "stream reset (code 99)"),
+        (resetting(ErrorCodes.INTERNAL_ERROR), "RST_STREAM (INTERNAL_ERROR)"),
+        (resetting(99), "RST_STREAM (code 99)"),
     ],
 )  # fmt: skip
 def test_no_message(answers: Answers, why: str) -> None:
@@ -327,7 +327,7 @@ def test_a_reply_without_a_status(head: bytes) -> None:
     session, asked = Http2Session(Requests("dns.test", "/dns-query", POST)), query()
     session.ask(asked)
     found = session.feed(frame(SETTINGS, 0, 0) + head + frame(DATA, 1, 1, answer(b"\0\0" + OCTETS)))
-    assert found == [QueryResult(asked, None, "HTTP status ")]
+    assert found == [QueryResult(asked, None, "no HTTP status")]
 
 
 def test_a_reply_that_is_too_long() -> None:
@@ -337,7 +337,7 @@ def test_a_reply_that_is_too_long() -> None:
     found = session.feed(frame(SETTINGS, 0, 0) + frame(HEADERS, 4, stream, head))
     for _ in range(5):
         found += session.feed(frame(DATA, 0, stream, bytes(16_384)))
-    assert found == [QueryResult(asked, None, "HTTP reply of more than 65535 octets")]
+    assert found == [QueryResult(asked, None, "HTTP content of more than 65535 octets")]
 
 
 class Octets(FrameBuffer):

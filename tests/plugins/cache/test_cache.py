@@ -186,36 +186,32 @@ def test_no_hits_of_the_answer_table_make_no_line_of_hits() -> None:
         ("10s 30s 1m", unwritten(2, "nobody answers"), True, [[a(30)], [a(30)]]),
     ],
 )
-def test_verify_with_a_time_limit(
+async def test_verify_with_a_time_limit(
     settings: str, news: Reply, in_time: bool, shown: list[list[str]]
 ) -> None:
     """Too late, the refresh goes on all the same; the replies have AA, as stored."""
+    may_answer, runtime, protocols = asyncio.Event(), FakeRuntime(), list[str]()
+    cache = set_up(Cache, f"cache {{\nserve_stale 1h verify {settings}\n}}")
+    await cache.start(runtime)
 
-    async def run() -> None:
-        may_answer, runtime, protocols = asyncio.Event(), FakeRuntime(), list[str]()
-        cache = set_up(Cache, f"cache {{\nserve_stale 1h verify {settings}\n}}")
-        await cache.start(runtime)
+    async def below(request: Request) -> Reply:
+        protocols.append(request.protocol)
+        if len(protocols) == 1:
+            return reply([a(60)])
+        await may_answer.wait()
+        return news
 
-        async def below(request: Request) -> Reply:
-            protocols.append(request.protocol)
-            if len(protocols) == 1:
-                return reply([a(60)])
-            await may_answer.wait()
-            return news
-
-        await cache.handle(make_request(QNAME), below)
-        runtime.time = 100.0
-        if in_time:
-            may_answer.set()
-        first = await cache.handle(make_request(QNAME, now=100.0), below)
+    await cache.handle(make_request(QNAME), below)
+    runtime.time = 100.0
+    if in_time:
         may_answer.set()
-        await asyncio.gather(*runtime.tasks.values())
-        second = await cache.handle(make_request(QNAME, now=100.0), below)
-        assert [section(found.answer) for found in (first, second)] == shown
-        assert (first.aa, second.aa, set(protocols)) == (True, True, {"udp"})
-        await runtime.stop_tasks()
-
-    asyncio.run(run())
+    first = await cache.handle(make_request(QNAME, now=100.0), below)
+    may_answer.set()
+    await asyncio.gather(*runtime.tasks.values())
+    second = await cache.handle(make_request(QNAME, now=100.0), below)
+    assert [section(found.answer) for found in (first, second)] == shown
+    assert (first.aa, second.aa, set(protocols)) == (True, True, {"udp"})
+    await runtime.stop_tasks()
 
 
 def test_the_wildcard_of_a_kept_reply_is_told_again() -> None:

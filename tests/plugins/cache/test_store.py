@@ -216,24 +216,18 @@ async def found() -> str | None:
     return "found"
 
 
-def test_what_is_cancelled_tells_nothing() -> None:
-    async def run() -> None:
-        waiting = asyncio.create_task(wait_for(asyncio.Event().wait(), 5.0, spawn, "check"))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        tasks[-1].cancel()
-        assert await waiting is None
-
-    asyncio.run(run())
+async def test_what_is_cancelled_tells_nothing() -> None:
+    waiting = asyncio.create_task(wait_for(asyncio.Event().wait(), 5.0, spawn, "check"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    tasks[-1].cancel()
+    assert await waiting is None
 
 
-def test_an_error_is_the_task_s() -> None:
+async def test_an_error_is_the_task_s() -> None:
     async def fails() -> str | None:
         raise ValueError("odd")
 
-    async def run() -> None:
-        assert await wait_for(fails(), 5.0, spawn, "check") is None
-        with pytest.raises(ValueError, match="odd"):
-            await tasks[-1]
-
-    asyncio.run(run())
+    assert await wait_for(fails(), 5.0, spawn, "check") is None
+    with pytest.raises(ValueError, match="odd"):
+        await tasks[-1]

@@ -95,22 +95,19 @@ def calls(of: Kubernetes | ClusterWatch) -> list[str]:
     return of.source.calls
 
 
-def test_the_first_user_starts_it_and_the_last_one_ends_it() -> None:
-    async def test() -> None:
-        runtime = FakeRuntime()
-        watch = ClusterWatch(Watched(), ClusterState(StoreSettings()))
-        await watch.start(runtime)
-        await watch.start(runtime)
-        await asyncio.sleep(0)
-        assert (calls(watch), watch.is_running) == (["load", "watch"], True)
-        watch.stop()
-        await asyncio.sleep(0)
-        assert (calls(watch), watch.is_running) == (["load", "watch"], True)
-        watch.stop()
-        await runtime.stop_tasks()
-        assert (calls(watch), watch.is_running) == (["load", "watch", "end"], False)
-
-    run(test())
+async def test_the_first_user_starts_it_and_the_last_one_ends_it() -> None:
+    runtime = FakeRuntime()
+    watch = ClusterWatch(Watched(), ClusterState(StoreSettings()))
+    await watch.start(runtime)
+    await watch.start(runtime)
+    await asyncio.sleep(0)
+    assert (calls(watch), watch.is_running) == (["load", "watch"], True)
+    watch.stop()
+    await asyncio.sleep(0)
+    assert (calls(watch), watch.is_running) == (["load", "watch"], True)
+    watch.stop()
+    await runtime.stop_tasks()
+    assert (calls(watch), watch.is_running) == (["load", "watch", "end"], False)
 
 
 @pytest.mark.parametrize(
@@ -123,55 +120,46 @@ def test_the_first_user_starts_it_and_the_last_one_ends_it() -> None:
         pytest.param(("",), ("", ("other.local",)), False, id="other zones of the block"),
     ],
 )
-def test_a_block_takes_over_the_watch_of_one_with_the_same_configuration(
+async def test_a_block_takes_over_the_watch_of_one_with_the_same_configuration(
     old: tuple[Any, ...], new: tuple[Any, ...], inherits: bool
 ) -> None:
-    async def test() -> None:
-        runtime = FakeRuntime()
-        before, after = plugin(*old), plugin(*new)
-        await before.start(runtime)
-        assert after.inherit(before) is inherits
-        await after.start(runtime)
-        assert (after.store is before.store, after.names is before.names) == (inherits, inherits)
-        await before.stop()
-        await asyncio.sleep(0)
-        assert after.ready()
-        assert calls(after).count("load") == 1
-        await after.stop()
-        await runtime.stop_tasks()
-
-    run(test())
+    runtime = FakeRuntime()
+    before, after = plugin(*old), plugin(*new)
+    await before.start(runtime)
+    assert after.inherit(before) is inherits
+    await after.start(runtime)
+    assert (after.store is before.store, after.names is before.names) == (inherits, inherits)
+    await before.stop()
+    await asyncio.sleep(0)
+    assert after.ready()
+    assert calls(after).count("load") == 1
+    await after.stop()
+    await runtime.stop_tasks()
 
 
-def test_nothing_is_inherited_from_another_plugin_or_one_that_does_not_run() -> None:
-    async def test() -> None:
-        runtime = FakeRuntime()
-        before, after = plugin(), plugin()
-        assert not after.inherit(before)
-        assert not after.inherit(Whoami())
-        await before.start(runtime)
-        await before.stop()
-        assert not after.inherit(before)
-        await runtime.stop_tasks()
-
-    run(test())
+async def test_nothing_is_inherited_from_another_plugin_or_one_that_does_not_run() -> None:
+    runtime = FakeRuntime()
+    before, after = plugin(), plugin()
+    assert not after.inherit(before)
+    assert not after.inherit(Whoami())
+    await before.start(runtime)
+    await before.stop()
+    assert not after.inherit(before)
+    await runtime.stop_tasks()
 
 
-def test_the_old_one_goes_on_where_the_new_configuration_does_not() -> None:
-    async def test() -> None:
-        runtime = FakeRuntime()
-        before, after = plugin(), plugin()
-        await before.start(runtime)
-        assert after.inherit(before)
-        await after.start(runtime)
-        await after.stop()
-        await asyncio.sleep(0)
-        assert calls(before) == ["load", "watch"]
-        await before.stop()
-        await runtime.stop_tasks()
-        assert calls(before) == ["load", "watch", "end"]
-
-    run(test())
+async def test_the_old_one_goes_on_where_the_new_configuration_does_not() -> None:
+    runtime = FakeRuntime()
+    before, after = plugin(), plugin()
+    await before.start(runtime)
+    assert after.inherit(before)
+    await after.start(runtime)
+    await after.stop()
+    await asyncio.sleep(0)
+    assert calls(before) == ["load", "watch"]
+    await before.stop()
+    await runtime.stop_tasks()
+    assert calls(before) == ["load", "watch", "end"]
 
 
 def test_what_a_batch_changes_is_shown() -> None:
@@ -193,21 +181,17 @@ def test_what_a_batch_changes_is_shown() -> None:
 
 
 @pytest.mark.parametrize("is_reload", [False, True])
-def test_a_reload_loads_in_a_thread(is_reload: bool) -> None:
+async def test_a_reload_loads_in_a_thread(is_reload: bool) -> None:
     """The instance before it still answers on the main loop."""
-
-    async def test() -> None:
-        made, runtime = plugin(), FakeRuntime()
-        runtime.is_reload = is_reload
-        await made.start(runtime)
-        assert isinstance(made.source, Watched)
-        assert (made.source.loaded_in != threading.get_ident()) is is_reload
-        await asyncio.sleep(0)
-        assert (made.ready(), calls(made)) == (True, ["load", "watch"])
-        await made.stop()
-        await runtime.stop_tasks()
-
-    run(test())
+    made, runtime = plugin(), FakeRuntime()
+    runtime.is_reload = is_reload
+    await made.start(runtime)
+    assert isinstance(made.source, Watched)
+    assert (made.source.loaded_in != threading.get_ident()) is is_reload
+    await asyncio.sleep(0)
+    assert (made.ready(), calls(made)) == (True, ["load", "watch"])
+    await made.stop()
+    await runtime.stop_tasks()
 
 
 @pytest.mark.parametrize("reads_only", [True, False])
@@ -229,49 +213,42 @@ def test_a_reader_saves_no_snapshot(reads_only: bool, tmp_path: Path) -> None:
         pytest.param("", "other", True, id="other cluster"),
     ],
 )
-def test_a_snapshot_is_not_restored_in_place_of_a_live_state(
+async def test_a_snapshot_is_not_restored_in_place_of_a_live_state(
     lost: str | None, source: str, is_restored: bool, tmp_path: Path
 ) -> None:
     """The file has an older state than the instance before a reload, if that one follows the cluster."""
-
-    async def test() -> None:
-        runtime = FakeRuntime()
-        snapshot = f"snapshot {tmp_path}/state"
-        before, after = plugin(snapshot), plugin(f"{snapshot}\nttl 30")
-        await before.start(runtime)
-        await asyncio.sleep(0)
-        await runtime.stop_tasks()  # saves
-        assert isinstance(after.source, Watched)
-        after.source.events = ()
-        if lost is not None:
-            before.store.lose(lost)
-            after.source.title = source
-            assert not after.inherit(before)
-        await after.start(runtime)
-        assert after.state.serves is is_restored
-        assert (after.remark() != "") is is_restored
-        assert runtime.time == (0.0 if is_restored else 5.0), "waits for the cluster"
-        after.watch.deliver(WHOLE)
-        assert (after.ready(), after.remark()) == (True, "")
-        await after.stop()
-        await before.stop()
-        await runtime.stop_tasks()
-
-    run(test())
+    runtime = FakeRuntime()
+    snapshot = f"snapshot {tmp_path}/state"
+    before, after = plugin(snapshot), plugin(f"{snapshot}\nttl 30")
+    await before.start(runtime)
+    await asyncio.sleep(0)
+    await runtime.stop_tasks()  # saves
+    assert isinstance(after.source, Watched)
+    after.source.events = ()
+    if lost is not None:
+        before.store.lose(lost)
+        after.source.title = source
+        assert not after.inherit(before)
+    await after.start(runtime)
+    assert after.state.serves is is_restored
+    assert (after.remark() != "") is is_restored
+    assert runtime.time == (0.0 if is_restored else 5.0), "waits for the cluster"
+    after.watch.deliver(WHOLE)
+    assert (after.ready(), after.remark()) == (True, "")
+    await after.stop()
+    await before.stop()
+    await runtime.stop_tasks()
 
 
-def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:
-    async def test() -> None:
-        runtime = FakeRuntime()
-        before, after = plugin(), plugin()
-        await before.start(runtime)
-        assert after.inherit(before)
-        await after.stop()
-        assert before.watch.is_running
-        await before.stop()
-        await runtime.stop_tasks()
-
-    run(test())
+async def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:
+    runtime = FakeRuntime()
+    before, after = plugin(), plugin()
+    await before.start(runtime)
+    assert after.inherit(before)
+    await after.stop()
+    assert before.watch.is_running
+    await before.stop()
+    await runtime.stop_tasks()
 
 
 class ReloadableServer:
@@ -335,51 +312,45 @@ def is_known(store: Store, key: Key) -> bool:
 
 
 @pytest.mark.sockets
-def test_a_reload_lists_again_only_what_its_block_says_anew(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with serving(tmp_path) as reloadable:
-            api, name = reloadable.api, "web.shop.svc.cluster.local."
-            begun = list(api.requests)
-            assert len(begun) == 3
-            for number, around in enumerate(("log", "cache 30", "loadbalance"), 1):
-                reloadable.write(ROUNDS + around)
-                assert await reloadable.server.reload()
-                assert api.requests == begun
-                assert "10.0.0.1" in await reloadable.ask(name)
-                # What happens after a reload is seen as before.
-                api.apply(service(f"new-{number}", f"10.0.1.{number}"))
-                key = (b"shop", b"new-%d" % number)
-                await until(partial(is_known, reloadable.store, key), "the new Service")
-                assert f"10.0.1.{number}" in await reloadable.ask(
-                    f"new-{number}.shop.svc.cluster.local."
-                )
-            reloadable.write(ROUNDS, "ttl 30")
+async def test_a_reload_lists_again_only_what_its_block_says_anew(tmp_path: Path) -> None:
+    async with serving(tmp_path) as reloadable:
+        api, name = reloadable.api, "web.shop.svc.cluster.local."
+        begun = list(api.requests)
+        assert len(begun) == 3
+        for number, around in enumerate(("log", "cache 30", "loadbalance"), 1):
+            reloadable.write(ROUNDS + around)
             assert await reloadable.server.reload()
-            instance = reloadable.server.instance
-            assert instance is not None
-            assert instance.is_reload
-            assert len(api.requests) == 2 * len(begun)
-            await until(lambda: len(api.cluster.watches) == len(begun), "the old watches end")
+            assert api.requests == begun
             assert "10.0.0.1" in await reloadable.ask(name)
-
-    run(test())
+            # What happens after a reload is seen as before.
+            api.apply(service(f"new-{number}", f"10.0.1.{number}"))
+            key = (b"shop", b"new-%d" % number)
+            await until(partial(is_known, reloadable.store, key), "the new Service")
+            assert f"10.0.1.{number}" in await reloadable.ask(
+                f"new-{number}.shop.svc.cluster.local."
+            )
+        reloadable.write(ROUNDS, "ttl 30")
+        assert await reloadable.server.reload()
+        instance = reloadable.server.instance
+        assert instance is not None
+        assert instance.is_reload
+        assert len(api.requests) == 2 * len(begun)
+        await until(lambda: len(api.cluster.watches) == len(begun), "the old watches end")
+        assert "10.0.0.1" in await reloadable.ask(name)
 
 
 @pytest.mark.sockets
-def test_a_reload_that_fails_ends_no_watch(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with serving(tmp_path) as reloadable:
-            begun = list(reloadable.api.requests)
-            missing = tmp_path / "weights"
-            reloadable.write(ROUNDS + f"loadbalance weighted {missing} {{\nreload 0s\n}}")
-            assert not await reloadable.server.reload()
-            assert reloadable.api.requests == begun
-            assert len(reloadable.api.cluster.watches) == len(begun)
-            reloadable.api.apply(service("late", "10.0.2.1"))
-            await until(partial(is_known, reloadable.store, (b"shop", b"late")), "the late Service")
-            assert "10.0.2.1" in await reloadable.ask("late.shop.svc.cluster.local.")
-
-    run(test())
+async def test_a_reload_that_fails_ends_no_watch(tmp_path: Path) -> None:
+    async with serving(tmp_path) as reloadable:
+        begun = list(reloadable.api.requests)
+        missing = tmp_path / "weights"
+        reloadable.write(ROUNDS + f"loadbalance weighted {missing} {{\nreload 0s\n}}")
+        assert not await reloadable.server.reload()
+        assert reloadable.api.requests == begun
+        assert len(reloadable.api.cluster.watches) == len(begun)
+        reloadable.api.apply(service("late", "10.0.2.1"))
+        await until(partial(is_known, reloadable.store, (b"shop", b"late")), "the late Service")
+        assert "10.0.2.1" in await reloadable.ask("late.shop.svc.cluster.local.")
 
 
 class ApiThread:
@@ -599,34 +570,31 @@ def test_a_shared_watch_is_taken_over_by_all_blocks_or_none(
 
 
 @pytest.mark.sockets
-def test_two_blocks_list_once_and_show_the_same(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with FakeApi() as api:
-            api.apply({"kind": "Namespace", "metadata": {"name": "shop"}})
-            api.apply(service("web", "10.0.0.1"))
-            reloadable = ReloadableServer(tmp_path, api)
-            endpoint = f"endpoint {api.url}"
-            reloadable.path.write_text(
-                f"one.local {{\n{ROUNDS}kubernetes {{\n{endpoint}\n}}\n}}\n"
-                f"two.local {{\n{ROUNDS}kubernetes {{\n{endpoint}\nendpoint_pod_names\n}}\n}}\n"
-            )
-            await reloadable.server.start()
-            try:
-                assert len(api.requests) == 3, "Services, slices and namespaces"
-                for zone in ("one", "two"):
-                    assert "10.0.0.1" in await reloadable.ask(f"web.shop.svc.{zone}.local.")
-                api.apply(service("web", "10.0.0.2"))
-                stores = [
-                    each.store
-                    for each in reloadable.server.configuration.plugins
-                    if isinstance(each, Kubernetes)
-                ]
-                await until(lambda: "10.0.0.2" in addresses(stores[0]), "the change")
-                assert "10.0.0.2" in addresses(stores[1]), "in the same step"
-            finally:
-                await reloadable.server.close()
-
-    run(test())
+async def test_two_blocks_list_once_and_show_the_same(tmp_path: Path) -> None:
+    async with FakeApi() as api:
+        api.apply({"kind": "Namespace", "metadata": {"name": "shop"}})
+        api.apply(service("web", "10.0.0.1"))
+        reloadable = ReloadableServer(tmp_path, api)
+        endpoint = f"endpoint {api.url}"
+        reloadable.path.write_text(
+            f"one.local {{\n{ROUNDS}kubernetes {{\n{endpoint}\n}}\n}}\n"
+            f"two.local {{\n{ROUNDS}kubernetes {{\n{endpoint}\nendpoint_pod_names\n}}\n}}\n"
+        )
+        await reloadable.server.start()
+        try:
+            assert len(api.requests) == 3, "Services, slices and namespaces"
+            for zone in ("one", "two"):
+                assert "10.0.0.1" in await reloadable.ask(f"web.shop.svc.{zone}.local.")
+            api.apply(service("web", "10.0.0.2"))
+            stores = [
+                each.store
+                for each in reloadable.server.configuration.plugins
+                if isinstance(each, Kubernetes)
+            ]
+            await until(lambda: "10.0.0.2" in addresses(stores[0]), "the change")
+            assert "10.0.0.2" in addresses(stores[1]), "in the same step"
+        finally:
+            await reloadable.server.close()
 
 
 def addresses(store: Store) -> list[str]:

@@ -417,26 +417,20 @@ def test_stop_is_called_for_each_started_handler(caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.parametrize("name", ["stop", "handle"])
-def test_it_can_be_cancelled(name: str) -> None:
+async def test_it_can_be_cancelled(name: str) -> None:
     plugin = handler(
         "async def stop(self): await asyncio.Event().wait()\n"
         "async def handle(self, request, next): await asyncio.Event().wait()"
     )
-
-    async def test() -> None:
-        await plugin.start(FakeRuntime())
-        call = (
-            plugin.stop()
-            if name == "stop"
-            else plugin.handle(make_request("www."), next_with(BELOW))
-        )
-        task = asyncio.create_task(call)
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    run(test())
+    await plugin.start(FakeRuntime())
+    call = (
+        plugin.stop() if name == "stop" else plugin.handle(make_request("www."), next_with(BELOW))
+    )
+    task = asyncio.create_task(call)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 @pytest.mark.parametrize(
@@ -596,7 +590,7 @@ CLUSTER = """\
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("cacheable", [True, False])
-def test_the_answer_table_is_enabled_only_if_cacheable(folder: Path, cacheable: bool) -> None:
+async def test_the_answer_table_is_enabled_only_if_cacheable(folder: Path, cacheable: bool) -> None:
     """A reply that it has changed is stored if it is cacheable; its own replies are never stored."""
     body = (
         f"    cacheable = {cacheable}\n"
@@ -611,21 +605,17 @@ def test_the_answer_table_is_enabled_only_if_cacheable(folder: Path, cacheable: 
     )
     write(HEAD + body)
     objects = cluster_objects(service("default/web", "10.96.0.80"))
-
-    async def go() -> None:
-        async with ClusterServer(folder, CLUSTER, objects) as cluster_server:
-            with UdpClient() as client:
-                for name, answer in (
-                    ("web.default.svc.cluster.local.", "2 IN A 10.96.0.80"),
-                    ("own.default.svc.cluster.local.", "7 IN A 192.0.2.9"),
-                ):
-                    for _ in range(5):
-                        wire, _ = await client.ask(query(name).to_wire(), cluster_server.address)
-                        assert summary(wire) == f"1 NOERROR qr aa rd | {name} {answer} |  | "
-            plugins = cluster_server.server.configuration.plugins
-            (plugin,) = (each for each in plugins if isinstance(each, Python))
-            asked = getattr(plugin._handlers[0].user, "asked", 0)
-            assert asked == (6 if cacheable else 10)
-            assert cluster_server.hits() == (4 if cacheable else 0)
-
-    run(go())
+    async with ClusterServer(folder, CLUSTER, objects) as cluster_server:
+        with UdpClient() as client:
+            for name, answer in (
+                ("web.default.svc.cluster.local.", "2 IN A 10.96.0.80"),
+                ("own.default.svc.cluster.local.", "7 IN A 192.0.2.9"),
+            ):
+                for _ in range(5):
+                    wire, _ = await client.ask(query(name).to_wire(), cluster_server.address)
+                    assert summary(wire) == f"1 NOERROR qr aa rd | {name} {answer} |  | "
+        plugins = cluster_server.server.configuration.plugins
+        (plugin,) = (each for each in plugins if isinstance(each, Python))
+        asked = getattr(plugin._handlers[0].user, "asked", 0)
+        assert asked == (6 if cacheable else 10)
+        assert cluster_server.hits() == (4 if cacheable else 0)

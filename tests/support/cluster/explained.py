@@ -14,11 +14,12 @@ with clusterset.local.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import structs
 
+from hsdns.causes.view import View
 from hsdns.cluster.objects import (
     Object,
     Pod,
@@ -59,6 +60,10 @@ class KnownObjects(LiveObjects):
     async def see(self, lead: Lead) -> Seen:
         """Return all objects, for any question."""
         return self._seen
+
+    async def view(self, seen: Seen, namespace: str, selector: Mapping[str, str]) -> View:
+        """Return all objects: there are no workloads."""
+        return View((type(each).__name__, each) for each in seen.objects)
 
 
 async def go_on() -> None:

@@ -1,6 +1,6 @@
 """A scripted server for DNS over HTTPS on loopback, as an upstream of what is under test.
 
-It speaks HTTP/2 through h2's server side, the counterpart of what hsdns/upstream/doh.py uses.
+It speaks HTTP/2 through h2's server side, the counterpart of what hsdns/upstream/https.py uses.
 """
 
 from __future__ import annotations

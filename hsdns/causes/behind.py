@@ -1,0 +1,499 @@
+"""From a Service behind which nothing stands, or the name of a pod below it, back to what a person can change.
+
+Path: explanation/, failing.py, rules/ -> here -> pod.py, labels.py -> Cause.
+Rule 1: one step after another, Service -> EndpointSlices -> ports -> selector -> workload -> pod; the first that is
+        wrong is the cause.
+Rule 2: kube-proxy connects a port to the endpoints of those slices that have a port of the same name.  If no endpoint
+        is ready, it takes those that still serve while they terminate; DNS never does.
+Source: k8s.io/kubernetes pkg/proxy/topology.go, endpointslicecache.go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hsdns.causes.cause import Cause
+from hsdns.causes.labels import meant_labels, nearest
+from hsdns.causes.pod import Trouble, trouble_of
+from hsdns.causes.view import Candidate, Controlled, View
+from hsdns.cluster.controllers.kinds import ContainerPort, PodManifest, is_ready
+from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
+from hsdns.cluster.objects import (
+    SERVICE_NAME_LABEL,
+    TOLERATE,
+    Endpoint,
+    EndpointSlice,
+    Service,
+    ServicePort,
+    labels_text,
+)
+from hsdns.corefile.tree import did_you_mean
+
+PODS: Final = "pods"
+SLICES: Final = "endpointslices"
+_FAILURE: Final = "ReplicaFailure"  # a condition of Deployments and ReplicaSets
+Listed = Sequence[tuple[EndpointSlice, Endpoint]]
+
+
+class _Why(NamedTuple):
+    """A cause without what fails."""
+
+    code: str
+    place: str
+    sentence: str
+    todo: str
+    since: str = ""
+
+
+def is_headless(service: Service) -> bool:
+    """Whether the name leads to the endpoints themselves."""
+    return (service.spec.cluster_ips or [service.spec.cluster_ip or ""])[0] == "None"
+
+
+def leads_somewhere(
+    service: Service, slices: Sequence[EndpointSlice], port: ServicePort | None = None
+) -> bool:
+    """Whether a Service, or one port of it, leads to an endpoint."""
+    reached = {
+        each.name or ""
+        for part in slices
+        if any(_is_used(service, endpoint, slices) for endpoint in part.endpoints or ())
+        for each in part.ports or ()
+    }
+    if port is not None:
+        return (port.name or "") in reached
+    if is_headless(service) or not service.spec.ports:
+        return any(
+            _is_used(service, each, slices) for part in slices for each in part.endpoints or ()
+        )
+    return any((each.name or "") in reached for each in service.spec.ports)
+
+
+def cause_behind(view: View, service: Service, port: ServicePort | None = None) -> Cause | None:
+    """Why nothing stands behind a Service, or behind one port of it; None if something does, or it is not known."""
+    if service.spec.type == "ExternalName" or SLICES in view.unknown:
+        return None
+    slices = view.slices(service.key)
+    if leads_somewhere(service, slices, port):
+        return None
+    listed = [(part, each) for part in slices for each in part.endpoints or ()]
+    used = [each for _, each in listed if _is_used(service, each, slices)]
+    if used:
+        why = _of_ports(view, service, port or (service.spec.ports or [ServicePort()])[0], slices)
+        return Cause(*why)
+    why = _of_unready(view, service, listed) if listed else _of_none(view, service, slices)
+    tail = ""
+    if listed and is_headless(service):
+        tail = f"; {published(service)}"
+    return Cause(*why._replace(sentence=f"{_head(service, len(listed))}{why.sentence}{tail}"))
+
+
+def published(service: Service) -> str:
+    """The field that puts endpoints that are not ready into answers."""
+    if (service.metadata.annotations or {}).get(TOLERATE) == "true":
+        return (
+            f"the annotation {TOLERATE.rpartition('/')[2]} has no effect on EndpointSlices, "
+            "publishNotReadyAddresses has"
+        )
+    flag = str(bool(service.spec.publish_not_ready_addresses)).lower()
+    return f"publishNotReadyAddresses is {flag}"
+
+
+def _head(service: Service, count: int) -> str:
+    if not is_headless(service):
+        address = (service.spec.cluster_ips or [service.spec.cluster_ip or place(service)])[0]
+        return f"0 of {count} endpoints behind {address}{' are ready' if count else ''}"
+    if count:
+        return f"0 of {count} endpoints of {place(service)} are ready"
+    return f"{place(service)} has no endpoints"
+
+
+def place(service: Service) -> str:
+    """A Service in sentences."""
+    return f"Service {service.metadata.namespace}/{service.metadata.name}"
+
+
+def _is_used(service: Service, endpoint: Endpoint, slices: Sequence[EndpointSlice]) -> bool:
+    """Whether clients get to an endpoint (Rule 2)."""
+    if not endpoint.addresses:
+        return False
+    if is_ready(endpoint):
+        return True
+    conditions = endpoint.conditions
+    is_serving = conditions is not None and bool(conditions.terminating and conditions.serving)
+    every = (each for part in slices for each in part.endpoints or ())
+    return is_serving and not is_headless(service) and not any(map(is_ready, every))
+
+
+# Endpoints that are not ready.
+
+
+def _of_unready(view: View, service: Service, listed: Listed) -> _Why:
+    namespace = service.metadata.namespace
+    for _, endpoint in listed:
+        name = (endpoint.target_ref.name if endpoint.target_ref else "") or ""
+        pod = view.pod(namespace, name)
+        trouble = trouble_of(pod) if pod is not None else None
+        if trouble is not None:
+            return _of_trouble(trouble, f"Pod {namespace}/{name}", namespace)
+    part, endpoint = listed[0]
+    conditions = endpoint.conditions
+    shown = ": terminating" if conditions is not None and conditions.terminating else ""
+    name = (endpoint.target_ref.name if endpoint.target_ref else "") or ""
+    if name:
+        todo = f"kubectl -n {namespace} describe pod {name}"
+    else:
+        todo = f"set conditions.ready of the endpoints in EndpointSlice {namespace}/{part.metadata.name}"
+    return _Why("HS143", f"EndpointSlice {namespace}/{part.metadata.name}", shown, todo)
+
+
+def _of_trouble(trouble: Trouble, where: str, namespace: str) -> _Why:
+    todo = f"kubectl -n {namespace} {trouble.tells}"
+    return _Why("HS143", where, f": {trouble.sentence}", todo, trouble.since)
+
+
+# No endpoints.
+
+
+def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _Why:
+    namespace, name = service.key
+    selector = service.spec.selector or {}
+    if not selector:
+        if slices:
+            part = f"EndpointSlice {namespace}/{slices[0].metadata.name}"
+            return _Why("", part, ": its EndpointSlices are empty", f"add endpoints to {part}")
+        return _Why(
+            "",
+            place(service),
+            ": it has no selector and no EndpointSlice",
+            f"add a selector to {place(service)}, or an EndpointSlice with the label {SERVICE_NAME_LABEL}: {name}",
+        )
+    pods = view.selected(namespace, selector)
+    if pods:
+        return _of_selected(service, pods)
+    if PODS in view.unknown:
+        return _Why(
+            "",
+            place(service),
+            f"; pods are not known: {view.unknown[PODS]}",
+            f"kubectl -n {namespace} get pods -l {labels_text(selector)}",
+        )
+    for found in view.templates(namespace, selector):
+        return _of_workload(view, found)
+    return _of_selector(view, service, selector)
+
+
+def _of_selected(service: Service, pods: Sequence[PodManifest]) -> _Why:
+    namespace = service.metadata.namespace
+    running = [each for each in pods if each.status.phase not in TERMINAL]
+    for pod in running or pods:
+        trouble = trouble_of(pod)
+        if trouble is not None:
+            return _of_trouble(trouble, f"Pod {namespace}/{pod.metadata.name}", namespace)
+    name = pods[0].metadata.name
+    status = pods[0].status
+    if not status.pod_ip and not status.pod_ips:
+        sentence = f": pod {name}, which its selector matches, has no address"
+    else:
+        sentence = f": pod {name}, which its selector matches, is in no EndpointSlice"
+    todo = f"kubectl -n {namespace} describe endpointslices -l {SERVICE_NAME_LABEL}={service.metadata.name}"
+    return _Why("", f"Pod {namespace}/{name}", sentence, todo)
+
+
+def _of_workload(view: View, found: Controlled) -> _Why:
+    """Why a workload has no pods."""
+    meta, spec = found.workload.metadata, found.workload.spec
+    where, kubectl = f"{found.kind} {meta.namespace}/{meta.name}", f"kubectl -n {meta.namespace}"
+    named = f"{found.kind.lower()}/{meta.name}"
+    if spec.replicas == 0 and found.kind != "DaemonSet":
+        todo = f"set spec.replicas of {where}"
+        if view.is_live:
+            todo = f"{kubectl} scale {named} --replicas=1"
+        return _Why("", where, f": {found} has replicas: 0", todo)
+    if found.kind == "StatefulSet" and len(meta.name) > MAX_SET_NAME:
+        return _Why(
+            "",
+            where,
+            f": {found} has no pods: its name has {len(meta.name)} characters, and {MAX_SET_NAME} are possible",
+            f"give {where} a name of at most {MAX_SET_NAME} characters",
+        )
+    if spec.suspend:
+        return _Why(
+            "",
+            where,
+            f": {found} is suspended",
+            f"set spec.suspend of {where} to false",
+        )
+    conditions = [*(found.workload.status.conditions or ())]
+    for each in view.workloads(meta.namespace):
+        owners = each.workload.metadata.owner_references or ()
+        if any((one.kind, one.name) == (found.kind, meta.name) for one in owners):
+            conditions += each.workload.status.conditions or ()
+    for condition in conditions:
+        if condition.type == _FAILURE and condition.status == "True":
+            said = condition.message or condition.reason
+            since = condition.last_transition_time or ""
+            return _Why(
+                "",
+                where,
+                f": {found} cannot create pods: {said}",
+                f"{kubectl} describe {named}",
+                since,
+            )
+        if condition.type in ("Complete", "Failed") and condition.status == "True":
+            word = "finished" if condition.type == "Complete" else "failed"
+            return _Why("", where, f": {found} has {word}", f"{kubectl} describe {named}")
+    return _Why(
+        "",
+        where,
+        f": {found}, whose pods its selector matches, has none",
+        f"{kubectl} describe {named}",
+    )
+
+
+def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _Why:
+    namespace, name = service.key
+    says = f": selector {labels_text(selector)} matches no pod"
+    candidates = list(view.labelled(namespace))
+    near = nearest(name, selector, candidates, service.metadata.labels or {})
+    if near is None:
+        why = (
+            ", and no pod has labels like it"
+            if candidates
+            else f": there is none in namespace {namespace}"
+        )
+        todo = f"kubectl -n {namespace} get pods --show-labels"
+        return _Why("HS101", place(service), f"{says}{why}", todo)
+    has = meant_labels(selector, near.labels) or dict(sorted(near.labels.items())[:2])
+    sentence = f"{says}; {near.place} has {labels_text(has) or 'no labels'}"
+    return _Why("HS101", place(service), sentence, _corrected(view, service, selector, near))
+
+
+def _corrected(view: View, service: Service, selector: Mapping[str, str], near: Candidate) -> str:
+    """The change of a selector with which it matches the pods that it means."""
+    namespace, name = service.key
+    kept = selector.items() & near.labels.items()
+    right = {**meant_labels(selector, near.labels), **dict(kept)}
+    right = right or dict(sorted(near.labels.items())[:2])
+    if not right:
+        return f"give the pods of {near.place} the labels {labels_text(selector)}"
+    if not view.is_live:
+        return f"set spec.selector of {place(service)} to {labels_text(right)}"
+    change = {key: None for key in selector if key not in right} | {
+        key: each for key, each in right.items() if selector.get(key) != each
+    }
+    patch = json.dumps({"spec": {"selector": change}}, separators=(",", ":"))
+    return f"kubectl -n {namespace} patch service {name} --type=merge -p '{patch}'"
+
+
+# Ports.
+
+
+def _of_ports(
+    view: View, service: Service, port: ServicePort, slices: Sequence[EndpointSlice]
+) -> _Why:
+    """Why no slice has a port of a Service, though it has endpoints."""
+    namespace = service.metadata.namespace
+    selector = service.spec.selector or {}
+    named = f'port "{port.name}"' if port.name else f"port {port.port}"
+    if selector and isinstance(port.target_port, str):
+        templates = list(view.templates(namespace, selector))
+        pods = view.selected(namespace, selector)
+        specs = [each.workload.spec.template.spec for each in templates] or [
+            each.spec for each in pods
+        ]
+        known = [
+            each for spec in specs for one in spec.containers or () for each in one.ports or ()
+        ]
+        where = (
+            str(templates[0])
+            if templates
+            else f"pod {pods[0].metadata.name}"
+            if pods
+            else "its pods"
+        )
+        what = wrong_target(port, known, where)
+        todo = f"set targetPort of {named} of {place(service)} to {_ports_shown(known) or 'the number of the port'}"
+        return _Why(
+            "HS111", place(service), f"no endpoint of {place(service)} has {named}: {what}", todo
+        )
+    part = next((each for each in slices if each.endpoints), slices[0])
+    where = f"EndpointSlice {namespace}/{part.metadata.name}"
+    if not part.ports:
+        return _Why(
+            "HS152", where, without_ports(place(service), where), f"add port {port.port} to {where}"
+        )
+    shown = ", ".join(sorted({_quoted(each.name or "") for each in part.ports}))
+    return _Why(
+        "HS113",
+        where,
+        f"{place(service)}: {differing_ports(port, shown, where)}",
+        f"name the port of {where} {_quoted(port.name or '')}",
+    )
+
+
+def wrong_target(port: ServicePort, known: Sequence[ContainerPort], where: str) -> str:
+    """Why no container has a named target port."""
+    name = port.target_port
+    other = next((each for each in known if each.name == name), None)
+    if other is not None:
+        return f'the container port "{name}" of {where} is {other.protocol or "TCP"}, not {port.protocol or "TCP"}'
+    names = sorted({each.name for each in known if each.name})
+    has = f"; it has {', '.join(names)}" if names else ", nor any other name"
+    return (
+        f'no container of {where} has a port named "{name}"{did_you_mean(str(name), names) or has}'
+    )
+
+
+def without_ports(service: str, where: str) -> str:
+    """What follows from slices without ports."""
+    return f"{where} has no ports and {service} has, so it has no SRV records, and a cluster IP leads nowhere"
+
+
+def differing_ports(port: ServicePort, shown: str, where: str) -> str:
+    """What follows from other names of the ports."""
+    return (
+        f"the port is {_quoted(port.name or '')} here and {shown} in {where}; they must be the same, or "
+        "neither connections nor SRV records lead to it"
+    )
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if name else "unnamed"
+
+
+def _ports_shown(known: Sequence[ContainerPort]) -> str:
+    return " or ".join(dict.fromkeys(each.name or str(each.container_port) for each in known))
+
+
+# The name of a pod below a Service.
+
+
+def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> Cause | None:
+    """Why a pod has no name `label` below a Service; None if it has, or no object means it."""
+    if SLICES in view.unknown:
+        return None
+    slices = view.slices((namespace, service_name))
+    listed = [(part, each) for part in slices for each in part.endpoints or ()]
+    if any(is_ready(each) and label == each.hostname for _, each in listed):
+        return None
+    found = _meaning(view, namespace, service_name, label)
+    pod = view.pod(namespace, label) or next(
+        (each for each in view.pods(namespace) if each.spec.hostname == label), None
+    )
+    service = view.services.get((namespace, service_name))
+    if service is None:
+        return _without_service(view, namespace, service_name, found, pod)
+    if pod is None:
+        return _not_created(view, found, label) if found is not None else None
+    name, where = pod.metadata.name, f"Pod {namespace}/{pod.metadata.name}"
+    trouble = trouble_of(pod)
+    own = next(
+        (each for _, each in listed if each.target_ref and each.target_ref.name == name), None
+    )
+    if own is not None and not is_ready(own):
+        sentence = f"endpoint {label} of {place(service)} is not ready"
+        why = (
+            _of_trouble(trouble, where, namespace)
+            if trouble
+            else _Why("HS143", where, "", f"kubectl -n {namespace} describe pod {name}")
+        )
+        return Cause(*why._replace(sentence=f"{sentence}{why.sentence}; {published(service)}"))
+    if trouble is not None:
+        why = _of_trouble(trouble, where, namespace)
+        return Cause(
+            *why._replace(sentence=f"endpoint {label} of {place(service)} is missing{why.sentence}")
+        )
+    selector = service.spec.selector or {}
+    if own is None and not selector.items() <= (pod.metadata.labels or {}).items():
+        has = meant_labels(selector, pod.metadata.labels or {})
+        shown = f", which has {labels_text(has)}" if has else ""
+        sentence = f"the selector of {place(service)}, {labels_text(selector)}, does not match pod {name}{shown}"
+        near = Candidate(f"pod {name}", name, pod.metadata.labels or {})
+        return Cause("HS102", place(service), sentence, _corrected(view, service, selector, near))
+    return None
+
+
+def _meaning(view: View, namespace: str, service_name: str, label: str) -> Controlled | None:
+    """The StatefulSet that gives a pod its name."""
+    stem, _, number = label.rpartition("-")
+    found = view.workload(namespace, "StatefulSet", stem)
+    if found is None or not number.isdecimal() or found.workload.spec.service_name != service_name:
+        return None
+    first = found.workload.spec.ordinals.start
+    is_one = first <= int(number) < first + (found.workload.spec.replicas or 0)
+    return found if is_one else None
+
+
+def _without_service(
+    view: View, namespace: str, name: str, found: Controlled | None, pod: PodManifest | None
+) -> Cause | None:
+    if found is None and pod is None:
+        return None
+    labels = (
+        found.labels
+        if found is not None
+        else (pod.metadata.labels or {})
+        if pod is not None
+        else {}
+    )
+    whose = (
+        f"the pods of {found}"
+        if found is not None
+        else f"pod {pod.metadata.name}"
+        if pod is not None
+        else ""
+    )
+    have = "have no names of their own" if found is not None else "has no name of its own"
+    others = [
+        each.metadata.name
+        for each in view.services.values()
+        if each.metadata.namespace == namespace
+        and is_headless(each)
+        and each.spec.selector
+        and each.spec.selector.items() <= labels.items()
+    ]
+    hint = f"; Service {others[0]} selects them" if others and found is not None else ""
+    where = (
+        f"{found.kind} {namespace}/{found.name}"
+        if found is not None
+        else f"Pod {namespace}/{pod.metadata.name if pod else ''}"
+    )
+    return Cause(
+        "HS102" if found is not None else "HS106",
+        where,
+        f"there is no Service {namespace}/{name}, so {whose} {have}{hint}",
+        f"add a headless Service {namespace}/{name} with selector {labels_text(_short(labels))}",
+    )
+
+
+def _short(labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels that are enough for a selector."""
+    kept = {key: each for key, each in labels.items() if key in ("app", "app.kubernetes.io/name")}
+    return kept or dict(sorted(labels.items())[:1])
+
+
+def _not_created(view: View, found: Controlled, label: str) -> Cause:
+    """Why a StatefulSet has not created a pod."""
+    namespace = found.workload.metadata.namespace
+    if found.workload.spec.pod_management_policy != "Parallel":
+        for pod in _earlier(view, found, label):
+            trouble = trouble_of(pod)
+            if trouble is not None:
+                why = _of_trouble(trouble, f"Pod {namespace}/{pod.metadata.name}", namespace)
+                sentence = (
+                    f"pod {label} is not created before the one before it is ready{why.sentence}"
+                )
+                return Cause(*why._replace(sentence=sentence))
+    why = _of_workload(view, found)
+    return Cause(*why._replace(sentence=f"pod {label} is not created{why.sentence}"))
+
+
+def _earlier(view: View, found: Controlled, label: str) -> Iterator[PodManifest]:
+    number = int(label.rpartition("-")[2])
+    for ordinal in range(found.workload.spec.ordinals.start, number):
+        pod = view.pod(found.workload.metadata.namespace, f"{found.name}-{ordinal}")
+        if pod is not None:
+            yield pod

@@ -1,0 +1,187 @@
+"""The pods that a selector means, though it does not match them.
+
+Path: behind.py, rules/checks/services.py (a selector that matches no pod) -> here.
+Rule 1: pods are named only if they are meant: they are of the Service's name, or all that the selector asks for is
+        there but for a spelling, for another key or for one label; else none are, however few there are.
+Rule 2: a label of all pods of an installation does not tell one workload from another.
+Rule 3: `cache-1` and `cache-2` are two names, not one misspelt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import SequenceMatcher
+from types import MappingProxyType
+from typing import Final, Protocol, TypeVar
+
+# Labels of pods that no template has.
+MADE_LABELS: Final = frozenset(
+    "statefulset.kubernetes.io/pod-name apps.kubernetes.io/pod-index pod-template-hash controller-revision-hash "
+    "pod-template-generation batch.kubernetes.io/job-name job-name batch.kubernetes.io/controller-uid controller-uid "
+    "batch.kubernetes.io/job-completion-index".split()
+)
+_OF_INSTALLATION: Final = frozenset(
+    "app.kubernetes.io/instance app.kubernetes.io/part-of app.kubernetes.io/managed-by app.kubernetes.io/version "
+    "helm.sh/chart release heritage chart version".split()
+)
+# Labels that tell the workload of an installation, in a Service's own labels too.
+_IDENTITY: Final = (
+    "app.kubernetes.io/component",
+    "component",
+    "app.kubernetes.io/name",
+    "app",
+    "k8s-app",
+    "name",
+)
+_INSTANCE: Final = ("app.kubernetes.io/instance", "release")
+_PURPOSE: Final = re.compile(
+    r"-(headless|hl|svc|service|lb|http|https|internal|external|nodeport|np|peers?|discovery|metrics)$"
+)
+_SET_AT_RUN_TIME: Final = re.compile(r"(.*[-_./])?role|.*Role")
+_SWITCHES: Final = frozenset(("true", "false", "yes", "no", "enabled", "disabled", ""))
+_MISSPELT: Final = 0.75  # difflib's ratio of two longer words
+_LONG: Final = 6  # letters of a word in which more than one letter may differ
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+_EXACT, _NEAR = 4, 3
+
+
+class Labelled(Protocol):
+    """Pods with the same labels: those of a workload, whose name it is, or one pod."""
+
+    @property
+    def name(self) -> str:
+        """The name of the workload or the pod."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the pods."""
+
+
+L = TypeVar("L", bound=Labelled)
+
+
+def nearest(
+    name: str,
+    selector: Mapping[str, str],
+    candidates: Iterable[L],
+    labels: Mapping[str, str] = _NONE,
+) -> L | None:
+    """The pods that the selector of Service `name` means, the first of those as near; `labels` are its own."""
+    found = [(nearness(name, selector, each, labels), each) for each in candidates]
+    best = max(found, key=lambda pair: pair[0], default=None)
+    return best[1] if best is not None and best[0] else None
+
+
+def nearness(
+    name: str, selector: Mapping[str, str], pods: Labelled, labels: Mapping[str, str] = _NONE
+) -> int:
+    """How near pods are to the selector of Service `name`; 0 if they are not meant by it."""
+    has = pods.labels
+    wrong, absent, exact, score = 0, 0, 0, 0
+    for key, value in selector.items():
+        if key in MADE_LABELS:
+            continue
+        if has.get(key) == value:
+            score += _EXACT
+            exact += key not in _OF_INSTALLATION
+        elif is_misspelt(value, has.get(key, "")) or _other_key(key, value, selector, has):
+            score += _NEAR
+        else:
+            wrong += 1
+            absent += key not in has
+    score += _kinship(name, pods.name) + _agreement(labels, has)
+    is_own = _kinship(name, pods.name) or _agreement(labels, has) > len(_IDENTITY)
+    is_meant = not wrong or (wrong == absent == 1 and exact)
+    return score if is_own or is_meant else 0
+
+
+def _other_key(key: str, value: str, selector: Mapping[str, str], has: Mapping[str, str]) -> str:
+    """The key under which pods have a value; empty if there is none that the selector does not have otherwise."""
+    for other, found in has.items():
+        is_taken = selector.get(other) == found
+        is_common = other in _OF_INSTALLATION and key not in _OF_INSTALLATION
+        if found == value and not is_taken and not is_common and value not in _SWITCHES:
+            return other
+    return ""
+
+
+def _kinship(service: str, workload: str) -> int:
+    """Whether a Service and a workload have the same name, or one but for what the Service is for."""
+    if service == workload:
+        return _EXACT
+    return 2 if _PURPOSE.sub("", service) == _PURPOSE.sub("", workload) else 0
+
+
+def _agreement(labels: Mapping[str, str], has: Mapping[str, str]) -> int:
+    """How many of the labels that identify a workload the Service itself and pods have in common.
+
+    It is more than len(_IDENTITY) if they tell the same workload of the same installation.
+    """
+    pairs = [
+        (labels[key], has[key]) for key in (*_IDENTITY, *_INSTANCE) if key in labels and key in has
+    ]
+    same = sum(one == other for one, other in pairs)
+    is_of_instance = any(labels.get(key, "") == has.get(key, 0) for key in _INSTANCE)
+    own = [key for key in _IDENTITY if key in labels]
+    is_own = bool(own) and all(has.get(key) == labels[key] for key in own)
+    return same + (len(_IDENTITY) if is_of_instance and is_own else 0)
+
+
+def is_set_at_run_time(key: str) -> bool:
+    """Whether a label may be set while the pods run, such as that of a primary."""
+    return _SET_AT_RUN_TIME.fullmatch(key) is not None
+
+
+def is_misspelt(one: str, other: str) -> bool:
+    """Whether two values differ in the letters of one word."""
+    if not one or not other or one == other:
+        return False
+    words = re.split(r"[-_.]", one), re.split(r"[-_.]", other)
+    if len(words[0]) != len(words[1]):
+        return re.sub(r"[-_.]", "", one) == re.sub(r"[-_.]", "", other)
+    pairs = [pair for pair in zip(*words, strict=True) if pair[0] != pair[1]]
+    if not pairs:
+        return True  # another sign between the same words
+    if len(pairs) != 1:
+        return False
+    ((left, right),) = pairs
+    if not left.isalpha() or not right.isalpha():
+        return re.sub(r"[0-9]", "", left) != re.sub(r"[0-9]", "", right) and _is_one_edit(
+            left, right
+        )
+    if _is_one_edit(left, right):
+        return True
+    if min(len(left), len(right)) < _LONG:
+        return False
+    return SequenceMatcher(None, left, right).ratio() >= _MISSPELT
+
+
+def _is_one_edit(left: str, right: str) -> bool:
+    """Whether one letter is lost, doubled, or in the place of its neighbour, or, of four and more, is another one."""
+    if left.lower() == right.lower():
+        return True
+    short, long = sorted((left, right), key=len)
+    if len(short) < 3 or len(long) > len(short) + 1:
+        return len(short) == 2 and len(long) == 3 and long in (short[0] + short, short + short[1])
+    at = next(
+        (at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]),
+        len(short),
+    )
+    if len(long) > len(short):
+        return short[at:] == long[at + 1 :]
+    if short[at + 2 :] == long[at + 2 :] and short[at : at + 2] == long[at : at + 2][::-1]:
+        return True
+    return len(short) > 3 and short[at + 1 :] == long[at + 1 :]
+
+
+def meant_labels(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of pods that stand for those of a selector: the same keys, or other keys with the same values."""
+    found: dict[str, str] = {}
+    for key, value in selector.items():
+        if key in labels:
+            found[key] = labels[key]
+        else:
+            found |= {other: each for other, each in labels.items() if each == value}
+    return found

@@ -1,0 +1,144 @@
+"""Why a pod is not ready, by its status: from its end or its place on a node to its containers and its gates.
+
+Path: behind.py -> here.
+Rule 1: the first step that is missing is the reason: a pod that is not scheduled has no container that waits.
+Rule 2: of the texts in a status, those of the scheduler and the kubelet are said, never what a program wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from hsdns.cluster.controllers.kinds import (
+    Condition,
+    ContainerStatus,
+    PodManifest,
+    Probe,
+    Terminated,
+)
+from hsdns.cluster.controllers.workload import TERMINAL
+
+MOST_SAID: Final = 160  # characters of a message
+
+
+class Trouble(NamedTuple):
+    """Why a pod is not ready, and the words after `kubectl -n NAMESPACE` that tell more."""
+
+    sentence: str
+    tells: str
+    since: str = ""
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def trouble_of(pod: PodManifest) -> Trouble | None:
+    """Why a pod is not ready; None if it is, or its status does not say."""
+    name, status = pod.metadata.name, pod.status
+    describe = f"describe pod {name}"
+    conditions = {each.type: each for each in status.conditions or ()}
+    if status.phase in TERMINAL:
+        word = "finished" if status.phase == "Succeeded" else "failed"
+        return Trouble(f"pod {name} has {word}{_reason(status.reason)}", describe)
+    if pod.metadata.deletion_timestamp is not None:
+        since = pod.metadata.deletion_timestamp
+        return Trouble(f"pod {name} is terminating", describe, since)
+    scheduled, ready = conditions.get("PodScheduled"), conditions.get("Ready")
+    if scheduled is not None and scheduled.status == "False":
+        why = _said(scheduled) or "it is on no node"
+        return Trouble(
+            f"pod {name} is Pending: {why}", describe, scheduled.last_transition_time or ""
+        )
+    since = (ready.last_transition_time if ready is not None else None) or ""
+    for listed, kind in (
+        (status.init_container_statuses, "init container"),
+        (status.container_statuses, "container"),
+    ):
+        for each in listed or ():
+            found = _of_container(pod, each, kind)
+            if found is not None:
+                return found._replace(sentence=f"pod {name}: {found.sentence}", since=since)
+    for gate in pod.spec.readiness_gates or ():
+        condition = conditions.get(gate.condition_type)
+        if condition is None or condition.status != "True":
+            state = (
+                "not set" if condition is None else f"{condition.status}{_reason(_said(condition))}"
+            )
+            return Trouble(
+                f"pod {name}: readiness gate {gate.condition_type} is {state}", describe, since
+            )
+    if ready is not None and ready.status != "True":
+        said = ready.reason or ready.message
+        return Trouble(
+            f"pod {name}: condition Ready is {ready.status}{f': {said}' if said else ''}",
+            describe,
+            since,
+        )
+    if status.phase == "Pending":
+        return Trouble(f"pod {name} is Pending{_reason(status.reason)}", describe)
+    return None
+
+
+def _of_container(pod: PodManifest, found: ContainerStatus, kind: str) -> Trouble | None:
+    """Why a container is not ready; for an init container, why it has not ended well."""
+    if found.ready is not False and kind == "container":
+        return None
+    state, last = found.state, found.last_state.terminated
+    where, container = f"{kind} {found.name}", f"-c {found.name}"
+    logs, describe = f"logs {pod.metadata.name} {container}", f"describe pod {pod.metadata.name}"
+    if state.waiting is not None:
+        reason = state.waiting.reason or "no reason given"
+        if kind != "container" and reason == "PodInitializing":
+            return None  # it waits for the one before it
+        sentence = f"{where} waits: {reason}"
+        if last is not None:
+            return Trouble(f"{sentence}; it last ended {_ended(last)}", f"{logs} --previous")
+        message = _cut(state.waiting.message or "")
+        return Trouble(f"{sentence}{f': {message}' if message else ''}", describe)
+    if state.terminated is not None:
+        is_well = kind != "container" and not state.terminated.exit_code
+        return None if is_well else Trouble(f"{where} ended {_ended(state.terminated)}", logs)
+    if kind != "container":
+        return Trouble(f"{where} has not ended", logs) if found.ready is False else None
+    return Trouble(f"{where} is not ready{_probe_of(pod, found.name)}", describe)
+
+
+def _probe_of(pod: PodManifest, name: str) -> str:
+    for each in pod.spec.containers or ():
+        if each.name == name and each.readiness_probe is not None:
+            return f": readinessProbe {' '.join(_probe(each.readiness_probe))}"
+    return ""
+
+
+def _probe(probe: Probe) -> Iterator[str]:
+    if probe.http_get is not None:
+        yield from (
+            "httpGet",
+            *(str(each) for each in (probe.http_get.path, probe.http_get.port) if each),
+        )
+    elif probe.tcp_socket is not None:
+        yield from ("tcpSocket", str(probe.tcp_socket.port))
+    elif probe.grpc is not None:
+        yield from ("grpc", str(probe.grpc.port))
+    else:
+        yield "exec"
+
+
+def _ended(found: Terminated) -> str:
+    reason = "" if found.reason in (None, "Error", "Completed") else f" ({found.reason})"
+    return f"with exit code {found.exit_code or 0}{reason}"
+
+
+def _said(condition: Condition) -> str:
+    return _cut(condition.message or "") or condition.reason or ""
+
+
+def _cut(text: str) -> str:
+    """A message without what the scheduler adds about preemption, in one line of bounded length."""
+    line = " ".join(text.partition(" preemption:")[0].split()).rstrip(".")
+    return line if len(line) <= MOST_SAID else f"{line[:MOST_SAID].rstrip()}…"
+
+
+def _reason(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""

@@ -79,7 +79,7 @@ class Asked(NamedTuple):
                 f"{text}: a DNS server does not say which names a Pod has; hsdns explain {text} does"
             )
         else:
-            is_named = namespace or word.kind == "service"
+            is_named = namespace or word.kind != "host"
             domain = self.domain or (DOMAIN if is_named else "")
             has = exists or self.exists
             name = full_name(word, domain, [domain], lambda label: has(f"{label}.svc.{domain}."))

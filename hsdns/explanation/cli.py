@@ -151,7 +151,8 @@ class AskerCommand(ClusterCommand):
     @property
     def word(self) -> Word:
         """What the first word names; a Service and a Pod are by default in the namespace of -from.  Raise BadWord."""
-        return read_word(self.name_and_type()[0], self.namespace or self.pod.partition("/")[0])
+        found = read_word(self.name_and_type()[0], self.namespace)
+        return found._replace(namespace=found.namespace or self.pod.partition("/")[0])
 
     def resolvers(self) -> tuple[str, ...]:
         """The resolvers to show; raise QuestionError."""

@@ -200,11 +200,12 @@ class Explainer:
             if cluster.is_missing and not not_known(cluster.block, cluster.query):
                 needed = await cluster.needed(pause)
         await pause()
+        rcode = rcode_to_text(reply.rcode)
         outcome, cause = _outcome(reply, visits, cluster, needed, service, doubt.why)
         blind = [] if cluster is None else cluster.blind
         if reply.answer and not reply.rcode and outcome == "does not resolve":
             if doubt.why:
-                outcome, blind = "resolves", [*blind, doubt.why]
+                outcome, cause = "could not tell", f"{rcode}: {cause}; {doubt.why}"
             else:
                 cause += (
                     "; no server block has a zone for its target, which is REFUSED"
@@ -229,7 +230,6 @@ class Explainer:
         await pause()
         found = None if cluster is None else cluster.found
         records = await record_reports(reply, visits, visit, found, pause)
-        rcode = rcode_to_text(reply.rcode)
         server_block, reason = self._block(listener, qname, visits)
         state, table = None, ""
         if dependencies is not None and visits:

@@ -34,6 +34,13 @@ apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: shop}
 spec: {clusterIP: 10.96.7.7, ports: [{name: http, protocol: TCP, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.1]}]
+ports: [{name: http, protocol: TCP, port: 80}]
 """
 COREFILE = """cluster.local {
     bind 127.0.0.1
@@ -52,13 +59,20 @@ KUBE_DNS: list[dict[str, Any]] = [
         "metadata": IN_SYSTEM,
         "spec": {"clusterIP": "None", "clusterIPs": ["None"]},
     },
-    {
-        "kind": "EndpointSlice",
-        "metadata": {**IN_SYSTEM, "labels": {"kubernetes.io/service-name": "kube-dns"}},
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["127.0.0.1"]}],
-    },
 ]
+
+
+def slice_of(namespace: str, service: str, address: str, port: int) -> dict[str, Any]:
+    labels = {"kubernetes.io/service-name": service}
+    return {
+        "kind": "EndpointSlice",
+        "metadata": {"name": service, "namespace": namespace, "labels": labels},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address]}],
+        "ports": [{"name": "dns", "port": port, "protocol": "UDP"}],
+    }
+
+
 DNS = """. {{
     kubernetes cluster.local
     forward . {}/resolv.conf
@@ -105,8 +119,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int,
             Path("two/1.sock").symlink_to("../hsdns/1.sock")
             second.bind("two/2.sock")
             second.listen()
-            slices = KUBE_DNS[-1] | {"ports": [{"name": "dns", "port": port, "protocol": "UDP"}]}
-            api.apply(*KUBE_DNS[:-1], slices)
+            api.apply(*KUBE_DNS, slice_of("kube-system", "kube-dns", "127.0.0.1", port))
+            api.apply(slice_of("shop", "web", "10.0.0.1", 80))
             api.apply(NAMESPACE, service("web", "10.96.7.7"), config_map("coredns", Corefile=DNS.format(path)))  # fmt: skip
             Path("config").write_text(kubeconfig(api.api.url))
             yield path, port, api

@@ -291,8 +291,9 @@ class AnswerSet:
 
 
 def listed(answer_sets: Iterable[AnswerSet]) -> Iterator[dict[str, Any] | None]:
-    """What `hsdns names` and the control door write: an object for each RRset, with its RDATA as in a zone file, then
-    the sentences of open_ended(); None wherever other tasks may run.
+    """What `hsdns names` and the control door write; None wherever other tasks may run.
+
+    It is an object for each RRset, with its RDATA as in a zone file, and then the sentences of open_ended().
     """
     sentences: dict[str, None] = {}
     for answer_set in answer_sets:

@@ -38,22 +38,22 @@ from hsdns.corefile.tree import Directive, Line, Token, did_you_mean
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.upstream.exchange import (
-    EXPIRE,
     POLICIES,
-    READ_TIMEOUT,
-    HealthCheck,
     Policy,
     Upstream,
     UpstreamError,
     UpstreamOverload,
-    UpstreamSettings,
 )
 from hsdns.upstream.lookup import find_targets
 from hsdns.upstream.target import (
+    EXPIRE,
     HTTP2,
+    READ_TIMEOUT,
+    HealthCheck,
     HostTarget,
     Target,
     TlsFiles,
+    UpstreamSettings,
     make_context,
     read_address,
     read_tls,

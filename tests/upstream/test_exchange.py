@@ -18,14 +18,12 @@ from hsdns import eager
 from hsdns.server.runtime import Queries
 from hsdns.upstream.connection import StreamConnection
 from hsdns.upstream.exchange import (
-    HealthCheck,
     Policy,
     Upstream,
     UpstreamError,
     UpstreamOverload,
-    UpstreamSettings,
 )
-from hsdns.upstream.target import HTTP2, Target
+from hsdns.upstream.target import HTTP2, HealthCheck, Target, UpstreamSettings
 from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType

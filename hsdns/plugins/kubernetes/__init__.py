@@ -129,11 +129,7 @@ class Kubernetes(Plugin):
         self.zones = zones
         source: Source = options["source"]
         settings = StoreSettings(
-            pod_names=options["endpoint_pod_names"],
-            endpoints=not options["noendpoints"],
-            labels=options["labels"],
-            namespace_labels=options["namespace_labels"],
-            zonal=options["zonal"],
+            **{name: options[name] for name in StoreSettings._fields[:5]},
             multicluster=bool(options["multicluster"]),
             pod_labels=options.get("pod_labels", False),
             pods=options["pods"] == "verified" or not isinstance(source, ApiServer),

@@ -173,9 +173,9 @@ class StoreSettings(NamedTuple):
     """The objects that a store takes and the fields that it keeps of them.
 
     `endpoint_pod_names` names endpoints without a hostname after their pods, `noendpoints` ignores slices.  The
-    selectors drop the objects that they do not match, as the API server would.  `zonal` keeps the topology zones of endpoints,
-    `multicluster` the ServiceImports, `pods` pods by address, `pod_labels` their labels, `not_ready` how many endpoints
-    are not ready.
+    selectors drop the objects that they do not match, as the API server would.  `zonal` keeps the topology zones of
+    endpoints, `multicluster` the ServiceImports, `pods` pods by address, `pod_labels` their labels, `not_ready` how
+    many endpoints are not ready.
     """
 
     endpoint_pod_names: bool = False

@@ -284,14 +284,7 @@ class Forward(Plugin):
             route.policy = Policy(route.options["policy"], runtime.random)
             settings = UpstreamSettings(*map(route.options.__getitem__, UpstreamSettings._fields))
             route.upstreams = tuple(
-                Upstream(
-                    target,
-                    clock=runtime.clock,
-                    metrics=runtime.metrics,
-                    waiting=runtime.queries,
-                    settings=settings,
-                    tls=route.contexts.get(target.transport),
-                )
+                Upstream(target, runtime, settings, route.contexts.get(target.transport))
                 for target in await find_targets(route.targets, route.options["resolver"])
             )
 

@@ -30,9 +30,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from hsdns.corefile.properties import duration_to_text
-from hsdns.eager import Waiting
 from hsdns.limits import descriptor_limit
-from hsdns.metrics import TIME_BUCKETS, Registry
+from hsdns.metrics import TIME_BUCKETS
+from hsdns.plugin import Runtime
 from hsdns.upstream.connection import (
     HTTPS,
     TCP,
@@ -163,13 +163,11 @@ class Upstream:
     def __init__(
         self,
         target: Target,
-        *,
-        clock: Callable[[], float],
-        metrics: Registry,
-        waiting: Waiting,
-        settings: UpstreamSettings = UpstreamSettings(),  # noqa: B008 - immutable
+        runtime: Runtime,
+        settings: UpstreamSettings,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        clock, metrics, waiting = runtime.clock, runtime.metrics, runtime.queries
         self.target = target
         self.settings = settings
         self.loops = False

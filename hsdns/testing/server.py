@@ -147,7 +147,7 @@ class LoopOpener(Opener):
 
     def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
         """Create the reader of UDP."""
-        return UdpServer(sockets[0], processor, self._spawn, self.clock, self._turns)
+        return UdpServer(sockets[0], processor, self.shared)
 
 
 def in_thread(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.apiserver.access import Access
+from hsdns.apiserver.access import Access, Pem
 from hsdns.apiserver.kubeconfig import (
     COMMAND,
     MARGIN,
@@ -113,9 +113,9 @@ async def test_access(tmp_path: Path) -> None:
     )
     assert await setting.source.current() == Access(
         "https://host:6443",
-        "/ca",
-        b"cert\xff",
-        b"key",
+        Pem("/ca"),
+        Pem(pem="cert\xff"),
+        Pem(pem="key"),
         "Bearer a",
         (("Impersonate-User", "jane"),),
         "api",

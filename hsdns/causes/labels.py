@@ -171,7 +171,8 @@ def _is_one_edit(left: str, right: str) -> bool:
         return True
     short, long = sorted((left, right), key=len)
     if len(short) < 3 or len(long) > len(short) + 1:
-        return len(short) == 2 and len(long) == 3 and long in (short[0] + short, short + short[1])
+        is_doubled = len(long) == 3 and long in (short[0] + short, short + short[1:])
+        return len(short) == 2 and (is_doubled or short == long[::-1])
     at = next(
         (at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]),
         len(short),
@@ -192,7 +193,19 @@ def mismatch(selector: Mapping[str, str], place: str, labels: Mapping[str, str])
         lacks += [] if other else [key]
     parts = [", ".join(has)] if has else []
     parts += [f"no label {' and no label '.join(lacks)}"] if lacks else []
-    return f"{labels_text(selector)} matches no pod; {place} has {', and '.join(parts)}"
+    return f"selector {labels_text(selector)} matches no pod; {place} has {', and '.join(parts)}"
+
+
+def in_other_namespace(selector: Mapping[str, str], namespace: str, place: str, other: str) -> str:
+    """The sentence about a selector whose pods are in another namespace."""
+    text = labels_text(selector)
+    return f"selector {text} matches no pod in namespace {namespace}; {place} in namespace {other} has {text}"
+
+
+def unlike(selector: Mapping[str, str], namespace: str, *, has_pods: bool) -> str:
+    """The sentence about a selector if it is not known which pods it means."""
+    why = ", and no pod has labels like it" if has_pods else f": there is none in {namespace}"
+    return f"selector {labels_text(selector)} matches no pod{why}"
 
 
 def different(selector: Mapping[str, str], labels: Mapping[str, str]) -> list[str]:

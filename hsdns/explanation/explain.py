@@ -27,6 +27,7 @@ from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import address_in
 from hsdns.cluster.value import Node
+from hsdns.errors import OperatorError
 from hsdns.explanation.candidates import Candidates, of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import LiveObjects, Seen
@@ -39,9 +40,7 @@ from hsdns.explanation.observed import (
     cluster_visit,
     not_known,
     observed_chain,
-    summary,
 )
-from hsdns.explanation.question import QuestionError
 from hsdns.explanation.records import (
     keep_seconds,
     past,
@@ -157,6 +156,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 NO_PLAIN: Final = "{}: no server block answers plain DNS, so no resolver can ask it"
+ADD_FORWARD: Final = "add forward to the block, or take autopath out"
 CLIENT: Final = Endpoint("127.0.0.1", 0)
 
 
@@ -205,11 +205,12 @@ class Explainer:
             if cluster.is_missing and not not_known(cluster.block, cluster.query):
                 needed = await cluster.needed(pause)
         await pause()
+        rcode = rcode_to_text(reply.rcode)
         outcome, cause = _outcome(reply, visits, cluster, needed, service, doubt.why)
         blind = [] if cluster is None else cluster.blind
         if reply.answer and not reply.rcode and outcome == "does not resolve":
             if doubt.why:
-                outcome, blind = "resolves", [*blind, doubt.why]
+                outcome, cause = "could not tell", f"{rcode}: {cause}; {doubt.why}"
             else:
                 cause += (
                     "; no server block has a zone for its target, which is REFUSED"
@@ -219,11 +220,12 @@ class Explainer:
         elif doubt.why and (outcome != "could not tell" or doubt.is_unread):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
-        near = Nearest()
-        if outcome != "resolves" and reply.rcode:
+        near, is_meant = Nearest(), False
+        if outcome != "resolves" and reply.rcode and not _is_unanswered(visits, reply):
             near = await self._nearest(query, cluster)
             is_missing = cluster is not None and cluster.is_missing
-            if near.names and (cluster is None or is_missing):
+            is_meant = cluster is not None and cluster.cause is not None
+            if near.names and (cluster is None or is_missing) and not is_meant:
                 whom = next((each.whom for each in visits if each.whom and not each.is_loop), "")
                 if cluster is not None and outcome == "could not tell" and not whom:
                     cause = f"{cause}; {near.hint}"
@@ -233,7 +235,6 @@ class Explainer:
         await pause()
         found = None if cluster is None else cluster.found
         records = await record_reports(reply, visits, visit, found, pause)
-        rcode = rcode_to_text(reply.rcode)
         server_block, reason = self._block(listener, qname, visits)
         state, table = None, ""
         if dependencies is not None and visits:
@@ -243,9 +244,10 @@ class Explainer:
         todo = ""
         if outcome in ("leads nowhere", "does not resolve") and cluster is not None:
             todo = cluster.todo(needed)
+        if ADD_FORWARD in cause:
+            todo = ADD_FORWARD
         is_named = near.shown.startswith("its name is") or _are_absent(needed)
-        is_intended = cluster is not None and cluster.cause is not None
-        if near.shown and near.shown in cause and is_named and near.is_sure and not is_intended:
+        if near.shown and near.shown in cause and is_named and near.is_sure and not is_meant:
             todo = f"use {near.names[0].name.removesuffix('.')}"
         explanation = Explanation(
             VERSION,
@@ -282,7 +284,7 @@ class Explainer:
         listeners = self._configuration.listeners
         listener = next((each for each in listeners if each.listen.scheme == "dns"), None)
         if listener is None:
-            raise QuestionError(NO_PLAIN.format(self._configuration.corefile.path))
+            raise OperatorError(NO_PLAIN.format(self._configuration.corefile.path))
         processor = await self._processor(listener, [])
         reply = await processor.answer(wire, client, client, transport, now)
         doubt = processor.doubt()
@@ -381,9 +383,8 @@ def _outcome(
     if asking is not None:
         why = f"not in the cluster: {lacks}; then " if lacks else ""
         return "could not tell", f"{why}{asking.handler.name} {asking.would_ask}"
-    last = visits[-1] if visits else None
-    if last is not None and last.below is not None and not last.below.written and reply.rcode:
-        return "does not resolve", _unanswered(visits, last)
+    if _is_unanswered(visits, reply):
+        return "does not resolve", _unanswered(visits)
     if lacks and cluster is not None and cluster.visit.passed is None:
         if cluster.seen.is_partial or cluster.block.remark():
             return "could not tell", f"{cluster.blind[0]}; as far as is known, {lacks}"
@@ -400,10 +401,14 @@ def _outcome(
         if cluster.cause is not None and (outcome == "resolves" or is_alias):
             return "leads nowhere", cluster.cause.sentence
         return outcome, cause
+    count = counted(len(reply.answer), "record") if reply.answer else ""
+    if made.reply is not None and made.reply.error and not made.is_own:
+        return outcome, f"{made.handler.name}: {made.reply.error}"
     if made.told:
         error = f": {made.reply.error}" if made.reply is not None and made.reply.error else ""
-        return outcome, f"plugin {made.handler.name} {made.did}{error}"
-    return outcome, f"plugin {made.handler.name} answered {summary(reply)}"
+        return outcome, f"{made.handler.name} {made.told}{error}{count and f'; {count}'}"
+    name = f"plugin {made.handler.name}"
+    return outcome, f"{count} from {name}" if count else f"{name} answers so"
 
 
 def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:
@@ -412,15 +417,19 @@ def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:
     return not reply.rcode and any(not types or each.rrtype in types for each in reply.answer)
 
 
-def _unanswered(visits: Sequence[Visit], last: Visit) -> str:
-    """Why no plugin has answered: the last one passed the query on."""
+def _is_unanswered(visits: Sequence[Visit], reply: Reply) -> bool:
+    """Whether the last plugin has passed the query on to none."""
+    below = visits[-1].below if visits else None
+    return below is not None and not below.written and bool(reply.rcode)
+
+
+def _unanswered(visits: Sequence[Visit]) -> str:
+    """Why no plugin has answered."""
+    last = visits[-1]
     assert last.passed is not None, "it has a reply of the chain's end"
     name, zone = (each.to_text() for each in (last.passed.query.qname, last.request.zone))
     if any(each.handler.name == "autopath" and each.passed is not None for each in visits):
-        return (
-            f"autopath asks for the bare name {name}, and no plugin of block {zone} answers it; "
-            "add forward to the block, or take autopath out"
-        )
+        return f"autopath asks for the bare name {name}, and no plugin of block {zone} answers it; {ADD_FORWARD}"
     return f"no plugin after {last.handler.name} answers {name}"
 
 

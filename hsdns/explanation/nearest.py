@@ -186,6 +186,13 @@ def _forms(labels: Labels, below: Name | None, home: Name) -> Iterator[Form]:
     for kind, words in KINDS.items():
         if labels[-1] in words or is_mistyped(last, text(kind)):
             yield Form((*labels[:-1], kind), f'"{last}" stands in the place of {text(kind)}')
+    for at in range(1, len(labels)) if below is None else ():
+        rest = labels[at:]
+        if rest in (zone[: len(rest)], zone[-len(rest) :]) or is_mistyped(
+            ".".join(map(text, rest)), domain
+        ):
+            why = f"svc is missing, and the cluster domain is {domain}, not {'.'.join(map(text, rest))}"
+            yield Form((*labels[:at], SVC), why, is_sure=False)
     for kind in (SVC, POD):
         is_bare = below is None and len(labels) == 1
         why = "" if is_bare else f"{text(kind)}{domain_too} missing"
@@ -241,6 +248,8 @@ class _Places:
         elif len(labels) == 1:
             for place in self._with[labels[0]]:
                 yield Guess((*labels, place, SVC), "only a search list makes one label whole")
+        elif len(labels) == 2:
+            yield Guess((*labels[::-1], SVC), "Service and namespace are exchanged")
         if is_sure or len(labels) < 3:
             yield from self._of_pod(labels, kind)
 
@@ -265,6 +274,10 @@ class _Places:
             )
 
     def _of_service(self, labels: Labels) -> Guesses:
+        marked = [each for each in labels if each.startswith(b"_")]
+        if marked and marked != list(labels[: len(marked)]):
+            others = [each for each in labels if not each.startswith(b"_")]
+            yield Guess((*marked, *others, SVC), "a port and its protocol stand in front")
         *before, name = labels
         for place in self._with[name]:
             yield Guess((*before, name, place, SVC), "the namespace is missing")
@@ -336,18 +349,22 @@ class _Places:
                 yield Guess(found, f"{text(label)} is a pod{below}", "its name is {}")
             if not named:
                 yield from self._of_unnamed(pod, unnamed)
-        for pod in _in_namespace(self._workloads[label], namespace)[:1]:
-            what = "StatefulSet" if pod.spec.subdomain else "workload"
+        pods = self._workloads[label]
+        if any(has_parts(text(label), text(each)) for each in self._own[namespace]):
+            pods = [each for each in pods if pack_label(each.metadata.namespace) == namespace]
+        for pod in _in_namespace(pods, namespace)[:1]:
+            what = "Deployment" if DEPLOYED.fullmatch(pod.metadata.name) else "workload"
+            why = (
+                f"{text(label)} is a {'StatefulSet' if pod.spec.subdomain else what}, not a Service"
+            )
             for _, service in self._endpoints_of(pod):
-                yield Guess(
-                    (*service[::-1], SVC),
-                    f"{text(label)} is a {what}, not a Service",
-                    "its Service is {}",
-                )
-        if pods := DEPLOYED.fullmatch(text(label)):
+                yield Guess((*service[::-1], SVC), why, "its Service is {}")
+        if name := DEPLOYED.fullmatch(text(label)):
             why = f"{text(label)} is like the name of a Deployment's pod, which is no name in DNS"
-            for place in [namespace] if namespace else self._with[pods[1].encode()]:
-                yield Guess((pods[1].encode(), place, SVC), why)
+            for own in list(self._own[namespace] if namespace else self._with):
+                if text(own) == name[1] or has_parts(text(own), name[1]):
+                    for place in [namespace] if namespace else self._with[own]:
+                        yield Guess((own, place, SVC), why)
         yield from self._of_endpoint(label, labels, kind)
 
     def _of_unnamed(self, pod: Pod, endpoints: Sequence[Labels]) -> Guesses:
@@ -385,7 +402,7 @@ class _Places:
                             (label, service, place, SVC),
                             f"{text(label)} is an endpoint of Service {text(service)}",
                         )
-                    elif kind == SVC and _has_label(value, first):
+                    elif kind == SVC and place == namespace and _has_label(value, first):
                         is_found = True
                         yield Guess(
                             (service, place, SVC),

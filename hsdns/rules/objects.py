@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -332,6 +333,11 @@ class Objects:
         return [each for name in names for each in self._by_namespace.get(name, ())]
 
     @cached_property
+    def namespaces(self) -> set[str]:
+        """The namespaces of the Services."""
+        return {each.namespace for each, _ in self.services} - {""}
+
+    @cached_property
     def custom(self) -> list[Manifest]:
         """The custom resources: objects of a group that is not the API server's own."""
         return [
@@ -424,6 +430,19 @@ def mappings_at(value: Any, path: str) -> list[tuple[int, dict[str, Any]]]:
     return [(at, each) for at, each in listed if isinstance(each, dict)]
 
 
+def texts_of(value: Any, field: str) -> Iterator[tuple[str, str]]:
+    """The texts in a value, with their fields."""
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            step = f"[{key}]" if "." in str(key) else f".{key}"
+            yield from texts_of(each, f"{field}{step}".removeprefix("."))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from texts_of(each, f"{field}[{at}]")
+
+
 def is_near(one: Manifest, other: Manifest) -> bool:
     """Whether two objects may be in the same namespace."""
     return one.namespace == other.namespace or not one.namespace or not other.namespace
@@ -470,6 +489,8 @@ Check = Callable[..., Iterator[Remark]]
 CHECKS: Final[dict[str, Callable[[Objects], Iterator[Remark]]]] = {}
 # The rules that need each kind of object, by its plural or another word for what may be unread.
 NEEDS: Final[defaultdict[str, set[str]]] = defaultdict(set)
+# What the checks are applied to, of those that look at one after another.
+EACH: Final[dict[str, Callable[[Objects], Iterable[Any]]]] = {}
 # Rules about the servers that every name depends on, and istiod; they also apply if only a part of the cluster is
 # diagnosed.
 OF_SERVERS: Final[set[str]] = set()
@@ -489,12 +510,15 @@ def check(
     """
 
     def enter(function: Check) -> Check:
+        every = each if callable(each) else attrgetter(each or "manifests")
+
         def of_each(objects: Objects) -> Iterator[Remark]:
-            for one in each(objects) if callable(each) else getattr(objects, each):
+            for one in every(objects):
                 yield from function(objects, *one) if type(one) is tuple else function(objects, one)
 
         assert code not in CHECKS, f"two checks have the code {code}"
         CHECKS[code] = of_each if each else function
+        EACH[code] = every
         for plural in needs.split("|"):
             NEEDS[plural].add(code)
         if of_servers:

@@ -123,14 +123,13 @@ def view_of(documents: Sequence[Document], namespace: str = "") -> View:
         if not any(isinstance(each, kinds) for each in objects)
     }
     near = [each for each in documents if each.namespace in ("", namespace) or not namespace]
-    view = View(
-        (
-            (each.kind, each.object)
-            for each in near
-            if not isinstance(each.object, PodManifest | EndpointSlice) or has_ended(each.object)
-        ),
-        unknown,
+    # Of other namespaces, what a selector may mean there.
+    shown = (
+        (each.kind, each.object)
+        for each in documents
+        if not isinstance(each.object, PodManifest) or each not in near or has_ended(each.object)
     )
+    view = View(shown, unknown)
     view.add(("Pod", each.manifest) for each in running_pods(near))
     return view
 

@@ -66,7 +66,7 @@ class Target(NamedTuple):
 
 
 def cluster(random: Random) -> tuple[list[Object], list[Target]]:
-    """Services with pods of StatefulSets and Deployments, in some namespaces; a name stands in one of them."""
+    """Services with pods of StatefulSets and Deployments, some of the same name in up to three namespaces."""
     objects: list[Object] = []
     targets: list[Target] = []
     words = random.sample(WORDS, len(WORDS))
@@ -80,6 +80,10 @@ def cluster(random: Random) -> tuple[list[Object], list[Target]]:
             if random.random() < 0.4:
                 base += f"-{words.pop()}"
             name = base + random.choice(["", "", "-headless", "-svc"])
+            known = random.choice(targets) if targets and random.random() < 0.3 else None
+            same = [each.place for each in targets if known is not None and each.name == known.name]
+            if known is not None and place not in same and len(same) < 3:
+                name, base = known.name, known.base
             count, number = random.randint(1, 4), len(targets) + 1
             is_set = random.random() < 0.6
             port, protocol, at = random.choice(PORTS).split("/")
@@ -159,6 +163,11 @@ CONFUSIONS: Final[dict[str, Confusion]] = {
         None if t.pod else (f"{t.host}.{t.name}.{t.place}.pod.{ZONE}", f"{t.host}.{t.service}")
     ),
     "another domain": lambda t, ts, r: (f"{t.service}.{r.choice(['k8s.lab', 'cluster.lokal', 'cluster', 'local', 'corp'])}", t.service),
+    "a part of the domain without svc": lambda t, ts, r: (
+        f"{t.name}.{t.place}.{r.choice(['local', 'cluster', 'cluster.lokal'])}", t.service
+    ),
+    "exchanged, and short": lambda t, ts, r: (f"{t.place}.{t.name}", t.service),
+    "a port behind its Service": lambda t, ts, r: (f"SRV {t.name}._{t.port}._{t.protocol}.{t.place}.svc.{ZONE}", t.srv),
     "no domain": lambda t, ts, r: (t.service, t.service),
     "neither svc nor domain": lambda t, ts, r: (f"{t.name}.{t.place}", t.service),
     "a single label": lambda t, ts, r: (t.name, t.service),
@@ -239,9 +248,10 @@ class Asked(NamedTuple):
     found: Explanation
 
 
-def planted(random: Random) -> Iterator[Asked]:
-    """Every confusion of one object of a cluster, except where what is typed exists."""
+def planted(random: Random, *unknown: type[Object]) -> Iterator[Asked]:
+    """Every confusion of one object of a cluster, except where what is typed exists; some kinds are not known."""
     objects, targets = cluster(random)
+    objects = [each for each in objects if not isinstance(each, unknown)]
     case = Case({"pods": "verified"}, "", "")
     serving, explaining = case.server(objects), Explaining(case, objects)
     for kind, confuse in CONFUSIONS.items():

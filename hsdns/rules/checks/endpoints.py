@@ -444,7 +444,7 @@ def none_ready(objects: Objects, manifest: Manifest, service: Service) -> Iterat
     """Services with endpoints of which none is ready."""
     cause = cause_behind(objects.view, service)
     listed = [part for part, found in objects.slices_of(manifest) if found.endpoints]
-    if cause is not None and cause.code == "HS143" and listed:
+    if cause is not None and cause.code in ("HS142", "HS143") and listed:
         yield listed[0].caused("endpoints", cause)
 
 

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.labels import (
     different,
+    in_other_namespace,
     is_misspelt,
     is_set_at_run_time,
     kinship,
     mismatch,
     nearest,
     other_key,
+    unlike,
 )
 from hsdns.causes.ports import ports_of
 from hsdns.cluster.address import pack_address
@@ -67,27 +69,25 @@ def selector(objects: Objects) -> Iterator[Remark]:
                 and (not near or _is_made_later(objects, manifest, wanted))
             ):
                 continue
-        shown = labels_text(wanted)
         if pods is not None:
             yield _mismatch(objects, manifest, wanted, pods)
         elif elsewhere:
             other = elsewhere[0].manifest
+            sentence = in_other_namespace(
+                wanted, manifest.namespace, _short(other), other.namespace
+            )
             yield manifest.remark(
                 "spec.selector",
-                f"{shown} matches no pod in namespace {manifest.namespace}; the pods of {other} have these labels; "
-                f"write namespace: {other.namespace}",
+                f"{sentence}; write namespace: {other.namespace}",
                 at="metadata.namespace",
             )
-        elif not near:
-            yield manifest.remark(
-                "spec.selector", f"{shown} matches no pod: there is none in the namespace"
-            )
         else:
+            space = f"namespace {manifest.namespace}" if manifest.namespace else "the namespace"
+            sentence = unlike(wanted, space, has_pods=bool(near))
             yield manifest.remark(
                 "spec.selector",
-                f"{shown} matches no pod, and none has labels like these, so nothing is behind the Service; write the "
-                "labels of its pods",
-                level="" if objects.is_whole else "warning",
+                f"{sentence}{'; write the labels of its pods' if near else ''}",
+                level="" if objects.is_whole or not near else "warning",
             )
 
 
@@ -106,8 +106,14 @@ def _mismatch(
     if is_spelling and not others and len(objects.selected(manifest, corrected)) == 1:
         is_key = key != key_meant
         edit = manifest.replaced(at, key_meant if is_key else value, is_key=is_key)
-    sentence = f"{mismatch(wanted, str(pods.manifest), labels)}; write the same in both"
+    place = _short(pods.manifest)
+    sentence = f"{mismatch(wanted, place, labels)}; write the same in both"
     return manifest.remark("spec.selector", sentence, at=at, edit=edit)
+
+
+def _short(manifest: Manifest) -> str:
+    """A workload or a pod without its namespace."""
+    return f"{'pod' if manifest.kind == 'Pod' else manifest.kind} {manifest.name}"
 
 
 def _is_made_later(objects: Objects, manifest: Manifest, wanted: Mapping[str, str]) -> bool:
@@ -115,17 +121,18 @@ def _is_made_later(objects: Objects, manifest: Manifest, wanted: Mapping[str, st
     names = {manifest.name, *wanted.values()}
     if any(each.name in names and is_near(each, manifest) for each in objects.custom):
         return True
-    chart = _chart(manifest.labels)
+    chart = chart_of(manifest)
     if chart and not any(
-        chart in (_chart(each.labels), _chart(each.manifest.labels)) for each in objects.templates
+        chart in (chart_of(each), chart_of(each.manifest)) for each in objects.templates
     ):
         return True
     known = {_domain(key) for pods in objects.templates for key in pods.labels}
     return any(_domain(key) not in known | _USUAL for key in wanted)
 
 
-def _chart(labels: Mapping[str, Any]) -> object:
-    return labels.get("helm.sh/chart") or labels.get("chart")
+def chart_of(found: Manifest | PodSet) -> object:
+    """The chart that an object or its pods are of, as Helm notes it in a label."""
+    return found.labels.get("helm.sh/chart") or found.labels.get("chart")
 
 
 _USUAL: Final = frozenset(("", "app.kubernetes.io", "helm.sh"))

@@ -270,6 +270,7 @@ class Explainer:
             keep_seconds=keep_seconds(reply),
             in_table=state,
             todo=printable(todo),
+            is_intended=cluster is not None and cluster.cause is not None,
         )
         return explanation, Lacking(Scene.of(()) if cluster is None else cluster.scene, needed)
 

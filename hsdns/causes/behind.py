@@ -22,7 +22,6 @@ from hsdns.causes.labels import (
     in_other_namespace,
     is_misspelt,
     mismatch,
-    nearest,
     unlike,
 )
 from hsdns.causes.pod import Trouble, trouble_of
@@ -321,8 +320,8 @@ def _of_workload(view: View, found: Controlled) -> _Why:
 
 def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _Why:
     namespace, name = service.key
-    where, candidates = place(service), list(view.labelled(namespace))
-    near = nearest(name, selector, candidates, service.metadata.labels or {})
+    where, candidates = place(service), view.labelled(namespace)
+    near = candidates.nearest(name, selector, service.metadata.labels or {})
     if near is not None:
         sentence = f": {mismatch(selector, near.place, near.labels)}"
         return _Why("HS101", where, sentence, _patch(view, service, selector, near.labels))

@@ -248,6 +248,7 @@ class Wait(SourceCommand):
         is_meant = LastKnown(lambda: explanation().is_intended, time.monotonic)
 
         def expected() -> Answer | None:
+            assert truth is not None, "it verifies"
             right = truth.latest(0)
             is_denied = right is not None and right.rcode == Rcode.NXDOMAIN
             if right is not None and is_denied and self.count is None and is_meant():

@@ -176,11 +176,12 @@ class Candidates:
     def _of_external_name(self, given: str) -> Changes:
         place = self._place
         if pack_target(given) is None:
-            what = "is an IP address" if pack_address(given) else "is not a host name"
+            sentence = f'externalName "{given}" of {place} is not a host name, and a CNAME record needs one'
             yield self._with_spec(
-                f'externalName "{given}" of {place} {what}, and a CNAME record needs a host name',
+                sentence if self._why is None else self._why.sentence,
                 "externalName is a host name, or the Service has no selector and an EndpointSlice "
                 "with the address",
+                "" if self._why is None else self._why.todo,
                 external_name="name.invalid",
             )
         yield self._as_headless(
@@ -213,7 +214,7 @@ class Candidates:
         other = f", but no {self._asked_port}" if ports else ""
         return f"{self._place} has {_port_names(ports)}{other}"
 
-    def _with_spec(self, cause: str, needed: str, **fields: object) -> Change:
+    def _with_spec(self, cause: str, needed: str, todo: str = "", **fields: object) -> Change:
         """Change fields of the owner's spec, in addition to earlier changes."""
         owner = self._owner
 
@@ -223,10 +224,10 @@ class Candidates:
                 structs.replace(now, spec=structs.replace(now.spec, **fields))
             )
 
-        return Change(self._place, cause, needed, make)
+        return Change(self._place, cause, needed, make, todo)
 
     def _as_headless(self, cause: str) -> Change:
-        fields = {"type": "ClusterIP", "cluster_ip": "None", "cluster_ips": None}
+        fields: dict[str, Any] = {"type": "ClusterIP", "cluster_ip": "None", "cluster_ips": None}
         return self._with_spec(cause, f"{self._place} is headless", external_name=None, **fields)
 
     def _with_endpoint(self, scene: Scene) -> Scene:
@@ -289,19 +290,15 @@ class Candidates:
             yield from self._of_hostname(listed)
         filled = [part for part in slices if part.endpoints]
         if self._has_port and filled:
-            own, port = self._owner.spec.ports or (), text(self._parsed.port)
-            named = [each for each in own if each.name == port]
-            calls = (
-                f"the port names differ: {place} has {_port_names(named)}"
-                if named
-                else self._without_port()
-            )
             has = _port_names(filled[0].ports or ())
             yield Change(
                 _slice_place(filled[0]),
-                f"{calls}; EndpointSlice {filled[0].metadata.name} has {has}",
+                self._why.sentence
+                if self._why is not None
+                else f"{self._without_port()}; EndpointSlice {filled[0].metadata.name} has {has}",
                 f"the EndpointSlice has {self._asked_port}",
                 self._with_ports,
+                self._why.todo if self._why is not None else "",
             )
         if asked:
             near = self._near_labels(known)
@@ -395,6 +392,7 @@ class Candidates:
                 cause,
                 f"{place} has hostname {label} and subdomain {name}, so that its endpoint has the hostname",
                 partial(_with_hostname, endpoint.addresses, label),
+                f"set spec.hostname of {place} to {label} and spec.subdomain to {name}",
             )
             return
 

@@ -12,13 +12,15 @@ from contextlib import suppress
 from typing import Final
 
 from hsdns.assemble import Configuration, ServedAddress
+from hsdns.causes.alias import cause_of_missing, service_of, through
 from hsdns.causes.behind import cause_behind, cause_of_pod, leads_somewhere
 from hsdns.causes.cause import Cause
+from hsdns.causes.failing import MOST_ALIASES
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import address_of, is_reverse, pack_address
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NoSuchName
-from hsdns.cluster.objects import Object, Pod
+from hsdns.cluster.objects import Object, Pod, Service
 from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import address_in
@@ -54,6 +56,7 @@ from hsdns.explanation.report import (
     Outcome,
     PluginStep,
     ServiceReport,
+    to_be_done,
 )
 from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest, text
 from hsdns.plugins.kubernetes import Kubernetes
@@ -214,11 +217,12 @@ class Explainer:
         elif doubt.why and (outcome != "could not tell" or doubt.is_unread):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
-        near = Nearest()
+        near, is_meant = Nearest(), False
         if outcome != "resolves" and reply.rcode and not _is_unanswered(visits, reply):
             near = await self._nearest(query, cluster)
             is_missing = cluster is not None and cluster.is_missing
-            if near.names and (cluster is None or is_missing):
+            is_meant = cluster is not None and cluster.cause is not None
+            if near.names and (cluster is None or is_missing) and not is_meant:
                 whom = next((each.whom for each in visits if each.whom and not each.is_loop), "")
                 if cluster is not None and outcome == "could not tell" and not whom:
                     cause = f"{cause}; {near.hint}"
@@ -241,7 +245,7 @@ class Explainer:
         if ADD_FORWARD in cause:
             todo = ADD_FORWARD
         is_named = near.shown.startswith("its name is") or _are_absent(needed)
-        if near.shown and near.shown in cause and is_named and near.is_sure:
+        if near.shown and near.shown in cause and is_named and near.is_sure and not is_meant:
             todo = f"use {near.names[0].name.removesuffix('.')}"
         explanation = Explanation(
             VERSION,
@@ -391,7 +395,8 @@ def _outcome(
         assert made.reply is not None, "it did not raise"
         qtype = cluster.query.qtype
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
-        if outcome == "resolves" and cluster.cause is not None:
+        is_alias = service is not None and service.kind == "ExternalName"
+        if cluster.cause is not None and (outcome == "resolves" or is_alias):
             return "leads nowhere", cluster.cause.sentence
         return outcome, cause
     count = counted(len(reply.answer), "record") if reply.answer else ""
@@ -577,13 +582,31 @@ class _Cluster:
         if parsed.endpoint:
             self.cause = cause_of_pod(view, namespace, name, text(parsed.endpoint))
         elif owner is not None:
-            self.cause = cause_behind(view, owner, port)
+            self.cause = cause_behind(view, owner, port) or await self._of_target(owner, live)
+
+    async def _of_target(self, alias: Service, live: LiveObjects, depth: int = 0) -> Cause | None:
+        """Why the target of an ExternalName Service leads nowhere, if it is a name of this cluster."""
+        domain = self.replay.zone.to_text().removesuffix(".")
+        known = {(text(one), text(other)) for one, other in [*self.block.store.services.values]}
+        cause = cause_of_missing(alias, known, domain)
+        key = service_of(alias.spec.external_name or "", domain)
+        if cause is not None or key is None or depth >= MOST_ALIASES:
+            return cause
+        place = key[0].encode(), key[1].encode()
+        seen = await live.see(Lead((place[0],), services=(place,)))
+        for service in seen.objects:
+            if isinstance(service, Service) and service.key == key:
+                view = await live.view(seen, key[0], service.spec.selector or {})
+                found = cause_behind(view, service)
+                return through(alias, found or await self._of_target(service, live, depth + 1))
+        return None
 
     def todo(self, needed: Sequence[Change]) -> str:
         """What to do for the name to lead to something."""
-        if needed:
-            return "; ".join(each.todo or each.needed for each in needed)
-        return self.cause.todo if self.cause is not None else ""
+        if not needed:
+            return self.cause.todo if self.cause is not None else ""
+        every = (each.todo or to_be_done(each.needed, each.place) for each in needed)
+        return "; ".join(dict.fromkeys(every))
 
     def lacks(self, needed: Sequence[Change]) -> str:
         """Explain why the cluster does not have the name."""
@@ -593,7 +616,7 @@ class _Cluster:
         if self.seen.refused:
             return self.seen.refused[0]
         if needed:
-            return "; and ".join(each.cause for each in needed)
+            return "; and ".join(dict.fromkeys(each.cause for each in needed))
         if self._is_reverse:
             if self._address is None:
                 return "names of the zone are those of whole addresses, and this is none"

@@ -24,7 +24,7 @@ from hsdns.explanation.client import (
 )
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import TYPES, LookupQuestion
-from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
+from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome, to_be_done
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import UNSEEN, Packet, candidates, wire_of
 from hsdns.resolver.report import AnswerReport, LookupReport, QueryReport
@@ -74,7 +74,8 @@ async def explain_for_client(
         if found is not None:
             alike = [each for each in failed if (each.error == UNSEEN) == (shown.error == UNSEEN)]
             who = _who(asker, shown, alike if len(alike) < len(reports) else ())
-            reason, todo = _server_failure(asker, shown, explained) or (found.cause, found.needed)
+            failure = _server_failure(asker, shown, explained)
+            reason, todo = failure or (found.cause, to_be_done(found.needed))
             cause = f'{who} {"get" if " and " in who else "gets"} "{shown.error}": {reason}'
             if shown.error == UNSEEN:
                 cause = f"{who}: {found.cause}"

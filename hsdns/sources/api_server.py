@@ -317,10 +317,16 @@ class _Workloads(msgspec.Struct):
     metadata: _Meta = _Meta()
 
 
+class _Services(msgspec.Struct):
+    """core/v1 ServiceList."""
+
+    items: list[Service] | None = None
+
+
 async def read_view(
     transport: Transport, namespace: str, selector: Mapping[str, str], seconds: float = DEADLINE
 ) -> View:
-    """What may stand behind a Service with a selector: the pods that it matches, else others, and the workloads."""
+    """What may stand behind a Service with a selector, and beside it: pods that it matches, else others, workloads."""
     from hsdns.causes.view import View  # noqa: PLC0415 - only explanations need it
 
     view = View(is_live=True)
@@ -351,10 +357,16 @@ async def read_view(
         if page.metadata.continue_:
             view.unknown[resource.plural] = f"only {MOST_WORKLOADS} were read"
 
+    async def read_services() -> None:
+        body = await get_body(transport, Scope(SERVICES, namespace), {"limit": str(MOST_WORKLOADS)})
+        found = msgspec.json.decode(body, type=_Services).items
+        view.add(("Service", each) for each in found or ())
+
     kinds = (
         read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
     )
-    await asyncio.gather(read(PODS.plural, read_pods()), *kinds)
+    services = read(SERVICES.plural, read_services())
+    await asyncio.gather(read(PODS.plural, read_pods()), services, *kinds)
     return view
 
 

@@ -371,8 +371,8 @@ class Candidates:
                 continue
             place = f"Pod {part.metadata.namespace}/{own}"
             if pod is None or endpoint.hostname or (hostname and subdomain == name):
-                shown = f'"{endpoint.hostname}"' if endpoint.hostname else "no"
-                cause = f"the endpoint of {place} has {shown} hostname in {_slice_place(part)}"
+                shown = f'hostname "{endpoint.hostname}"' if endpoint.hostname else "no hostname"
+                cause = f"the endpoint of {place} has {shown} in {_slice_place(part)}"
             elif hostname and subdomain:
                 cause = (
                     f"{place} has subdomain {subdomain}, so its name is below Service {subdomain}; "

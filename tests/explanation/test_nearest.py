@@ -84,9 +84,10 @@ def service_of(
     ending = "-{0}" if is_set else "-6b7f9d8c5{0}-x2x5{1}"
     pods = [base + ending.format(index, "bcdf"[index]) for index in range(count)]
     addresses = [f"10.{number}.0.{index + 1}" for index in range(count)]
-    named = {"subdomain": name} if is_set else {}
     objects: list[Object] = [
-        named_pod(f"{place}/{pod}", address, hostname=pod if is_set else None, **named)
+        named_pod(f"{place}/{pod}", address, hostname=pod, subdomain=name)
+        if is_set
+        else named_pod(f"{place}/{pod}", address)
         for pod, address in zip(pods, addresses, strict=True)
     ]
     hosts = [f" host={pod}" if is_set else "" for pod in pods]

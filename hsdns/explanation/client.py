@@ -54,7 +54,7 @@ from hsdns.wire.rdata import address_to_text
 #         cluster, an error of a plugin, and what could not be read.
 
 
-ASSUMED: Final = "taken as missing"
+ASSUMED: Final = "assumed missing"
 NOT_SEEN: Final = "not seen"
 
 

@@ -631,7 +631,7 @@ class _Cluster:
             return "; and ".join(dict.fromkeys(each.cause for each in needed))
         if self._is_reverse:
             if self._address is None:
-                return "names of the zone are those of whole addresses, and this is none"
+                return "the zone has names of whole addresses only, and this is not one"
             return "no Service has the address as its cluster IP, and no ready endpoint has it"
         if parsed is not None and parsed.kind == POD and parsed.name:
             return (
@@ -640,9 +640,10 @@ class _Cluster:
             )
         if not self._lacks(RRType.A):
             rrtype = type_to_text(qtype)
-            return f"the name has an A record, but {rrtype} is answered so, as CoreDNS does"
+            return f"the name has an A record; like CoreDNS, hsdns denies it for {rrtype}"
         if parsed is None:
-            return f"no name of zone {self.replay.zone.to_text()} has this form"
+            zone = self.replay.zone.to_text()
+            return f"no name in zone {zone} has this form; a Service is NAME.NAMESPACE.svc.{zone}"
         if not parsed.name:
             return f"there is no namespace {text(parsed.namespace)}"
         return f"no object of the cluster has the name {qname.to_text()}"

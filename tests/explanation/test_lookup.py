@@ -105,7 +105,7 @@ def test_an_old_musl_drops_a_truncated_answer() -> None:
 @pytest.mark.parametrize(
     ("blocked", "resolver", "first", "name"),
     [
-        ({"tcp": "P allows UDP"}, "glibc", 'Pod shop/p with glibc gets "no result: still waiting": P allows UDP, and the '
+        ({"tcp": "P allows UDP"}, "glibc", 'Pod shop/p with glibc still waits: P allows UDP, and the '
          "answer for big.shop.svc.cluster.local is too long for UDP", "big"),
         ({"udp": "P allows none", "tcp": "P allows none"}, "musl", 'Pod shop/p with musl gets "Try again": P allows none', "web"),
         ({"tcp": "P allows UDP"}, "musl", "NOERROR: ", "web"),
@@ -120,7 +120,7 @@ def test_what_a_result_rests_on() -> None:
     found = explain("web.shop", PodDns("shop", options={"ndots": "1"}), "glibc")
     assert (found.outcome, found.blind) == (
         "resolves",
-        ["web.shop is taken as missing, as another server would answer"],
+        ["web.shop is assumed missing, because another server answers it"],
     )
     found = explain("web", PodDns("shop", nameservers=["192.0.2.8"]), "musl")
     assert (found.outcome, found.blind) == (

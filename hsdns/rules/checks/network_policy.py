@@ -69,7 +69,7 @@ def without_dns(objects: Objects) -> Iterator[Remark]:
         if len(transports) == 2:
             yield manifest.remark(
                 "spec.egress",
-                f"{policy} may not ask the cluster's DNS, so no name resolves in them; "
+                f"{policy} may not ask the cluster's DNS, so no name resolves there; "
                 f"allow port {dns.port} over UDP and TCP to the pods of {dns.name}",
             )
     policies = objects.typed(NetworkPolicy)
@@ -88,8 +88,8 @@ def without_dns(objects: Objects) -> Iterator[Remark]:
                 address = ip_address(addresses[0])
                 yield manifest.remark(
                     "spec.egress",
-                    f"the pods of {pods.manifest} ask {address}, a server on their node, which no rule allows, so no "
-                    "name resolves in them; allow port 53 over UDP and TCP to the ipBlock "
+                    f"{_whose(pods.manifest)} may not ask {address}, a server on the node, which no rule allows, so "
+                    "no name resolves there; allow port 53 over UDP and TCP to the ipBlock "
                     f"{address}/{address.max_prefixlen}",
                 )
 
@@ -158,7 +158,7 @@ def without_istiod(objects: Objects) -> Iterator[Remark]:
             ):
                 yield manifest.remark(
                     "spec.egress",
-                    f"the pods of {pods.manifest} get a proxy of Istio that may not connect to istiod, so it never "
+                    f"the proxy of Istio in {_whose(pods.manifest)} may not connect to istiod, so it never "
                     "learns a name or an address; allow port 15012 over TCP to the pods of istiod",
                 )
                 break
@@ -241,7 +241,12 @@ def _denied(objects: Objects, dns: _Dns) -> Iterator[tuple[Manifest, str, list[s
         found = list(_of_pods(objects, manifest, policy, near, dns))
         if found:
             pods, transports = max(found, key=lambda each: len(each[1]))
-            yield manifest, f"the pods of {pods}", transports
+            yield manifest, pods, transports
+
+
+def _whose(manifest: Manifest) -> str:
+    """A Pod, or the pods of a workload."""
+    return str(manifest) if manifest.kind == "Pod" else f"the pods of {manifest}"
 
 
 def _needs_names(rule: EgressRule) -> bool:
@@ -267,13 +272,14 @@ def _of_pods(
             continue
         transports = list(denied(near, peer, dns.servers))
         if transports:
-            yield str(pods.manifest), transports
+            yield _whose(pods.manifest), transports
     selector = policy.spec.pod_selector
     if not objects.is_whole and not any(_chooses(own, each, dns) for each in objects.pod_sets):
         peer = Peer("default", selector.match_labels or {}, {})
         transports = list(denied(near, peer, dns.servers)) if not selector.match_expressions else []
         if transports:
-            yield "its selector" if selector.match_labels else "the namespace", transports
+            what = "its selector" if selector.match_labels else "the namespace"
+            yield f"the pods of {what}", transports
 
 
 def _chooses(policy: NetworkPolicy, pods: PodSet, dns: _Dns) -> bool:

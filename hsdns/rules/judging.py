@@ -49,8 +49,13 @@ class Files(NamedTuple):
     left_out: list[str]
 
 
-def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) -> Files:
-    """Read files, given by name and content."""
+def read_files(
+    files: Iterable[tuple[str, bytes]],
+    *,
+    is_whole: bool = False,
+    patched: frozenset[tuple[str, str]] = frozenset(),
+) -> Files:
+    """Read files, given by name and content; `patched` are kinds and names of objects that something else changes."""
     manifests: list[Manifest] = []
     texts: list[CorefileText] = []
     silences: list[Silence] = []
@@ -76,7 +81,9 @@ def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) ->
     for each in manifests:
         silences += _annotations(each)
     texts += corefiles_of(manifests)
-    return Files(Objects(manifests, texts, is_whole=is_whole), silences, unread, left_out)
+    return Files(
+        Objects(manifests, texts, is_whole=is_whole, patched=patched), silences, unread, left_out
+    )
 
 
 def is_corefile(file: str, content: bytes) -> bool:

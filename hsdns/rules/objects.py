@@ -201,10 +201,19 @@ class Objects:
         corefiles: Sequence[CorefileText] = (),
         *,
         is_whole: bool = False,
+        patched: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.manifests = manifests
         self.corefiles = corefiles
         self.is_whole = is_whole
+        self._patched = patched
+
+    def is_patched(self, *manifests: Manifest) -> bool:
+        """Whether something else, such as a kustomization, changes one of some objects."""
+        words = {(each.kind, each.name) for each in manifests} | {
+            ("", each.name) for each in manifests
+        }
+        return not self._patched.isdisjoint(words | {(each.kind, "") for each in manifests})
 
     def directives(self, name: str) -> Iterator[Placed]:
         """The directives with a name of all Corefiles."""
@@ -319,6 +328,12 @@ class Objects:
     def namespaces(self) -> set[str]:
         """The namespaces of the Services."""
         return {each.namespace for each, _ in self.services} - {""}
+
+    @cached_property
+    def is_placed(self) -> bool:
+        """Whether each Service and each workload says its namespace."""
+        pods = (each.manifest for each in self.templates)
+        return all(each.namespace for each in chain(pods, (each for each, _ in self.services)))
 
     @cached_property
     def custom(self) -> list[Manifest]:

@@ -185,6 +185,8 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
     pods = objects.selected(manifest, selector)
     if not pods or any(not each.spec.containers for each in pods):
         return  # a template without containers is incomplete
+    if objects.is_patched(manifest, *(each.manifest for each in pods)):
+        return
     ports = service.spec.ports or []
     missing = [each for each in ports if not _is_there(each, pods)]
     targets = {target for each in ports for target in (each.target_port, each.port)}
@@ -195,8 +197,8 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
         every = [each for one in pods for each in ports_of(one)]
         known = {each.name: each for each in every if each.name}
         free = {key: one for key, one in known.items() if not targets & {key, one.container_port}}
-        meant = _meant_port(port, known, free)
-        hint = f'; did you mean "{meant}"?' if meant else did_you_mean(name, known)
+        meant = _meant_port(port, free)
+        hint = f'; did you mean "{meant}"?' if meant else did_you_mean(name, free)
         other = known.get(name)
         if other is not None:
             protocol = other.protocol or "TCP"
@@ -219,16 +221,13 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
         )
 
 
-def _meant_port(
-    port: ServicePort, known: Mapping[str, ContainerPort], free: Mapping[str, ContainerPort]
-) -> str:
-    """The container port that a target port means: one that is misspelt, of the Service port's name, or its number."""
+def _meant_port(port: ServicePort, free: Mapping[str, ContainerPort]) -> str:
+    """The container port that a target port means, of those that no other port of the Service has."""
     name = str(port.target_port)
-    near = [each for each in known if is_misspelt(name, each)]
-    near = [each for each in near if each in free] or near
+    near = [each for each in free if is_misspelt(name, each)]
     if len(near) == 1:
         return near[0]
-    if port.name in known:
+    if port.name in free:
         return str(port.name)
     return next((key for key, each in free.items() if each.container_port == port.port), "")
 
@@ -237,7 +236,9 @@ def _meant_port(
 def probe_port(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     """Readiness probes of a port whose name their container does not have."""
     spec = mapping_at(pods.manifest.content, pods.field)
-    for at, each in mappings_at(spec, "containers"):
+    for at, each in (
+        mappings_at(spec, "containers") if not objects.is_patched(pods.manifest) else ()
+    ):
         known = {str(one.get("name")) for _, one in mappings_at(each, "ports") if one.get("name")}
         for kind in ("httpGet", "tcpSocket"):
             name = value_at(each, f"readinessProbe.{kind}.port")

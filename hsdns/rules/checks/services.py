@@ -5,8 +5,9 @@ Path: judging.py -> here.
 
 from __future__ import annotations
 
+import os.path
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from hsdns.causes.labels import (
@@ -54,18 +55,8 @@ def selector(objects: Objects) -> Iterator[Remark]:
         near = objects.near_pods(manifest)
         pods = nearest(manifest.name, wanted, near, service.metadata.labels or {})
         elsewhere = [] if pods is not None else objects.anywhere(wanted)
-        if not objects.is_whole:
-            if pods is not None and all(
-                key not in pods.labels and is_set_at_run_time(key, wanted[key], pods.labels)
-                for key in different(wanted, pods.labels)
-            ):
-                continue
-            if (
-                pods is None
-                and not elsewhere
-                and (not near or _is_made_later(objects, manifest, wanted))
-            ):
-                continue
+        if not objects.is_whole and not _is_clear(objects, manifest, wanted, pods, elsewhere):
+            continue
         shown = labels_text(wanted)
         if pods is not None:
             yield _mismatch(objects, manifest, wanted, pods)
@@ -88,6 +79,26 @@ def selector(objects: Objects) -> Iterator[Remark]:
                 "labels of its pods",
                 level="" if objects.is_whole else "warning",
             )
+
+
+def _is_clear(
+    objects: Objects,
+    manifest: Manifest,
+    wanted: Mapping[str, str],
+    pods: PodSet | None,
+    elsewhere: Sequence[PodSet],
+) -> bool:
+    """Whether files show that a selector matches no pod, though they may not have all pods."""
+    if pods is not None:
+        is_set_later = all(
+            key not in pods.labels and is_set_at_run_time(key, wanted[key], pods.labels)
+            for key in different(wanted, pods.labels)
+        )
+        return not is_set_later and not objects.is_patched(manifest, pods.manifest)
+    beside = _beside(objects.near_pods(manifest), manifest)
+    if objects.is_patched(manifest, *(each.manifest for each in beside)):
+        return False
+    return bool(elsewhere) or (bool(beside) and not _is_made_later(objects, manifest, wanted))
 
 
 def _mismatch(
@@ -123,6 +134,17 @@ def _is_made_later(objects: Objects, manifest: Manifest, wanted: Mapping[str, st
     return any(_domain(key) not in known | _USUAL for key in wanted)
 
 
+def _beside(pods: Iterable[PodSet], manifest: Manifest) -> list[PodSet]:
+    """The pods of the namespace that is written, or of the folder if none is."""
+    folder = os.path.dirname(manifest.file)
+    return [
+        each
+        for each in pods
+        if each.manifest.namespace == manifest.namespace
+        and (manifest.namespace or os.path.dirname(each.manifest.file) == folder)
+    ]
+
+
 def chart_of(found: Manifest | PodSet) -> object:
     """The chart that an object or its pods are of, as Helm notes it in a label."""
     return found.labels.get("helm.sh/chart") or found.labels.get("chart")
@@ -146,9 +168,9 @@ def too_wide(objects: Objects, manifest: Manifest, service: Service) -> Iterator
     """Services that lead to the pods of several workloads, and have the name of one."""
     wanted = service.spec.selector
     pods = objects.selected(manifest, wanted) if wanted else []
-    pods = [each for each in pods if isinstance(each.manifest.object, Workload)]
+    pods = [each for each in _beside(pods, manifest) if isinstance(each.manifest.object, Workload)]
     own = next((each for each in pods if kinship(manifest.name, each.name)), None)
-    if own is None:
+    if own is None or objects.is_patched(manifest, *(each.manifest for each in pods)):
         return
     for other in pods:
         if other is own or own.labels == other.labels or kinship(manifest.name, other.name):

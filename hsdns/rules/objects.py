@@ -43,7 +43,7 @@ from hsdns.sources.manifest_yaml import field_node, field_place, json_node, key_
 # Rule: positions in an object in JSON are computed on demand.
 
 
-_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
+_PLAIN: Final = re.compile(r"[a-z][A-Za-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
 _WORDS: Final = frozenset("true false yes no on off null y n".split())
 
 

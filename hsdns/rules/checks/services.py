@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from hsdns.causes.labels import (
+    MADE_LABELS,
     different,
     is_misspelt,
     is_set_at_run_time,
@@ -203,7 +204,8 @@ def lacking_port(service: Service, own: PodSet, other: PodSet) -> str:
 
 # HS109: several headless Services that select the same pods, but have different answers.
 #
-# Rule: the usual pair of a headless Service and one with a cluster IP is not a finding, and neither are Services that
+# Rule: labels that a controller sets, such as the name of the pod, select other pods in each Service.  The usual pair
+#       of a headless Service and one with a cluster IP is not a finding, and neither are Services that
 #       differ only in their names: those are aliases.
 # Source: CoreDNS 1.14.7 plugin/kubernetes/reverse.go: an address has a PTR record for each Service whose ready endpoint
 #         it is; k8s.io/endpointslice: an endpoint has its pod's hostname only in the Service that is the pod's
@@ -215,7 +217,11 @@ def shared_pods(objects: Objects) -> Iterator[Remark]:
     """Headless Services that differ from another one with the same pods, each once."""
     told: set[tuple[int, int]] = set()
     for pods in objects.templates:
-        chosen = [each for each in objects.services_of(pods) if is_headless(each[1])]
+        chosen = [
+            each
+            for each in objects.services_of(pods)
+            if is_headless(each[1]) and MADE_LABELS.isdisjoint(each[1].spec.selector or {})
+        ]
         own = _subdomain(pods)
         # The others are compared with the one that gives the pods their names.
         chosen.sort(key=lambda each: (each[0].name != own, each[0].name))
@@ -387,14 +393,10 @@ def _host(written: str) -> str:
 #       the namespace `com`.
 
 
-# The first set has most names; the second are top-level domains that are words, like namespaces.
+# The first set has most names; the second are those that programs ask for too.  Words that a namespace is more likely
+# called for what they mean, such as `shop`, are in neither.
 COMMON: Final = frozenset("com net org edu gov int mil io co".split())
-WORDS: Final = frozenset(
-    "ai app auto blog build business cloud codes company data design dev digital email engineering finance games "
-    "global group health host hosting info it link live mail market media me monitor network news nexus one online "
-    "page play pro prod run sale services shop shopping site software solutions space store studio support systems "
-    "team tech tools tv video web wiki work world xyz zone".split()
-) - {"data", "mail", "monitor", "prod", "web"}  # words that are not top-level domains yet
+WORDS: Final = frozenset("ai app cloud dev info it me online site tech tv xyz".split())
 
 
 @check("HS136", needs="services")

@@ -193,7 +193,19 @@ def mismatch(selector: Mapping[str, str], place: str, labels: Mapping[str, str])
         lacks += [] if other else [key]
     parts = [", ".join(has)] if has else []
     parts += [f"no label {' and no label '.join(lacks)}"] if lacks else []
-    return f"{labels_text(selector)} matches no pod; {place} has {', and '.join(parts)}"
+    return f"selector {labels_text(selector)} matches no pod; {place} has {', and '.join(parts)}"
+
+
+def in_other_namespace(selector: Mapping[str, str], namespace: str, place: str, other: str) -> str:
+    """The sentence about a selector whose pods are in another namespace."""
+    text = labels_text(selector)
+    return f"selector {text} matches no pod in namespace {namespace}; {place} in namespace {other} has {text}"
+
+
+def unlike(selector: Mapping[str, str], namespace: str, *, has_pods: bool) -> str:
+    """The sentence about a selector if it is not known which pods it means."""
+    why = ", and no pod has labels like it" if has_pods else f": there is none in {namespace}"
+    return f"selector {labels_text(selector)} matches no pod{why}"
 
 
 def different(selector: Mapping[str, str], labels: Mapping[str, str]) -> list[str]:
@@ -205,12 +217,13 @@ def different(selector: Mapping[str, str], labels: Mapping[str, str]) -> list[st
     ]
 
 
-def meant_labels(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels of pods that stand for those of a selector: the same keys, or other keys with the same values."""
+def corrected(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+    """The selector that matches the pods that it means; empty if they have none of the labels."""
     found: dict[str, str] = {}
     for key, value in selector.items():
-        if key in labels:
-            found[key] = labels[key]
-        else:
-            found |= {other: each for other, each in labels.items() if each == value}
+        other = key if key in labels else other_key(key, value, selector, labels)
+        if key in MADE_LABELS:
+            found[key] = value
+        elif other:
+            found[other] = labels[other]
     return found

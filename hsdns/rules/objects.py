@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -40,7 +41,7 @@ from hsdns.sources.manifest_yaml import field_node, field_place, json_node, key_
 
 # An object as written in a file, with the positions of its fields.
 #
-# Rule: positions in an object in JSON are computed on demand.
+# Rule: positions in an object in JSON are computed on demand; in a dump only those of objects, which cost nothing.
 
 
 _PLAIN: Final = re.compile(r"[a-z][A-Za-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
@@ -48,7 +49,7 @@ _WORDS: Final = frozenset("true false yes no on off null y n".split())
 
 
 class Manifest:
-    """One object of a file, whose content is `whole`.
+    """One object of a file, whose content is `whole`, or None if positions of fields are not needed.
 
     `object` is None for kinds that are not checked, `group` is its API group, empty for the core group, and `namespace`
     is empty if it is not set.
@@ -59,7 +60,7 @@ class Manifest:
         "object", "refused", "remarks", "whole",
     )  # fmt: skip
 
-    def __init__(self, read: ObjectRead, file: str, whole: bytes = b"") -> None:
+    def __init__(self, read: ObjectRead, file: str, whole: bytes | None = b"") -> None:
         item = read.item
         assert item is not None, "the caller has looked"
         self.file = file
@@ -77,10 +78,11 @@ class Manifest:
         if is_named_later and self.refused is not None and self.refused.field == "metadata.name":
             self.refused = None  # kubectl create accepts it; only a simulated cluster does not
         self.remarks = list(read.remarks)
-        self._content = item.value
+        is_raw = isinstance(item.value, msgspec.Raw)
+        self._content: Any = None if is_raw else item.value
         self._node = item.node
-        self._line = 1 if item.node is not None else item.line
-        self._raw = bytes(item.value) if isinstance(item.value, msgspec.Raw) else b""
+        self._line = 1 if item.node is not None and whole is not None else item.line
+        self._raw = bytes(item.value) if is_raw else b""
         self.whole = whole
 
     def __str__(self) -> str:
@@ -91,9 +93,9 @@ class Manifest:
     @property
     def content(self) -> Any:
         """The object as written, decoded; an empty mapping if it cannot be decoded."""
-        if isinstance(self._content, msgspec.Raw):
+        if self._content is None and self._raw:
             try:
-                self._content = msgspec.json.decode(self._content)
+                self._content = msgspec.json.decode(self._raw)
             except (msgspec.DecodeError, RecursionError):
                 self._content = {}
         return self._content if isinstance(self._content, dict) else {}
@@ -111,6 +113,8 @@ class Manifest:
 
     def at(self, field: str) -> Position:
         """The position of a field, or of its nearest parent in the file."""
+        if self.whole is None:
+            return Position(self.file, self._line, 1)
         line, column = field_place(self.node, field) if self.node is not None else (1, 1)
         return Position(
             self.file, line + self._line - 1, column + (self._column if line == 1 else 0)
@@ -127,7 +131,8 @@ class Manifest:
 
         The new word has the quotes of the old one, and quotes if it would not be text without them.
         """
-        node = key_node(self.node, field) if is_key else field_node(self.node, field)
+        found = key_node if is_key else field_node
+        node = None if self.whole is None else found(self.node, field)
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
             return None
         if node.start_mark.line != node.end_mark.line:
@@ -146,11 +151,10 @@ class Manifest:
     @property
     def _column(self) -> int:
         """The column at which an object in JSON begins: its text is parsed separately."""
-        before = self.whole.find(self._raw) if self._raw else -1
+        whole = self.whole or b""
+        before = whole.find(self._raw) if self._raw else -1
         return (
-            len(self.whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace"))
-            if before > 0
-            else 0
+            len(whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace")) if before > 0 else 0
         )
 
     @property
@@ -496,6 +500,8 @@ Check = Callable[..., Iterator[Remark]]
 CHECKS: Final[dict[str, Callable[[Objects], Iterator[Remark]]]] = {}
 # The rules that need each kind of object, by its plural or another word for what may be unread.
 NEEDS: Final[defaultdict[str, set[str]]] = defaultdict(set)
+# What the checks are applied to, of those that look at one after another.
+EACH: Final[dict[str, Callable[[Objects], Iterable[Any]]]] = {}
 # Rules about the servers that every name depends on, and istiod; they also apply if only a part of the cluster is
 # diagnosed.
 OF_SERVERS: Final[set[str]] = set()
@@ -515,12 +521,15 @@ def check(
     """
 
     def enter(function: Check) -> Check:
+        every = each if callable(each) else attrgetter(each or "manifests")
+
         def of_each(objects: Objects) -> Iterator[Remark]:
-            for one in each(objects) if callable(each) else getattr(objects, each):
+            for one in every(objects):
                 yield from function(objects, *one) if type(one) is tuple else function(objects, one)
 
         assert code not in CHECKS, f"two checks have the code {code}"
         CHECKS[code] = of_each if each else function
+        EACH[code] = every
         for plural in needs.split("|"):
             NEEDS[plural].add(code)
         if of_servers:

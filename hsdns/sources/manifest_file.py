@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -146,7 +147,21 @@ def _mapping(value: Any, key: str) -> Mapping[str, Any]:
 
 def read_objects(content: bytes, path: str) -> Iterator[ObjectRead]:
     """Read the objects of a file one by one; an error of the file itself is the problem of the last one."""
-    items = _json_items(content) if _looks_like_json(content, path) else _yaml_items(content)
+    return _each_read(
+        _json_items(content) if _looks_like_json(content, path) else _yaml_items(content), path
+    )
+
+
+def read_items(items: Iterable[bytes], path: str, line: int) -> Iterator[ObjectRead]:
+    """Read objects in JSON that stand in a file, each in a line of its own, from a line on."""
+    for number, item in enumerate(items, line):
+        lines = _Lines(item, number)
+        yield from _each_read(_json_objects(msgspec.Raw(item), lines, None), path)
+
+
+def _each_read(
+    items: Iterator[Item | ManifestError | DuplicateKey], path: str
+) -> Iterator[ObjectRead]:
     try:
         for item in items:
             if isinstance(item, DuplicateKey):
@@ -167,6 +182,7 @@ def read_objects(content: bytes, path: str) -> Iterator[ObjectRead]:
 _NO_TEXT: Final = yaml.reader.Reader.NON_PRINTABLE
 _NO_OBJECT = "this is not a Kubernetes object; write fields such as apiVersion, kind and metadata"
 _NESTED = "it is nested too deeply; correct the file"
+_BARE_LIST = "kubectl takes no bare list of objects; write them as the items of a List, or as documents of their own"
 _NESTED_LISTS = "lists are nested too deeply; write the objects into one list"
 _NO_LIST = "items of {} is not a list; write one object per item"
 
@@ -514,7 +530,10 @@ def _yaml_objects(
     line = node.start_mark.line + 1
     if above > _MAX_NESTED_LISTS:
         raise ManifestError(line, _NESTED_LISTS)
-    if value is None or (isinstance(value, list) and of is None):
+    if isinstance(value, list) and of is None:
+        _refuse_objects(value, line)
+        return
+    if value is None:
         return
     if not isinstance(value, dict):
         raise ManifestError(line, _NO_OBJECT)
@@ -535,6 +554,18 @@ def _yaml_objects(
             yield from _yaml_objects(each, item, inner, above + 1)
         except ManifestError as fault:
             yield fault
+
+
+def _refuse_objects(values: Sequence[Any], line: int) -> None:
+    """Raise ManifestError if a list, which is of another program as a rule, has objects."""
+    names = []
+    for each in values:
+        if isinstance(each, dict) and each.keys() >= {"apiVersion", "kind"}:
+            kind, metadata = str(each["kind"]), _mapping(each, "metadata")
+            namespace = "" if kind in CLUSTER_SCOPED else str(metadata.get("namespace", "default"))
+            names.append((kind, namespace, str(metadata.get("name", ""))))
+    if names:
+        raise ManifestError(line, _BARE_LIST, names=names)
 
 
 def _is_list(kind: object, has_items: bool) -> bool:
@@ -616,10 +647,10 @@ def _json_items(content: bytes) -> Iterator[Item | ManifestError | DuplicateKey]
 class _Lines:
     """Finds the lines of substrings; call line_of() in the order of the text."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, line: int = 1) -> None:
         self._content = content
         self._at = 0
-        self._line = 1
+        self._line = line
 
     def line_of(self, piece: bytes) -> int:
         """Return the line in which a substring begins."""
@@ -642,6 +673,8 @@ def _json_objects(
         raise ManifestError(line, _NESTED) from None
     except msgspec.ValidationError:
         if of is None and text[:1] == b"[":
+            with suppress(RecursionError, msgspec.DecodeError):
+                _refuse_objects(msgspec.json.decode(text), line)
             return
         raise ManifestError(line, _NO_OBJECT) from None
     except msgspec.DecodeError as fault:

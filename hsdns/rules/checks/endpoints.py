@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from hsdns.causes.alias import DOMAIN
 from hsdns.causes.labels import is_misspelt
 from hsdns.cluster.controllers.kinds import (
     ContainerPort,
@@ -29,7 +30,6 @@ from hsdns.cluster.objects import (
 )
 from hsdns.corefile.tree import did_you_mean
 from hsdns.resolver.musl import MOST_ADDRESSES
-from hsdns.rules.checks.services import DOMAIN
 from hsdns.rules.objects import (
     Manifest,
     Objects,

@@ -14,10 +14,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from hsdns.causes.alias import DOMAIN
 from hsdns.causes.labels import is_misspelt
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.objects import Service
-from hsdns.rules.checks.services import DOMAIN, chart_of
+from hsdns.rules.checks.services import chart_of
 from hsdns.rules.objects import Manifest, Objects, check, mappings_at, texts_of
 from hsdns.rules.rule import Remark
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
+from hsdns.causes.alias import DOMAIN
 from hsdns.cluster.controllers.defaults import Refused, check_label
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import labels_text
 from hsdns.resolver.musl import LINE_LEN
 from hsdns.resolver.resolv_conf import MOST_SEARCHES, PodDns, search_list
-from hsdns.rules.checks.services import DOMAIN
 from hsdns.rules.objects import (
     Manifest,
     Objects,

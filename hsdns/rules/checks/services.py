@@ -10,15 +10,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.labels import (
     MADE_LABELS,
     different,
+    in_other_namespace,
     is_misspelt,
     is_set_at_run_time,
     kinship,
     mismatch,
     nearest,
     other_key,
+    unlike,
 )
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.controllers.defaults import Refused, check_domain
@@ -58,27 +61,25 @@ def selector(objects: Objects) -> Iterator[Remark]:
         elsewhere = [] if pods is not None else objects.anywhere(wanted)
         if not objects.is_whole and not _is_clear(objects, manifest, wanted, pods, elsewhere):
             continue
-        shown = labels_text(wanted)
         if pods is not None:
             yield _mismatch(objects, manifest, wanted, pods)
         elif elsewhere:
             other = elsewhere[0].manifest
+            sentence = in_other_namespace(
+                wanted, manifest.namespace, _short(other), other.namespace
+            )
             yield manifest.remark(
                 "spec.selector",
-                f"{shown} matches no pod in namespace {manifest.namespace}; the pods of {other} have these labels; "
-                f"write namespace: {other.namespace}",
+                f"{sentence}; write namespace: {other.namespace}",
                 at="metadata.namespace",
             )
-        elif not near:
-            yield manifest.remark(
-                "spec.selector", f"{shown} matches no pod: there is none in the namespace"
-            )
         else:
+            space = f"namespace {manifest.namespace}" if manifest.namespace else "the namespace"
+            sentence = unlike(wanted, space, has_pods=bool(near))
             yield manifest.remark(
                 "spec.selector",
-                f"{shown} matches no pod, and none has labels like these, so nothing is behind the Service; write the "
-                "labels of its pods",
-                level="" if objects.is_whole else "warning",
+                f"{sentence}{'; write the labels of its pods' if near else ''}",
+                level="" if objects.is_whole or not near else "warning",
             )
 
 
@@ -117,8 +118,14 @@ def _mismatch(
     if is_spelling and not others and len(objects.selected(manifest, corrected)) == 1:
         is_key = key != key_meant
         edit = manifest.replaced(at, key_meant if is_key else value, is_key=is_key)
-    sentence = f"{mismatch(wanted, str(pods.manifest), labels)}; write the same in both"
+    place = _short(pods.manifest)
+    sentence = f"{mismatch(wanted, place, labels)}; write the same in both"
     return manifest.remark("spec.selector", sentence, at=at, edit=edit)
+
+
+def _short(manifest: Manifest) -> str:
+    """A workload or a pod without its namespace."""
+    return f"{'pod' if manifest.kind == 'Pod' else manifest.kind} {manifest.name}"
 
 
 def _is_made_later(objects: Objects, manifest: Manifest, wanted: Mapping[str, str]) -> bool:
@@ -278,13 +285,10 @@ def _as_srv(service: Service) -> set[str]:
     }
 
 
-# HS131 to HS134: targets of ExternalName Services.
-#
-# Rule: the target is the complete name in a CNAME record; no resolver adds a search domain to it.
+# HS131 to HS134: targets of ExternalName Services; causes/alias.py says why they lead nowhere.
 
 
 FIELD: Final = "spec.externalName"
-DOMAIN: Final = "cluster.local"  # kubeadm's default, as in most clusters
 _AROUND: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?([^/:?#\s]+)(?::[0-9]+)?(?:[/?#].*)?")
 
 
@@ -293,21 +297,16 @@ def is_about_target(fault: Refused) -> bool:
     return fault.field == FIELD
 
 
-def _targets(objects: Objects) -> Iterator[tuple[Manifest, str]]:
+def _aliases(objects: Objects) -> Iterator[tuple[Manifest, Service]]:
     for manifest, service in objects.services:
         if service.spec.type == "ExternalName" and service.spec.external_name:
-            yield manifest, service.spec.external_name
+            yield manifest, service
 
 
-@check("HS131", needs="services", each=_targets)
-def address(objects: Objects, manifest: Manifest, target: str) -> Iterator[Remark]:
+@check("HS131", needs="services", each=_aliases)
+def address(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Targets that are addresses."""
-    if pack_address(target) is not None:
-        yield manifest.remark(
-            FIELD,
-            f'"{target}" is an IP address, and a CNAME record needs a host name; use a Service without selector, '
-            "and an EndpointSlice with the address",
-        )
+    yield from _of_target(objects, manifest, service, "HS131")
 
 
 @check("HS132", needs="files", each="manifests")
@@ -322,57 +321,29 @@ def no_host(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     yield manifest.remark(FIELD, str(fault).removeprefix(f"{FIELD}: "), edit=edit)
 
 
-@check("HS133", needs="services")
-def loop(objects: Objects) -> Iterator[Remark]:
+@check("HS133", needs="services", each=_aliases)
+def loop(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Targets that lead back to the Service."""
-    targets = {
-        (manifest.name, manifest.namespace or "default"): _service_of(target)
-        for manifest, target in _targets(objects)
-    }
-    for manifest, _ in _targets(objects):
-        start = (manifest.name, manifest.namespace or "default")
-        seen = [start]
-        while (following := targets.get(seen[-1])) is not None and following not in seen:
-            seen.append(following)
-        if following == start:
-            ways = [*seen[1:], start]
-            names = " to ".join(f"{name}.{namespace}.svc.{DOMAIN}" for name, namespace in ways)
-            yield manifest.remark(
-                FIELD,
-                f"the name leads to {names}, which is itself, and so it never resolves; "
-                "write the name of what it stands for",
-            )
+    yield from _of_target(objects, manifest, service, "HS133")
 
 
-@check("HS134", needs="services")
-def relative(objects: Objects) -> Iterator[Remark]:
+@check("HS134", needs="services", each=_aliases)
+def relative(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Targets that would need a search domain."""
-    namespaces = {each.namespace for each in objects.manifests} | {
-        each.name for each in objects.written("Namespace")
-    }
-    for manifest, target in _targets(objects):
-        labels = target.rstrip(".").lower().split(".")
-        if target.endswith(".") or pack_address(target) is not None:
-            continue
-        reason = (
-            "the target is a whole name, to which no search domain is added, so it does not resolve"
-        )
-        if labels[-1] == "svc" and len(labels) >= 3:
-            whole = f"{'.'.join(labels)}.{DOMAIN}"
-        elif len(labels) == 2 and labels[1] in namespaces and objects.service_names.get(labels[0]):
-            whole = f"{'.'.join(labels)}.svc.{DOMAIN}"
-        elif len(labels) == 1 and objects.named(labels[0], manifest):
-            whole = f"{labels[0]}.{manifest.namespace or 'NAMESPACE'}.svc.{DOMAIN}"
-        else:
-            continue
-        yield manifest.remark(FIELD, f'{reason}; write "{whole}", with the domain of the cluster')
+    yield from _of_target(objects, manifest, service, "HS134")
 
 
-def _service_of(target: str) -> tuple[str, str] | None:
-    labels = target.rstrip(".").lower().split(".")
-    if len(labels) < 4 or labels[2] != "svc" or ".".join(labels[3:]) != DOMAIN:
-        return None
-    return labels[0], labels[1]
+def _of_target(
+    objects: Objects, manifest: Manifest, service: Service, code: str
+) -> Iterator[Remark]:
+    def find(key: tuple[str, str]) -> Service | None:
+        spaces = (key[0], "" if key[0] == "default" else key[0])
+        named = objects.service_names.get(key[1], ())
+        return next((each for other, each in named if other.namespace in spaces), None)
+
+    cause = cause_of_alias(service, find)
+    if cause is not None and cause.code == code:
+        yield manifest.remark(FIELD, f"{cause.sentence}; {cause.todo}")
 
 
 def _host(written: str) -> str:

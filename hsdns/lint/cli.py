@@ -163,8 +163,9 @@ def _lint(
     shown = [each for each in found if level_at_least(each.level, level)]
     mesh = [each for each in said if level_at_least(each.level, level)]
     below = len(found) - len(shown) + len(said) - len(mesh)
-    report = Report(shown, below, silenced, objects, len(files), unread, mesh)
-    say(*formatted(report, output), shown=str)
+    report = Report(shown, below, silenced, objects, len(files), unread, mesh, dict(files))
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    say(*formatted(report, output, colour=colour), shown=str)
     return UNREAD if unread else 1 if shown or mesh else 0
 
 

@@ -189,7 +189,7 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
         return
     ports = service.spec.ports or []
     missing = [each for each in ports if not _is_there(each, pods)]
-    targets = {target for each in ports for target in (each.target_port, each.port)}
+    targets = {each.target_port or each.port for each in ports}
     for at, port in enumerate(ports):
         name = port.target_port
         if not isinstance(name, str) or _is_there(port, pods):

@@ -47,8 +47,8 @@ class _Used(NamedTuple):
 @check("HS301", needs="files", each="manifests")
 def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Names in the fields of an object that nothing answers."""
-    if manifest.kind in _UNREAD or not objects.services:
-        return
+    if manifest.kind in _UNREAD or not objects.services or "uid" in manifest.metadata:
+        return  # an object of a cluster, whose names the doctor looks up
     told = set[str]()
     for field, text in texts_of(manifest.content, ""):
         if field.startswith(("metadata.labels", "metadata.name", "metadata.managedFields")):
@@ -158,7 +158,11 @@ _REFERRING: Final = frozenset(
 @check("HS302", needs="files", each="manifests")
 def reference(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """References to Services or to ports that there are not."""
-    if manifest.kind not in _REFERRING or objects.is_patched(manifest):
+    if (
+        manifest.kind not in _REFERRING
+        or objects.is_patched(manifest)
+        or "uid" in manifest.metadata
+    ):
         return
     for field, found in _references(manifest.content, ""):
         name, namespace = (

@@ -183,9 +183,11 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
     pods = objects.selected(manifest, selector)
     if not pods or any(not each.spec.containers for each in pods):
         return  # a template without containers is incomplete
+    if objects.is_patched(manifest, *(each.manifest for each in pods)):
+        return
     ports = service.spec.ports or []
     missing = [each for each in ports if not _is_there(each, pods)]
-    targets = {target for each in ports for target in (each.target_port, each.port)}
+    targets = {each.target_port or each.port for each in ports}
     for at, port in enumerate(ports):
         name = port.target_port
         if not isinstance(name, str) or _is_there(port, pods):
@@ -215,7 +217,9 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
 def probe_port(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     """Readiness probes of a port whose name their container does not have."""
     spec = mapping_at(pods.manifest.content, pods.field)
-    for at, each in mappings_at(spec, "containers"):
+    for at, each in (
+        mappings_at(spec, "containers") if not objects.is_patched(pods.manifest) else ()
+    ):
         known = {str(one.get("name")) for _, one in mappings_at(each, "ports") if one.get("name")}
         for kind in ("httpGet", "tcpSocket"):
             name = value_at(each, f"readinessProbe.{kind}.port")

@@ -171,7 +171,8 @@ def _is_one_edit(left: str, right: str) -> bool:
         return True
     short, long = sorted((left, right), key=len)
     if len(short) < 3 or len(long) > len(short) + 1:
-        return len(short) == 2 and len(long) == 3 and long in (short[0] + short, short + short[1])
+        is_doubled = len(long) == 3 and long in (short[0] + short, short + short[1:])
+        return len(short) == 2 and (is_doubled or short == long[::-1])
     at = next(
         (at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]),
         len(short),

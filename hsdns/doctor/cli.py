@@ -57,6 +57,8 @@ from hsdns.wire import counted
 
 if TYPE_CHECKING:
     from hsdns.rules.diagnosis import Diagnosis
+    from hsdns.rules.judging import Files
+    from hsdns.rules.objects import Objects
     from hsdns.rules.rule import Finding
     from hsdns.sources.cluster_dump import ClusterDump
 
@@ -172,15 +174,15 @@ class Doctor(ReadingCommand):
     def _diagnose(self) -> int:
         from hsdns.rules.diagnosis import diagnose
         from hsdns.rules.rule import level_at_least
-        from hsdns.sources.cluster_dump import unread_kinds, with_object
+        from hsdns.sources.cluster_dump import QUERIES
 
         _, patterns = read_silences(self.config)
         recorded = self._recorded()
-        name, content = self.read(add=self._asking(recorded))
+        read = self.read(add=self._asking(recorded))
         if self.from_ is not None and recorded:
-            content = with_object(content, recorded)
-        lacking = unread_kinds(content)
-        found = diagnose(name, content, lacking, self.target, patterns, preview=self.preview)
+            read.add(recorded)
+            read.lacking.pop(QUERIES, None)
+        found = diagnose(read.files, read.lacking, self.target, patterns, preview=self.preview)
         shown = [each for each in found.findings if level_at_least(each.level, self.level)]
         mesh = [each for each in found.mesh if level_at_least(each.level, self.level)]
         below = len(found.findings) - len(shown) + len(found.mesh) - len(mesh)
@@ -189,12 +191,12 @@ class Doctor(ReadingCommand):
         if self.o == "json":
             say_text(as_json(found, below))
         else:
-            say(*as_lines(found, below, name))
+            say(*as_lines(found, below, read.name))
         return BLIND if found.is_blind else 1 if found.findings or found.mesh else 0
 
     def _compare(self) -> int:
         """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
-        from hsdns.doctor.against import Dump, compare_dumps, other_side
+        from hsdns.doctor.against import compare_dumps, other_side
         from hsdns.lint.drift import check_flags
 
         of_findings = "level server no-ask from-pod image config preview recording istioctl".split()
@@ -206,42 +208,54 @@ class Doctor(ReadingCommand):
                 raise
             kubeconfig = ""
         there = other_side(self, kubeconfig)
-        return compare_dumps(Dump(*self.read()), Dump(*there.read("against")), self.target, self.o)
+        return compare_dumps(self.read(), there.read("against"), self.target, self.o)
 
     def read(
-        self, flag: str = "from", add: Callable[[ClusterDump], None] = lambda dump: None
-    ) -> tuple[str, bytes]:
-        """The name and the content of the dump; raise FlagError or OSError.
+        self, flag: str = "from", add: Callable[[DumpRead, ClusterDump], None] | None = None
+    ) -> DumpRead:
+        """Read a cluster or a dump; raise FlagError or OSError.
 
-        `add` adds the answers of the DNS servers, and others, to the dump of a cluster.
+        `add` adds the answers of the DNS servers, and others, to what is read of a cluster.
         """
+        from hsdns.rules.judging import read_dump, read_files
+        from hsdns.sources.cluster_dump import FIRST_LINE, unread_kinds
+
+        if self.from_ is not None:
+            name, content = self._file(self.from_, flag)
+            files = read_files([(name, content)], has_places=False)
+            return DumpRead(name, files, unread_kinds(content))
+        dump = asyncio.run(_collect(self))
+        name = f"{CLUSTER} {self.context}" if self.context else CLUSTER
+        found = DumpRead(name, read_dump(name, dump.items, FIRST_LINE), dump.lacking)
+        if self.save is None:
+            dump.items.clear()  # they are read, and take as much memory as the rest
+        if add is not None:
+            add(found, dump)
+        if self.save is not None:
+            with open(self.save, "wb") as file:
+                file.write(dump.encode())
+        return found
+
+    def _file(self, path: str, flag: str) -> tuple[str, bytes]:
+        """The name and the content of a file; raise FlagError."""
         from hsdns.sources.file_text import as_utf8, read_file
 
-        path = self.from_
         if path == DEMO:
             from hsdns.cli.source import demo_manifests
 
             return "the demo cluster", demo_manifests()
-        if path is not None:
-            if os.path.isdir(path):
-                raise FlagError(
-                    f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
-                )
-            try:
-                if path == "-":
-                    return "standard input", as_utf8(sys.stdin.buffer.read(), path)
-                return path, read_file(path)
-            except OSError as error:
-                raise FlagError(
-                    f"-{flag} {path}: it cannot be read: {error.strerror or error}"
-                ) from None
-        dump = asyncio.run(_collect(self))
-        add(dump)
-        content = dump.encode()
-        if self.save is not None:
-            with open(self.save, "wb") as file:
-                file.write(content)
-        return f"{CLUSTER} {self.context}" if self.context else CLUSTER, content
+        if os.path.isdir(path):
+            raise FlagError(
+                f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
+            )
+        try:
+            if path == "-":
+                return "standard input", as_utf8(sys.stdin.buffer.read(), path)
+            return path, read_file(path)
+        except OSError as error:
+            raise FlagError(
+                f"-{flag} {path}: it cannot be read: {error.strerror or error}"
+            ) from None
 
     def _recorded(self) -> dict[str, Any]:
         """The queries of a recording, as an object for a dump; empty if none is given; raise FlagError."""
@@ -253,20 +267,21 @@ class Doctor(ReadingCommand):
 
         return recorded_queries(self.recording)
 
-    def _asking(self, recorded: dict[str, Any]) -> Callable[[ClusterDump], None]:
+    def _asking(self, recorded: dict[str, Any]) -> Callable[[DumpRead, ClusterDump], None]:
         """A function that adds to a dump the answers of the DNS servers and what is recorded; raise FlagError."""
-        from hsdns.doctor.servers import add_answers, given_servers
+        from hsdns.doctor.servers import find_answers, given_servers
 
         servers, runs_code = given_servers(self.server), self.runs_code
         if servers and self.no_ask:
             raise FlagError("-server and -no-ask exclude each other; leave one out")
         view = pod_view(self)
 
-        def add(dump: ClusterDump) -> None:
-            access = self.access()
+        def add(read: DumpRead, dump: ClusterDump) -> None:
+            access, objects = self.access(), read.files.objects
             own = view._replace(access=access) if view is not None else None
-            add_answers(
-                dump,
+            answers, why = find_answers(
+                objects,
+                dump.unread,
                 access,
                 self.target,
                 servers,
@@ -274,25 +289,50 @@ class Doctor(ReadingCommand):
                 view=own,
                 runs_code=runs_code,
             )
-            add_analysis(dump, access, self.namespace, runs=self.istioctl and runs_code)
-            if recorded:
-                dump.items.append(recorded)
+            dump.unread |= why
+            said, why = find_analysis(
+                objects, access, self.namespace, runs=self.istioctl and runs_code
+            )
+            dump.unread |= why
+            added = [*answers, *said, *filter(None, [recorded])]
+            dump.add(*added)
+            read.add(*added)
+            read.lacking = dump.lacking
 
         return add
 
 
-def add_analysis(dump: ClusterDump, access: Sequence[str], namespace: str, *, runs: bool) -> None:
-    """Add the output of istioctl to a dump, or why there is none, unless there is no mesh.
+class DumpRead:
+    """A dump that has been read: its name, its objects, and why others are not in it, by plural."""
+
+    def __init__(self, name: str, files: Files, lacking: dict[str, str]) -> None:
+        self.name, self.files, self.lacking = name, files, lacking
+
+    def add(self, *objects: Mapping[str, Any]) -> None:
+        """Add objects of our own kinds."""
+        from msgspec import json as encoding
+
+        from hsdns.rules.judging import read_dump
+        from hsdns.rules.objects import Objects
+
+        read = read_dump(self.name, map(encoding.encode, objects), 1)
+        old = self.files.objects
+        manifests = [*old.manifests, *read.objects.manifests]
+        self.files = self.files._replace(objects=Objects(manifests, old.corefiles))
+
+
+def find_analysis(
+    objects: Objects, access: Sequence[str], namespace: str, *, runs: bool
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The output of istioctl as an object of a dump, or why there is none; neither if there is no mesh.
 
     `access` are FILE and CONTEXT of a kubeconfig.
     """
-    from hsdns.rules.judging import read_files
     from hsdns.rules.mesh import KIND, has_mesh
     from hsdns.sources.cluster_dump import MESH
 
-    content = dump.encode()
-    if b"istio" not in content or not has_mesh(read_files([("dump", content)]).objects):
-        return
+    if not has_mesh(objects):
+        return [], {}
     words = istioctl.of_cluster(options_of(access), namespace)
     try:
         if not runs:
@@ -301,12 +341,11 @@ def add_analysis(dump: ClusterDump, access: Sequence[str], namespace: str, *, ru
         if messages is not None and not isinstance(messages, list):
             raise ValueError
     except istioctl.NotRun as error:
-        dump.unread[MESH] = str(error)
+        return [], {MESH: str(error)}
     except ValueError:
-        dump.unread[MESH] = "what istioctl printed is no JSON of istioctl analyze"
-    else:
-        found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
-        dump.items.append({**found, "messages": messages or []})
+        return [], {MESH: "what istioctl printed is no JSON of istioctl analyze"}
+    found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
+    return [{**found, "messages": messages or []}], {}
 
 
 async def _collect(options: Doctor) -> ClusterDump:

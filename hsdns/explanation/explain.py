@@ -37,7 +37,6 @@ from hsdns.explanation.observed import (
     cluster_visit,
     not_known,
     observed_chain,
-    summary,
 )
 from hsdns.explanation.question import QuestionError
 from hsdns.explanation.records import (
@@ -155,6 +154,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 NO_PLAIN: Final = "{}: no server block answers plain DNS, so no resolver can ask it"
+ADD_FORWARD: Final = "add forward to the block, or take autopath out"
 CLIENT: Final = Endpoint("127.0.0.1", 0)
 
 
@@ -218,7 +218,7 @@ class Explainer:
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
         near, is_meant = Nearest(), False
-        if outcome != "resolves" and reply.rcode:
+        if outcome != "resolves" and reply.rcode and not _is_unanswered(visits, reply):
             near = await self._nearest(query, cluster)
             is_missing = cluster is not None and cluster.is_missing
             is_meant = cluster is not None and cluster.cause is not None
@@ -242,6 +242,8 @@ class Explainer:
         todo = ""
         if outcome in ("leads nowhere", "does not resolve") and cluster is not None:
             todo = cluster.todo(needed)
+        if ADD_FORWARD in cause:
+            todo = ADD_FORWARD
         is_named = near.shown.startswith("its name is") or _are_absent(needed)
         if near.shown and near.shown in cause and is_named and near.is_sure and not is_meant:
             todo = f"use {near.names[0].name.removesuffix('.')}"
@@ -379,9 +381,8 @@ def _outcome(
     if asking is not None:
         why = f"not in the cluster: {lacks}; then " if lacks else ""
         return "could not tell", f"{why}{asking.handler.name} {asking.would_ask}"
-    last = visits[-1] if visits else None
-    if last is not None and last.below is not None and not last.below.written and reply.rcode:
-        return "does not resolve", _unanswered(visits, last)
+    if _is_unanswered(visits, reply):
+        return "does not resolve", _unanswered(visits)
     if lacks and cluster is not None and cluster.visit.passed is None:
         if cluster.seen.is_partial or cluster.block.remark():
             return "could not tell", f"{cluster.blind[0]}; as far as is known, {lacks}"
@@ -398,10 +399,14 @@ def _outcome(
         if cluster.cause is not None and (outcome == "resolves" or is_alias):
             return "leads nowhere", cluster.cause.sentence
         return outcome, cause
+    count = counted(len(reply.answer), "record") if reply.answer else ""
+    if made.reply is not None and made.reply.error and not made.is_own:
+        return outcome, f"{made.handler.name}: {made.reply.error}"
     if made.told:
         error = f": {made.reply.error}" if made.reply is not None and made.reply.error else ""
-        return outcome, f"plugin {made.handler.name} {made.did}{error}"
-    return outcome, f"plugin {made.handler.name} answered {summary(reply)}"
+        return outcome, f"{made.handler.name} {made.told}{error}{count and f'; {count}'}"
+    name = f"plugin {made.handler.name}"
+    return outcome, f"{count} from {name}" if count else f"{name} answers so"
 
 
 def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:
@@ -410,15 +415,19 @@ def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:
     return not reply.rcode and any(not types or each.rrtype in types for each in reply.answer)
 
 
-def _unanswered(visits: Sequence[Visit], last: Visit) -> str:
-    """Why no plugin has answered: the last one passed the query on."""
+def _is_unanswered(visits: Sequence[Visit], reply: Reply) -> bool:
+    """Whether the last plugin has passed the query on to none."""
+    below = visits[-1].below if visits else None
+    return below is not None and not below.written and bool(reply.rcode)
+
+
+def _unanswered(visits: Sequence[Visit]) -> str:
+    """Why no plugin has answered."""
+    last = visits[-1]
     assert last.passed is not None, "it has a reply of the chain's end"
     name, zone = (each.to_text() for each in (last.passed.query.qname, last.request.zone))
     if any(each.handler.name == "autopath" and each.passed is not None for each in visits):
-        return (
-            f"autopath asks for the bare name {name}, and no plugin of block {zone} answers it; "
-            "add forward to the block, or take autopath out"
-        )
+        return f"autopath asks for the bare name {name}, and no plugin of block {zone} answers it; {ADD_FORWARD}"
     return f"no plugin after {last.handler.name} answers {name}"
 
 

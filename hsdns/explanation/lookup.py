@@ -74,11 +74,12 @@ async def explain_for_client(
         if found is not None:
             alike = [each for each in failed if (each.error == UNSEEN) == (shown.error == UNSEEN)]
             who = _who(asker, shown, alike if len(alike) < len(reports) else ())
-            cause = f'{who} gets "{shown.error}": {found.cause}{_server_failure(asker, shown, explained)}'
+            failure = _server_failure(asker, shown, explained)
+            reason, todo = failure or (found.cause, to_be_done(found.needed))
+            cause = f'{who} {"get" if " and " in who else "gets"} "{shown.error}": {reason}'
             if shown.error == UNSEEN:
                 cause = f"{who}: {found.cause}"
             needed = [NeededChange(_place(asker), found.cause, found.needed)]
-            todo = to_be_done(found.needed)
             if found.found:
                 name, rrtype = Name.from_text(found.found), question.types[0]
                 decisive = await explainer.explain(name, rrtype, now, problems)
@@ -183,8 +184,10 @@ def _outcome(shown: LookupReport, decisive: Explanation, *, is_blind: bool) -> O
     return "does not resolve" if is_told and not is_elsewhere else "could not tell"
 
 
-def _server_failure(asker: Client, shown: LookupReport, explained: Sequence[Explanation]) -> str:
-    """Why the last query failed, if this server answers it with a failure."""
+def _server_failure(
+    asker: Client, shown: LookupReport, explained: Sequence[Explanation]
+) -> tuple[str, str] | None:
+    """Why the last query failed and what to do, if this server answers it with a failure."""
     last = shown.queries[-1].name if shown.queries else ""
     for each in explained:
         is_last = each.name.removesuffix(".") == last
@@ -192,8 +195,9 @@ def _server_failure(asker: Client, shown: LookupReport, explained: Sequence[Expl
             domains = {word for line in asker.node.splitlines() for word in line.split()[1:]}
             of_node = next((word for word in domains if last.endswith(f".{word}")), "")
             where = f"; the resolv.conf of the node has the search domain {of_node}"
-            return f"; {each.cause}{where if of_node else ''}"
-    return ""
+            todo = each.todo or (f"take {of_node} out of that resolv.conf" if of_node else "")
+            return f"{last} is answered {each.cause}{where if of_node else ''}", todo
+    return None
 
 
 def _taken(shown: LookupReport) -> list[str]:

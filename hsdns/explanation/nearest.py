@@ -361,10 +361,10 @@ class _Places:
                 yield Guess((*service[::-1], SVC), why, "its Service is {}")
         if name := DEPLOYED.fullmatch(text(label)):
             why = f"{text(label)} is like the name of a Deployment's pod, which is no name in DNS"
-            for service in self._own[namespace] if namespace else self._with:
-                if text(service) == name[1] or has_parts(text(service), name[1]):
-                    for place in [namespace] if namespace else self._with[service]:
-                        yield Guess((service, place, SVC), why)
+            for own in list(self._own[namespace] if namespace else self._with):
+                if text(own) == name[1] or has_parts(text(own), name[1]):
+                    for place in [namespace] if namespace else self._with[own]:
+                        yield Guess((own, place, SVC), why)
         yield from self._of_endpoint(label, labels, kind)
 
     def _of_unnamed(self, pod: Pod, endpoints: Sequence[Labels]) -> Guesses:

@@ -1,8 +1,9 @@
 """The diagnosis of a cluster: what fails, what has passed, and what could not be checked and why.
 
-Path: doctor/cli.py (a dump) -> here -> judging.py.
+Path: doctor/cli.py (the objects of a dump) -> here -> judging.py.
 Rule 1: a dump with Services, Pods and workloads is the whole cluster: other objects do not exist.
 Rule 2: a rule about objects that could not be read has not passed, even if it found something.
+Rule 3: the most urgent findings come first, then by object; where it stands in a dump is chance.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from hsdns.cluster.controllers.network_policy import Peer, is_for
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
 from hsdns.corefile.tree import did_you_mean
 from hsdns.rules.checks.dns import DNS_SERVER, asked
-from hsdns.rules.judging import WITHOUT_EFFECT, WITHOUT_REASON, Files, judge, read_files
+from hsdns.rules.judging import WITHOUT_EFFECT, WITHOUT_REASON, Files, judge
 from hsdns.rules.mesh import KIND as MESH
 from hsdns.rules.mesh import MeshFinding, as_findings, has_mesh
 from hsdns.rules.objects import CHECKS, NEEDS, OF_SERVERS, Manifest, Objects
-from hsdns.rules.rule import Finding, previews
+from hsdns.rules.rule import LEVELS, Finding, previews
 from hsdns.rules.silence import SilenceFile, SilencePattern
 
 # Rules about what a dump of a cluster never has: the API server refuses it, it is text around the objects, or it is not
@@ -55,23 +56,22 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(
-    name: str,
-    content: bytes,
+    read: Files,
     reasons: Mapping[str, str],
     target: str = "",
     patterns: Sequence[SilencePattern] = (),
     *,
     preview: bool = False,
 ) -> Diagnosis:
-    """Check a dump; `target` is NAMESPACE or NAMESPACE/NAME, `patterns` are the entries of a file of silences.
+    """Check the objects of a dump; `reasons` has what could not be read, `target` is NAMESPACE or NAMESPACE/NAME.
 
-    With `preview`, new rules are checked too.
-
-    Entries with a path are about files.  Raise ValueError if the dump does not have the target.
+    `patterns` are the entries of a file of silences; those with a path are about files.  With `preview`, new rules are
+    checked too.  Raise ValueError if the dump does not have the target.
     """
-    read = read_files([(name, content)], is_whole=not WHOLE & set(reasons))
+    is_whole = not WHOLE & set(reasons)
+    objects = Objects(read.objects.manifests, read.objects.corefiles, is_whole=is_whole)
     try:
-        places = _places(read.objects, target) if target else None
+        places = _places(objects, target) if target else None
     except ValueError as error:
         raise ValueError(f"{error}{_unread(reasons)}") from None
     left_out = frozenset() if preview else previews()
@@ -83,7 +83,7 @@ def diagnose(
     missing = {code for codes in unchecked.values() for code in codes}
     own = [each for each in patterns if not each.path]
     filed = SilenceFile(own, OF_FILES | missing, is_everything=not target)
-    found, silenced = judge(read.objects, read.silences, filed, preview=preview)
+    found, silenced = judge(objects, read.silences, filed, preview=preview)
     if places is not None:
         shown = partial(_is_shown, places)
         silenced = [each for each in silenced if shown(each)]
@@ -95,17 +95,23 @@ def diagnose(
         else each
         for each in found
     ]
+    found.sort(key=_urgency)
     codes = {each.rule.code for each in (*found, *silenced)}
     untold = codes | missing | OF_FILES | left_out
     passed = [code for code in sorted(CHECKS) if code not in untold]
-    servers = asked(read.objects)
-    said, mesh = read.objects.written(MESH), list[MeshFinding]()
+    servers = asked(objects)
+    said, mesh = objects.written(MESH), list[MeshFinding]()
     for each in said:
         mesh += as_findings(each.content.get("messages") or ())
-    if not said and "istioctl" not in reasons and has_mesh(read.objects):
+    if not said and "istioctl" not in reasons and has_mesh(objects):
         reasons["istioctl"] = "it is not run with -from; run istioctl analyze --all-namespaces"
-    count, problems = len(read.objects.manifests) - len(servers) - len(said), _problems(read)
+    count, problems = len(objects.manifests) - len(servers) - len(said), _problems(read)
     return Diagnosis(found, passed, unchecked, reasons, count, problems, silenced, servers, mesh)
+
+
+def _urgency(finding: Finding) -> tuple[object, ...]:
+    remark = finding.remark
+    return LEVELS.index(finding.level), remark.place, finding.rule.code, finding.message
 
 
 def _is_of(plural: str, codes: Collection[str]) -> bool:

@@ -40,7 +40,7 @@ from hsdns.sources.manifest_yaml import field_node, field_place, json_node, key_
 
 # An object as written in a file, with the positions of its fields.
 #
-# Rule: positions in an object in JSON are computed on demand.
+# Rule: positions in an object in JSON are computed on demand; in a dump only those of objects, which cost nothing.
 
 
 _PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
@@ -48,7 +48,7 @@ _WORDS: Final = frozenset("true false yes no on off null y n".split())
 
 
 class Manifest:
-    """One object of a file, whose content is `whole`.
+    """One object of a file, whose content is `whole`, or None if positions of fields are not needed.
 
     `object` is None for kinds that are not checked, `group` is its API group, empty for the core group, and `namespace`
     is empty if it is not set.
@@ -59,7 +59,7 @@ class Manifest:
         "object", "refused", "remarks", "whole",
     )  # fmt: skip
 
-    def __init__(self, read: ObjectRead, file: str, whole: bytes = b"") -> None:
+    def __init__(self, read: ObjectRead, file: str, whole: bytes | None = b"") -> None:
         item = read.item
         assert item is not None, "the caller has looked"
         self.file = file
@@ -77,10 +77,11 @@ class Manifest:
         if is_named_later and self.refused is not None and self.refused.field == "metadata.name":
             self.refused = None  # kubectl create accepts it; only a simulated cluster does not
         self.remarks = list(read.remarks)
-        self._content = item.value
+        is_raw = isinstance(item.value, msgspec.Raw)
+        self._content: Any = None if is_raw else item.value
         self._node = item.node
-        self._line = 1 if item.node is not None else item.line
-        self._raw = bytes(item.value) if isinstance(item.value, msgspec.Raw) else b""
+        self._line = 1 if item.node is not None and whole is not None else item.line
+        self._raw = bytes(item.value) if is_raw else b""
         self.whole = whole
 
     def __str__(self) -> str:
@@ -91,9 +92,9 @@ class Manifest:
     @property
     def content(self) -> Any:
         """The object as written, decoded; an empty mapping if it cannot be decoded."""
-        if isinstance(self._content, msgspec.Raw):
+        if self._content is None and self._raw:
             try:
-                self._content = msgspec.json.decode(self._content)
+                self._content = msgspec.json.decode(self._raw)
             except (msgspec.DecodeError, RecursionError):
                 self._content = {}
         return self._content if isinstance(self._content, dict) else {}
@@ -111,6 +112,8 @@ class Manifest:
 
     def at(self, field: str) -> Position:
         """The position of a field, or of its nearest parent in the file."""
+        if self.whole is None:
+            return Position(self.file, self._line, 1)
         line, column = field_place(self.node, field) if self.node is not None else (1, 1)
         return Position(
             self.file, line + self._line - 1, column + (self._column if line == 1 else 0)
@@ -127,7 +130,8 @@ class Manifest:
 
         The new word has the quotes of the old one, and quotes if it would not be text without them.
         """
-        node = key_node(self.node, field) if is_key else field_node(self.node, field)
+        found = key_node if is_key else field_node
+        node = None if self.whole is None else found(self.node, field)
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
             return None
         if node.start_mark.line != node.end_mark.line:
@@ -146,11 +150,10 @@ class Manifest:
     @property
     def _column(self) -> int:
         """The column at which an object in JSON begins: its text is parsed separately."""
-        before = self.whole.find(self._raw) if self._raw else -1
+        whole = self.whole or b""
+        before = whole.find(self._raw) if self._raw else -1
         return (
-            len(self.whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace"))
-            if before > 0
-            else 0
+            len(whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace")) if before > 0 else 0
         )
 
     @property
@@ -316,6 +319,11 @@ class Objects:
         return [each for name in names for each in self._by_namespace.get(name, ())]
 
     @cached_property
+    def namespaces(self) -> set[str]:
+        """The namespaces of the Services."""
+        return {each.namespace for each, _ in self.services} - {""}
+
+    @cached_property
     def custom(self) -> list[Manifest]:
         """The custom resources: objects of a group that is not the API server's own."""
         return [
@@ -415,6 +423,19 @@ def ports_of(pods: PodSet) -> Iterator[ContainerPort]:
     for container in pods.spec.init_containers or ():
         if container.restart_policy == "Always":
             yield from container.ports or ()
+
+
+def texts_of(value: Any, field: str) -> Iterator[tuple[str, str]]:
+    """The texts in a value, with their fields."""
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            step = f"[{key}]" if "." in str(key) else f".{key}"
+            yield from texts_of(each, f"{field}{step}".removeprefix("."))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from texts_of(each, f"{field}[{at}]")
 
 
 def is_near(one: Manifest, other: Manifest) -> bool:

@@ -52,7 +52,9 @@ def test_a_cluster_is_read_and_saved(
     async def collect(transport: Any, namespace: str, progress: Any) -> ClusterDump:
         asked.append((transport.server, namespace))
         progress("services", 1)
-        return ClusterDump(json.loads(DUMP)["items"], {})
+        dump = ClusterDump([], {})
+        dump.add(*json.loads(DUMP)["items"])
+        return dump
 
     monkeypatch.setattr(cluster_dump, "collect", collect)
     assert (

@@ -36,7 +36,7 @@ DUMP = b"""
 
 
 def found(target: str = "", **reasons: str) -> list[tuple[str, str]]:
-    diagnosis = diagnose("dump", DUMP, reasons, target)
+    diagnosis = diagnose(read_files([("dump", DUMP)]), reasons, target)
     return sorted((each.rule.code, each.remark.place) for each in diagnosis.findings)
 
 
@@ -74,7 +74,7 @@ POLICIES = b"""
     ("target", "policies"), [("a", ["other", "web"]), ("a/web", ["web"]), ("a/other", ["other"])]
 )
 def test_a_part_has_the_policies_that_choose_its_pods(target: str, policies: list[str]) -> None:
-    findings = diagnose("dump", POLICIES, {}, target).findings
+    findings = diagnose(read_files([("dump", POLICIES)]), {}, target).findings
     assert sorted(each.remark.place for each in findings) == [
         f"NetworkPolicy a/{name}" for name in policies
     ]
@@ -107,7 +107,7 @@ def test_the_domain_of_istiod_concerns_each_namespace(target: str) -> None:
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: istiod, namespace: istio-system},
  spec: {template: {spec: {containers: [{name: x, args: ["", --domain, b.local]}]}}}}
 """
-    diagnosis = diagnose("dump", DUMP + mesh, {}, target, preview=True)
+    diagnosis = diagnose(read_files([("dump", DUMP + mesh)]), {}, target, preview=True)
     (message,) = [each.message for each in diagnosis.findings if each.rule.code == "HS222"]
     assert "containers[0].args[2]: istiod tells its proxies that the cluster is b.local" in message
 

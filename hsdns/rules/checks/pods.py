@@ -27,6 +27,7 @@ from hsdns.rules.objects import (
     is_headless,
     is_near,
     mappings_at,
+    texts_of,
     value_at,
 )
 from hsdns.rules.rule import Remark
@@ -79,7 +80,7 @@ def other_service(objects: Objects, pods: PodSet, workload: Workload) -> Iterato
     others = [
         each.name
         for each, service in objects.services_of(pods)
-        if is_headless(service) and each.name != own
+        if each.name != own and service.spec.type != "ExternalName"
     ]
     if not own or not others:
         return
@@ -88,7 +89,7 @@ def other_service(objects: Objects, pods: PodSet, workload: Workload) -> Iterato
     for manifest in objects.manifests:
         if not is_near(manifest, owner) or not _has(written, manifest):
             continue
-        for field, text in _texts(manifest.content, ""):
+        for field, text in texts_of(manifest.content, ""):
             found = written.search(text)
             if found:
                 yield manifest.remark(
@@ -217,19 +218,6 @@ def _has(written: re.Pattern[str], manifest: Manifest) -> bool:
         return written.search(msgspec.json.encode(manifest.content).decode()) is not None
     except (TypeError, RecursionError):
         return False
-
-
-def _texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
-    """The texts in a value, with their fields."""
-    if isinstance(value, str):
-        yield field, value
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            step = f"[{key}]" if "." in str(key) else f".{key}"
-            yield from _texts(each, f"{field}{step}".removeprefix("."))
-    elif isinstance(value, list):
-        for at, each in enumerate(value):
-            yield from _texts(each, f"{field}[{at}]")
 
 
 # HS171 to HS175: the effects of dnsPolicy and dnsConfig on a pod's resolv.conf.

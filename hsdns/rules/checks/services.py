@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.labels import (
@@ -121,17 +121,18 @@ def _is_made_later(objects: Objects, manifest: Manifest, wanted: Mapping[str, st
     names = {manifest.name, *wanted.values()}
     if any(each.name in names and is_near(each, manifest) for each in objects.custom):
         return True
-    chart = _chart(manifest.labels)
+    chart = chart_of(manifest)
     if chart and not any(
-        chart in (_chart(each.labels), _chart(each.manifest.labels)) for each in objects.templates
+        chart in (chart_of(each), chart_of(each.manifest)) for each in objects.templates
     ):
         return True
     known = {_domain(key) for pods in objects.templates for key in pods.labels}
     return any(_domain(key) not in known | _USUAL for key in wanted)
 
 
-def _chart(labels: Mapping[str, Any]) -> object:
-    return labels.get("helm.sh/chart") or labels.get("chart")
+def chart_of(found: Manifest | PodSet) -> object:
+    """The chart that an object or its pods are of, as Helm notes it in a label."""
+    return found.labels.get("helm.sh/chart") or found.labels.get("chart")
 
 
 _USUAL: Final = frozenset(("", "app.kubernetes.io", "helm.sh"))

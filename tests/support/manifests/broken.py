@@ -7,6 +7,7 @@ Rule: a mistake counts only if it changes what a Service leads to, so that a nam
 from __future__ import annotations
 
 import copy
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,11 +27,14 @@ _PODS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 
 
 def typo(word: str, random: Random) -> str:
-    """A word with two letters exchanged, one lost, doubled or another one, or another word."""
-    letters = [at for at, each in enumerate(word) if each.isalpha()]
-    if not letters or random.random() < 0.2:
-        return random.choice(("other", "backend", "v2"))
-    at = random.choice(letters)
+    """A word misspelt, or another one."""
+    is_other = random.random() < 0.2 or not any(map(str.isalpha, word))
+    return random.choice(("other", "backend", "v2")) if is_other else misspelt(word, random)
+
+
+def misspelt(word: str, random: Random) -> str:
+    """A word with two letters exchanged, one lost, doubled or another one."""
+    at = random.choice([at for at, each in enumerate(word) if each.isalpha()])
     ways = (
         word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :],
         word[:at] + word[at + 1 :],
@@ -221,10 +225,54 @@ def wrong_namespace(made: Documents, random: Random, service: dict[str, Any]) ->
         service["metadata"]["namespace"] = typo(_namespace(service), random)
 
 
+def used_name(made: Documents, random: Random, service: dict[str, Any]) -> None:
+    """The name of a Service is misspelt where a program has it from."""
+    name = str(service["metadata"]["name"])
+    written = re.compile(
+        rf"(?<=://){name}(?=[.:/])|(?<=@){name}(?=[.:/])|(?<![^\s=,]){name}(?=:[0-9]|\.[a-z0-9-]+\.svc)"
+    )
+    places = [
+        (parent, key)
+        for each in made
+        if each.get("kind") in (*_PODS, "ConfigMap")
+        for parent, key in _texts(each.get("data") or _spec(each))
+        if len(parent[key]) < 2000 and written.search(parent[key])
+    ]
+    for parent, key in random.sample(places, min(1, len(places))):
+        parent[key] = written.sub(misspelt(name, random), parent[key])
+
+
+def _texts(value: Any) -> Iterator[tuple[Any, Any]]:
+    pairs = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    for key, each in list(pairs):
+        if isinstance(each, str):
+            yield value, key
+        yield from _texts(each)
+
+
+def backend(made: Documents, random: Random, service: dict[str, Any]) -> None:
+    """An Ingress has the name of a Service, or of its port, misspelt."""
+    for each in made:
+        for parent, key in _texts(_spec(each)) if each.get("kind") == "Ingress" else ():
+            if parent[key] == service["metadata"]["name"] and key in ("name", "serviceName"):
+                port = parent.get("port") if random.random() < 0.5 else None
+                if isinstance(port, dict) and "name" in port:
+                    port["name"] = typo(port["name"], random)
+                else:
+                    parent[key] = misspelt(parent[key], random)
+                return
+
+
 Kind = Callable[[Documents, Random, dict[str, Any]], None]
 KINDS: tuple[Kind, ...] = (
     target_port, port_name, service_name, selector_value, selector_key, extra_label, exchanged_keys,
-    template_label, missing_label, wrong_namespace,
+    template_label, missing_label, wrong_namespace, used_name, backend,
 )  # fmt: skip
 # Those of which a part only shows: other pods still answer.
 PARTLY: tuple[Kind, ...] = (template_of_several, lost_label)

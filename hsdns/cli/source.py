@@ -24,7 +24,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeGuard
 
-from hsdns.cli.command import CONTROL, NO_CODE, Command, FlagError, complain, flag
+from hsdns.cli.command import (
+    CONTEXT,
+    CONTROL,
+    KUBECONFIG,
+    NO_CODE,
+    Command,
+    FlagError,
+    complain,
+    flag,
+)
 from hsdns.corefile.lexer import Source, tokenize
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 from hsdns.wire import is_address
@@ -44,10 +53,6 @@ SOURCE: Final = flag(
     "synthetic KEY=VALUE..., or demo, the demo cluster",
     "NAME [ARGUMENT...]",
 )
-KUBECONFIG: Final = flag(
-    "how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE"
-)
-CONTEXT: Final = flag("context of the kubeconfig (default: its current one)", "NAME")
 SERVED: Final = SOURCE._replace(help=f"{SOURCE.help} (default: the demo cluster)")
 CONF: Final = flag(
     'Corefile to load instead of the built-in one, "stdin" for standard input', "FILE"

@@ -476,8 +476,12 @@ async def name_meant(
     if word.kind == "address" or (as_typed and word.kind == "host"):
         return word.name
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+    key = word.namespace.encode(), word.name.encode()
     if word.kind == "pod":
         return await _name_of_pod(configuration, word, in_watch)
+    if word.kind == "object" and not any(key in each.store.services.values for each in blocks):
+        with suppress(QuestionError):  # then it is a Service that does not exist
+            return await _name_of_pod(configuration, word, in_watch)
     zones = {zone for each in configuration.listeners for zone in each.zones}
     zones.update(zone for each in blocks for zone in each.zones)
 

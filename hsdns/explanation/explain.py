@@ -25,6 +25,7 @@ from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import address_in
 from hsdns.cluster.value import Node
+from hsdns.errors import OperatorError
 from hsdns.explanation.candidates import Candidates, of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import LiveObjects, Seen
@@ -38,7 +39,6 @@ from hsdns.explanation.observed import (
     not_known,
     observed_chain,
 )
-from hsdns.explanation.question import QuestionError
 from hsdns.explanation.records import (
     keep_seconds,
     past,
@@ -203,11 +203,12 @@ class Explainer:
             if cluster.is_missing and not not_known(cluster.block, cluster.query):
                 needed = await cluster.needed(pause)
         await pause()
+        rcode = rcode_to_text(reply.rcode)
         outcome, cause = _outcome(reply, visits, cluster, needed, service, doubt.why)
         blind = [] if cluster is None else cluster.blind
         if reply.answer and not reply.rcode and outcome == "does not resolve":
             if doubt.why:
-                outcome, blind = "resolves", [*blind, doubt.why]
+                outcome, cause = "could not tell", f"{rcode}: {cause}; {doubt.why}"
             else:
                 cause += (
                     "; no server block has a zone for its target, which is REFUSED"
@@ -232,7 +233,6 @@ class Explainer:
         await pause()
         found = None if cluster is None else cluster.found
         records = await record_reports(reply, visits, visit, found, pause)
-        rcode = rcode_to_text(reply.rcode)
         server_block, reason = self._block(listener, qname, visits)
         state, table = None, ""
         if dependencies is not None and visits:
@@ -282,7 +282,7 @@ class Explainer:
         listeners = self._configuration.listeners
         listener = next((each for each in listeners if each.listen.scheme == "dns"), None)
         if listener is None:
-            raise QuestionError(NO_PLAIN.format(self._configuration.corefile.path))
+            raise OperatorError(NO_PLAIN.format(self._configuration.corefile.path))
         processor = await self._processor(listener, [])
         reply = await processor.answer(wire, client, client, transport, now)
         doubt = processor.doubt()

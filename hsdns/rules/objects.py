@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -484,6 +485,8 @@ Check = Callable[..., Iterator[Remark]]
 CHECKS: Final[dict[str, Callable[[Objects], Iterator[Remark]]]] = {}
 # The rules that need each kind of object, by its plural or another word for what may be unread.
 NEEDS: Final[defaultdict[str, set[str]]] = defaultdict(set)
+# What the checks are applied to, of those that look at one after another.
+EACH: Final[dict[str, Callable[[Objects], Iterable[Any]]]] = {}
 # Rules about the servers that every name depends on, and istiod; they also apply if only a part of the cluster is
 # diagnosed.
 OF_SERVERS: Final[set[str]] = set()
@@ -503,12 +506,15 @@ def check(
     """
 
     def enter(function: Check) -> Check:
+        every = each if callable(each) else attrgetter(each or "manifests")
+
         def of_each(objects: Objects) -> Iterator[Remark]:
-            for one in each(objects) if callable(each) else getattr(objects, each):
+            for one in every(objects):
                 yield from function(objects, *one) if type(one) is tuple else function(objects, one)
 
         assert code not in CHECKS, f"two checks have the code {code}"
         CHECKS[code] = of_each if each else function
+        EACH[code] = every
         for plural in needs.split("|"):
             NEEDS[plural].add(code)
         if of_servers:

@@ -11,7 +11,7 @@ from msgspec.json import encode
 from hsdns.doctor.cli import DumpRead, find_analysis
 from hsdns.lint import istioctl
 from hsdns.lint.istioctl import NotRun
-from hsdns.rules.diagnosis import diagnose
+from hsdns.rules.diagnosis import diagnose, subject_of
 from hsdns.rules.judging import read_dump
 from hsdns.rules.objects import Objects
 
@@ -34,7 +34,7 @@ def test_it_is_a_part_of_the_dump(monkeypatch: pytest.MonkeyPatch) -> None:
     read = DumpRead("dump", read_dump("dump", [encode(MESH)], 1), {})
     read.add(*find_analysis(read.files.objects, ("config", "lab"), "shop", runs=True)[0])
     assert called == ["istioctl analyze --kubeconfig=config --context=lab --namespace shop".split()]
-    diagnosis = diagnose(read.files, {})
+    diagnosis = diagnose(subject_of(read.files, {}))
     (said,) = diagnosis.mesh
     assert (str(said), diagnosis.objects) == ("warning IST0103 Pod web.shop: no proxy", 1)
     assert said.page == "https://istio.io/latest/docs/reference/config/analysis/ist0103/"
@@ -65,6 +65,6 @@ def test_why_it_says_nothing(
 def test_without_a_mesh_nothing_is_said() -> None:
     quiet = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "istio"}}
     assert find_analysis(objects(quiet), ("config", ""), "", runs=True) == ([], {})
-    assert "istioctl" not in diagnose(read_dump("dump", [encode(quiet)], 1), {}).reasons
-    reasons = diagnose(read_dump("dump", [encode(MESH)], 1), {}).reasons
+    assert "istioctl" not in diagnose(subject_of(read_dump("dump", [encode(quiet)], 1), {})).reasons
+    reasons = diagnose(subject_of(read_dump("dump", [encode(MESH)], 1), {})).reasons
     assert reasons["istioctl"].startswith("it is not run with -from")

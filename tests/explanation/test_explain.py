@@ -91,13 +91,12 @@ def test_an_alias_and_a_name_that_the_built_in_corefile_has_no_server_for() -> N
         "a.test is outside of the cluster, and the built-in Corefile has no server for it; "
         "name the Corefile of the cluster with -conf"
     )
-    for name, outcome, cause, blind in (
-        ("a.test.", "could not tell", why, []),
-        ("ext.shop.svc.cluster.local.", "resolves", "NOERROR: ", [why]),
+    for name, cause in (
+        ("a.test.", why),
+        ("ext.shop.svc.cluster.local.", f"NOERROR: 1 A record of the zone itself; {why}"),
     ):
         found = turns(explainer.explain(Name.from_text(name), RRType.A, 0.0))[0]
-        assert (found.outcome, found.blind) == (outcome, blind)
-        assert found.cause.startswith(cause)
+        assert (found.outcome, found.cause, found.blind) == ("could not tell", cause, [])
 
 
 def test_an_error_of_a_plugin_is_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,9 +26,19 @@ from hsdns.causes.labels import (
     unlike,
 )
 from hsdns.causes.pod import Trouble, trouble_of
+from hsdns.causes.ports import (
+    choices,
+    differing_ports,
+    meant_port,
+    named,
+    ports_of,
+    quoted,
+    without_ports,
+    wrong_target,
+)
 from hsdns.causes.view import ENDPOINTS, PODS, SLICES, Controlled, View
 from hsdns.cluster.controllers.endpointslice import NO_ADDRESSES
-from hsdns.cluster.controllers.kinds import ContainerPort, PodManifest, is_ready
+from hsdns.cluster.controllers.kinds import PodManifest, is_ready
 from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
@@ -39,7 +49,6 @@ from hsdns.cluster.objects import (
     ServicePort,
     labels_text,
 )
-from hsdns.corefile.tree import did_you_mean
 
 FQDN: Final = "FQDN"
 _FAILURE: Final = "ReplicaFailure"  # a condition of Deployments and ReplicaSets
@@ -349,77 +358,35 @@ def _of_ports(
     view: View, service: Service, port: ServicePort, slices: Sequence[EndpointSlice]
 ) -> _Why:
     """Why no slice has a port of a Service, though it has endpoints."""
-    namespace = service.metadata.namespace
-    selector = service.spec.selector or {}
-    named = f'port "{port.name}"' if port.name else f"port {port.port}"
+    namespace, selector = service.metadata.namespace, service.spec.selector or {}
     if selector and isinstance(port.target_port, str):
         templates = list(view.templates(namespace, selector))
         pods = view.selected(namespace, selector)
-        specs = [each.workload.spec.template.spec for each in templates] or [
-            each.spec for each in pods
-        ]
-        known = [
-            each for spec in specs for one in spec.containers or () for each in one.ports or ()
-        ]
-        where = (
-            str(templates[0])
-            if templates
-            else f"pod {pods[0].metadata.name}"
-            if pods
-            else "its pods"
-        )
-        what = wrong_target(port, known, where)
-        todo = f"set targetPort of {named} of {place(service)} to {_ports_shown(known) or 'the number of the port'}"
+        specs = [each.workload.spec.template.spec for each in templates]
+        every = [one for spec in specs or [each.spec for each in pods] for one in ports_of(spec)]
+        whose = "its pods"
+        if templates or pods:
+            whose = str(templates[0]) if templates else f"pod {pods[0].metadata.name}"
+        known = {each.name: each for each in every if each.name}
+        meant = meant_port(port, known, known)
+        right = meant or choices(every) or "the number of the port"
         return _Why(
-            "HS111", place(service), f"no endpoint of {place(service)} has {named}: {what}", todo
+            "HS111",
+            place(service),
+            wrong_target(port, known, meant, whose),
+            f"set targetPort of {named(port)} of {place(service)} to {right}",
         )
     part = next((each for each in slices if each.endpoints), slices[0])
     where = f"EndpointSlice {namespace}/{part.metadata.name}"
     if not part.ports:
-        return _Why(
-            "HS152", where, without_ports(place(service), where), f"add port {port.port} to {where}"
-        )
-    shown = ", ".join(sorted({_quoted(each.name or "") for each in part.ports}))
+        todo = f"add port {port.port} to {where}"
+        return _Why("HS152", where, without_ports(place(service), where), todo)
     return _Why(
         "HS113",
         where,
-        differing_ports(port, place(service), shown, where),
-        f"name the port of {where} {_quoted(port.name or '')}",
+        differing_ports(port, place(service), (each.name or "" for each in part.ports), where),
+        f"name the port of {where} {quoted(port.name or '')}",
     )
-
-
-def wrong_target(port: ServicePort, known: Sequence[ContainerPort], where: str) -> str:
-    """Why no container has a named target port."""
-    name = port.target_port
-    other = next((each for each in known if each.name == name), None)
-    if other is not None:
-        return f'the container port "{name}" of {where} is {other.protocol or "TCP"}, not {port.protocol or "TCP"}'
-    names = sorted({each.name for each in known if each.name})
-    has = f"; it has {', '.join(names)}" if names else ", nor any other name"
-    return (
-        f'no container of {where} has a port named "{name}"{did_you_mean(str(name), names) or has}'
-    )
-
-
-def without_ports(service: str, where: str) -> str:
-    """What follows from slices without ports."""
-    return f"{where} has no ports and {service} has, so it has no SRV records, and a cluster IP leads nowhere"
-
-
-def differing_ports(port: ServicePort, service: str, shown: str, where: str) -> str:
-    """What follows from other names of the ports."""
-    return (
-        f"the port is {_quoted(port.name or '')} in {service} and {shown} in {where}; "
-        "they must have the same name"
-    )
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if name else "unnamed"
-
-
-def _ports_shown(known: Sequence[ContainerPort]) -> str:
-    return " or ".join(dict.fromkeys(each.name or str(each.container_port) for each in known))
 
 
 # The name of a pod below a Service.

@@ -92,7 +92,7 @@ class View:
             elif isinstance(each, PodManifest):
                 self._pods[each.metadata.namespace].append(each)
             elif isinstance(each, Pod):
-                self._pods[each.metadata.namespace].append(_manifest_of(each))
+                self._pods[each.metadata.namespace].append(manifest_of(each))
             elif isinstance(each, Workload):
                 self._workloads[each.metadata.namespace].append(Controlled(kind, each))
             elif isinstance(each, NetworkPolicy):
@@ -133,6 +133,10 @@ class View:
             (self._by_label.get((namespace, *pair), []) for pair in selector.items()), key=len
         )
         return [each for each in near if selector.items() <= (each.metadata.labels or {}).items()]
+
+    def by_name(self, namespace: str) -> dict[str, PodManifest]:
+        """The pods of a namespace by their names."""
+        return {each.metadata.name: each for each in self.pods(namespace)}
 
     def pod(self, namespace: str, name: str) -> PodManifest | None:
         """The pod of that name."""
@@ -217,7 +221,7 @@ class View:
         }
 
 
-def _manifest_of(pod: Pod) -> PodManifest:
+def manifest_of(pod: Pod) -> PodManifest:
     """A pod of which only what DNS needs is known."""
     meta, status = pod.metadata, pod.status
     conditions = [

@@ -18,8 +18,10 @@ from typing import Any, Final
 from msgspec import structs
 
 from hsdns.causes.cause import Cause
+from hsdns.causes.pod import why_unready
+from hsdns.causes.view import manifest_of
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.controllers.kinds import is_ready, why_not_ready
+from hsdns.cluster.controllers.kinds import is_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
@@ -497,7 +499,8 @@ def _with_hostname(addresses: Sequence[str] | None, label: str, scene: Scene) ->
 
 
 def _conditions(part: EndpointSlice, endpoint: Endpoint, kept: ClusterObjects) -> str:
-    why = why_not_ready(endpoint, kept.pods(part.metadata.namespace.encode().lower()))
+    pods = kept.pods(part.metadata.namespace.encode().lower())
+    why = why_unready(endpoint, {each.metadata.name: manifest_of(each) for each in pods})
     return f" ({why})" if why else ""
 
 

@@ -251,7 +251,7 @@ def _causes(
         if "ignores the line search" in remark:
             yield ClientCause(
                 f"{remark}, so it tries no search domain",
-                f"the line has {LINE_LEN} octets at most",
+                f"dnsConfig.searches are fewer or shorter: the line may have {LINE_LEN} octets",
                 setting._replace(text=_shortened(setting.text)),
             )
     if client.pod is not None and "search " not in client.added:

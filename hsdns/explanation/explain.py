@@ -108,7 +108,11 @@ def cause_of(
             return (
                 f"the cluster IP of {place}, which is not headless: its pods are not in the answer"
             )
-        return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {_listed(service.cluster_ips)}"
+        addresses = _listed(service.cluster_ips)
+        if qtype in (RRType.A, RRType.AAAA) and service.cluster_ips:
+            other = "IPv4" if qtype == RRType.AAAA else "IPv6"
+            return f"{place} has no {type_to_text(qtype)} record: it has {other} only, {addresses}"
+        return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {addresses}"
     if not reply.answer:
         return (
             f"{place} has no {type_to_text(qtype)} record{_why_no_record(endpoints, parsed, qtype)}"

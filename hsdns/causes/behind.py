@@ -37,8 +37,13 @@ from hsdns.causes.ports import (
     wrong_target,
 )
 from hsdns.causes.view import ENDPOINTS, PODS, SLICES, Controlled, View
-from hsdns.cluster.controllers.endpointslice import NO_ADDRESSES
-from hsdns.cluster.controllers.kinds import PodManifest, is_ready
+from hsdns.cluster.controllers.endpointslice import (
+    LEADER,
+    NO_ADDRESSES,
+    SKIP_MIRROR,
+    is_mirrored,
+)
+from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, is_ready
 from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
@@ -216,6 +221,12 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
             sentence = f": the label of {part} names another Service; {unread_slice(owner)}"
             todo = f"set the label {SERVICE_NAME_LABEL} of {part} to {name}"
             return _Why("HS151", part, sentence, todo)
+        mark = mirror_mark(view.endpoints.get(service.key))
+        if mark:
+            part = f"Endpoints {namespace}/{name}"
+            return _Why(
+                "HS153", part, f": {part}: {not_mirrored(mark)}", f"remove {mark} of {part}"
+            )
         return _Why(
             "",
             place(service),
@@ -244,6 +255,19 @@ def _stray(view: View, namespace: str, name: str) -> EndpointSlice | None:
         if is_misspelt(owner, name) or part.metadata.name.startswith(f"{name}-"):
             return part
     return None
+
+
+def mirror_mark(found: Endpoints | None) -> str:
+    """The label or annotation because of which Endpoints are not mirrored; "" if there is none."""
+    if found is None or is_mirrored(found):
+        return ""
+    is_label = (found.metadata.labels or {}).get(SKIP_MIRROR) == "true"
+    return f"the label {SKIP_MIRROR}" if is_label else f"the annotation {LEADER}"
+
+
+def not_mirrored(mark: str) -> str:
+    """What follows from it."""
+    return f"with {mark} no EndpointSlice is made of them, and DNS reads slices only"
 
 
 def unread_slice(owner: str) -> str:

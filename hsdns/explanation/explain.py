@@ -221,7 +221,11 @@ class Explainer:
                     if processor.refused
                     else f"; its target has no {type_to_text(qtype)} record"
                 )
-        elif doubt.why and (outcome != "could not tell" or doubt.is_unread):
+        elif (
+            doubt.why
+            and outcome != "leads nowhere"
+            and (outcome != "could not tell" or doubt.is_unread)
+        ):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
         near, is_meant = Nearest(), False

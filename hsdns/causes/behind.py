@@ -392,7 +392,7 @@ def _of_ports(
         if templates or pods:
             whose = str(templates[0]) if templates else f"pod {pods[0].metadata.name}"
         known = {each.name: each for each in every if each.name}
-        meant = meant_port(port, known, known)
+        meant = meant_port(port, known)
         right = meant or choices(every) or "the number of the port"
         return _Why(
             "HS111",

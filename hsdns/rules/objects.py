@@ -45,7 +45,7 @@ from hsdns.sources.manifest_yaml import field_node, field_place, json_node, key_
 # Rule: positions in an object in JSON are computed on demand; in a dump only those of objects, which cost nothing.
 
 
-_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
+_PLAIN: Final = re.compile(r"[a-z][A-Za-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
 _WORDS: Final = frozenset("true false yes no on off null y n".split())
 
 
@@ -210,10 +210,19 @@ class Objects:
         corefiles: Sequence[CorefileText] = (),
         *,
         is_whole: bool = False,
+        patched: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.manifests = manifests
         self.corefiles = corefiles
         self.is_whole = is_whole
+        self._patched = patched
+
+    def is_patched(self, *manifests: Manifest) -> bool:
+        """Whether something else, such as a kustomization, changes one of some objects."""
+        words = {(each.kind, each.name) for each in manifests} | {
+            ("", each.name) for each in manifests
+        }
+        return not self._patched.isdisjoint(words | {(each.kind, "") for each in manifests})
 
     @cached_property
     def view(self) -> View:
@@ -336,6 +345,12 @@ class Objects:
     def namespaces(self) -> set[str]:
         """The namespaces of the Services."""
         return {each.namespace for each, _ in self.services} - {""}
+
+    @cached_property
+    def is_placed(self) -> bool:
+        """Whether each Service and each workload says its namespace."""
+        pods = (each.manifest for each in self.templates)
+        return all(each.namespace for each in chain(pods, (each for each, _ in self.services)))
 
     @cached_property
     def custom(self) -> list[Manifest]:

@@ -177,9 +177,11 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
     pods = objects.selected(manifest, selector)
     if not pods or any(not each.spec.containers for each in pods):
         return  # a template without containers is incomplete
+    if objects.is_patched(manifest, *(each.manifest for each in pods)):
+        return
     ports = service.spec.ports or []
     missing = [each for each in ports if not _is_there(each, pods)]
-    targets = {target for each in ports for target in (each.target_port, each.port)}
+    targets = {each.target_port or each.port for each in ports}
     for at, port in enumerate(ports):
         name = port.target_port
         if not isinstance(name, str) or _is_there(port, pods):
@@ -187,8 +189,8 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
         every = [each for one in pods for each in ports_of(one.spec)]
         known = {each.name: each for each in every if each.name}
         free = {key: one for key, one in known.items() if not targets & {key, one.container_port}}
-        meant = meant_port(port, known, free)
-        hint, other = meant or did_you_mean(name, known), known.get(name)
+        meant = meant_port(port, free)
+        hint, other = meant or did_you_mean(name, free), known.get(name)
         whose = f"{pods[0].manifest.kind} {pods[0].manifest.name}"
         field = f"spec.ports[{at}].targetPort"
         # If others exist, it may belong to a feature that is turned off.
@@ -209,7 +211,9 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
 def probe_port(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     """Readiness probes of a port whose name their container does not have."""
     spec = mapping_at(pods.manifest.content, pods.field)
-    for at, each in mappings_at(spec, "containers"):
+    for at, each in (
+        mappings_at(spec, "containers") if not objects.is_patched(pods.manifest) else ()
+    ):
         known = {str(one.get("name")) for _, one in mappings_at(each, "ports") if one.get("name")}
         for kind in ("httpGet", "tcpSocket"):
             name = value_at(each, f"readinessProbe.{kind}.port")

@@ -25,7 +25,7 @@ def ports_of(spec: PodSpec) -> Iterable[ContainerPort]:
 
 
 def meant_port(port: ServicePort, free: Mapping[str, ContainerPort]) -> str:
-    """The container port that a target port means, of those that no other port leads to: by spelling, name or number."""
+    """The container port that a target port means, of those that no other leads to: by spelling, name or number."""
     name = str(port.target_port)
     near = [each for each in free if is_misspelt(name, each)]
     if len(near) == 1:

@@ -133,7 +133,8 @@ def _notable(endpoints: Sequence[EndpointReport]) -> str:
     found = ""
     odd = [each for each in endpoints if each.fate == "answered" and each.why]
     if odd:
-        found += f"; {len(odd)} {odd[0].why}"
+        pod = f", pod {odd[0].pod}," if odd[0].pod else ""
+        found += f"; {len(odd)}{pod} {odd[0].why}"
     out = [each for each in endpoints if each.fate == "left out"]
     about = [each for each in out if not each.why.startswith(("its name", "no hostname"))]
     if about:

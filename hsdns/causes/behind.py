@@ -36,8 +36,13 @@ from hsdns.causes.ports import (
     wrong_target,
 )
 from hsdns.causes.view import ENDPOINTS, PODS, SLICES, Controlled, View
-from hsdns.cluster.controllers.endpointslice import NO_ADDRESSES
-from hsdns.cluster.controllers.kinds import PodManifest, is_ready
+from hsdns.cluster.controllers.endpointslice import (
+    LEADER,
+    NO_ADDRESSES,
+    SKIP_MIRROR,
+    is_mirrored,
+)
+from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, is_ready
 from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
@@ -215,6 +220,12 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
             sentence = f": the label of {part} names another Service; {unread_slice(owner)}"
             todo = f"set the label {SERVICE_NAME_LABEL} of {part} to {name}"
             return _Why("HS151", part, sentence, todo)
+        mark = mirror_mark(view.endpoints.get(service.key))
+        if mark:
+            part = f"Endpoints {namespace}/{name}"
+            return _Why(
+                "HS153", part, f": {part}: {not_mirrored(mark)}", f"remove {mark} of {part}"
+            )
         return _Why(
             "",
             place(service),
@@ -243,6 +254,19 @@ def _stray(view: View, namespace: str, name: str) -> EndpointSlice | None:
         if is_misspelt(owner, name) or part.metadata.name.startswith(f"{name}-"):
             return part
     return None
+
+
+def mirror_mark(found: Endpoints | None) -> str:
+    """The label or annotation because of which Endpoints are not mirrored; "" if there is none."""
+    if found is None or is_mirrored(found):
+        return ""
+    is_label = (found.metadata.labels or {}).get(SKIP_MIRROR) == "true"
+    return f"the label {SKIP_MIRROR}" if is_label else f"the annotation {LEADER}"
+
+
+def not_mirrored(mark: str) -> str:
+    """What follows from it."""
+    return f"with {mark} no EndpointSlice is made of them, and DNS reads slices only"
 
 
 def unread_slice(owner: str) -> str:
@@ -367,7 +391,7 @@ def _of_ports(
         if templates or pods:
             whose = str(templates[0]) if templates else f"pod {pods[0].metadata.name}"
         known = {each.name: each for each in every if each.name}
-        meant = meant_port(port, known, known)
+        meant = meant_port(port, known)
         right = meant or choices(every) or "the number of the port"
         return _Why(
             "HS111",
@@ -449,6 +473,8 @@ def _meaning(view: View, namespace: str, service_name: str, label: str) -> Contr
     if found is None or not number.isdecimal() or found.workload.spec.service_name != service_name:
         return None
     first = found.workload.spec.ordinals.start
+    if not found.workload.spec.replicas:
+        return found  # it means none: that is why
     is_one = first <= int(number) < first + (found.workload.spec.replicas or 0)
     return found if is_one else None
 
@@ -456,23 +482,14 @@ def _meaning(view: View, namespace: str, service_name: str, label: str) -> Contr
 def _without_service(
     view: View, namespace: str, name: str, found: Controlled | None, pod: PodManifest | None
 ) -> Cause | None:
-    if found is None and pod is None:
+    if found is not None:
+        labels, where, field = found.labels, f"{found.kind} {namespace}/{found.name}", "serviceName"
+        whose, code = f"the pods of {found}", "HS102"
+    elif pod is not None:
+        labels, where = pod.metadata.labels or {}, f"Pod {namespace}/{pod.metadata.name}"
+        whose, field, code = f"pod {pod.metadata.name}", "subdomain", "HS106"
+    else:
         return None
-    labels = (
-        found.labels
-        if found is not None
-        else (pod.metadata.labels or {})
-        if pod is not None
-        else {}
-    )
-    whose = (
-        f"the pods of {found}"
-        if found is not None
-        else f"pod {pod.metadata.name}"
-        if pod is not None
-        else ""
-    )
-    have = "have no names of their own" if found is not None else "has no name of its own"
     others = [
         each.metadata.name
         for each in view.services.values()
@@ -481,18 +498,21 @@ def _without_service(
         and each.spec.selector
         and each.spec.selector.items() <= labels.items()
     ]
-    hint = f"; Service {others[0]} selects them" if others and found is not None else ""
-    where = (
-        f"{found.kind} {namespace}/{found.name}"
-        if found is not None
-        else f"Pod {namespace}/{pod.metadata.name if pod else ''}"
-    )
-    return Cause(
-        "HS102" if found is not None else "HS106",
-        where,
-        f"there is no Service {namespace}/{name}, so {whose} {have}{hint}",
-        f"add a headless Service {namespace}/{name} with selector {labels_text(_short(labels))}",
-    )
+    path = f"{namespace}/{name}"
+    if others:
+        todo = f"set {field} of {where} to {others[0]}, or add a headless Service {path}"
+    else:
+        selector = labels_text(_short(labels))
+        todo = f"add a headless Service {path} with selector {selector}"
+    return Cause(code, where, nameless(path, whose, others[:1]), todo)
+
+
+def nameless(path: str, whose: str, others: Sequence[str]) -> str:
+    """What follows from a serviceName or subdomain that is no Service; `others` select the pods."""
+    is_one = whose.startswith("pod ")
+    have = "has no name of its own" if is_one else "have no names of their own"
+    hint = f"; Service {others[0]} selects {'it' if is_one else 'them'}" if others else ""
+    return f"there is no Service {path}, so {whose} {have}{hint}"
 
 
 def _short(labels: Mapping[str, str]) -> dict[str, str]:

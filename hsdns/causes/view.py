@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from hsdns.causes.labels import Neighbours
 from hsdns.cluster.controllers.kinds import (
     Condition,
+    Endpoints,
     NetworkPolicy,
     OwnedMeta,
     PodManifest,
@@ -75,6 +76,7 @@ class View:
     ) -> None:
         self.unknown, self.is_live = dict(unknown or {}), is_live
         self.services: dict[Key, Service] = {}
+        self.endpoints: dict[Key, Endpoints] = {}
         self._slices: defaultdict[Key, dict[str, EndpointSlice]] = defaultdict(dict)
         self._pods: defaultdict[str, list[PodManifest]] = defaultdict(list)
         self._workloads: defaultdict[str, list[Controlled]] = defaultdict(list)
@@ -91,6 +93,8 @@ class View:
                 owner = (each.metadata.labels or {}).get(SERVICE_NAME_LABEL)
                 if owner is not None:
                     self._slices[each.metadata.namespace, owner][each.metadata.name] = each
+            elif isinstance(each, Endpoints):
+                self.endpoints[each.metadata.namespace, each.metadata.name] = each
             elif isinstance(each, PodManifest):
                 self._pods[each.metadata.namespace].append(each)
             elif isinstance(each, Pod):

@@ -199,8 +199,11 @@ class Candidates:
         if self._parsed.topology_zone:
             yield self._as_headless(f"{place} has a cluster IP, which is in no topology zone")
         if self._has_port:
-            needed = f"{place} has {self._asked_port}"
-            yield self._with_spec(self._without_port(), needed, ports=ports)
+            needed, own = f"{place} has {self._asked_port}", self._owner.spec.ports or ()
+            todo = ""
+            if len(own) == 1 and not own[0].name:
+                todo = f"set name: {text(self._parsed.port)} for port {own[0].port} of {place}"
+            yield self._with_spec(self._without_port(), needed, todo, ports=ports)
         yield self._with_spec(
             f"{place} has neither a cluster IP nor a port",
             f"{place} has a cluster IP",

@@ -108,7 +108,11 @@ def cause_of(
             return (
                 f"the cluster IP of {place}, which is not headless: its pods are not in the answer"
             )
-        return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {_listed(service.cluster_ips)}"
+        addresses = _listed(service.cluster_ips)
+        if qtype in (RRType.A, RRType.AAAA) and service.cluster_ips:
+            other = "IPv4" if qtype == RRType.AAAA else "IPv6"
+            return f"{place} has no {type_to_text(qtype)} record: it has {other} only, {addresses}"
+        return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {addresses}"
     if not reply.answer:
         return (
             f"{place} has no {type_to_text(qtype)} record{_why_no_record(endpoints, parsed, qtype)}"
@@ -129,7 +133,8 @@ def _notable(endpoints: Sequence[EndpointReport]) -> str:
     found = ""
     odd = [each for each in endpoints if each.fate == "answered" and each.why]
     if odd:
-        found += f"; {len(odd)} {odd[0].why}"
+        pod = f", pod {odd[0].pod}," if odd[0].pod else ""
+        found += f"; {len(odd)}{pod} {odd[0].why}"
     out = [each for each in endpoints if each.fate == "left out"]
     about = [each for each in out if not each.why.startswith(("its name", "no hostname"))]
     if about:
@@ -217,7 +222,11 @@ class Explainer:
                     if processor.refused
                     else f"; its target has no {type_to_text(qtype)} record"
                 )
-        elif doubt.why and (outcome != "could not tell" or doubt.is_unread):
+        elif (
+            doubt.why
+            and outcome != "leads nowhere"
+            and (outcome != "could not tell" or doubt.is_unread)
+        ):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
         near, is_meant = Nearest(), False

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hsdns.cluster.controllers.network_policy import Denial
 from hsdns.cluster.objects import Object
 from hsdns.explanation.client import Client, ClientPod
 from hsdns.explanation.explain import Explainer
@@ -112,7 +113,8 @@ def test_an_old_musl_drops_a_truncated_answer() -> None:
     ],
 )  # fmt: skip
 def test_network_policy(blocked: dict[str, str], resolver: str, first: str, name: str) -> None:
-    found = explain(name, SHOP, resolver, denied=tuple(blocked.items()))
+    denials = tuple((each, Denial(sentence, "")) for each, sentence in blocked.items())
+    found = explain(name, SHOP, resolver, denied=denials)
     assert found.cause.startswith(first)
 
 

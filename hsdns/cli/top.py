@@ -277,7 +277,7 @@ def _sections(picture: Picture) -> Iterable[_Section]:
             )
             for each in reversed(picture["changes"])
         ],
-        "nothing has changed since this command began",
+        "nothing has changed since the server has read the cluster",
     )
     yield _Section(
         "Slowest answers of the last minute",

@@ -26,7 +26,10 @@ from hsdns.cluster.freshness import (
     versions_of,
 )
 from hsdns.cluster.history import (
+    ADDED,
+    CHANGED,
     CLUSTER_IPS,
+    DELETED,
     ENDPOINT_IPS,
     EXTERNAL_IPS,
     EXTERNAL_SERIAL,
@@ -63,7 +66,6 @@ if TYPE_CHECKING:
 
 Owner = TypeVar("Owner", bound=tuple[object, ...])
 
-ADDED, CHANGED, DELETED = "added", "changed", "deleted"
 _NOTHING: Final = ServiceValue(None)  # never changed, as no name is looked up in it
 
 

@@ -22,8 +22,9 @@ Rule: if every server block has `prometheus`, the rates come from its counters, 
       estimated from a fair sample.
 
 The last changes in DNS, with the time from the write of an object to its answers:
-Rule: the time of the write is only known for EndpointSlices, because their controller records it in an annotation
-      (cluster/read_object.py).  Other changes only have the time at which the reader noticed them.
+Rule 1: they come from the ring of the store (cluster/history.py), so the first picture has those before it.
+Rule 2: the time of the write is only known for EndpointSlices, because their controller records it in an annotation
+        (cluster/read_object.py).
 
 Finds the clients that send queries in vain because of their search list (ndots):
 Rule: a query is wasted if it got NXDOMAIN, its name ends in a search domain of the cluster (NAMESPACE.svc.ZONE,
@@ -48,14 +49,14 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+from hsdns.cluster.answer_set import noted_lines
+from hsdns.cluster.history import DELETED, History, Noted
 from hsdns.cluster.read_object import read_time
-from hsdns.cluster.services import DELETED
-from hsdns.cluster.value import Key
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.metrics import TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.prometheus import Prometheus
-from hsdns.server.control.cluster import ChangeFollower, to_words
+from hsdns.server.control.cluster import to_words
 from hsdns.server.control.door import Door, kubernetes_blocks, time_text, to_line
 from hsdns.server.control.explain import Causes, FailingName, routes
 from hsdns.server.query_tap import POLL, SeenQuery
@@ -336,57 +337,56 @@ MOST_CHANGES: Final = 10
 
 
 class ServedChanges:
-    """The changes since the first reader of a selection connected, the newest last."""
+    """The last changes that the server has applied, also before the reader connected; the newest last."""
 
     def __init__(self, door: Door, wanted: QueryFilter) -> None:
         self._door, self._wanted = door, wanted
-        self._follower = ChangeFollower(door)
-        self._follower.follow()
         self._last: deque[dict[str, Any]] = deque(maxlen=MOST_CHANGES)
-        self._looked = door.wall()
+        self._seen: dict[History, Noted | None] = {}  # the newest change of each ring
 
     async def take(self, turn: Turn) -> list[dict[str, Any]]:
         """The last changes."""
-        self._follower.follow()
-        since, self._looked = self._looked, self._door.wall()
-        async for piece in self._follower.look(turn):
-            written = _written(self._follower.blocks, since)
-            self._last.extend(
-                found
-                for zone, text in piece
-                if (found := self._row(zone, text, written)) is not None
-            )
+        seen, self._seen = self._seen, {}
+        found: list[dict[str, Any]] = []
+        for block in kubernetes_blocks(self._door.serving()):
+            ring = block.store.services.history
+            if ring not in self._seen:
+                fresh = ring.after(seen.get(ring))
+                self._seen[ring] = fresh[0] if fresh else seen.get(ring)
+                found += await self._rows(block, fresh, turn)
+        found.sort(key=lambda row: row["time"])  # the changes of one time stay in order
+        self._last.extend(found)
         return list(self._last)
 
-    def _row(
-        self, zone: Name, text: str, written: dict[Key, tuple[float, float]]
-    ) -> dict[str, Any] | None:
-        change, name, record = to_words(text)
-        qname = Name.from_text(name)
-        if not self._wanted.has(qname):
+    async def _rows(
+        self, block: Kubernetes, fresh: Sequence[Noted], turn: Turn
+    ) -> list[dict[str, Any]]:
+        """The rows of the newest changes, which are the first."""
+        answer_set = block.answer_set()
+        exposed, found = answer_set.exposed_namespaces(), list[list[dict[str, Any]]]()
+        for noted in fresh:
+            if sum(map(len, found)) >= MOST_CHANGES:
+                break
+            if noted.service[0] in exposed:
+                for zone in answer_set.forward_zones:
+                    lines = noted_lines(answer_set, zone, noted)
+                    found.append([row for line in lines if (row := self._row(line, noted))])
+            await turn.end_if_long()
+        return [row for rows in reversed(found) for row in rows]
+
+    def _row(self, line: str, noted: Noted) -> dict[str, Any] | None:
+        change, name, record = to_words(line)
+        if not self._wanted.has(Name.from_text(name)):
             return None
-        labels = qname.below(zone)
-        times = written.get((labels[-2], labels[-3])) if len(labels) > 2 else None
-        served = self._door.wall() if times is None else times[1]
+        written = read_time(noted.written) if noted.event != DELETED else None
         return {
-            "time": time_text(served),
+            "time": time_text(noted.served),
             "change": change,
             "name": name,
             "record": record,
-            "written": None if times is None else time_text(times[0]),
-            "served_ms": None if times is None else round((times[1] - times[0]) * 1000, 1),
+            "written": None if written is None else time_text(written),
+            "served_ms": None if written is None else round((noted.served - written) * 1000, 1),
         }
-
-
-def _written(blocks: list[Kubernetes], since: float) -> dict[Key, tuple[float, float]]:
-    """When the last EndpointSlice of a Service was written and served, in seconds since the epoch."""
-    found: dict[Key, tuple[float, float]] = {}
-    for each in blocks:
-        for noted in each.store.services.history.since(since):
-            at = read_time(noted.written) if noted.event != DELETED else None
-            if at is not None:
-                found.setdefault(noted.service, (at, noted.served))
-    return found
 
 
 MOST_WASTED: Final = 10

@@ -40,7 +40,7 @@ from hsdns.server.query_tap import SeenQuery
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
 from tests.server.control.served import BLOCK, KUBERNETES, MORE, MemoryDoor, Served, served
-from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
+from tests.support.cluster.objects import deletes, endpoint_slice, namespace, service, upserts
 from tests.support.coroutines.eager import finish
 
 ZONES = (Name.from_text("cluster.local."),)
@@ -430,6 +430,24 @@ def test_what_is_written_is_served() -> None:
     time = "2023-11-14T22:29:59.500+00:00"
     assert address == ("added", f"10.0.0.1 {DB}", time, 500.0)
     assert port[2:] == (time, 500.0)
+
+
+def test_what_changed_before_the_reader_came() -> None:
+    following = Following()
+    for objects in (
+        [endpoint_slice("shop/web-1", "web", "10.0.0.9")],
+        [service("shop/web", "10.96.0.2", version="2")],
+    ):
+        following.block.store.apply(upserts(*objects))
+    following.block.store.apply(deletes(endpoint_slice("shop/web-1", "web")))
+    web = "web.shop.svc.cluster.local."
+    assert [row[:2] for row in following.take()] == [
+        ("added", f"endpoint 10.0.0.9 {web}"),
+        ("removed", f"10.96.0.1 {web}"),
+        ("added", f"10.96.0.2 {web}"),
+        ("removed", f"endpoint 10.0.0.9 {web}"),
+    ]  # fmt: skip
+    assert len(following.take()) == 4
 
 
 def test_filter_and_bound() -> None:

@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from hsdns.cli.command import (
     ANY,
+    CONTEXT,
     CONTROL,
     IN_NAMESPACE,
+    KUBECONFIG,
+    NO_CODE,
     Command,
     Contradiction,
     FlagError,
@@ -29,6 +32,7 @@ from hsdns.cli.command import (
 )
 
 if TYPE_CHECKING:
+    from hsdns.ask.names import Word
     from hsdns.cli.running_server import RunningServer
     from hsdns.wire.message import Query
 
@@ -75,7 +79,7 @@ class Asked(NamedTuple):
                 f"{text}: a DNS server does not say which names a Pod has; hsdns explain {text} does"
             )
         else:
-            is_named = namespace or word.kind == "service"
+            is_named = namespace or word.kind != "host"
             domain = self.domain or (DOMAIN if is_named else "")
             has = exists or self.exists
             name = full_name(word, domain, [domain], lambda label: has(f"{label}.svc.{domain}."))
@@ -93,11 +97,16 @@ def servers_to_ask(words: Sequence[str], port: int | None, control: str | None) 
     if words:
         return Asked(read_servers(words, port or PORT), domain_of(RESOLV_CONF) or DOMAIN)
     from hsdns.cli.running_server import NotRunning, looking_at
+    from hsdns.cli.source import find_kubeconfig, is_in_pod
 
     try:
         running = looking_at(control)
     except NotRunning:
-        return of_resolv_conf(RESOLV_CONF, port)
+        found = of_resolv_conf(RESOLV_CONF, port)
+        with contextlib.suppress(FlagError):
+            if not is_in_pod() and find_kubeconfig():
+                complain("-context NAME asks the DNS servers of a cluster instead")
+        return found
     host, own = running.dns_address()
     if port not in (None, own):
         raise Contradiction(
@@ -124,9 +133,15 @@ class Lookup(Command):
 
     server: Annotated[
         str,
-        flag("the server to ask (default: the one that runs, or of /etc/resolv.conf)", "ADDRESS"),
+        flag(
+            "the server to ask (default: of -context, else the one that runs, or of /etc/resolv.conf)",
+            "ADDRESS",
+        ),
     ] = ""
     control: Annotated[str | None, CONTROL] = None
+    kubeconfig: Annotated[str, KUBECONFIG] = ""
+    context: Annotated[str, CONTEXT] = ""
+    no_code: Annotated[bool, NO_CODE] = False
     namespace: Annotated[str, IN_NAMESPACE] = ""
     port: Annotated[int, flag("its port (default 53)", "PORT", name="p", low=1)] = 53
     tcp: Annotated[bool, flag("ask over TCP; without, only where the reply does not fit")] = False
@@ -143,15 +158,19 @@ class Lookup(Command):
         from hsdns.wire.text import rdata_to_text
 
         text, rrtype = self.name_and_type()
-        read_question(read_word(text).name, rrtype)
-        self.exclusive("control", "server")
+        word = read_word(text, self.namespace)
+        read_question(word.name, rrtype)
+        self.exclusive("control", "server", "context", "kubeconfig")
+        self.exclusive("server", "context", "kubeconfig")
         port = self.port if "p" in self.given else None
-        asked = servers_to_ask([self.server] if self.server else [], port, self.control)
-        [(host, port)] = asked.servers
-
         try:
-            exists = partial(asked.exists, is_tcp=self.tcp)
-            name = asked.name_meant(text, self.namespace, exists)
+            if self.given.isdisjoint(("context", "kubeconfig")):
+                asked = servers_to_ask([self.server] if self.server else [], port, self.control)
+                exists = partial(asked.exists, is_tcp=self.tcp)
+                (host, port), *_ = asked.servers
+                name = asked.name_meant(text, self.namespace, exists)
+            else:
+                (host, port), name = self._of_cluster(word)
             qname, qtype = read_question(name, rrtype)
             query = Query.ask(qname, qtype)
             reply = question.ask(host, port, query, TIMEOUT, Random(), is_tcp=self.tcp)
@@ -166,6 +185,25 @@ class Lookup(Command):
             rdata = rdata_to_text(each.rrtype, each.rdata)
             say(f"{each.owner.to_text()} {each.ttl} IN {type_to_text(each.rrtype)} {rdata}")
         return 0 if reply.rcode == Rcode.NOERROR and reply.answer else 1
+
+    @classmethod
+    def status_of(cls, error: Exception) -> int:
+        """2 where the cluster does not say whom to ask."""
+        from hsdns.cli.offline import CannotTell
+
+        return 2 if isinstance(error, CannotTell) else super().status_of(error)
+
+    def _of_cluster(self, word: Word) -> tuple[tuple[str, int], str]:
+        """A DNS server of the cluster, and the domain name that the word means; raise OperatorError or OSError."""
+        from hsdns.cli.source import access_of, cluster_tokens, default_namespace
+        from hsdns.doctor.servers import servers_and_name
+        from hsdns.explanation.cli import say_meant
+
+        objects = cluster_tokens(access_of(self.kubeconfig, self.context))
+        word = word._replace(default=default_namespace(objects))
+        (server, *_), name = servers_and_name(objects, word, runs_code=not self.no_code)
+        say_meant(self.words[0], name)
+        return server, name
 
 
 def servers_of(path: str) -> list[str]:

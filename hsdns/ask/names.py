@@ -1,10 +1,11 @@
-"""The domain name that a person means: a short name, `service/web`, `pod/db-0`, a URL, a gRPC target, `host:port`.
+"""The domain name that a person means: a short name, `service/web`, `pod/db-0`, `shop/web`, a URL, a gRPC target.
 
 Path: the word of a command, or `name` of /v1/explain -> read_word() -> full_name() -> a query.
 Rule 1: a name with a dot at its end, or in a zone of the server, is that name, and so is the name that a program looks
         up by a search list: there only the host of a URL or a target is taken.
 Rule 2: else a short name is one of the cluster.  Its last label is `svc` or `pod`, or a namespace that exists, or it
         is in the namespace that is given; a single label is a Service, in the default namespace if none is given.
+Rule 3: `shop/web` is NAMESPACE/NAME of a Service, else of a Pod.
 Source: https://github.com/grpc/grpc/blob/master/doc/naming.md, and kubectl's TYPE/NAME.
 """
 
@@ -23,8 +24,14 @@ KINDS: Final = {
     **dict.fromkeys(("service", "services", "svc"), "service"),
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
 }
+_OTHER_KINDS: Final = frozenset(
+    "deployment deployments deploy statefulset statefulsets sts daemonset daemonsets ds replicaset replicasets rs job "
+    "jobs cronjob cronjobs ingress ingresses ing configmap configmaps cm secret secrets endpoints ep endpointslice "
+    "endpointslices namespace namespaces ns node nodes no".split()
+)
 _PORT: Final = re.compile(r":\d{1,5}$")
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_OBJECT: Final = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
 
 
 class BadWord(OperatorError, ValueError):
@@ -32,7 +39,7 @@ class BadWord(OperatorError, ValueError):
 
 
 class Word(NamedTuple):
-    """What a word names: `kind` is host, service, pod, or address; `namespace` is "" if none is given.
+    """What a word names: `kind` is host, service, pod, object, or address; `namespace` is "" if none is given.
 
     `default` is the namespace of a single label then.
     """
@@ -82,10 +89,16 @@ def read_word(text: str, namespace: str = "") -> Word:
         url = url.partition("/")[2]
     if marker:
         host = re.split(r"[/?#]", url)[0].rpartition("@")[2]
-    elif slash and resource.replace("-", "").isalpha():
+    elif slash and resource.lower() in _OTHER_KINDS:
         raise BadWord(
             f'DNS has names of Services and Pods: service/NAME and pod/NAME, found "{text}"'
         )
+    elif slash and _LABEL.fullmatch(resource.lower()) and not resource.isdigit():
+        if not _OBJECT.fullmatch(rest.lower()):
+            raise BadWord(f'NAMESPACE/NAME names a Service or a Pod, found "{text}"')
+        if namespace not in ("", resource.lower()):
+            raise BadWord(f"-n {namespace} and {text} name two namespaces; leave one out")
+        return Word("object", rest.lower(), resource.lower())
     elif slash and not resource.isdigit():  # digits: a label of RFC 2317
         host = resource
     else:
@@ -117,7 +130,7 @@ def full_name(
     Raise BadWord.
     """
     name, namespace = word.name, word.namespace
-    if word.kind == "service":
+    if word.kind in ("service", "object"):
         if not domain:
             raise BadWord("no zone of a cluster is served, so a Service has no name")
         return f"{name}.{namespace or word.default}.svc.{domain}."

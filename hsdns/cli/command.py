@@ -242,6 +242,11 @@ NO_CODE: Final = flag(
     "run nothing that the input names: no module of python, no program of a kubeconfig, no istioctl"
 )
 
+KUBECONFIG: Final = flag(
+    "how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE"
+)
+CONTEXT: Final = flag("context of the kubeconfig (default: its current one)", "NAME")
+
 
 CONTROL: Final = flag(
     "control socket of the server (default: of the one that runs), or ADDRESS:PORT", "PATH"

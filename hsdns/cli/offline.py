@@ -235,6 +235,7 @@ async def wait_for_clusters(
 def check_read(blocks: Sequence[Kubernetes], limit: str = "", *, is_whole: bool = False) -> None:
     """Raise CannotTell if a cluster has not been read, the whole one or what may be."""
     for block in blocks:
-        if not block.store.serves or (is_whole and block.unread()):
-            why = f"{limit}, from {block.source}" if limit else f": {block.unread()}"
+        rights = block.source.unread() if isinstance(block.source, ApiServer) else ""
+        if not block.store.serves or (is_whole and rights):
+            why = f": {rights}" if rights else f"{limit}, from {block.source}"
             raise CannotTell(f"the cluster could not be read{why}")

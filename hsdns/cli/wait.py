@@ -1,12 +1,10 @@
 """`hsdns wait NAME [TYPE]`: returns when DNS has the expected answer, for scripts and CI.
 
 Path: argv -> here -> ask/question.py (sends queries), load/cli/cluster.py (right answers) -> standard output.
-Rule 1: with -source or -conf it waits until each server's answer matches the objects; with -count for that number of
-        records; without these flags for one record or more.
+Rule 1: with -source, -conf or -context it waits until each server's answer matches the objects; with -count for that
+        number of records; without these flags for one record or more.
 Rule 2: exit status 0: all servers have the answer; 1: not in time; 2: bad input, or the cluster could not be read.
 Rule 3: at the timeout it shows each server's answer, and why, with the first line of `hsdns explain`.
-
-The right answer to one question, from the objects of a cluster that changes.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -30,18 +28,16 @@ from hsdns.cli.command import (
     say,
     say_text,
 )
-from hsdns.cli.source import SourceCommand
+from hsdns.cli.source import SourceCommand, default_namespace, is_cluster
 from hsdns.corefile.tree import Token
 from hsdns.errors import OperatorError
-from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
+from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
 from hsdns.wire.text import rdata_to_text
 
 if TYPE_CHECKING:
     from hsdns.ask.cli import Asked
-    from hsdns.explanation.report import Explanation
-    from hsdns.load.questions import Questions
     from hsdns.load.verify.judge import Answer
     from hsdns.plugins.kubernetes import Kubernetes
 
@@ -117,7 +113,7 @@ class Wait(SourceCommand):
     server: Annotated[
         list[str] | None,
         flag(
-            "servers that must answer it (default: the one that runs, or of /etc/resolv.conf)",
+            "servers that must answer it (default: of -context, else the one that runs, or of /etc/resolv.conf)",
             "ADDRESS...",
         ),
     ] = None
@@ -136,8 +132,6 @@ class Wait(SourceCommand):
 
     def run(self) -> int:
         """Wait, and show each server's answer."""
-        from hsdns.ask.cli import servers_to_ask
-        from hsdns.explanation.cli import say_meant
         from hsdns.explanation.question import read_question
 
         text, rrtype = self.name_and_type()
@@ -145,62 +139,124 @@ class Wait(SourceCommand):
         read_question(word.name, rrtype)
         count = _count(self.count)
         self.exclusive("control", "server")
-        port = self.port if "p" in self.given else None
-        asked = servers_to_ask(self.server or [], port, self.control)
         objects = self.objects()
-        has_objects = self.conf is not None or objects is not None
-        left, cluster, spent = self.timeout, None, 0.0
-        if has_objects:
-            name = self._explained(objects, word).name if not word.is_whole else word.name
-            say_meant(text, name)
-            qname, qtype = read_question(name, rrtype)
-            cluster = expecting(self.conf, objects, qname, qtype, runs_code=self.runs_code)
-        else:
-            began = time.monotonic()
-            deadline = began + self.timeout
-            name = asked.name_meant(text, self.namespace, partial(_exists, asked, deadline))
-            qname, qtype = read_question(name, rrtype)
-            spent = time.monotonic() - began
-            left = max(PAUSE, self.timeout - spent)
-        seen, seconds = _wait(Query.ask(qname, qtype), asked.servers, count, left, cluster)
-        seconds += spent
-        met = all(each.is_right for each in seen)
-        why = "" if met else self._why(objects, asked, qname, qtype)
-        if count is not None:
-            wanted = str(count)
-        else:
-            wanted = str(Count(1, None)) if cluster is None else "what the objects say"
+        with ExitStack() as stack:
+            if self.conf is None and objects is None:
+                found = self._of_servers(text, rrtype)
+                count = Count(1, None) if count is None else count
+            else:
+                found = stack.enter_context(self._of_objects(objects, word, rrtype))
+            qname, qtype = found.qname, found.qtype
+            query = Query.ask(qname, qtype)
+            seen, seconds = _wait(query, found.servers, count, found.left, found.expected)
+            met = all(each.is_right for each in seen)
+            why = "" if met else found.why()
+        seconds += self.timeout - found.left
+        wanted = "what the objects say" if count is None else str(count)
         if self.o == "json":
             say_text(_json(qname, qtype, seen, seconds, wanted, why))
         else:
             say(*_lines(qname, qtype, seen, seconds, wanted, why))
         return 0 if met else 1
 
-    def _explained(
-        self, objects: tuple[Token, ...] | None, word: Word, qtype: int = RRType.A
-    ) -> Explanation:
-        from hsdns.explanation.cli import explain_offline
+    def _asked(self) -> Asked:
+        from hsdns.ask.cli import servers_to_ask
 
-        found, _ = explain_offline(self.conf, objects, word, qtype, runs_code=self.runs_code)
-        return found
+        port = self.port if "p" in self.given else None
+        return servers_to_ask(self.server or [], port, self.control)
 
-    def _why(self, objects: tuple[Token, ...] | None, asked: Asked, qname: Name, qtype: int) -> str:
-        """The first line of an explanation, and its source; "" if there is none."""
+    def _of_servers(self, text: str, rrtype: str) -> Waiting:
+        """What servers alone are asked."""
         from hsdns.cli.running_server import find
         from hsdns.explanation.cli import explain_running
+        from hsdns.explanation.question import read_question
 
-        name = qname.to_text()
-        try:
-            if self.conf is not None or objects is not None:
-                found = self._explained(objects, Word("host", name, ""), qtype)
-                return f"the objects say: {found.cause}"
-            running = asked.running or find(None)
-            if set(running.dns_addresses()).isdisjoint(asked.servers):
-                return ""  # it is another server that was asked
-            found = explain_running(running, name, qtype)
-            return f"the server that runs here says: {found.cause}"
-        except (OperatorError, OSError):
-            return ""
+        asked, began = self._asked(), time.monotonic()
+        exists = partial(_exists, asked, began + self.timeout)
+        name = asked.name_meant(text, self.namespace, exists)
+        qname, qtype = read_question(name, rrtype)
+
+        def why() -> str:
+            try:
+                running = asked.running or find(None)
+                if set(running.dns_addresses()).isdisjoint(asked.servers):
+                    return ""  # it is another server that was asked
+                found = explain_running(running, qname.to_text(), qtype)
+                return f"the server that runs here says: {found.cause}"
+            except (OperatorError, OSError):
+                return ""
+
+        left = max(PAUSE, self.timeout - (time.monotonic() - began))
+        return Waiting(asked.servers, qname, qtype, left, why)
+
+    @contextmanager
+    def _of_objects(
+        self, objects: tuple[Token, ...] | None, word: Word, rrtype: str
+    ) -> Iterator[Waiting]:
+        """What is asked of servers, and right by the objects; of a cluster its own DNS servers, unless flags name some.
+
+        Raise CorefileError, CannotTell, LoadError or OSError.
+        """
+        import asyncio
+
+        from hsdns.cli.offline import CannotTell, configure, say_unread
+        from hsdns.doctor.servers import found_servers
+        from hsdns.explanation.cli import NOT_STARTED, explained, say_meant
+        from hsdns.explanation.observed import not_known
+        from hsdns.explanation.question import read_question
+        from hsdns.load.cli.cluster import LoadCluster
+        from hsdns.load.questions import Question, Questions
+        from hsdns.server.explaining import name_of
+
+        is_own = is_cluster(objects) and not self.server and self.control is None
+        servers = [] if is_own else self._asked().servers
+        word = word._replace(default=default_namespace(objects))
+        configuration, problems = configure(self.conf, objects, runs_code=self.runs_code)
+        seen: list[Kubernetes] = []
+
+        async def choose(blocks: Sequence[Kubernetes]) -> Questions:
+            say_unread(blocks)
+            name = await name_of(configuration, cluster.runtime, word)
+            say_meant(self.words[0], name)
+            question = Question(*read_question(name, rrtype), "waited for")
+            for each in blocks:
+                if why := not_known(each, question.query()):
+                    raise CannotTell(why)
+            seen.extend(blocks)
+            return Questions([question])
+
+        def why() -> str:
+            name = question.name.to_text()
+            explaining = explained(configuration, cluster.runtime, name, question.qtype, problems)
+            return f"the objects say: {cluster.call(explaining).cause}"
+
+        cluster = LoadCluster(
+            configuration, choose, verifies=True, within=word.namespaces, without=NOT_STARTED
+        )
+        with cluster:
+            truth, (question,) = cluster.truth, cluster.questions.all
+            assert truth is not None, "it verifies"
+            if is_own and objects is not None:
+                access = [each.text for each in objects[1:]]
+                finding = found_servers(seen, access, runs_code=self.runs_code)
+                found, unasked = asyncio.run(finding)
+                servers = [(each.host, each.port) for each in found]
+                if not servers:
+                    raise CannotTell(unasked)
+            yield Waiting(
+                servers, question.name, question.qtype, self.timeout, why, partial(truth.latest, 0)
+            )
+
+
+class Waiting(NamedTuple):
+    """The servers to ask, the question, the seconds that are left, why it is not right, and the right answer now."""
+
+    servers: Sequence[tuple[str, int]]
+    qname: Name
+    qtype: int
+    left: float
+    why: Callable[[], str]
+    expected: Expected | None = None
 
 
 def _exists(asked: Asked, deadline: float, name: str) -> bool:
@@ -221,7 +277,7 @@ def _wait(
     servers: Sequence[tuple[str, int]],
     count: Count | None,
     timeout: float,
-    cluster: AbstractContextManager[Expected] | None,
+    expected: Expected | None,
 ) -> tuple[list[Seen], float]:
     from hsdns.ask.question import NoReply, ask
 
@@ -234,13 +290,9 @@ def _wait(
         except NoReply as error:
             return str(error)
 
-    with ExitStack() as stack:
-        expected = None if cluster is None else stack.enter_context(cluster)
-        if count is None and expected is None:
-            count = Count(1, None)
-        return wait_until_right(
-            list(names), question, query.qtype, count, expected, timeout, time.monotonic, time.sleep
-        )
+    return wait_until_right(
+        list(names), question, query.qtype, count, expected, timeout, time.monotonic, time.sleep
+    )
 
 
 def _look(
@@ -325,28 +377,3 @@ def _count(text: str | None) -> Count | None:
             f'-count needs a number such as 3, or 3+ for at least so many, found "{text}"'
         )
     return Count(int(digits), None if text.endswith("+") else int(digits))
-
-
-@contextmanager
-def expecting(
-    conf: object,
-    objects: tuple[Token, ...] | None,
-    qname: Name,
-    qtype: int,
-    *,
-    runs_code: bool = True,
-) -> Iterator[Callable[[], Answer | None]]:
-    """Watch a cluster, and yield what returns the answer now; raise CorefileError, CannotTell, LoadError or OSError."""
-    from hsdns.cli.offline import configure
-    from hsdns.load.cli.cluster import LoadCluster
-    from hsdns.load.questions import Question, Questions
-
-    def choose(blocks: Sequence[Kubernetes]) -> Questions:
-        return Questions([Question(qname, qtype, "waited for")])
-
-    configuration, _ = configure(conf, objects, runs_code=runs_code)
-    with LoadCluster(configuration, choose, verifies=True) as cluster:
-        truth = cluster.truth
-        assert truth is not None, "it verifies"
-
-        yield lambda: truth.latest(0)

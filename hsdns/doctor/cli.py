@@ -29,6 +29,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from hsdns import __version__
 from hsdns.cli.command import (
     ANY,
+    CONTEXT,
+    KUBECONFIG,
     Contradiction,
     FlagError,
     Progress,
@@ -38,9 +40,7 @@ from hsdns.cli.command import (
     say_json,
 )
 from hsdns.cli.source import (
-    CONTEXT,
     DEMO,
-    KUBECONFIG,
     access_of,
     cluster_text,
     cluster_tokens,

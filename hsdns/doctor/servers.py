@@ -25,6 +25,7 @@ Rule: names without a failed query are omitted, so that the object is small: a r
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,11 +38,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.ask.cli import read_servers
+from hsdns.ask.names import Word
 from hsdns.ask.question import NoReply, Refused, ask
 from hsdns.audit.questions import replicas
 from hsdns.audit.report import record_texts
 from hsdns.cli.command import FlagError
-from hsdns.cli.offline import CannotTell, config_map_of, configure
+from hsdns.cli.offline import CannotTell, config_map_of, configure, connect, reading
 from hsdns.cli.source import ZONES, cluster_tokens, kubernetes_alone, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
 from hsdns.cluster.controllers.network_policy import KNOWN, PORT
@@ -50,9 +52,10 @@ from hsdns.cluster.schema import SVC
 from hsdns.cluster.value import Key, ServiceValue
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.mounted import corefiles
-from hsdns.corefile.tree import CorefileError
+from hsdns.corefile.tree import CorefileError, Token
 from hsdns.doctor.cli import NotAsked as PodNotAsked
 from hsdns.doctor.cli import PodView
+from hsdns.explanation.cli import NOT_STARTED
 from hsdns.explanation.observed import not_known
 from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
@@ -64,6 +67,7 @@ from hsdns.recording.reader import BadRecording, Recording
 from hsdns.resolver.search_cost import ClientCost, SearchCosts
 from hsdns.rules.corefile_text import CorefileText, zones_of
 from hsdns.rules.objects import Objects
+from hsdns.server.explaining import name_of
 from hsdns.sources.cluster_dump import (
     ANSWERS,
     DNS_SERVER,
@@ -74,7 +78,7 @@ from hsdns.sources.cluster_dump import (
     list_all,
 )
 from hsdns.wire.iana import Rcode, RRClass, RRType, rcode_from_text, rcode_to_text, type_to_text
-from hsdns.wire.message import RR
+from hsdns.wire.message import RR, Query
 from hsdns.wire.name import Name
 
 POD: Final = "pod"
@@ -290,6 +294,63 @@ def of_cluster(items: Sequence[Mapping[str, Any]], blocks: Sequence[Kubernetes])
             cluster_ips = (str(ip_address(each)) for each in value.cluster_ips)
             return [*found, *(DnsServer(SERVICE, service, each, PORT) for each in cluster_ips)]
     return []
+
+
+async def found_servers(
+    blocks: Sequence[Kubernetes], access: Sequence[str], *, runs_code: bool
+) -> tuple[list[DnsServer], str]:
+    """The DNS servers of a cluster that has been read, as far as they answer here, or why none is asked.
+
+    One of them has to give an address that only this cluster has.
+    """
+    if not all(each.store.serves for each in blocks):
+        return [], NO_SERVICE
+    transport = connect(access, runs_code=runs_code)
+    try:
+        known = of_cluster(await dns_items(transport), blocks)
+    finally:
+        await transport.close()
+    proofs = [proof for each in blocks for proof in witnesses(each.answer_set())]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        knowing = [asyncio.wrap_future(pool.submit(_knows, each, proofs)) for each in known]
+        looked = await asyncio.gather(*knowing)
+    found = [server for server, knows in zip(known, looked, strict=True) if knows is not None]
+    if any(looked):
+        return found, ""
+    return [], UNKNOWN if found else UNREACHED if known else NO_SERVICE
+
+
+def servers_and_name(
+    objects: tuple[Token, ...], word: Word, *, runs_code: bool
+) -> tuple[list[tuple[str, int]], str]:
+    """The places of the DNS servers of a cluster, and what a word means in it; raise OperatorError or OSError."""
+    configuration, _ = configure(None, objects, runs_code=runs_code)
+    access = [each.text for each in objects[1:]]
+
+    async def look() -> tuple[list[DnsServer], str, str]:
+        async with reading(configuration, word.namespaces, NOT_STARTED) as (runtime, blocks):
+            name = await name_of(configuration, runtime, word)
+            return *await found_servers(blocks, access, runs_code=runs_code), name
+
+    found, why, name = asyncio.run(look())
+    if not found:
+        raise CannotTell(why)
+    return [(each.host, each.port) for each in found], name
+
+
+def _knows(server: DnsServer, proofs: Sequence[RRset]) -> bool | None:
+    """Whether a server gives addresses that only this cluster has; None if it gives no reply."""
+    drawn, found = random.Random(), None
+    for rrset in proofs:
+        try:
+            query = Query.ask(rrset[0].owner, rrset[0].rrtype)
+            reply = ask(server.host, server.port, query, EACH, drawn)
+        except NoReply:
+            return found
+        found = {each.rdata for each in reply.answer} == {each.rdata for each in rrset}
+        if found:
+            break
+    return found
 
 
 async def dns_items(transport: Transport) -> list[dict[str, Any]]:

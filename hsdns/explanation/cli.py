@@ -29,6 +29,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
 
@@ -54,12 +55,12 @@ if TYPE_CHECKING:
     from hsdns.assemble import Configuration
     from hsdns.cli.offline import Problems
     from hsdns.cli.running_server import RunningServer
-    from hsdns.cluster.answer_set import RRset
     from hsdns.corefile.tree import Token
     from hsdns.doctor.servers import DnsServer
     from hsdns.explanation.question import LookupQuestion
     from hsdns.explanation.report import Explanation, ServerAnswer, ServerReport
     from hsdns.plugins.kubernetes import Kubernetes
+    from hsdns.server.runtime import ServerRuntime
     from hsdns.wire.name import Name
 
 UNKNOWN: Final = 2  # the exit status if the answer is unknown, also for bad input
@@ -151,7 +152,8 @@ class AskerCommand(ClusterCommand):
     @property
     def word(self) -> Word:
         """What the first word names; a Service and a Pod are by default in the namespace of -from.  Raise BadWord."""
-        return read_word(self.name_and_type()[0], self.namespace or self.pod.partition("/")[0])
+        found = read_word(self.name_and_type()[0], self.namespace)
+        return found._replace(namespace=found.namespace or self.pod.partition("/")[0])
 
     def resolvers(self) -> tuple[str, ...]:
         """The resolvers to show; raise QuestionError."""
@@ -267,7 +269,8 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
         from hsdns.explanation.text import lines
 
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        say(*lines(found, colour=colour, with_history=with_history), shown=str)
+        width = get_terminal_size((0, 0)).columns  # 0 in a pipe
+        say(*lines(found, width, colour=colour, with_history=with_history), shown=str)
 
 
 def say_meant(text: str, name: str) -> None:
@@ -349,41 +352,45 @@ async def _explain(
 ) -> AsyncIterator[tuple[Explanation, list[Kubernetes]]]:
     """An explanation, with the blocks that it is about."""
     from hsdns.cli.offline import reading
-    from hsdns.explanation.question import read_question
-    from hsdns.server.explaining import explain_lookup, make_explainer, name_of
+    from hsdns.server.explaining import explain_lookup, name_of
 
-    is_builtin = configuration.corefile.path == source.NAME
     async with reading(configuration, word.namespaces, NOT_STARTED) as (runtime, blocks):
         name = await name_of(configuration, runtime, word, as_typed=is_typed)
-        if asks is not None:
-            asks = asks._replace(name=name)
+        if asks is None:
+            found = await explained(configuration, runtime, name, qtype, problems)
+        else:
             found = await explain_lookup(
                 configuration,
                 runtime,
-                asks,
+                asks._replace(name=name),
                 pause=_go_on,
                 problems=problems.sentences,
-                is_builtin=is_builtin,
+                is_builtin=configuration.corefile.path == source.NAME,
             )
-        else:
-            qname, _ = read_question(name)
-            explainer = make_explainer(
-                configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
-            )
-            found = await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
         yield found, blocks
+
+
+async def explained(
+    configuration: Configuration, runtime: ServerRuntime, name: str, qtype: int, problems: Problems
+) -> Explanation:
+    """The explanation of a question by the plugins of a configuration, which run."""
+    from hsdns.explanation.question import read_question
+    from hsdns.server.explaining import make_explainer
+
+    is_builtin = configuration.corefile.path == source.NAME
+    explainer = make_explainer(
+        configuration, runtime, asks=False, pause=_go_on, is_builtin=is_builtin
+    )
+    qname, _ = read_question(name)
+    return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
 
 
 async def _with_servers(
     found: Explanation, blocks: list[Kubernetes], access: Sequence[str], *, runs_code: bool
 ) -> Explanation:
     """The explanation beside what the DNS servers of its cluster answer, each asked as `hsdns doctor` does it."""
-    from concurrent.futures import ThreadPoolExecutor
-    from functools import partial
-
     from msgspec import structs
 
-    from hsdns.cli.offline import connect
     from hsdns.doctor import servers as dns
     from hsdns.explanation.report import ServersReport, compare
     from hsdns.wire.iana import type_from_text
@@ -391,49 +398,23 @@ async def _with_servers(
 
     if not all(each.store.serves for each in blocks):
         return found
-    transport = connect(access, runs_code=runs_code)
-    try:
-        known = dns.of_cluster(await dns.dns_items(transport), blocks)
-    finally:
-        await transport.close()
+    known, unasked = await dns.found_servers(blocks, access, runs_code=runs_code)
     asked = found.name if found.asker is None else found.asker.decisive
     question = Name.from_text(asked), type_from_text(found.type)
-    proofs = [proof for each in blocks for proof in dns.witnesses(each.answer_set())]
 
-    def look(server: dns.DnsServer) -> tuple[ServerReport, bool]:
+    def look(server: DnsServer) -> ServerReport:
         def ask_once() -> tuple[ServerAnswer, ServerReport]:
             answer = ask_server(server.host, server.port, *question, timeout=dns.EACH)
             return answer, compare(found, f"{server.about} at {server}", answer)
 
-        answer, report = dns.settled(
+        _, report = dns.settled(
             ask_once, lambda looked: bool(looked[0].error) or not looked[1].differences, time.sleep
         )
-        return report, not answer.error and any(map(partial(_knows, server), proofs))
+        return report
 
-    with ThreadPoolExecutor(dns.AT_ONCE) as pool:
-        looking = [asyncio.wrap_future(pool.submit(look, each)) for each in known]
-        looked = await asyncio.gather(*looking)
-    reports = [report for report, _ in looked if report.rcode]
-    unasked = "" if known else dns.NO_SERVICE
-    if known and not any(is_own for _, is_own in looked):
-        unasked, reports = dns.UNKNOWN if reports else dns.UNREACHED, []
+    looked = await asyncio.gather(*(asyncio.to_thread(look, each) for each in known))
+    reports = [report for report in looked if report.rcode]
     return structs.replace(found, servers=ServersReport(reports, unasked))
-
-
-def _knows(server: DnsServer, rrset: RRset) -> bool:
-    """Whether a server gives the addresses that only this cluster has."""
-    from random import Random
-
-    from hsdns.ask.question import NoReply, ask
-    from hsdns.doctor.servers import EACH
-    from hsdns.wire.message import Query
-
-    query = Query.ask(rrset[0].owner, rrset[0].rrtype)
-    try:
-        reply = ask(server.host, server.port, query, EACH, Random())
-    except NoReply:
-        return False
-    return {each.rdata for each in reply.answer} == {each.rdata for each in rrset}
 
 
 async def _go_on() -> None:

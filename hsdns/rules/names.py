@@ -12,11 +12,10 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import NamedTuple
 
-from hsdns.causes.behind import SLICES
 from hsdns.causes.cause import Cause
 from hsdns.causes.failing import failing
 from hsdns.causes.intended import intended
-from hsdns.causes.view import View
+from hsdns.causes.view import SLICES, View
 from hsdns.cluster.address import is_reverse
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.simulation import simulate

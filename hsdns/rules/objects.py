@@ -21,7 +21,14 @@ import yaml
 
 from hsdns.causes.labels import MADE_LABELS
 from hsdns.cluster.controllers.defaults import Refused
-from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, PodSpec, PodTemplate, Workload
+from hsdns.cluster.controllers.kinds import (
+    ContainerPort,
+    Endpoints,
+    PodManifest,
+    PodSpec,
+    PodTemplate,
+    Workload,
+)
 from hsdns.cluster.controllers.kinds import Manifest as Kind
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Service
 from hsdns.corefile.tree import (
@@ -30,14 +37,14 @@ from hsdns.corefile.tree import (
 from hsdns.rules.corefile_text import CorefileText, Placed
 from hsdns.rules.rule import Edit, Remark
 from hsdns.sources.manifest_file import ObjectRead
-from hsdns.sources.manifest_yaml import field_node, field_place, json_node
+from hsdns.sources.manifest_yaml import field_node, field_place, json_node, key_node
 
 # An object as written in a file, with the positions of its fields.
 #
 # Rule: positions in an object in JSON are computed on demand; in a dump only those of objects, which cost nothing.
 
 
-_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*")
+_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
 _WORDS: Final = frozenset("true false yes no on off null y n".split())
 
 
@@ -119,12 +126,13 @@ class Manifest:
         """Make a remark about a field; `at` is the field with the position, if it is another."""
         return Remark(self.at(at or field), str(self), field, sentence, level, edit)
 
-    def replaced(self, field: str, text: str) -> Edit | None:
-        """The edit that replaces the value of a field; None if that is not one word on one line.
+    def replaced(self, field: str, text: str, *, is_key: bool = False) -> Edit | None:
+        """The edit that replaces the value of a field, or its key; None if that is not one word on one line.
 
         The new word has the quotes of the old one, and quotes if it would not be text without them.
         """
-        node = None if self.whole is None else field_node(self.node, field)
+        found = key_node if is_key else field_node
+        node = None if self.whole is None else found(self.node, field)
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
             return None
         if node.start_mark.line != node.end_mark.line:
@@ -175,6 +183,11 @@ class PodSet(NamedTuple):
     spec: PodSpec
     field: str
     replicas: int | None
+
+    @property
+    def name(self) -> str:
+        """The name of the workload."""
+        return self.manifest.name
 
     def matches(self, selector: Mapping[str, str]) -> bool:
         """Whether a selector matches the labels of the pods in the manifest."""
@@ -296,16 +309,29 @@ class Objects:
         return list(found.values())
 
     @cached_property
-    def _by_namespace(self) -> dict[str, list[int]]:
-        """The positions of pod_sets."""
-        positions = range(len(self.pod_sets))
-        return _grouped(positions, lambda each: self.pod_sets[each].manifest.namespace)
+    def _by_namespace(self) -> dict[str, list[PodSet]]:
+        """The templates."""
+        return _grouped(self.templates, lambda each: each.manifest.namespace)
 
-    def near_pods(self, manifest: Manifest) -> list[tuple[str, list[int]]]:
-        """The namespaces that an object may be in, with the positions of their pods among pod_sets."""
+    def near_pods(self, manifest: Manifest) -> list[PodSet]:
+        """The templates of the namespaces that an object may be in."""
         own = manifest.namespace
         names = dict.fromkeys((own, "")) if own else self._by_namespace
-        return [(each, self._by_namespace[each]) for each in names if each in self._by_namespace]
+        return [each for name in names for each in self._by_namespace.get(name, ())]
+
+    @cached_property
+    def namespaces(self) -> set[str]:
+        """The namespaces of the Services."""
+        return {each.namespace for each, _ in self.services} - {""}
+
+    @cached_property
+    def custom(self) -> list[Manifest]:
+        """The custom resources: objects of a group that is not the API server's own."""
+        return [
+            each
+            for each in self.manifests
+            if "." in each.group and not each.group.endswith(".k8s.io")
+        ]
 
     @cached_property
     def _by_label(self) -> dict[tuple[str, str, str], list[int]]:
@@ -319,10 +345,16 @@ class Objects:
 
     def selected(self, manifest: Manifest, selector: Mapping[str, str]) -> list[PodSet]:
         """The pods that the selector of a Service matches."""
-        written = [each for each in selector.items() if each[0] not in MADE_LABELS]
-        if not written:
+        if not any(key not in MADE_LABELS for key in selector):
             return [each for each in self.pod_sets if selector and is_near(each.manifest, manifest)]
-        names = (manifest.namespace, "") if manifest.namespace else ("*",)
+        return self._matching((manifest.namespace, "") if manifest.namespace else ("*",), selector)
+
+    def anywhere(self, selector: Mapping[str, str]) -> list[PodSet]:
+        """The pods of all namespaces that a selector matches."""
+        return self._matching(("*",), selector)
+
+    def _matching(self, names: Sequence[str], selector: Mapping[str, str]) -> list[PodSet]:
+        written = [each for each in selector.items() if each[0] not in MADE_LABELS]
         fewest = min(
             ([self._by_label.get((name, *each), []) for name in names] for each in written),
             key=lambda parts: sum(map(len, parts)),
@@ -383,6 +415,28 @@ def mappings_at(value: Any, path: str) -> list[tuple[int, dict[str, Any]]]:
     found = value_at(value, path)
     listed = enumerate(found if isinstance(found, list) else ())
     return [(at, each) for at, each in listed if isinstance(each, dict)]
+
+
+def ports_of(pods: PodSet) -> Iterator[ContainerPort]:
+    """The ports of containers that run as long as the pod."""
+    for container in pods.spec.containers or ():
+        yield from container.ports or ()
+    for container in pods.spec.init_containers or ():
+        if container.restart_policy == "Always":
+            yield from container.ports or ()
+
+
+def texts_of(value: Any, field: str) -> Iterator[tuple[str, str]]:
+    """The texts in a value, with their fields."""
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            step = f"[{key}]" if "." in str(key) else f".{key}"
+            yield from texts_of(each, f"{field}{step}".removeprefix("."))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from texts_of(each, f"{field}[{at}]")
 
 
 def is_near(one: Manifest, other: Manifest) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -181,6 +182,7 @@ def _each_read(
 _NO_TEXT: Final = yaml.reader.Reader.NON_PRINTABLE
 _NO_OBJECT = "this is not a Kubernetes object; write fields such as apiVersion, kind and metadata"
 _NESTED = "it is nested too deeply; correct the file"
+_BARE_LIST = "kubectl takes no bare list of objects; write them as the items of a List, or as documents of their own"
 _NESTED_LISTS = "lists are nested too deeply; write the objects into one list"
 _NO_LIST = "items of {} is not a list; write one object per item"
 
@@ -528,7 +530,10 @@ def _yaml_objects(
     line = node.start_mark.line + 1
     if above > _MAX_NESTED_LISTS:
         raise ManifestError(line, _NESTED_LISTS)
-    if value is None or (isinstance(value, list) and of is None):
+    if isinstance(value, list) and of is None:
+        _refuse_objects(value, line)
+        return
+    if value is None:
         return
     if not isinstance(value, dict):
         raise ManifestError(line, _NO_OBJECT)
@@ -549,6 +554,18 @@ def _yaml_objects(
             yield from _yaml_objects(each, item, inner, above + 1)
         except ManifestError as fault:
             yield fault
+
+
+def _refuse_objects(values: Sequence[Any], line: int) -> None:
+    """Raise ManifestError if a list, which is of another program as a rule, has objects."""
+    names = []
+    for each in values:
+        if isinstance(each, dict) and each.keys() >= {"apiVersion", "kind"}:
+            kind, metadata = str(each["kind"]), _mapping(each, "metadata")
+            namespace = "" if kind in CLUSTER_SCOPED else str(metadata.get("namespace", "default"))
+            names.append((kind, namespace, str(metadata.get("name", ""))))
+    if names:
+        raise ManifestError(line, _BARE_LIST, names=names)
 
 
 def _is_list(kind: object, has_items: bool) -> bool:
@@ -656,6 +673,8 @@ def _json_objects(
         raise ManifestError(line, _NESTED) from None
     except msgspec.ValidationError:
         if of is None and text[:1] == b"[":
+            with suppress(RecursionError, msgspec.DecodeError):
+                _refuse_objects(msgspec.json.decode(text), line)
             return
         raise ManifestError(line, _NO_OBJECT) from None
     except msgspec.DecodeError as fault:

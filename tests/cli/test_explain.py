@@ -86,7 +86,7 @@ REPAIRED = {
     "tolerate": ("clusterIP: None", "clusterIP: None, publishNotReadyAddresses: true"),
     "port-name": ('{name: ""', "{name: http"),
     "hostname": ("subdomain: web", "subdomain: web, hostname: web-7d4b9-x2x5k"),
-    "external-name": ("10.1.2.3", "db.example.org"),
+    "external-name": ("10.1.2.3}", "kubernetes.default.svc.cluster.local}"),
     "import": ("ready: false", "ready: true"),
     "ndots": ('value: "1"', 'value: "2"'),
     "long": ("      - monitoring.services.datacenter-3.internal.example.org\n", ""),

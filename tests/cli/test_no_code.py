@@ -35,6 +35,7 @@ ROWS = {
     "audit": ("-server", "127.0.0.1"),
     "load": ("-server", "127.0.0.1"),
     "doctor": ("-kubeconfig", "config", "-no-ask"),
+    "lookup": (NAME, "-kubeconfig", "config"),
     "lint": ("Corefile",),
 }
 
@@ -55,7 +56,7 @@ def folder(no_server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(command: str, *more: str) -> int:
-    conf = () if command in ("doctor", "lint") else ("-conf", "Corefile")
+    conf = () if command in ("doctor", "lookup", "lint") else ("-conf", "Corefile")
     return main([*filter(None, [command]), *ROWS[command], *conf, *more])
 
 

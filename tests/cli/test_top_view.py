@@ -57,7 +57,7 @@ def test_nothing_happens() -> None:
         "Names that fail, and why",
         "nothing fails",
         "Changes, and the time from writing to serving them",
-        "nothing has changed since this command began",
+        "nothing has changed since the server has read the cluster",
     ]
 
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,13 @@ apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: shop}
 spec: {clusterIP: 10.96.7.7, ports: [{name: http, protocol: TCP, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.1]}]
+ports: [{name: http, protocol: TCP, port: 80}]
 """
 COREFILE = """cluster.local {
     bind 127.0.0.1
@@ -42,7 +50,29 @@ COREFILE = """cluster.local {
     }
 }
 """
-# Of the cluster's DNS, whose machine has another resolv.conf.
+# The cluster's DNS is the server that runs, whose machine has another resolv.conf.
+IN_SYSTEM = {"name": "kube-dns", "namespace": "kube-system"}
+KUBE_DNS: list[dict[str, Any]] = [
+    {"kind": "Namespace", "metadata": {"name": "kube-system"}},
+    {
+        "kind": "Service",
+        "metadata": IN_SYSTEM,
+        "spec": {"clusterIP": "None", "clusterIPs": ["None"]},
+    },
+]
+
+
+def slice_of(namespace: str, service: str, address: str, port: int) -> dict[str, Any]:
+    labels = {"kubernetes.io/service-name": service}
+    return {
+        "kind": "EndpointSlice",
+        "metadata": {"name": service, "namespace": namespace, "labels": labels},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address]}],
+        "ports": [{"name": "dns", "port": port, "protocol": "UDP"}],
+    }
+
+
 DNS = """. {{
     kubernetes cluster.local
     forward . {}/resolv.conf
@@ -89,6 +119,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int,
             Path("two/1.sock").symlink_to("../hsdns/1.sock")
             second.bind("two/2.sock")
             second.listen()
+            api.apply(*KUBE_DNS, slice_of("kube-system", "kube-dns", "127.0.0.1", port))
+            api.apply(slice_of("shop", "web", "10.0.0.1", 80))
             api.apply(NAMESPACE, service("web", "10.96.7.7"), config_map("coredns", Corefile=DNS.format(path)))  # fmt: skip
             Path("config").write_text(kubeconfig(api.api.url))
             yield path, port, api
@@ -115,11 +147,9 @@ def test_way_in(
     monkeypatch.setattr(control_path, "own_folder", lambda: sockets)
     monkeypatch.setattr(control_path, "SYSTEM", folder / "none")
     monkeypatch.setenv("KUBECONFIG", "config" if at < WAYS.index("resolv.conf") else "none")
-    for each in READ:
-        api.api.cluster.grant(each)
-        if way == "one namespace":
-            api.api.cluster.revoke(each)
-            api.api.cluster.grant(each, "shop")
+    for kind in READ:
+        api.api.cluster.revoke(kind)
+        api.api.cluster.grant(kind, *(["shop"] if way == "one namespace" else []))
     monkeypatch.setattr(source, "is_in_pod", lambda: at <= WAYS.index("pod"))
     words, connect = source.cluster_tokens, offline.connect  # the account of a pod has no file here
     monkeypatch.setattr(source, "cluster_tokens", lambda access: words(access or ("config",)))

@@ -42,15 +42,16 @@ forward . 127.0.0.53 [::1]:5353
     [
         (WEB, "resolves", "NOERROR: the cluster IP of Service shop/web, which is not headless: its pods are not in the answer",
          "cluster.local.:53", 7),
-        (f"x{WEB}", "does not resolve", "NXDOMAIN: there is no Service shop/xweb", "cluster.local.:53", 7),
+        (f"w{WEB}", "does not resolve", "NXDOMAIN: there is no Service shop/wweb; did you mean web.shop.svc.cluster.local?",
+         "cluster.local.:53", 7),
         ("web.shop.cluster.local.", "does not resolve",
-         "NXDOMAIN: no name of zone cluster.local. has this form; the label svc is missing", "cluster.local.:53", 7),
+         "NXDOMAIN: svc is missing; web.shop.svc.cluster.local exists", "cluster.local.:53", 7),
         ("a.test.", "could not tell", "forward would ask 192.0.2.53:53, but an explanation asks no server", ".:53", 0),
         ("a.loop.test.", "could not tell",
          "forward asks 127.0.0.53:53 or [::1]:5353, a loopback address: in a Pod that is the Pod itself, so the query comes "
          "back to this server; name the upstreams, or give the kubelet a `resolvConf` that does", "loop.test.:53", 0),
-        ("web.shop.svc.lab.test.", "could not tell", "the cluster domain is cluster.local, not lab.test: web.shop.svc.cluster.local "
-         "exists; forward would ask 192.0.2.53:53, but an explanation asks no server", ".:53", 0),
+        ("web.shop.svc.lab.test.", "could not tell", "the cluster domain is cluster.local, not lab.test; web.shop.svc.cluster.local "
+         "exists; this name goes to 192.0.2.53:53", ".:53", 0),
     ],
 )  # fmt: skip
 def test_first_line(question: str, outcome: str, cause: str, block: str, keep: int) -> None:
@@ -90,13 +91,12 @@ def test_an_alias_and_a_name_that_the_built_in_corefile_has_no_server_for() -> N
         "a.test is outside of the cluster, and the built-in Corefile has no server for it; "
         "name the Corefile of the cluster with -conf"
     )
-    for name, outcome, cause, blind in (
-        ("a.test.", "could not tell", why, []),
-        ("ext.shop.svc.cluster.local.", "resolves", "NOERROR: ", [why]),
+    for name, cause in (
+        ("a.test.", why),
+        ("ext.shop.svc.cluster.local.", f"NOERROR: 1 A record of the zone itself; {why}"),
     ):
         found = turns(explainer.explain(Name.from_text(name), RRType.A, 0.0))[0]
-        assert (found.outcome, found.blind) == (outcome, blind)
-        assert found.cause.startswith(cause)
+        assert (found.outcome, found.cause, found.blind) == ("could not tell", cause, [])
 
 
 def test_an_error_of_a_plugin_is_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:

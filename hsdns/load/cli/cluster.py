@@ -16,10 +16,10 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from hsdns.assemble import Configuration
 from hsdns.cli.command import complain
@@ -43,10 +43,12 @@ from hsdns.wire.encode import encode_query
 if TYPE_CHECKING:
     from hsdns.load.cli.settings import LoadSettings
     from hsdns.load.results import PropagationReport
+    from hsdns.server.runtime import ServerRuntime
     from hsdns.wire.message import Query
 
 SWITCH_INTERVAL: Final = 0.0005  # seconds that another thread may hold the interpreter
-Choose = Callable[[Sequence[Kubernetes]], Questions]
+Choose = Callable[[Sequence[Kubernetes]], Questions | Awaitable[Questions]]
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -54,7 +56,8 @@ class LoadCluster:
     """The cluster of a configuration; a context manager that raises LoadError or CannotTell.
 
     `choose` makes the questions once the cluster is read.  `serves` is host and port for other servers to watch a
-    simulated cluster.  `within` are namespaces to read of a cluster whose user may not list all of it.
+    simulated cluster.  `within` are namespaces to read of a cluster whose user may not list all of it.  All plugins
+    but those in `without` run; by default those of clusters alone do.
     """
 
     configuration: Configuration
@@ -66,9 +69,11 @@ class LoadCluster:
     kinds: Mapping[str, int] = field(default_factory=DEFAULT.copy)
     seed: int = 1
     within: Sequence[str] = ()
+    without: Collection[str] | None = None
 
     def __post_init__(self) -> None:
         self.questions: Questions
+        self.runtime: ServerRuntime
         self.truth: Truth | None = None
         self.api: ClusterApi | None = None
         self.awaited: Question | None = None  # one that a server answers once it has the cluster
@@ -96,6 +101,10 @@ class LoadCluster:
         with contextlib.suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(self._cancel)
         self._thread.join()
+
+    def call(self, coro: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine in the cluster's thread."""
+        return asyncio.run_coroutine_threadsafe(coro, self._loop).result()
 
     def follow(self, rate: float, ask: Callable[[Event], bool]) -> Follower:
         """From now on, follow changes with at most `rate` probes per second; calls `ask` in the cluster's thread."""
@@ -149,14 +158,18 @@ class LoadCluster:
             raise CannotTell(
                 f"{self.configuration.corefile.path}: there is no kubernetes block, so there is no cluster"
             )
-        async with started(self.configuration, blocks) as runtime:
+        plugins = self.configuration.plugins if self.without is not None else blocks
+        chosen = [each for each in plugins if each.name not in (self.without or ())]
+        async with started(self.configuration, chosen) as runtime:
+            self.runtime = runtime
             writer: ApiWriter | None = None
             try:
                 await wait_for_clusters(runtime, blocks, is_whole=not self.within)
                 if self.changes_api:
                     writer = _writer(_only(blocks))
                     await self._make_namespace(_only(blocks), writer)
-                self.questions = self.choose(blocks)
+                questions = self.choose(blocks)
+                self.questions = questions if isinstance(questions, Questions) else await questions
                 self.awaited = self._first()
                 if self.verifies:
                     grows = self.questions.pods is not None

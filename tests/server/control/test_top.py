@@ -14,7 +14,7 @@ import pytest
 
 from hsdns.cluster.objects import CHANGE_TIME, EndpointSlice, Object
 from hsdns.explanation.explain import Explainer
-from hsdns.fastpath.hit_records import SAMPLE
+from hsdns.fastpath.hit_records import LAST_QUERIES, SAMPLE
 from hsdns.metrics import TIME_BUCKETS
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
@@ -27,6 +27,7 @@ from hsdns.server.control.queries import (
     MOST_FAILING,
     MOST_SLOW,
     MOST_WASTED,
+    Past,
     QueryFilter,
     Rates,
     ServedChanges,
@@ -417,6 +418,23 @@ class Following:
         self.block.store.apply(upserts(*objects))
         rows = finish(self.changes.take(Turn(lambda: 0.0)))
         return [(each["change"], f"{each['record']} {each['name']}", each["written"], each["served_ms"]) for each in rows]  # fmt: skip
+
+
+def test_what_failed_before_anyone_looked() -> None:
+    """A name is remembered for 15 minutes, without the queries of a search list; a cluster IP without endpoints fails."""
+    objects = [*OBJECTS, endpoint_slice("shop/db-1", "db", "10.0.0.1")]
+    looked = MemoryDoor(objects=objects)
+    looked.queries.keeps, looked.queries.tap.mode = True, LAST_QUERIES
+    past = Past()
+    for name, rcode in (("web", 0), ("db", 0), ("gone", 3), ("www.example.org", 3)):
+        looked.asked(f"{name}.{SHOP}", rcode)
+    looked.asked("www.example.org.")
+    for seconds, found in ((1, []), (6, ["gone", "web"]), (600, ["gone", "web"]), (901, [])):
+        looked.now = 1000.0 + seconds
+        looked.queries.collect()
+        finish(past.note(looked.door, TURN))
+        failed = sorted(each.name.to_text() for each in past.failed(QueryFilter(), []))
+        assert failed == [f"{name}.{SHOP}" for name in found], seconds
 
 
 DB = "db.shop.svc.cluster.local."

@@ -96,11 +96,12 @@ class Line(NamedTuple):
 
 
 class Directive(NamedTuple):
-    """A plugin's name, its arguments and its body (None without braces)."""
+    """A plugin's name, its arguments and its body (None without braces); `is_one_line`: it is empty, in one line."""
 
     name: Token
     args: tuple[Token, ...]
     body: tuple[Line, ...] | None
+    is_one_line: bool = False
 
     @property
     def lines(self) -> tuple[Line, ...]:

@@ -138,7 +138,10 @@ def _lacking(words: Iterable[Token]) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint for an error message, such as `; did you mean "ttl"?`, empty if no known word is similar."""
-    near = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    listed = sorted(known)
+    # Of a short word, one letter is wrong, or two are exchanged: two of three may be any word.
+    near = get_close_matches(word, listed, n=1, cutoff=0.6 if len(word) > 4 else 0.74)
+    near += [each for each in listed if sorted(each) == sorted(word)]
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
